@@ -17,6 +17,7 @@ from scheduler.groups.problem.instance import (
     PreemptionInstance,
     SolveLimits,
 )
+from scheduler.groups.solver import deadline
 from scheduler.groups.solver.victims import freed, onerole, search
 from scheduler.groups.solver.victims.bundles import Bundles
 
@@ -215,8 +216,7 @@ def test_like_single_pods_count_one_by_one_beside_groups():
 def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
     """Stages that get no time prove nothing; victims that are not needed are spared all the same."""
     times = iter([0.0])
-    monkeypatch.setattr(onerole, "perf_s", lambda: next(times, used_up))
-    monkeypatch.setattr(search, "perf_s", lambda: used_up)
+    monkeypatch.setattr(deadline, "perf_s", lambda: next(times, used_up))
     others = [gang(f"g{at}", at % 2, {at: 2, (at + 1) % 6: 1}) for at in range(6)]
     asked = problem([0] * 6, 5, others)
     answer = onerole.solve(asked, SolveLimits(total_s=1.0))

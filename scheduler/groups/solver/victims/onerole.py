@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scheduler.base.clock import perf_s
 from scheduler.groups.problem.answer import Outcome, SolvedVictims, SolverAnswer
 from scheduler.groups.problem.instance import Leaf, PreemptionInstance, SolveLimits
 from scheduler.groups.solver import solve as placing
 from scheduler.groups.solver import tree
+from scheduler.groups.solver.deadline import Deadline
 from scheduler.groups.solver.exact import fold
 from scheduler.groups.solver.victims import freed
 from scheduler.groups.solver.victims.bundles import Bundles
@@ -29,15 +29,15 @@ def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> Sol
     `infeasible` when the group would not fit even if all candidates went, or not without violating
     budgets where that is forbidden. InputError when the problem contradicts itself.
     """
-    started = perf_s()
-    tree.check(problem.instance)
     limits = limits or SolveLimits()
+    clock = Deadline(limits.total_s)
+    tree.check(problem.instance)
     bundles = Bundles(msgspec.structs.replace(problem, instance=fold.folded(problem.instance)))
     group = _OneRole(problem, bundles.problem, limits)
-    search = VictimSearch(bundles.problem, group, limits, started)
+    search = VictimSearch(bundles.problem, group, limits, clock)
     search.run()
     if search.known is None:
-        return SolvedVictims(search.outcome, seconds=perf_s() - started)
+        return SolvedVictims(search.outcome, seconds=round(clock.spent, 6))
     # Once the victims are known, their placement gets its share even when the time is nearly over.
     left = max((1.0 - SPARE) * limits.total_s, search.left_s(1.0))
     placement = group.placed(search.known, left)
@@ -46,7 +46,7 @@ def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> Sol
         bundles.unpacked(search.known),
         tuple(search.stages),
         placement,
-        round(perf_s() - started, 6),
+        round(clock.spent, 6),
     )
 
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from scheduler.base.clock import perf_s
 from scheduler.groups.problem.answer import Outcome, SolvedStage
 from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.solver.deadline import Deadline
 from scheduler.groups.solver.victims import freed
 from scheduler.groups.solver.victims.freed import Choice, EvictionProblem
 
@@ -58,12 +58,12 @@ class VictimSearch:
     """
 
     def __init__(
-        self, problem: EvictionProblem, group: EvictingGroup, limits: SolveLimits, started: float
+        self, problem: EvictionProblem, group: EvictingGroup, limits: SolveLimits, clock: Deadline
     ) -> None:
         self._problem = problem
         self._group = group
         self._limits = limits
-        self._started = started
+        self._clock = clock
         self.stages: list[SolvedStage] = []
         self._frozen: list[tuple[dict[int, int], int]] = []
         self._violations: int | None = 0 if problem.forbid else None
@@ -141,7 +141,7 @@ class VictimSearch:
 
     def left_s(self, share: float) -> float:
         """Return the seconds until a share of the whole time is used up."""
-        return self._started + share * self._limits.total_s - perf_s()
+        return share * self._clock.total - self._clock.spent
 
     def _nothing_to_do(self) -> None:
         """The group fits as it is: every stage is zero."""
@@ -340,7 +340,8 @@ class VictimSearch:
         counts_ended: bool = False,
     ) -> StageDecision:
         """Let CP-SAT run one stage within its time."""
-        from scheduler.groups.solver.victims.model import StageDecision, StageTask
+        with self._clock.loading():
+            from scheduler.groups.solver.victims.model import StageDecision, StageTask
 
         kept = tuple(self._frozen)
         task = StageTask(decided, gone, weights, kept, self._violations, counts_ended)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from scheduler.base.clock import perf_s
 from scheduler.groups.problem.answer import Outcome
 from scheduler.groups.problem.instance import Candidate, ElasticGroup, SolveLimits
 from scheduler.groups.problem.roles import GroupAnswer, GroupPreemption, GroupProblem
@@ -24,14 +23,16 @@ from scheduler.groups.solver.victims.freed import Choice
 from scheduler.groups.solver.victims.search import SPARE, VictimSearch
 
 if TYPE_CHECKING:
-    from scheduler.groups.solver.victims.model import StageDecision, StageTask
+    from scheduler.groups.solver.victims.model import EvictionModel, StageDecision, StageTask
 
 MEANINGFUL_S = 0.02
 
 
 def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
     """Return the least harm that lets `minimum` pods of the group in: budgets, pods, groups."""
-    started = perf_s()
+    clock = Deadline(limits.total_s)
+    with clock.loading():
+        from scheduler.groups.solver.victims.model import EvictionModel
     group = problem.group
     best: tuple[tuple[int, ...], Ints, dict[int, int]] | None = None
     is_proven = True
@@ -39,12 +40,14 @@ def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
         part = _part(problem, leaves.tolist())
         if sum(part.problem.group.held) < sum(group.held):
             continue  # others of the group are bound in another unit
-        left = limits.total_s - (perf_s() - started)
+        left = clock()
         if left < MEANINGFUL_S:
             is_proven = False
             break
         within = msgspec.structs.replace(limits, total_s=left)
-        search = VictimSearch(part.problem, _SeveralRoles(part.problem), within, perf_s())
+        search = VictimSearch(
+            part.problem, _SeveralRoles(part.problem, EvictionModel), within, Deadline(left)
+        )
         search.run()
         if search.known is None:
             is_proven = is_proven and search.is_infeasible
@@ -63,7 +66,7 @@ def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
         counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
         counts[:, leaves] = placed.counts
         best = harm, counts, evicted
-    seconds = round(perf_s() - started, 6)
+    seconds = round(clock.spent, 6)
     if best is None:
         return GroupAnswer(
             "infeasible" if is_proven else "unknown", optimal=is_proven, seconds=seconds
@@ -76,8 +79,9 @@ def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
 class _SeveralRoles:
     """The `EvictingGroup` of a problem."""
 
-    def __init__(self, problem: GroupPreemption) -> None:
+    def __init__(self, problem: GroupPreemption, model: type[EvictionModel]) -> None:
         self._problem = problem
+        self._model = model
 
     def verdict(self, evicted: Choice, left_s: float) -> Outcome:
         """Return whether the minimum fits after these evictions."""
@@ -91,11 +95,9 @@ class _SeveralRoles:
         self, task: StageTask, limits: SolveLimits, seconds: float, hint: Choice
     ) -> StageDecision:
         """Decide one stage over single leaves."""
-        from scheduler.groups.solver.victims.model import EvictionModel
-
         gone = {index: self._problem.candidates[index].count for index in task.gone}
         layout = cells.single_leaves(_after(self._problem, gone), is_emptied=True)
-        return EvictionModel(self._problem, task, layout).solve(limits, seconds, hint)
+        return self._model(self._problem, task, layout).solve(limits, seconds, hint)
 
     def is_hopeless(self, evicted: Choice) -> bool:
         """Return whether the leaves have too little after these evictions."""
