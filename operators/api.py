@@ -89,7 +89,7 @@ class Connection(NamedTuple):
 
 
 class Api:
-    """Requests of who does without kubernetes-asyncio, for what importing it costs; see
+    """Requests for components that do not import kubernetes-asyncio, because of its cost; see
     designs/002.
     """
 

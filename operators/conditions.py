@@ -18,9 +18,7 @@ def condition_of(conditions: tuple[Condition, ...], type_: str) -> Condition | N
 def with_condition(
     conditions: tuple[Condition, ...], new: Condition, now: str
 ) -> tuple[Condition, ...]:
-    """Put a condition where the one of its type stands, else at the end; its time moves on
-    change.
-    """
+    """Replace the condition of the same type, or append it; its time moves on change."""
     old = condition_of(conditions, new.type)
     since = old.last_transition_time if old is not None and old.status == new.status else now
     new = msgspec.structs.replace(new, last_transition_time=since or now)

@@ -40,5 +40,5 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def _into(found: list[T], steps: Steps[T]) -> Steps[None]:
-    """Take the steps; what they come to stands in `found` afterwards."""
+    """Run the steps; `found` has their result afterwards."""
     found.append((yield from steps))

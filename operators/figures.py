@@ -87,8 +87,8 @@ async def keep_figures(
 
 
 def capacities(view: ClusterView) -> Capacities:
-    """Return what tells the cores and bytes of all nodes; those whose amounts make no sense are
-    left out.
+    """Return the function that returns the cores and bytes of all nodes; invalid amounts are left
+    out.
     """
 
     def known() -> dict[str, tuple[float, float]]:

@@ -78,7 +78,7 @@ class OperatorsHealth:
             self._put(before, state=state, since=self._clock.now())
 
     def note_error(self, name: str, error: str) -> None:
-        """Remember an error that the operator lives on with."""
+        """Record an error that the operator survived."""
         self._put(self.records[name], last_error=error)
 
     def crashed(self, name: str, error: str) -> None:

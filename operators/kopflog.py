@@ -66,7 +66,7 @@ def _is_of_a_scan(task: object) -> bool:
 
 @contextmanager
 def kopf_logs_redirected() -> Iterator[None]:
-    """Take kopf's log for as long as the block runs, then leave it as it was."""
+    """Redirect kopf's log while the block runs, then restore it."""
     logger = logging.getLogger("kopf")
     handler = _ToStructlog(logging.INFO)
     before = logger.level, logger.propagate

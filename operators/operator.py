@@ -1,7 +1,7 @@
-"""What an operator is to the runner: a kind to watch, and someone who keeps it.
+"""The runner's view of an operator: a kind to watch, and a handler of its objects.
 
-Operators import neither kopf nor the runner. An operator watches exactly one kind; what it needs
-besides, it asks `ClusterView`.
+Operators import neither kopf nor the runner. An operator watches exactly one kind; it reads
+everything else from `ClusterView`.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Calculator(Protocol):
     """Runs what computes long elsewhere (`scheduler.workers`), so that the loop goes on."""
 
     async def run(self, kind: str, payload: bytes, limit_s: float) -> JobOutcome:
-        """Run a job of a kind; JSON in, and whatever goes wrong is an outcome."""
+        """Run a job of a kind; the payload is JSON, and every failure is an outcome."""
 
 
 class Planner(Calculator, Protocol):

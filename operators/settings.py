@@ -24,9 +24,7 @@ class NodeMetricSettings(msgspec.Struct, frozen=True):
 
 
 class FiguresSettings(msgspec.Struct, frozen=True):
-    """Whom the risk plugins' figures come from: `load-watcher`, `Prometheus` or
-    `metrics.k8s.io`.
-    """
+    """The source of the risk plugins' figures: `load-watcher`, `Prometheus` or `metrics.k8s.io`."""
 
     source: str
     http: HttpSettings = HttpSettings("")

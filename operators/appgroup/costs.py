@@ -51,7 +51,7 @@ class NodePlaces(msgspec.Struct, frozen=True):
 
 
 def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str) -> NodePlaces:
-    """Return where nodes stand and what the table of that name says; status stands in for spec."""
+    """Return the places of nodes and the table of that name; status replaces a missing spec."""
     of_node = {
         node.metadata.name: (
             node.metadata.labels.get(REGION_LABEL, ""),

@@ -170,9 +170,7 @@ def faults(spec: AppGroupSpec) -> Iterator[str]:
 
 
 def unknown_workloads(spec: AppGroupSpec, pods: Iterable[ObservedPod]) -> Iterator[str]:
-    """Yield who is depended on, or named by a pod's label, without being a workload of the
-    group.
-    """
+    """Yield names of dependencies, or in pods' labels, that are no workload of the group."""
     find = finder(spec.members)
     for number, entry in enumerate(spec.members[:MOST_WORKLOADS]):
         for place, dependency in enumerate(entry.dependencies):
@@ -245,9 +243,7 @@ def _conditions(
 
 
 def _gang(spec: AppGroupSpec, observed: ObservedGroup) -> tuple[str, str, str]:
-    """Return what is to be said of a gang: whether all that it needs have nodes, and if not,
-    why.
-    """
+    """Return the condition of a gang: whether its minimum has nodes, and if not, why."""
     least: Counter[str] = Counter()
     for entry in spec.members[:MOST_WORKLOADS]:
         least[entry.workload.label] += 1 if entry.min_members is None else entry.min_members

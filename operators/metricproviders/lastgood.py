@@ -27,7 +27,7 @@ AnswerT_co = TypeVar("AnswerT_co", bound=ProviderAnswer, covariant=True)
 
 
 class Provider(Protocol[AnswerT_co]):
-    """Who can be asked."""
+    """A source of figures."""
 
     @property
     def name(self) -> str: ...

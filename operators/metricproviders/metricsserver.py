@@ -1,6 +1,6 @@
-"""metrics.k8s.io: what the cluster's metrics server says of nodes and pods.
+"""metrics.k8s.io: the figures of the cluster's metrics server for nodes and pods.
 
-It tells an average over some seconds up to a time, for nodes and for each container of a pod.
+It returns an average over some seconds up to a time, for nodes and for each container of a pod.
 """
 
 import msgspec

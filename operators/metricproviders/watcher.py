@@ -44,7 +44,7 @@ Capacities = Callable[[], Mapping[str, tuple[float, float]]]
 
 
 class ProviderFigures(msgspec.Struct, frozen=True):
-    """One answer: when it came, when what it tells was measured."""
+    """One answer: its arrival time, and the time of its measurements."""
 
     taken_at: float
     newest: float

@@ -30,7 +30,7 @@ Told = Callable[[str, float | None, str], None]
 
 
 class Measurement(msgspec.Struct, frozen=True, eq=False):
-    """What a source said, when it was asked, and the nodes that it spoke of."""
+    """The answer of a source, the time of the request, and the nodes in it."""
 
     reading: Reading
     taken_at: float

@@ -32,9 +32,7 @@ NETWORK_TOPOLOGY = Kind(
 
 
 class MeasuredResult(msgspec.Struct, frozen=True):
-    """What was worked out from a measurement for these nodes; `number` tells it from the next
-    one.
-    """
+    """The result of a measurement for these nodes; `number` identifies it."""
 
     number: int
     measurement: measuring.Measurement

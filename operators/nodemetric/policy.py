@@ -107,7 +107,7 @@ def _check(strategy: _Strategy, where: str) -> None:
 
 
 def _applied(policy: NodeMetricCollectPolicy, more: _Strategy) -> NodeMetricCollectPolicy:
-    """Return the policy with what `more` says in place of what it said."""
+    """Return the policy with the fields that `more` sets replaced."""
     changes = {
         "aggregate_duration_seconds": more.metric_aggregate_duration_seconds,
         "report_interval_seconds": more.metric_report_interval_seconds,

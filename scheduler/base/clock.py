@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Whatever tells the time."""
+    """A source of time."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""

@@ -1,8 +1,8 @@
 """How deep JSON is nested, checked before it is decoded.
 
-Decoders go down level by level, and where they stop depends on the interpreter: CPython 3.11 ends
-after some thousand levels, 3.14 goes on as long as the stack of the machine lasts. Who takes text
-from others asks here first.
+Decoders recurse by level, and their limit depends on the interpreter: CPython 3.11 stops after some
+thousand levels, 3.14 when the stack of the process is exhausted. Readers of untrusted text call
+this first.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""YAML (or JSON) text → values, bounded and with places: the one reader of what users write.
+"""YAML (or JSON) text → values with positions, within bounds: the only parser of user files.
 
-The text is untrusted: depth and number of values are bounded, an alias counts as what it stands
-for, and values are only what JSON has (no tags, no dates, no infinities). Plain scalars follow YAML
-1.1, as kubectl and kube-scheduler read them. A subclass of `YamlReader` says what a value is; this
-knows nothing of Kubernetes.
+The text is untrusted: depth and number of values are bounded, an alias counts as the value it
+refers to, and values are limited to JSON's types (no tags, no dates, no infinities). Plain scalars
+follow YAML 1.1, as kubectl and kube-scheduler read them. A subclass of `YamlReader` defines the
+type of a value; this module does not depend on Kubernetes.
 """
 
 import re
@@ -59,7 +59,7 @@ class Frame(Generic[V]):
 
 
 class YamlReader(Generic[V]):
-    """Turns parser events into values without recursion; `V` is what stands for a value."""
+    """Turns parser events into values without recursion; `V` is the type of a value."""
 
     def __init__(self, max_depth: int, max_values: int) -> None:
         self._max_depth = max_depth
@@ -71,8 +71,8 @@ class YamlReader(Generic[V]):
     # For subclasses.
 
     def made(self, value: Any, event: Any, keys: dict[str, Position]) -> V:
-        """Return what stands for a scalar, list or dict that begins at `event`, with its keys'
-        places.
+        """Return the value of a scalar, list or dict that begins at `event`, with its keys'
+        positions.
         """
         raise NotImplementedError
 

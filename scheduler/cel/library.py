@@ -60,7 +60,7 @@ class Overload:
     generic: tuple[str, ...]
 
     def fits(self, values: tuple[Any, ...]) -> bool:
-        """Return whether the values have the types of the signature, as far as a glance tells."""
+        """Return whether the values match the signature by a quick check of their types."""
         return len(values) == len(self.args) and all(map(_has_type, values, self.args))
 
 

@@ -94,7 +94,7 @@ def node_models(flags: NodeFlags) -> dict[str, Node]:
 
 
 def node_changes(flags: NodeFlags, models: Mapping[str, Node]) -> NodeChanges:
-    """Return what is to be different about nodes, but for what is on offer."""
+    """Return the changes to nodes that the flags request, except nodes on offer."""
     added, removed, removed_racks, drained, _ = (tuple(given or ()) for given in flags)
     return NodeChanges(added, removed, removed_racks, drained, models)
 
@@ -152,7 +152,9 @@ def show_offers(offers: OfferReport, output: Output) -> int:
 
 
 def taken_at(wanted: AnswerOptions, seen: SeenCluster) -> AnswerOptions:
-    """Tell what could not be seen of a cluster; return the options at its time unless another is wanted."""
+    """Print which parts of the cluster could not be read; return the options with the cluster's
+    time unless another is set.
+    """
     tell(f"notice: {notice}" for notice in seen.notices)
     return replace(wanted, now=seen.now) if wanted.now is None else wanted
 
@@ -194,6 +196,8 @@ def is_shown(record: Any, output: Output, names: Iterable[str]) -> bool:
 
 
 def be_quick() -> None:
-    """Keep the collector away from what lives as long as the process: a verb is over soon."""
+    """Exempt loaded modules from garbage collection: they live as long as the process, which is
+    short.
+    """
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)

@@ -34,7 +34,7 @@ _IN_URL = re.compile(r"(?<=://)[^/@\s\"]+@")
 
 
 class BundlePart(NamedTuple):
-    """A file of the archive, and where the daemon tells what is in it."""
+    """A file of the archive, and the daemon's path that returns it."""
 
     file: str
     path: str

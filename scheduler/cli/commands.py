@@ -536,7 +536,7 @@ MaybeFile = Annotated[
 
 
 class CheckFlags(NamedTuple):
-    """Read a configuration strictly; tell all mistakes, each with line and column."""
+    """Read a configuration strictly; report all mistakes, each with line and column."""
 
     file: File
 

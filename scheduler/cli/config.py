@@ -16,7 +16,7 @@ from scheduler.intree import registry
 
 
 def check(flags: CheckFlags) -> None:
-    """Read a configuration strictly; tell all mistakes, each with line and column."""
+    """Read a configuration strictly; report all mistakes, each with line and column."""
     file, known = flags.file, registry()
     text = read_text(file)
     problems = every_problem(text, file=shown(file), registry=known)

@@ -1,7 +1,7 @@
-"""`trellis convert`: rewrite documents of older texts into today's words.
+"""`trellis convert`: rewrite documents of older formats in today's.
 
-What comes out is YAML on stdout, what was changed stands on stderr, an object a line each. Exit codes:
-0 done, 2 a file cannot be read.
+Writes YAML to stdout and, for each object, a line of its changes to stderr. Exit codes: 0 done, 2 a
+file cannot be read.
 """
 
 from typing import Any

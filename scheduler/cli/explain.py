@@ -88,7 +88,7 @@ def _after_moves(seen: SeenWorld, facts: ClusterFacts, setup: Setup, key: str) -
 
 
 def _key(seen: SeenWorld, target: Target | None) -> str:
-    """Return the pod to explain: the one named, else one that stands for a workload or a group."""
+    """Return the pod to explain: the named one, else a representative of the workload or group."""
     if target is None:
         return given_pod(seen.world).key
     named = target._replace(namespace=target.namespace or seen.namespace)
@@ -136,7 +136,7 @@ def _past(flags: ExplainFlags) -> int:
 
 
 def pod_of(target: Target, access: ClusterOptions) -> tuple[str, ClusterOptions]:
-    """Return the pod that stands for a target in the live cluster, and how to reach its namespace."""
+    """Return a target's pod in the live cluster, and the access options for its namespace."""
     if target.kind in ("", POD):
         return target.name, access
     wanted = AnswerOptions()

@@ -145,7 +145,7 @@ class ClusterFlags(NamedTuple):
 
 
 class DaemonFlags(NamedTuple):
-    """Where a daemon is and how to speak to it; what is not said is found out."""
+    """Address and credentials of a daemon; whatever is unset is discovered."""
 
     daemon: DaemonFlag = ""
     token: TokenFlag = ""

@@ -82,7 +82,7 @@ class NameTable:
 
 
 def _names(value: Any, under: str = "") -> Iterator[str]:
-    """Yield what stands in fields of names; the keys of `nodes` are names, too."""
+    """Yield the values of name fields; the keys of `nodes` are names, too."""
     if isinstance(value, dict):
         for key, one in value.items():
             if under == "nodes":

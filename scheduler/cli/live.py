@@ -1,6 +1,6 @@
 """A live cluster as `explain` and `snapshot` see it: lists in pages, with the rights of the user.
 
-What may not be read is left out and said. Nothing is written to the cluster.
+Kinds that the user may not read are left out, with a notice. Nothing is written to the cluster.
 """
 
 import asyncio

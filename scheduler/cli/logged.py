@@ -47,7 +47,7 @@ def engine_of(header: Header) -> Engine:
 
 
 class LogView:
-    """What a log tells; `notices` are what to say beside it."""
+    """The state that a log contains; `notices` are printed beside it."""
 
     def __init__(self, file: str) -> None:
         self._trail: DecisionHistory | None = None

@@ -162,7 +162,7 @@ def _dispatch(argv: list[str], words: Sequence[str], invocation: Invocation) -> 
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Import without looking for garbage: what modules make lives as long as the process."""
+    """Import without garbage collection: module objects live as long as the process."""
     gc.disable()
     try:
         yield

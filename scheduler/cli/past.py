@@ -1,7 +1,8 @@
-"""Asking a running daemon, as for what it decided: by its address, or through a port-forward to its pod.
+"""Requests to a running daemon, for example about past decisions: by its address, or through a
+port-forward to its pod.
 
-The pod is the holder of the scheduler's Lease; kubectl makes the port-forward. The daemon asks the API
-server who the user is and whether they may read its debug pages.
+The pod is the holder of the scheduler's Lease; kubectl makes the port-forward. The daemon
+authenticates the user and checks the right to read its debug pages with the API server.
 """
 
 import asyncio
@@ -29,15 +30,15 @@ _FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
 
 
 def ask(daemon: DaemonFlags, access: ClusterOptions, name: str) -> bytes:
-    """Return what the daemon tells of its last decision about a pod; ApiError when it does not."""
+    """Return the daemon's last decision about a pod; ApiError if it has none."""
     path = f"/debug/decisions/{NAMESPACE}/{quote(name, safe='')}?limit={MOST_NODES}"
     return told(daemon, access, path)
 
 
 def told(daemon: DaemonFlags, access: ClusterOptions, path: str) -> bytes:
-    """Return what the daemon answers on a path; ApiError when it does not.
+    """Return the daemon's answer on a path; ApiError on failure.
 
-    `NAMESPACE` in it stands for that of `access`, else the kubeconfig's.
+    `NAMESPACE` in the path is replaced by that of `access`, else the kubeconfig's.
     """
     ((url, answer),) = fetch(daemon, access, (path,))
     if not answer.ok:

@@ -1,7 +1,8 @@
-"""`trellis queue`: who waits, in the order of the queue, why, and what comes of it in the next attempt.
+"""`trellis queue`: the pending pods in queue order, why each waits, and the result of its next
+attempt.
 
-One row for each group and each pod on its own. Computed here by the scheduler's own code from what the
-user may read in the cluster, or from a snapshot's files.
+One row for each group and each pod without one. Computed here by the scheduler's own code from the
+objects that the user may read, or from a snapshot's files.
 """
 
 from __future__ import annotations

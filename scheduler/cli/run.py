@@ -267,7 +267,9 @@ async def _operate(
     clock: RealClock,
     solving: Solving,
 ) -> None:
-    """Run the operators, whose code is imported now: kopf's takes as long as all else together."""
+    """Run the operators. Their code is imported here: importing kopf takes as long as everything
+    else.
+    """
     run_operators = await asyncio.to_thread(_imported_operators)
     gctuning.set_aside()
     await run_operators(wanted, view, where, health, clock, solving, MovePlanner())

@@ -142,7 +142,7 @@ def _compare(
 
 
 def _batch(name: str, config: str, wanted: AnswerOptions) -> int:
-    """Answer line by line; that a case does not fit, or is wrong, stands in its answer."""
+    """Answer line by line; a case that does not fit or is invalid is reported in its own answer."""
     answering = Batch(asking.setups(config), wanted, read_text)
     with _opened(name) as file:
         try:

@@ -1,6 +1,7 @@
 """`trellis snapshot`: a live cluster as one List, for `simulate`, `explain` and `kubectl apply`.
 
-Secrets are never read, and what stands in pods beside scheduling (environment, commands) is left out.
+Secrets are never read, and fields of pods that scheduling does not read (environment, commands) are
+left out.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ async def page_of_files(
     port: int = 0,
     past: PastView | None = None,
 ) -> AsyncIterator[str]:
-    """Serve the page of a world that stands still, with what is known of its past."""
+    """Serve the page of an unchanging snapshot, with its known history."""
     work = Work(known, wanted, past)
     at = world.taken_at if wanted.now is None else wanted.now
     work.show(world, sections(world, at, world.notices), at)

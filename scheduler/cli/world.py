@@ -92,7 +92,7 @@ def pods_named(world: Snapshot, target: Target) -> list[Pod]:
 
 
 def chosen_pod(world: Snapshot, target: Target) -> Pod:
-    """Return the pod that stands for a target; a notice says how many others it has."""
+    """Return the representative pod of a target; a notice counts its other pods."""
     pods = pods_named(world, target)
     chosen = pods[0]
     if len(pods) > 1:

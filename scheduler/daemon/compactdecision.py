@@ -1,8 +1,8 @@
-"""A decision in a form that outlives it: every node's verdict and scores, compactly.
+"""A copy of a decision: every node's verdict and scores, in compact form.
 
-A `Decision` refers to columns that go on changing. `keep` copies what they say now: one number per
-row that stands for a status, and the scores of plugins that tell nodes apart. About 150 kB at 5,000
-nodes, so `DecisionHistory` keeps a few. Pure.
+A `Decision` refers to columns that change later. `keep` copies their current values: one number per
+row that encodes a status, and the scores of plugins that distinguish nodes. A copy takes about 150
+kB at 5,000 nodes, so `DecisionHistory` keeps a few. Pure.
 """
 
 from __future__ import annotations

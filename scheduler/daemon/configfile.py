@@ -57,9 +57,7 @@ class ConfigFile:
         _log.error("configuration not reloaded, the last good one stays", error=str(error))
 
     async def changed(self, refused: Callable[[Exception], None]) -> Loaded:
-        """Wait until the file says something else that can be used; `refused` hears of what
-        cannot.
-        """
+        """Wait until the file has another valid content; call `refused` for each invalid one."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -106,5 +104,5 @@ class ConfigFile:
 
 
 def _says(loaded: Loaded) -> tuple[object, ...]:
-    """Return what a configuration comes to, wherever it stands in the file."""
+    """Return the content of a configuration, without positions in the file."""
     return loaded.profiles, loaded.scheduler, loaded.trellis

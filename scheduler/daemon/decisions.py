@@ -1,8 +1,8 @@
-"""What the daemon tells of decisions: one log line each, and the last ones for the debug pages.
+"""Reports of decisions: one log line each, and the last ones for the debug pages.
 
-The engine calls the hooks; nothing here reaches a decision. Of the last attempts the numbers are
-kept; the verdict on every node only of some a second and as many as fit into a bounded memory, so
-that it is available in a quiet cluster, and free under load.
+The engine calls the hooks; nothing here influences a decision. The numbers of the last attempts are
+kept; the verdict on every node is kept for some attempts a second, within a bounded memory, so that
+it is available in a quiet cluster and costs nothing under load.
 """
 
 from collections import OrderedDict, deque
@@ -122,7 +122,7 @@ class DecisionHistory:
             self._whole_bytes -= kept.size_bytes
 
     def _row_names(self) -> tuple[str, ...]:
-        """Return the node name of every row; one tuple as long as no node comes or goes."""
+        """Return the node name of every row; the same tuple until a node is added or deleted."""
         view = self._engine.view
         if self._names[0] != view.generation:
             self._names = (view.generation, view.row_names())

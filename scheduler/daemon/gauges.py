@@ -1,9 +1,9 @@
-"""Gauges that plugins know the values of: the age of load and network figures, the network cost of
+"""Gauges whose values come from plugins: the age of load and network figures, the network cost of
 placements, devices of no use to waiting pods.
 
-Ages need a clock, which the engine does not have; the daemon does. Labels are few whatever the
-number of nodes: an age per node would be a series per node. All is worked out when it is scraped;
-applications whose pods have not moved since are not looked at again.
+Ages need a clock, which the engine does not have; the daemon does. The number of series does not
+depend on the number of nodes. Values are computed at scrape time; applications whose pods did not
+move since are not computed again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Short pauses: the collector does not look again at what has lived through a long collection.
+"""Short pauses: objects that survive a long collection are excluded from later ones.
 
-A full collection visits all live objects and blocks the loop. What
-is there when everything is listed lives as long as the daemon, mostly; later, a collection that
-took long shows that much more of that kind has come. Both are set aside (`gc.freeze`), where
-garbage without cycles still goes at once. The price is garbage in cycles that was alive at such a
-moment; they are rare, and a reload looks through all of it again.
+A full collection visits all live objects and blocks the loop. Most objects that exist after the
+initial lists live as long as the daemon; later, a long collection shows that many more such objects
+exist. Both are set aside (`gc.freeze`), where reference counting still frees them. The price is
+garbage in cycles that was alive at such a moment; it is rare, and a reload collects it.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def _look(
 
 
 def _run_times() -> Iterator[tuple[int, int]]:
-    """Yield the threads with the nanoseconds that each has run, in ticks of mostly 10 ms; Linux
-    tells.
+    """Yield the threads with their CPU time in nanoseconds, in ticks of mostly 10 ms;
+    Linux only.
     """
     for thread in threading.enumerate():
         try:
@@ -131,7 +131,7 @@ def encoded(found: Counter[Stack], seconds: float) -> bytes:
 
 
 def _module(code: CodeType) -> str:
-    """Return the last two parts of where code is, which tell modules apart well enough to read."""
+    """Return the last two parts of a code object's path, enough to distinguish modules."""
     path = Path(code.co_filename)
     return f"{path.parent.name}.{path.stem}"
 

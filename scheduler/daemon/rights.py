@@ -1,9 +1,8 @@
-"""`Rights`: which of the daemon's objects a user of the page may see, as the API server says.
+"""`Rights`: which of the daemon's objects a user of the page may see, as the API server decides.
 
-One SubjectAccessReview per kind says whether the user may list it everywhere; where not, one per
-namespace that holds such objects, up to `MOST_REVIEWS`, says the rest. `within` leaves of a cluster
-what may be seen: whatever is shown is worked out from that, so that nothing else can show through
-sums, plans or texts.
+One SubjectAccessReview per kind covers all namespaces; where it is denied, one review per namespace
+that has such objects follows, up to `MOST_REVIEWS`. `within` reduces a cluster to the permitted
+objects before anything is computed from it, so that sums, plans and texts cannot reveal others.
 """
 
 from __future__ import annotations

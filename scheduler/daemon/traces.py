@@ -1,8 +1,7 @@
-"""`Traces`: a span for each decision about a pod, for those who installed the extra `otel` and ask
-for it.
+"""`Traces`: a span for each decision about a pod, if the extra `otel` is installed and configured.
 
-A span lasts from the pod's turn until it is bound or given up. Nothing of OpenTelemetry is imported
-unless `tracing.endpoint` is set. Spans are sent by a thread of the library; what is sampled away
+A span lasts from the pod's attempt until it is bound or rejected. Nothing of OpenTelemetry is
+imported unless `tracing.endpoint` is set. A thread of the library sends spans; an unsampled one
 costs a look-up. Called by `decisions`; never by the engine.
 """
 

@@ -25,7 +25,7 @@ class Deadlines:
         return key in self._when
 
     def set(self, key: str, when: float) -> None:
-        """Let the time of `key` be up at `when`, whatever was said before."""
+        """Set the deadline of `key`, replacing an earlier one."""
         if self._when.get(key) == when:
             return
         self._when[key] = when
@@ -36,7 +36,7 @@ class Deadlines:
             heappush(self._heap, (when, key))
 
     def set_earlier(self, key: str, when: float) -> None:
-        """Let the time of `key` be up at `when`, unless it is before."""
+        """Set the deadline of `key` unless it has an earlier one."""
         self.set(key, min(when, self._when.get(key, when)))
 
     def drop(self, key: str) -> None:

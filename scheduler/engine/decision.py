@@ -13,16 +13,16 @@ from scheduler.state.podindex import Placed
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Where a pod goes, or why it goes nowhere.
+    """The node of a pod, or why it has none.
 
-    `node` is empty when nothing fits. `status` is the pod's status as a whole, `rejections` say who
-    rejected which rows (each row once), `outside` are rows that a pre-filter cut away in the name
-    of `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the
-    view that the decision was made on. `victims` go for the nominated node, chosen by the plugin
-    `preempted_by`, for the pod's `group` if it speaks for one. `nominated_node` replaces the pod's
-    nomination: without one the nomination is cleared, which is what kube-scheduler does unless a
-    post-filter plugin decides otherwise. None keeps it. `calls` go to the API server with the
-    decision. `prevented_by` are the plugins that ruled out every eviction.
+    `node` is empty when nothing fits. `status` is the pod's status as a whole, `rejections` are the
+    rows that each plugin rejected (each row once), `outside` are rows that a pre-filter removed in
+    the name of `narrowed_by`. `scores` is empty when only one node was feasible. Columns are those
+    of the view that the decision was made on. `victims` are evicted for the nominated node, chosen
+    by the plugin `preempted_by`, for the pod's `group` if it has one. `nominated_node` replaces the
+    pod's nomination: '' clears it, which is what kube-scheduler does unless a post-filter plugin
+    decides otherwise; None keeps it. `calls` are sent to the API server with the decision.
+    `prevented_by` are the plugins that ruled out every eviction.
     """
 
     node: str = ""
@@ -60,15 +60,15 @@ class Decision(msgspec.Struct, frozen=True):
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """Return the plugins of which any may come to say something else, so that the pod fits.
+        """Return the plugins whose hints can requeue the pod.
 
-        kube-scheduler asks only those that rejected the pod: one that would fit after an eviction
-        but for its affinity sleeps when a pod comes that it has affinity to.
+        kube-scheduler considers only those that rejected the pod: a pod that would fit after an
+        eviction except for its affinity is not woken when a pod arrives that it has affinity to.
         """
         return tuple(dict.fromkeys((*self.rejected_by, *self.prevented_by)))
 
     def node_status(self, nodes: Nodes, row: int) -> Status:
-        """Return what filtering said of one row."""
+        """Return the filter status of one row."""
         del nodes
         for rejection in self.rejections:
             if rejection.rows[row]:

@@ -182,10 +182,10 @@ class AskExtender(Effect, frozen=True, tag="AskExtender"):
 
 
 class ExtenderAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What an extender said, whatever its verb.
+    """The answer of an extender to any verb.
 
-    `nodes` None says that it named none at all. `failed` and `unresolvable` are reasons by node
-    name, `scores` those of prioritize, `error` its own word for a failure.
+    `nodes` None: it named none at all. `failed` and `unresolvable` are reasons by node name,
+    `scores` those of prioritize, `error` its own error message.
     """
 
     nodes: tuple[str, ...] | None = None

@@ -278,7 +278,7 @@ class Engine:
 
     @property
     def _may_decide(self) -> bool:
-        """Whether this process leads and knows all that the API server has said."""
+        """Whether this process leads and has received all that the API server has sent."""
         return self.is_leading and not self.intake.behind
 
     def objection(self, bind: Bind) -> str:

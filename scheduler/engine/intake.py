@@ -1,10 +1,9 @@
-"""From an event to a change of the cluster, and from there to who must know. Step 2 of a pod's way.
+"""Step 2 of a pod's path: from an event to a change of the cluster, and to the parts that need it.
 
 Each watched object goes to the one owner of its fact: placed pods, nodes and other objects to
-`Cluster`, pods that are to be placed to `Queues`, pods in flight to `Bindings`. Every change of the
-cluster, ours included, passes through `announce`: trackers follow it, waiting pods wake. Where a
-pod's binding ends first, the change is put into `changes` behind that end; the engine takes it from
-there.
+`Cluster`, pods to be placed to `Queues`, pods in flight to `Bindings`. Every change of the cluster,
+ours included, passes through `announce`: trackers follow it, waiting pods are woken. If a change
+ends a pod's binding, it is put into `changes` behind that end; the engine processes it from there.
 """
 
 from collections import deque
@@ -125,7 +124,7 @@ class Intake:
         self.behind.discard(kind)
 
     def announce(self, change: Change, now: float) -> None:
-        """Tell everybody about a change of the cluster."""
+        """Pass a change of the cluster to trackers, bindings and queues."""
         self.follow(change)
         self.wake(change, now)
 
@@ -155,9 +154,7 @@ class Intake:
         return known[1]
 
     def _followers(self, kind: str) -> tuple[Tracker, ...]:
-        """Return the trackers that want to hear of changes of a kind, in the order they were
-        made.
-        """
+        """Return the trackers that follow changes of a kind, in creation order."""
         if len(self.trackers) != self._known_trackers:
             self._known_trackers = len(self.trackers)
             self._following.clear()
@@ -310,7 +307,7 @@ class Intake:
 
 
 def identity(obj: Any) -> str:
-    """Return what tells an object from others of its kind: a pod's uid, any other's name."""
+    """Return the identity of an object within its kind: a pod's uid, any other's name."""
     return obj.metadata.uid if isinstance(obj, Pod) else object_key(obj)
 
 

@@ -1,6 +1,7 @@
-"""What the engine tells those who watch it: metrics, decisions for the log, plugin faults.
+"""What the engine reports to observers: metrics, decisions for the log, plugin faults.
 
-Nothing here decides anything. Durations come from an injected stopwatch and never reach a decision.
+Nothing here decides anything. Durations come from an injected stopwatch and never influence a
+decision.
 """
 
 from collections.abc import Callable

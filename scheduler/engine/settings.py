@@ -1,8 +1,7 @@
-"""`EngineSettings`: what the configuration says of the engine, read in one place for all who build
-one.
+"""`EngineSettings`: the engine's part of the configuration, read in one place for all callers.
 
-The daemon, `simulate`, `explain` and `replay` start from `engine_settings`, so that no knob can
-reach one of them and miss another; what they want otherwise they say by name.
+The daemon, `simulate`, `explain` and `replay` start from `engine_settings`, so that no field can
+apply to one of them and not to another; they override fields by name.
 """
 
 from collections.abc import Mapping

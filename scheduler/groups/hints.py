@@ -77,11 +77,10 @@ class Hints:
         return not self._slots.may_suffice(record.lack)
 
     def hinted(self, change: Change) -> Collection[str] | None:
-        """Return the uids of the only members to whom `hint` may say yes; None where these may be
-        any.
+        """Return the uids of the only members for which `hint` may return True; None if all may be.
 
-        Whom the gate holds is asked anew by who asks `group_changed`, at a pace, when an object
-        says something new.
+        Gated members are checked by the caller of `group_changed`, at a limited rate, when an
+        object changes.
         """
         if change.kind in trees.KINDS or change.kind == APP_GROUP:
             return None

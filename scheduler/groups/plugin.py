@@ -156,7 +156,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return (lambda pod: sources.group_of(pod) == key) if key else None
 
     def key(self, pod: Pod) -> Hashable:
-        """Return one key for all pods of no group: nothing is said of them here."""
+        """Return one key for all pods without a group: the plugin does not distinguish them."""
         return EACH_POD if self._members.group_of(pod) else ()
 
     # At the gate
@@ -220,7 +220,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return self._members.group_of(pod)
 
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
-        """Return whom to decide now, or why the group has to wait."""
+        """Return the members to plan now, or why the group has to wait."""
         name = groups.title(key)
         if not self.args.schedule_groups:
             profile = pods[0].spec.scheduler_name
@@ -317,7 +317,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return Groups(parts)
 
     def plan_group(self, key: str, context: groups.PlanningContext) -> Steps:
-        """Decide where all members go, whom to evict for them, or why they have to wait."""
+        """Decide the nodes of all members and the victims, or why the group has to wait."""
         self._hints.planned(key)
         return self._planner.plan(key, context)
 
@@ -350,7 +350,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return changed
 
     def group_told(self, key: str, stage: groups.GroupStage, now: float) -> Sequence[groups.Told]:
-        """Keep the group's state, and return what writes it down and tells of it."""
+        """Record the group's stage; return the writes and events for it."""
         if stage is groups.GroupStage.CHANGED:
             if self._members.root(key) != key:
                 return []  # it is part of another group since, and is reported with that one
@@ -372,9 +372,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._writer.spared(victims)
 
     def group_left(self, key: str) -> Sequence[Placed]:
-        """Return the members that are marked to go, of a group that goes whole and stands in
-        part.
-        """
+        """Return the members marked for eviction of an atomic group that is partially bound."""
         standing = self._members.standing(key)
         if not 0 < len(standing) < self._described.whole_size_of(key):
             return ()
@@ -410,7 +408,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return GroupFacts(spec, tree, tuple(self._members.described_by(key)))
 
     def group_reports(self) -> Sequence[groups.GroupReport]:
-        """Return what is to be said of every group that is described or was tried."""
+        """Return the reports of all groups that are described or were tried."""
         keys = dict.fromkeys(map(self._members.root, (*self._members.keys(), *self._records)))
         return [self._writer.report(key, self._described.size_of(key)) for key in keys]
 
@@ -438,4 +436,4 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Do nothing: the engine holds members until all are there."""
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
-        """Do nothing: the engine tells when the whole group is bound."""
+        """Do nothing: the engine reports when the whole group is bound."""

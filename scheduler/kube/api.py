@@ -68,10 +68,10 @@ class Api(Protocol):
     ) -> Response:
         """Send one request and return its outcome; `path` begins with `/` and is percent-encoded.
 
-        The answer is JSON, but for a GET whose `content_type` is PROTOBUF.
+        The answer is JSON, except for a GET whose `content_type` is PROTOBUF.
 
-        `guard` is asked right before the request leaves, however long it waited for a connection;
-        what it raises comes through and nothing is sent.
+        `guard` is called right before the request is sent, after any wait for a connection; if it
+        raises, nothing is sent and the exception propagates.
         """
 
     def stream(self, path: str, *, silence_s: float) -> AbstractAsyncContextManager[ResponseStream]:

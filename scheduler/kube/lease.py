@@ -120,7 +120,7 @@ class Election:
         return True
 
     def _stand_by(self) -> None:
-        """Say for whom we wait, once for each holder."""
+        """Log the current holder, once for each holder."""
         holder = self._record.holder
         if holder and holder != self._awaited:
             self._awaited = holder

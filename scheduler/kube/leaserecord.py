@@ -21,7 +21,9 @@ PUBLISHED = (ENDPOINT, CONFIGURATION, VERSION)
 
 
 class LeaseSettings(msgspec.Struct, frozen=True):
-    """Which lease, who we are (unique per process), and kube-scheduler's three times in seconds."""
+    """The lease, our identity (unique per process), and kube-scheduler's three durations in
+    seconds.
+    """
 
     namespace: str
     name: str
@@ -113,7 +115,7 @@ class LeaseRecord:
     def event(
         self, reason: str, what: str, now: float, *, is_warning: bool = False
     ) -> dict[str, Any]:
-        """Return an event that tells about us and this lease."""
+        """Return an event about this process and the lease."""
         meta = (self._lease or {}).get("metadata") or {}
         namespace, name = self._settings.namespace, self._settings.name
         return {

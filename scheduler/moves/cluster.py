@@ -71,7 +71,7 @@ class ClusterProblem(msgspec.Struct, frozen=True):
 
 
 class ProblemBuilder:
-    """Builds one problem; the engines of the snapshot live as long as the builder."""
+    """Builds one problem; the engines of the snapshot exist until the builder is deleted."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Who asks, and may they: authentication and authorisation by the API server.
+"""Authentication and authorisation of requests by the API server.
 
 A client certificate that the TLS layer accepted names the user; else a bearer token goes to a
-TokenReview; else the user is anonymous. A SubjectAccessReview on the path decides. Answers are kept
-for a short time under a hash of the token; a review that failed is never kept. This module sends
-nothing itself: `review` does, and a token reaches nothing but that function.
+TokenReview; else the user is anonymous. A SubjectAccessReview on the path decides. Answers are
+cached for a short time under a hash of the token; a failed review never is. This module sends
+nothing itself: `review` does, and no other function receives a token.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ReviewedUser(NamedTuple):
-    """Who asks; `extra` goes from the first review to the second as it came."""
+    """The authenticated user; `extra` is copied from the TokenReview to the SubjectAccessReview."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class RequestAuthorizer:
         return Refusal(403, "Forbidden", message)
 
     async def user(self, request: AccessRequest) -> ReviewedUser | None:
-        """Return who asks, None for a token that is none; raises what the review raises."""
+        """Return the user, None for an invalid token; raises what the review raises."""
         by_certificate = _certificate_user(request.certificate)
         if by_certificate is not None:
             return by_certificate

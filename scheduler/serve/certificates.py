@@ -54,7 +54,7 @@ class _Staged(NamedTuple):
 
 
 class Files(NamedTuple):
-    """Where the certificate lies; `client_ca` (PEM) is who may sign client certificates."""
+    """The certificate's files; `client_ca` (PEM) signs accepted client certificates."""
 
     certificate: str = ""
     key: str = ""

@@ -100,7 +100,7 @@ class PageFeed:
 
     @contextmanager
     def reader(self) -> Iterator[FeedReader]:
-        """Give a reader its queue for as long as it reads."""
+        """Yield a reader's queue; it is removed at the end of the block."""
         reader = FeedReader(self)
         self._readers.add(reader)
         try:

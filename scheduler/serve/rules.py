@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 def outcome(meters: Meters) -> Middleware:
-    """Answer whatever a handler raises, and count the request by route and status."""
+    """Turn every exception of a handler into an answer; count the request by route and status."""
 
     @web.middleware
     async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -77,7 +77,7 @@ def patience() -> Middleware:
 
 
 def door(access: RequestAuthorizer) -> Middleware:
-    """Let in who may come in."""
+    """Reject requests that are not authorised."""
 
     @web.middleware
     async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,9 +1,9 @@
 """`PageSite`: the page for one user, on the loopback interface.
 
-`trellis ui` and the demo make one; it answers only requests to its own address (a foreign page that
-resolves a name to this server is refused), and sends data only to clients that know the key in the
-fragment of the printed address, which browsers send nowhere. What can be seen is decided by who
-fills the feed.
+`trellis ui` and the demo create one. It answers only requests to its own address (a foreign page
+that resolves a name to this server is refused), and sends data only to clients with the key in the
+fragment of the printed address, which browsers never send. The content is decided by the writer of
+the feed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`Domains`: the nodes of the cluster by the value of one label, for whatever counts per domain.
+"""`Domains`: the nodes of the cluster by the value of one label, for counts per domain.
 
-Each value has a slot, a small number from 1 on; slot 0 takes the rows without the label and those
-without a node. Arrays over slots have `size` entries; slots of values that no node has any more
-stay empty.
+Each value has a slot, a small number from 1 on; slot 0 has the rows without the label and those
+without a node. Arrays over slots have `size` entries; slots of values without nodes stay empty.
 """
 
 import msgspec

@@ -1,8 +1,8 @@
 """`PodCounts`: for any selection of pods, how many placed ones match it on each row.
 
-A selection is counted from the first question on and then follows every change: a pod that lands or
-leaves touches just the selections that mean it. Pods of one shape are equal for every selection, so
-they form a cohort that lists the selections that count it. Selections without recent use are
+A selection is counted at its first use and then follows every change: a pod that is added or
+removed touches only the selections that match it. Pods of one shape are equal for every selection,
+so they form a cohort with the list of selections that count it. Selections without recent use are
 dropped.
 """
 
@@ -23,7 +23,9 @@ _Key = tuple[Shape, bool]
 
 
 class _Cohort:
-    """The placed pods of one shape (terminating or not): where they are, and who counts them."""
+    """The placed pods of one shape (terminating or not): their rows, and the selections that count
+    them.
+    """
 
     __slots__ = ("counted_by", "is_terminating", "labels", "namespace", "rows")
 
@@ -98,7 +100,7 @@ class PodCounts(RowTracker):
         return columns
 
     def _found(self, placed: Placed) -> _Cohort:
-        """Make a cohort and find who counts it."""
+        """Create a cohort and find the selections that count it."""
         cohort = _Cohort(placed)
         for index, value in self._entries(cohort):
             index.setdefault(value, {})[cohort] = None
@@ -116,7 +118,7 @@ class PodCounts(RowTracker):
                 del index[value]
 
     def _entries(self, cohort: _Cohort) -> Iterable[tuple[dict[str, dict[_Cohort, None]], str]]:
-        """Yield the indices that a cohort stands in, each with its place there."""
+        """Yield the indices that contain a cohort, each with its place there."""
         yield self._by_namespace, cohort.namespace
         for label, index in self._by_label.items():
             if label in cohort.labels:

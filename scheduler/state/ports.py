@@ -35,7 +35,7 @@ class HostPorts:
         self._used: dict[_Port, dict[int, Counter[str]]] = {}
 
     def hold(self, row: int, ports: Iterable[ContainerPort]) -> None:
-        """Count the ports of a pod that lands on `row`."""
+        """Count the ports of a pod that is added to `row`."""
         for port in ports:
             rows = self._used.setdefault((port.protocol or "TCP", port.host_port), {})
             rows.setdefault(row, Counter())[ip_of(port)] += 1

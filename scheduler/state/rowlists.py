@@ -33,10 +33,9 @@ class RowLists:
     """The pods that `load(row)` returns, for the rows requested so far.
 
     Several rows are loaded at once; `order(index, fields)`, if given, returns the order of their
-    pods, of which `index` tells the row: it must leave the rows one after the other. `priority` is
-    what stands in the column of that name. The pods of a row stand side by side from `_first` on. A
-    row that was forgotten is written anew at the end; when more than half of the list is out of
-    date, all rows are forgotten.
+    pods, where `index` is the row of each: it must keep rows contiguous. `priority` is the column
+    of that name. The pods of a row are contiguous from `_first` on. A forgotten row is appended
+    again at the end; when more than half of the list is out of date, all rows are forgotten.
     """
 
     def __init__(

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Tracker(Protocol):
-    """Long-lived state of a plugin family; `kinds` names further kinds it needs watched.
+    """Long-lived state of a plugin family; `kinds` names further kinds to watch.
 
-    One that has `follows` hears of changes of those kinds alone; one that has `passes_over(placed)`
-    does not hear of pods of which it is true, which must follow from what pods of one shape share.
-    One that has `measure(meters)` is asked once, so that gauges may read what it holds.
+    A tracker with `follows` gets changes of those kinds alone; one with `passes_over(placed)` gets
+    no changes of pods for which it returns True, which must follow from the pod's shape.
+    `measure(meters)`, if defined, is called once to register gauges.
     """
 
     kinds: tuple[str, ...]
@@ -38,7 +38,7 @@ class Tracker(Protocol):
 
 
 class TrackerKey(NamedTuple):
-    """What tells trackers apart: the class itself and its arguments, or a name that is shared.
+    """The identity of a tracker: its class and its arguments, or a shared name.
 
     Classes of equal names in two modules are two classes.
     """
@@ -57,7 +57,7 @@ class TrackerKey(NamedTuple):
 
 
 def hears_of(tracker: Tracker, kind: str) -> bool:
-    """Return whether a tracker wants to hear of changes of a kind at all."""
+    """Return whether a tracker follows changes of a kind."""
     return kind in getattr(tracker, "follows", (kind,))
 
 

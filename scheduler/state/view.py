@@ -64,7 +64,7 @@ class LiveView:
         return lambda: self._wakers.pop(ticket, None) and None
 
     def note(self, change: Change) -> None:
-        """Remember that something of the change's kind is different now."""
+        """Record that an object of the change's kind changed."""
         self._dirty.add(change.kind)
 
     def flush(self) -> None:

@@ -1,8 +1,8 @@
-"""`BandwidthAgent`: keeps `network.aware.com/bandwidth` of its node true to the node's link.
+"""`BandwidthAgent`: keeps `network.aware.com/bandwidth` of its node equal to the speed of its link.
 
-Looks at the link often and at the node now and then (a kubelet that starts anew may drop what it
-does not know); writes only what differs. Whatever cannot be read changes nothing: what was
-advertised stays, and the log says why.
+Reads the link often and the node now and then (a restarted kubelet may drop unknown resources);
+writes only differences. If something cannot be read, the advertised value stays, and the log has
+the reason.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ _log = structlog.get_logger("agent.bandwidth")
 
 
 class BandwidthSettings(msgspec.Struct, frozen=True):
-    """Which node and link; where the kernel's files are; how often to look at link and node.
+    """Node and link, the paths of the kernel's files, and the intervals of reading link and node.
 
-    Without `interface` it is that of the default route. `assumed_bits_per_s` stands for hardware
-    that does not tell its speed (as in many clouds); 0 leaves such a link out.
+    Without `interface` it is that of the default route. `assumed_bits_per_s` is used for hardware
+    that does not report its speed (as in many clouds); 0 leaves such a link out.
     """
 
     node: str
@@ -49,7 +49,7 @@ class _Node(Object, frozen=True):
 
 
 class BandwidthAgent:
-    """One agent; `clock` tells when the node was looked at."""
+    """One agent; `clock` times the reads of the node."""
 
     def __init__(self, settings: BandwidthSettings, api: Api, clock: Clock) -> None:
         self._settings = settings

@@ -42,9 +42,10 @@ def default_link(proc: Path) -> str:
 
 
 def speed(sysfs: Path, link: str, assumed_bits_per_s: int = 0) -> LinkSpeed:
-    """Return how fast a link is; `assumed_bits_per_s` stands for hardware that does not tell.
+    """Return the speed of a link; `assumed_bits_per_s` is used for hardware that does not report
+    it.
 
-    Raises LinkError with the reason of each device that was looked at.
+    Raises LinkError with the reason of each device that was read.
     """
     reasons: list[str] = []
     speeds = list(_speeds(sysfs, link, assumed_bits_per_s, reasons))
@@ -58,9 +59,7 @@ def speed(sysfs: Path, link: str, assumed_bits_per_s: int = 0) -> LinkSpeed:
 def _speeds(
     sysfs: Path, link: str, assumed: int, reasons: list[str], depth: int = 0
 ) -> Iterator[tuple[str, int]]:
-    """Yield device and bit/s of the hardware that a link stands on; add to `reasons` what is
-    skipped.
-    """
+    """Yield device and bit/s of the hardware below a link; add skipped devices to `reasons`."""
     folder = sysfs / "class" / "net" / link
     if "/" in link or link in ("", ".", "..") or not folder.is_dir():
         reasons.append(f"{link}: there is no such interface")

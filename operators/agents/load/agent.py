@@ -59,7 +59,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class LoadAgent:
-    """One agent; `clock` tells the time of reports, the loop's own time that of samples."""
+    """One agent; `clock` is the time of reports, the loop's own time that of samples."""
 
     def __init__(self, settings: LoadSettings, api: Api, clock: Clock) -> None:
         self._settings = settings

@@ -1,7 +1,8 @@
-"""`trellis agent netperf`: measures latency between nodes, agent to agent, and tells Prometheus.
+"""`trellis agent netperf`: measures latency between nodes, agent to agent, and exports it to
+Prometheus.
 
-`protocol`, `plan` and `latencies` hold the rules, as pure code; `responder` and `asker` are the two
-ends of a measurement; `agent` puts them together.
+`protocol`, `plan` and `latencies` contain the rules, as pure code; `responder` and `asker` are the
+two ends of a measurement; `agent` connects them.
 """
 
 from operators.agents.netperf.agent import NetperfAgent, NetperfSettings

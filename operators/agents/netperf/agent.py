@@ -1,7 +1,7 @@
-"""`NetperfAgent`: answers the others, asks them in turn, tells what it found.
+"""`NetperfAgent`: answers its peers, probes them in turn, exports the results.
 
-Three loops beside the responder: who is there (every few minutes), whose turn it is (a probe at a
-time), and, if wanted, the push. A peer that does not answer costs its turn and nothing else.
+Three loops beside the responder: peer discovery (every few minutes), probes (one at a time), and,
+if configured, the push. A peer that does not answer costs one probe and nothing else.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class NetperfSettings(msgspec.Struct, frozen=True):
 
 
 class NetperfAgent:
-    """One agent; `clock` tells when something was measured and whose turn it is."""
+    """One agent; `clock` times measurements and probes."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class NetperfAgent:
                     group.create_task(pushing, name="pushing")
 
     def metrics(self) -> Rows:
-        """Return what the page tells."""
+        """Return the metrics of the page."""
         pairs = (("zone", len(self._plan.near)), ("beyond", len(self._plan.far)))
         return [
             *self.latencies.rows(self._clock.now()),

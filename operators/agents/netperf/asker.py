@@ -34,7 +34,7 @@ class ProbeError(TrellisError):
 
 
 class Target(NamedTuple):
-    """Where to go, who asks, and which node is meant ("" for any)."""
+    """The address to probe, the asking node, and the expected node ("" for any)."""
 
     address: tuple[str, int]
     origin: str

@@ -32,7 +32,7 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Peers(Protocol):
-    """Who knows the agents."""
+    """A source of the agents' addresses."""
 
     async def find(self) -> tuple[Peer, ...]:
         """Return all agents that are ready; ApiError or PeersError when there is no answer."""

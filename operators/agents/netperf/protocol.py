@@ -35,7 +35,7 @@ ANSWER_BYTES = 1 + PROOF_BYTES
 
 
 class NetperfProtocolError(TrellisError):
-    """The other side said something else than it should, or has no key."""
+    """The peer violated the protocol, or has no key."""
 
 
 class ProbeMode(IntEnum):

@@ -1,8 +1,8 @@
-"""Telling the figures: a page for Prometheus to scrape, and on request a Pushgateway.
+"""Publishes the figures: a page for Prometheus to scrape, and optionally a Pushgateway.
 
-The page is plain HTTP, like node-exporter's: who may reach it is the business of a NetworkPolicy. A
-push replaces what this node pushed before, so that a pair that has ended ends there too, and the
-agent takes its figures away when it stops.
+The page is plain HTTP, like node-exporter's: access is restricted by a NetworkPolicy. A push
+replaces the node's previous one, so that a pair that is no longer measured disappears, and the
+agent deletes its figures when it stops.
 """
 
 from __future__ import annotations

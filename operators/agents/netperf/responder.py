@@ -97,7 +97,7 @@ class NetperfResponder:
             task.add_done_callback(self._strangers.discard)
 
     async def _greet(self, connection: socket.socket) -> None:
-        """Check who is there; hand the connection to a thread, or close it."""
+        """Authenticate a connection; pass it to a thread, or close it."""
         try:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

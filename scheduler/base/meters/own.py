@@ -18,7 +18,7 @@ from scheduler.base.meters.values import (
 
 
 class OwnRows:
-    """What tells of the work that kube-scheduler does not do."""
+    """Metrics of the work that kube-scheduler does not do."""
 
     # -- watching
     watch_events = counters(

@@ -148,7 +148,7 @@ def _check_map(node: MapLiteral, problems: SelectorProblems) -> None:
 
 
 def _alike(first: Type, second: Type) -> bool:
-    """Return whether two types are the same but for the names of their parameters."""
+    """Return whether two types are equal up to the names of their parameters."""
     if first.kind == types.DYN.kind and second.kind == types.DYN.kind:
         return True
     return first.same(second)

@@ -1,4 +1,4 @@
-"""What a literal stands for: numbers read, quotes and prefixes taken off, escapes resolved."""
+"""Values of literals: numbers parsed, quotes and prefixes removed, escapes resolved."""
 
 import re
 

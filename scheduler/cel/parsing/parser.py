@@ -219,7 +219,7 @@ class _Parser:
         return syntax.MapLiteral(opening.at, entries, frozenset(optional))
 
     def _arguments(self) -> list[syntax.SyntaxNode]:
-        """Return what stands between the parentheses of a call."""
+        """Return the arguments between the parentheses of a call."""
         found: list[syntax.SyntaxNode] = []
         if self._skip(")"):
             return found

@@ -111,7 +111,7 @@ def netperf(
 
 
 class Others(NamedTuple):
-    """Where the agent learns who the others are: from a file, or else from a Service's endpoints."""
+    """Where the agent finds its peers: in a file, or in a Service's endpoints."""
 
     kubeconfig: str
     context: str
@@ -126,7 +126,7 @@ class Others(NamedTuple):
         return None if self.file is None else PeersOfFile(self.file)
 
     async def served(self, stack: AsyncExitStack) -> Peers:
-        """Return those of the Service; the connection stays open as long as the stack."""
+        """Return the peers of the Service; the connection stays open until the stack is closed."""
         from operators.agents.netperf import PeersOfService
 
         found = await stack.enter_async_context(cluster(self.kubeconfig, self.context))

@@ -1,11 +1,10 @@
-"""An attempt, from a popped pod to what becomes of it: read this file to know how a pod is
-scheduled.
+"""An attempt, from a popped pod to its result: read this file to know how a pod is scheduled.
 
 `Attempts.schedule` tries one pod in seven steps: 1 pre-filter, 2 filter, 3 post-filter, 4 score, 5
-choose (together `decide`), 6 assume and reserve, 7 permit. What waits comes back here when its
-answer is there: a cycle with extenders and the members of a group join at `decided` and `give_up`,
-and a binding ends in `finished`. Every way out tells the same people the same things: the pod
-(condition, event), the queues, pods that wait for capacity, and the metrics.
+choose (together `decide`), 6 assume and reserve, 7 permit. Asynchronous steps return here with
+their answer: a cycle with extenders and the members of a group enter at `decided` and `give_up`,
+and a binding ends in `finished`. Every exit reports to the same parts: the pod (condition, event),
+the queues, pods that wait for capacity, and the metrics.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -194,7 +193,7 @@ class Attempts:
     def decided(
         self, queued: QueuedPod, attempt: Attempt, decision: Decision, started_s: float, now: float
     ) -> None:
-        """Carry a decision out: assume the pod and begin to bind it, or tell why not."""
+        """Carry a decision out: assume the pod and begin to bind it, or report why not."""
         pod = queued.pod
         if pod.is_terminating:
             # It was asked to go while extenders were asked about it.
@@ -360,8 +359,8 @@ class TurnRefusals:
         return None if known is None else known[0]
 
     def note(self, attempt: Attempt, decision: Decision) -> None:
-        """Keep a refusal, unless it says something of this pod alone; whatever else was decided
-        ends all.
+        """Cache a rejection that applies to all pods of its signature; any other decision clears
+        the cache.
         """
         if not _is_plain(decision):
             self._known.clear()

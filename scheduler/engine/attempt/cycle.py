@@ -150,9 +150,10 @@ def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Re
 
 
 def _promise_outside(attempt: Attempt, pre: PreFiltered) -> list[Rejection]:
-    """Return who rejects the row that the pod is nominated to, where pre-filter left that out.
+    """Return the rejections of the row that the pod is nominated to, where pre-filter excluded it.
 
-    kube-scheduler tries the node first whatever pre-filter says, and tells its own reason.
+    kube-scheduler tries the nominated node first, whatever pre-filter returned, and reports that
+    node's own reason.
     """
     promised = attempt.cycle.pod.status.nominated_node_name
     row = attempt.nodes.row(promised) if promised and pre.rows is not None else None

@@ -34,9 +34,9 @@ def rejected_after_choice(status: Status) -> str:
 def status_patch(
     queued: QueuedPod, reason: str, message: str, nominated_node: str | None, now: float
 ) -> SetStatus | None:
-    """Return the patch that tells why the pod is not scheduled, or None if it is known already.
+    """Return the patch with the reason why the pod is not scheduled, or None if it is unchanged.
 
-    The time of the condition moves only when its status flips, as the API conventions ask.
+    The time of the condition moves only when its status flips, as the API conventions require.
     """
     pod = queued.pod
     known = pod.condition(POD_SCHEDULED)
@@ -135,7 +135,7 @@ def scheduled_event(pod: Pod, node: str, now: float) -> Record:
 
 
 def plain_event(pod: Pod, event: PodEvent, now: float) -> Record:
-    """Return what a plugin tells the pod's owner."""
+    """Return a plugin's event on a pod."""
     return _record(pod, "Normal", event.reason, event.action, event.note, now)
 
 
@@ -181,13 +181,13 @@ def group_event(told: GroupEvent, now: float) -> Record:
 
 
 def released_event(member: Pod, group: str, why: str, now: float) -> Record:
-    """Return the event that tells a bound member why its group lets it go."""
+    """Return the event on a bound member that its group releases, with the reason."""
     note = f"The group {group} lets its bound members go: it has never been whole, and {why}"
     return _record(member, "Warning", reasons.GROUP_RELEASED, "Releasing", note, now)
 
 
 def left_event(member: Pod, group: str, now: float) -> Record:
-    """Return the event that tells a member that it goes as the last of a group that was evicted."""
+    """Return the event on a member that is evicted as the last of a group that was evicted."""
     note = (
         f"The group {group} was evicted for another, as an event on each of its pods says; "
         "this one could not be evicted then and goes now, for no part of a group stays alone"
@@ -196,9 +196,10 @@ def left_event(member: Pod, group: str, now: float) -> Record:
 
 
 class PreemptionReceipt(msgspec.Struct, frozen=True):
-    """Who evicts, for the receipts: `plugin` chose the victims for `pod`, nominated to `node`.
+    """The preemptor, for the victims' events: `plugin` chose the victims for `pod`, nominated to
+    `node`.
 
-    `group` is the key of the group that `pod` speaks for, empty for a pod on its own.
+    `group` is the key of the group that `pod` acts for, empty for a pod without a group.
     """
 
     pod: Pod
@@ -208,7 +209,7 @@ class PreemptionReceipt(msgspec.Struct, frozen=True):
 
 
 def preempted_event(victim: Placed, by: PreemptionReceipt, now: float) -> Record:
-    """Return the event that tells a victim for whom it goes; it names the preemptor's profile.
+    """Return the event on a victim that names its preemptor; reported by the preemptor's profile.
 
     Begins as kube-scheduler's, with the victim's own node.
     """
@@ -227,7 +228,7 @@ def preempted_event(victim: Placed, by: PreemptionReceipt, now: float) -> Record
 
 
 def preempting_event(by: PreemptionReceipt, victims: Sequence[Placed], now: float) -> Record:
-    """Return the event that tells a preemptor who goes for it; of many it names the first."""
+    """Return the event on a preemptor that lists its victims; of many it names the first."""
     named = [f"{victim.pod.key} on node {victim.node}" for victim in victims[:MOST_NAMED]]
     if len(victims) > MOST_NAMED:
         named.append(f"{len(victims) - MOST_NAMED} more")

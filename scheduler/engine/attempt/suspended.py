@@ -1,10 +1,9 @@
-"""Cycles that wait for an answer: kept here from their first question to their end.
+"""Cycles that wait for an answer, from their first request to their end.
 
-A cycle is a generator. What it yields (calls of `framework.calls`, a tuple of them at a time)
-becomes effects; their answers, or the end of patience, resume it. While a cycle waits for an
-extender its profile is in `blocked` and tries no other pod; while one waits for the solver other
-pods go on. Who began a cycle says under which key it can be dropped; that it came to its end is put
-into `changes`. Decides nothing.
+A cycle is a generator. It yields tuples of calls (`framework.calls`) that become effects; their
+answers, or the timeout, resume it. While a cycle waits for an extender its profile is in `blocked`
+and tries no other pod; while one waits for the solver other pods go on. The caller that starts a
+cycle sets the key by which it can be dropped; its end is put into `changes`. Decides nothing.
 """
 
 from collections import deque
@@ -77,7 +76,9 @@ class SuspendedCycles:
         self._advance(_Waiting(key, profile, steps, subject), None, now)
 
     def hold_all(self, *, is_exclusive: bool) -> None:
-        """Block every profile while `is_exclusive`, whatever the suspended cycles wait for."""
+        """Block every profile while `is_exclusive`, regardless of what the suspended cycles wait
+        for.
+        """
         if is_exclusive is not self._is_exclusive:
             self._is_exclusive = is_exclusive
             self._block()

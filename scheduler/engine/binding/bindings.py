@@ -141,7 +141,7 @@ class Bindings:
             self._end(self._pods[uid], status, now)
 
     def heard(self, word: PermitWord, now: float) -> None:
-        """Act on what a plugin has said of a pod at permit."""
+        """Apply a plugin's decision about a pod at permit."""
         if word.reason is None:
             self.allow(word.uid, word.plugin, now)
         else:
@@ -447,6 +447,6 @@ class Bindings:
         self._changes.append(Ended(pod, status))
 
     def _failed(self, error: PluginError) -> Status:
-        """Tell of a plugin's fault; return the status of the pod that it ends."""
+        """Report a plugin's fault; return the status with which the pod ends."""
         self._observation.fault(error.plugin, error.point, error)
         return Status(Code.ERROR, (str(error),), error.plugin)

@@ -69,7 +69,7 @@ class NominatedPods:
         return Nominated(rows, on, self._touched if own < 0 else None)
 
     def _on(self, rows: Rows, priority: int, own: int, *, spares_groups: bool) -> RowPods:
-        """Return the pods nominated to `rows` of at least a priority, but for the number `own`."""
+        """Return the pods nominated to `rows` of at least a priority, except the number `own`."""
         numbers, counts, fields = self._lists.on(rows)
         pods = self._lists.pods
         is_kept = fields[PRIORITY] >= priority

@@ -123,9 +123,7 @@ class Nominations(dict[str, str]):
         return self._groups.group_may_evict(key, pods)
 
     def regrouped(self, keys: Iterable[str]) -> None:
-        """Hear of groups whose members or description changed: their nominations may count
-        otherwise.
-        """
+        """Update nominations of groups whose members or description changed."""
         for key in keys:
             if self._priorities.pop(key, None) is not None:
                 self.changed.update(self[uid] for uid in self._members[key])

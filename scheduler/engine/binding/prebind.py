@@ -1,9 +1,9 @@
-"""`PreBindPlaces`: how many pods may wait in pre-bind at a time, and who waits for a place.
+"""`PreBindPlaces`: limits the pods in pre-bind, and records which ones wait for a place.
 
-A pod whose volumes are not provisioned is in pre-bind for minutes. It takes no place of those that
-are being bound, and a namespace can have only so many of them, so that no tenant's pods stop the
-others'. A pod that only writes something is through as soon as the API server answers, and needs no
-place. `Bindings` asks it; it decides nothing else and owns no pod.
+A pod whose volumes are not provisioned is in pre-bind for minutes. It does not count against the
+limit of binds, and a namespace can have only a limited number of them, so that no tenant's pods
+block the others'. A pod that only writes an object is through as soon as the API server answers,
+and needs no place. `Bindings` calls it; it decides nothing else and owns no pod.
 """
 
 from scheduler.engine.queue.queues import Queues
@@ -14,7 +14,7 @@ MOST = 5000
 
 
 class PreBindPlaces:
-    """The pods that wait in pre-bind by namespace; who finds a place again is active in
+    """The pods that wait in pre-bind by namespace; a pod that gets a place later is activated in
     `queues`.
     """
 

@@ -1,9 +1,9 @@
-"""Carrying a preemption out: victims are evicted, lower promises taken back, the preemptor waits.
+"""Carries a preemption out: evicts victims, clears lower nominations, keeps the preemptor waiting.
 
-The decision who has to go was made by a post-filter plugin; here its consequences become effects.
-The preemptor stays out of the queue while evictions are under way (`running`, of which the plugin's
-pre-enqueue learns through its handle). An eviction that fails ends the preemption; the pod is tried
-again after its back-off.
+A post-filter plugin has chosen the victims; here the decision becomes effects. The preemptor stays
+out of the queue while evictions are under way (`running`, which the plugin's pre-enqueue reads
+through its handle). An eviction that fails ends the preemption; the pod is retried after its
+back-off.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,9 @@ class Preemptions:
         return len(self.running)
 
     def break_off(self, now: float) -> None:
-        """End them all: who may not write does not know which evictions were sent."""
+        """End all preemptions: without the right to write it is unknown which evictions
+        were sent.
+        """
         for uid in list(self.running):
             self._end(uid, now, is_done=False)
             self._queues.activate([uid], now)

@@ -176,7 +176,7 @@ class ExtenderCycle:
         return said
 
     def _scored(self, names: tuple[str, ...]) -> Steps:
-        """Ask the extenders that score, all at once; who fails gives no scores."""
+        """Call all scoring extenders at once; one that fails contributes no scores."""
         asked = [extender for extender in self._extenders if extender.prioritizes]
         if not asked or len(names) < 2:
             return []

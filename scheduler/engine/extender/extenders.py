@@ -1,8 +1,7 @@
-"""What the engine knows of extenders: which pods they want to see, what they do, how they are
-asked.
+"""The extenders as configured: which pods they apply to, their verbs, and how they are called.
 
-Built from the configuration, in the order in which they are asked. Reaching them is
-`kube.extenders`' part; what their answers mean for a pod stands in `engine.extender.cycle`.
+Built from the configuration, in call order. `kube.extenders` sends the requests;
+`engine.extender.cycle` applies their answers to a pod.
 """
 
 from collections.abc import Generator, Iterable, Sequence

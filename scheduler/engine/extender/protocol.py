@@ -30,7 +30,7 @@ class ExtenderFault(Exception):  # noqa: N818 - a fault of another service, repo
 
 
 class Said(msgspec.Struct):
-    """What the extenders have said of the nodes so far."""
+    """The answers of the extenders about the nodes so far."""
 
     passed: tuple[str, ...]
     failed: dict[str, str] = {}
@@ -38,7 +38,7 @@ class Said(msgspec.Struct):
 
 
 def take_filter(extender: ConfiguredExtender, result: CallResult, said: Said) -> None:
-    """Take in what a filter said; ExtenderFault when it cannot be used."""
+    """Apply the answer of a filter call; ExtenderFault if it is invalid."""
     answer = answer_of(result)
     passed = answer.nodes or ()
     asked = frozenset(said.passed)
@@ -57,7 +57,7 @@ def take_filter(extender: ConfiguredExtender, result: CallResult, said: Said) ->
 
 
 def answer_of(result: CallResult) -> ExtenderAnswer:
-    """Return what an extender said; ExtenderFault when it said nothing of use."""
+    """Return an extender's answer; ExtenderFault if it is invalid."""
     if not result.ok:
         raise ExtenderFault(result.message or result.reason)
     body = result.body
@@ -103,7 +103,7 @@ def pods_on(nodes: Nodes, node: str, uids: Sequence[str]) -> dict[str, Placed]:
 
 
 def rejection_of(nodes: Nodes, refused: BoolColumn, said: Said) -> Rejection:
-    """Return what the extenders refused; rows of which they said nothing are refused for good."""
+    """Return the extenders' rejections; rows without a reason are unresolvable."""
     by_text: dict[tuple[str, bool], BoolColumn] = {}
     final = refused.copy()
     for row in np.flatnonzero(refused).tolist():
@@ -128,7 +128,7 @@ def reasoned(rejection: Rejection) -> BoolColumn:
 
 
 def by_name(scores: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """Return the scores by node; kube-scheduler adds up what is said of one node twice."""
+    """Return the scores by node; as in kube-scheduler, duplicates are added up."""
     given = dict(scores)
     if len(given) < len(scores):
         given = dict.fromkeys(given, 0)

@@ -16,7 +16,7 @@ _Entry = tuple[Any, int, int, QueuedPod]
 
 
 class ActiveQueue:
-    """Pods by profile; a pod's `ticket` tells whether its entry still holds."""
+    """Pods by profile; an entry is valid if its number equals the pod's `ticket`."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[_Entry]] = {}
@@ -34,7 +34,7 @@ class ActiveQueue:
         heapq.heappush(line, (key, queued.sequence, queued.ticket, queued))
 
     def leave(self, queued: QueuedPod) -> None:
-        """Note that a pod is active no more; its entry tells by itself."""
+        """Mark a pod as no longer active; its entry becomes invalid by its ticket."""
 
     def resorted_by(self, _change: Change) -> list[QueuedPod]:
         """Return the pods whose key a change of the cluster moved: a key here is the pod's own."""
@@ -50,7 +50,7 @@ class ActiveQueue:
         return self._first(blocked) is not None
 
     def _first(self, blocked: frozenset[str]) -> list[_Entry] | None:
-        """Return the line at whose head the next pod stands."""
+        """Return the heap whose first entry is the next pod."""
         found: list[_Entry] | None = None
         for profile, line in self._lines.items():
             if profile in blocked:

@@ -1,9 +1,9 @@
 """`GroupedActiveQueue`: the active pods in the order of a sort plugin that keeps groups together.
 
-Two heaps deep: entities by rank, inside each its pods by place. A rank only gets better when a pod
-comes and only worse when one goes, so what stands in the upper heap is never too late, and is put
-right when it reaches the top. Like `ActiveQueue`, it keeps a line per profile, since profiles can
-be blocked.
+Two levels of heaps: entities by rank, and inside each entity its pods by place. A rank improves
+only when a pod is added and worsens only when one is removed, so an entry of the upper heap is
+never too late, and is corrected when it reaches the top. Like `ActiveQueue`, it has a heap per
+profile, since profiles can be blocked.
 """
 
 import heapq
@@ -18,7 +18,7 @@ Key = tuple[Any, ...]
 
 
 class Grouping(Protocol):
-    """The sort plugin (`plugins.groupsort.GroupSort`): keys, and who is active."""
+    """The sort plugin (`plugins.groupsort.GroupSort`): keys, and the active pods of each group."""
 
     def rank(self, name: str) -> Key | None: ...
     def enter(self, queued: QueuedPod) -> tuple[str, Key, Key]: ...
@@ -27,7 +27,9 @@ class Grouping(Protocol):
 
 
 class GroupedActiveQueue:
-    """Pods by profile, entity and place; a pod's `ticket` tells whether its entry still holds."""
+    """Pods by profile, entity and place; an entry is valid if its number equals the
+    pod's `ticket`.
+    """
 
     def __init__(self, grouping: Grouping) -> None:
         self._grouping = grouping
@@ -108,7 +110,7 @@ class _Line:
         heapq.heappush(self._inside.setdefault(name, []), (place, queued.ticket, queued))
 
     def rank(self, name: str, rank: Key, ticket: int) -> None:
-        """Let a group stand where its rank says, if it has pods here and stands too far behind."""
+        """Move a group forward to its rank, if it has pods here and its entry is too far behind."""
         held = self._ranks.get(name)
         if name in self._inside and (held is None or rank < held):
             self._ranks[name] = rank

@@ -61,7 +61,7 @@ class UnschedulablePods:
 
     @cached_property
     def _knowing(self) -> dict[str, list[Plugin[Any]]]:
-        """The plugins that know whom a change may help, by name."""
+        """The plugins that compute the pods that a change may help, by name."""
         found: dict[str, list[Plugin[Any]]] = {}
         for profile in self._profiles.values():
             for name, plugin in profile.plugins.items():
@@ -136,9 +136,7 @@ class UnschedulablePods:
         return sorted(found.values(), key=lambda queued: queued.sequence)
 
     def _alike(self, name: str, change: Change) -> Iterable[dict[str, QueuedPod]]:
-        """Return the pods that a plugin holds, kind by kind, without those for whom there cannot be
-        enough.
-        """
+        """Yield the pods that a plugin rejected, kind by kind, without kinds that cannot fit."""
         parked, needs = self._parked.get(name, {}), self._needs.get(name)
         if needs is None or len(parked) <= FEW:
             return parked.values()

@@ -1,7 +1,6 @@
-"""`GroupMembership`: who of which group is there and still to be placed, and what its gates have
-said.
+"""`GroupMembership`: the unplaced members of each group, and the answers of its gates.
 
-Plugins' gates read it through the handle, `Gates` leaves its answers here, and `groups` acts on
+Plugins' gates read it through the handle, `Gates` stores its answers here, and `groups` acts on
 them.
 """
 

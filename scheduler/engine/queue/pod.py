@@ -99,10 +99,9 @@ class QueuedPod:
 
 
 class QueuedPods(dict[str, QueuedPod]):
-    """The pods that are to be placed, by uid; `Queues` alone writes to it.
+    """The pods to be placed, by uid; `Queues` alone writes to it.
 
-    `removals` is how many have left or begun to: who keeps a list of them knows by it when to look
-    again.
+    `removals` counts pods that left or began to: a derived list is stale when it has changed.
     """
 
     removals = 0

@@ -260,7 +260,7 @@ class Queues:
                 self._enter(queued, change.label, now)
 
     def activate(self, uids: Iterable[str], now: float) -> None:
-        """Make waiting pods active at once, whatever their back-off."""
+        """Activate waiting pods at once, regardless of their back-off."""
         for uid in uids:
             queued = self._pods.get(uid)
             if queued is not None and queued.where in (
@@ -272,7 +272,7 @@ class Queues:
                 self._enter(queued, "ForceActivate", now)
 
     def retry(self, uids: Iterable[str], event: str, now: float) -> None:
-        """Let rejected pods be tried again after their back-off, whatever happens meanwhile."""
+        """Requeue rejected pods after their back-off, without waiting for an event."""
         for uid in uids:
             queued = self._pods.get(uid)
             if queued is not None and queued.where is Where.UNSCHEDULABLE:

@@ -23,7 +23,9 @@ _Rank = OrderedDict[str, OrderedDict[str, _Line]]
 
 
 class TurnsActiveQueue:
-    """Pods by rank, profile and owner; a pod's `ticket` tells whether its entry still holds."""
+    """Pods by rank, profile and owner; an entry is valid if its number equals the pod's
+    `ticket`.
+    """
 
     def __init__(self, taking_turns: TakingTurns) -> None:
         self._taking_turns = taking_turns
@@ -47,7 +49,7 @@ class TurnsActiveQueue:
         heapq.heappush(owners.setdefault(owner, []), (key, queued.ticket, queued))
 
     def leave(self, queued: QueuedPod) -> None:
-        """Note that a pod is active no more; its entry tells by itself."""
+        """Mark a pod as no longer active; its entry becomes invalid by its ticket."""
 
     def resorted_by(self, _change: Change) -> list[QueuedPod]:
         """Return the pods whose key a change of the cluster moved: a key here is the pod's own."""

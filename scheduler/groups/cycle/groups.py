@@ -170,7 +170,7 @@ class Groups:
     # Who may come in
 
     def _hear_gates(self) -> None:
-        """Note for whom gates have opened, and whom they hold; its siblings may be free as well."""
+        """Record which gates opened and which members are gated; siblings may be free as well."""
         answers = self._members.answers
         last = {queued.uid: status for queued, status in answers}
         for queued, status in answers:

@@ -57,9 +57,10 @@ def count_solution(meters: Meters, solution: Solution) -> None:
 
 
 def gap_ratio(stages: Sequence[SolvedStage]) -> float:
-    """Return the largest gap between a stage's value and its proven bound, as a part of the value.
+    """Return the largest gap between a stage's value and its proven bound, as a fraction of the
+    value.
 
-    1 stands for more than that as well: without any proof the bound is next to nothing.
+    Capped at 1: without any proof the bound is close to nothing.
     """
     gaps = (stage.gap / max(1, abs(stage.value)) for stage in stages)
     return min(1.0, max(gaps, default=0.0))

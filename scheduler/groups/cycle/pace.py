@@ -1,11 +1,9 @@
-"""`GatePace`: when the members that a gate holds are asked for anew after something about their
-group has changed.
+"""`GatePace`: when gated members are checked again after a change of their group.
 
-Each change of a group, or of any group in its tree, may open the gate for all its members, and who
-makes ten thousand members can change their group a hundred times a second. So the more members a
-group has, the longer it is until they are asked again: a millisecond for each, some ten times what
-asking takes. Used by `groups`, which asks the members of small groups, and those whose siblings
-were let in, at once.
+Each change of a group, or of any group in its tree, may ungate all its members, and a user who
+creates ten thousand members can change their group a hundred times a second. So the delay grows
+with the number of members: a millisecond for each, some ten times the cost of a check. Used by
+`groups`, which checks members of small groups, and siblings of ungated ones, at once.
 """
 
 from collections.abc import Callable, Iterable

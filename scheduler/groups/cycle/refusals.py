@@ -64,7 +64,7 @@ class MemberRefusals:
         self.go_on(now)
 
     def go_on(self, now: float) -> None:
-        """Tell some more of them, and let those be tried again whose time has come."""
+        """Reject some more members, and retry those whose time has come."""
         for key in [key for key, (at, _) in self.due.items() if at <= now]:
             self._queues.retry(self.due.pop(key)[1], "GroupDeadline", now)
         for _ in range(min(AT_A_TIME, len(self.told))):
@@ -73,7 +73,7 @@ class MemberRefusals:
                 self._engine.refuse(member, decision, now)
 
     def next_deadline(self) -> float | None:
-        """Return when a group is to be tried again whatever happens, or None."""
+        """Return the time of the next unconditional retry of a group, or None."""
         return min((at for at, _ in self.due.values()), default=None)
 
     def is_waiting(self, member: QueuedPod) -> bool:

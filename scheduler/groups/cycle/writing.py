@@ -1,10 +1,10 @@
-"""`Writing`: what is written about groups, until it stands there.
+"""`Writing`: writes about groups, until the objects show them.
 
-The plugin says what a stage of a group's way means for its objects; here that becomes requests, and
-groups are looked at anew when something about them changed, a request failed, or this process
-begins to lead. Such a look finds objects that do not show yet what was written a moment ago: each
-member's label is a change, and 300 members were labelled 32 times each. So a look does not write
-the same again within five seconds. Called by `groups`; decides nothing about pods.
+The plugin decides what a stage of a group's lifecycle means for its objects; here that becomes
+requests. A group is checked again when something about it changes, a request fails, or this process
+begins to lead. Such a check may find objects that do not show the last write yet: each member's
+label is a change, and 300 members were labelled 32 times each. So a check does not repeat a write
+within five seconds. Called by `groups`; decides nothing about pods.
 """
 
 from collections.abc import Container, Mapping

@@ -1,9 +1,8 @@
-"""Classes of members that a group names: head and workers, launcher and ranks, prefill and decode.
+"""Roles of members: head and workers, launcher and ranks, prefill and decode.
 
-What a group says of them, in the same words for all its sources: `classes` (sizes and rules for
-levels by class), `between` (rules between classes), `traffic` with `costs` (who talks to whom, and
-what that costs by level), `class-label`. A member's class is the value of a label. Pure; what
-cannot be read holds the group.
+All sources use the same keys: `classes` (sizes and rules for levels by role), `between` (rules
+between roles), `traffic` with `costs` (which roles exchange traffic, and its cost by level),
+`class-label`. A member's role is the value of a label. Pure; an invalid value blocks the group.
 """
 
 from collections import Counter
@@ -49,7 +48,7 @@ LWS_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 
 
 class ClassSpec(msgspec.Struct, frozen=True):
-    """One class; 0 stands for a number that is not given."""
+    """One role; 0 for a number that is not given."""
 
     name: str
     min: int = 0
@@ -91,9 +90,9 @@ class FlowSpec(msgspec.Struct, frozen=True):
 
 
 class ClassesSpec(msgspec.Struct, frozen=True):
-    """All that a group says of its classes; `costs` by level is empty where each level counts 1.
+    """All rules of a group about its roles; `costs` by level is empty where each level counts 1.
 
-    `limits` and `flows` are of groups that are placed by the network's own costs.
+    `limits` and `flows` are of groups that are placed by network costs.
     """
 
     classes: tuple[ClassSpec, ...]
@@ -106,7 +105,7 @@ class ClassesSpec(msgspec.Struct, frozen=True):
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Return the levels that something is said of, each once."""
+        """Return the levels that have a rule, each once."""
         own = (level for one in self.classes for level in one.constraints)
         return tuple(dict.fromkeys((*own, *(one.level for one in self.between), *self.costs)))
 

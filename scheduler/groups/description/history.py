@@ -163,7 +163,7 @@ def _without(spec: GroupSpec, completed: Sequence[Pod]) -> GroupSpec:
 
 
 def _joined(spec: GroupSpec, standing: Sequence[Pod]) -> GroupSpec:
-    """Return a group that any number of members may join, whatever it needs: it was whole."""
+    """Return a group without a minimum, for members that join: the group was complete once."""
     classes = None if spec.classes is None else spec.classes.at_most(standing)
     size = min(spec.size, len(standing))
     return replace(spec, size=size, is_minimum=True, classes=classes, needs={})

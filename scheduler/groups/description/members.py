@@ -106,7 +106,7 @@ class GroupMembers:
         return key if self._is_group(key) else ""
 
     def dispute(self, pod: Pod) -> str:
-        """Return who claims the pod when several groups do, or an empty text."""
+        """Return the groups that claim the pod if several do, or an empty text."""
         claims = sources.dispute(pod)
         if claims or GROUP_LABEL not in pod.metadata.labels:
             return claims

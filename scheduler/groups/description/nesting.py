@@ -57,8 +57,8 @@ def _chains(node: GroupNode, above: tuple[str, ...]) -> Iterator[tuple[str, ...]
 
 
 def _ordered(chains: Sequence[Sequence[str]], columns: Columns) -> list[str]:
-    """Return the keys so that each stands below those around it; else those with fewer values
-    first.
+    """Return the keys in an order in which each follows its outer keys; otherwise by
+    fewest values.
     """
     left = dict.fromkeys(key for chain in chains for key in chain)
     found: list[str] = []
@@ -88,7 +88,7 @@ def _before(chain: Sequence[str], key: str) -> Sequence[str]:
 
 
 def _check(key: str, chain: Sequence[str], above: Sequence[str], columns: Columns) -> None:
-    """Check that what has one value of a key has one of each key that stands above it."""
+    """Check that nodes with the same value of a key have the same value of each outer key."""
     around = _before(chain, key)
     units: dict[tuple[str, ...], tuple[str, ...]] = {}
     for name, value in columns[key].items():

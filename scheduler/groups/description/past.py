@@ -35,13 +35,12 @@ def never_whole(
 ) -> bool:
     """Whether it is certain that the group has never had all its members bound.
 
-    So it is when those that wait are just the missing ones and were all there before the first of
-    the others was bound: had one of them taken part in a whole group it would be bound still. A
-    member that came later may replace one that is gone, and of that one nothing is known. The
-    objects that describe the group have to be as old, and to have said the same all the while
-    (`described` tells since when): there may have been others before them, and they may have been
-    edited. Members that leave count as placed. Times are whole seconds, so equal ones prove
-    nothing; neither do missing ones.
+    It is certain if the waiting members are exactly the missing ones and all existed before the
+    first of the others was bound: a member of a complete group would still be bound. A member that
+    was created later may replace a deleted one, of which nothing is known. The objects that
+    describe the group must be as old, and unchanged since (`described` is the time of the last
+    change): earlier objects may have existed, or may have been edited. Terminating members count as
+    placed. Times are whole seconds, so equal ones prove nothing; neither do missing ones.
     """
     if len(placed) + len(waiting) != size:
         return False

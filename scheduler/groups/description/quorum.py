@@ -19,8 +19,8 @@ from scheduler.state.podindex import Placed
 def wanted(
     spec: GroupSpec, tree: GroupNode, able: Sequence[Pod], standing: Sequence[Placed]
 ) -> tuple[str, ...] | Status:
-    """Return the members of groups that can take part in a placement of a tree, or who lacks
-    whom.
+    """Return the members that can take part in a placement of a tree, or which group
+    lacks members.
     """
     begun = Counter(sources.group_of(one.pod) for one in standing)
     by_group: dict[str, list[str]] = {}
@@ -54,11 +54,11 @@ def taking_part(
 
 
 def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Placed]) -> str:
-    """Return which group must not begin with those who are `there`, an empty text if all may or
-    have begun.
+    """Return the group that must not begin with the members in `there`, '' if all may or have
+    begun.
 
-    Of a tree these are the groups above `own`, a group of pods of which none has begun, and that
-    one.
+    In a tree these are the groups above `own`, a group of pods that has not begun, and `own`
+    itself.
     """
     if spec.tree is None:
         pods = [one.pod for one in there]
@@ -105,9 +105,7 @@ def _above(node: GroupNode, own: str) -> list[GroupNode]:
 
 
 def lacking(node: GroupNode, there: Mapping[str, int]) -> str:
-    """Return which group lacks whom, in one sentence: the first that is not complete, from the top
-    down.
-    """
+    """Return a sentence on the first incomplete group, from the top down."""
     if not node.is_composite:
         return f"{node.name} has {there.get(node.key, 0)} of the {node.least} pods it needs"
     good = [bool(taking_part(one, there, {})) for one in node.groups]
@@ -117,14 +115,14 @@ def lacking(node: GroupNode, there: Mapping[str, int]) -> str:
 
 
 def has_minimum(spec: GroupSpec, standing: Sequence[Placed]) -> bool:
-    """Whether those who stand are what a group asks for at least."""
+    """Whether the bound members reach the group's minimum."""
     if spec.tree is None:
         return len(standing) >= spec.size
     return is_in(spec.tree, Counter(sources.group_of(one.pod) for one in standing))
 
 
 def is_in(node: GroupNode, standing: Mapping[str, int]) -> bool:
-    """Whether a group is placed as it asks for, with what stands of it."""
+    """Whether the bound members satisfy a group of the tree."""
     if not node.is_composite:
         return standing.get(node.key, 0) >= node.least
     return sum(is_in(one, standing) for one in node.groups) >= node.least

@@ -1,7 +1,7 @@
-"""Rules for the levels of a tree, in Sakkara's keys: of a group, or of one class of its members.
+"""Rules for the levels of a tree, in Sakkara's keys: of a group, or of one role of its members.
 
-Numeric keys always bind, `type` is a wish unless `hard` stands beside it alone. What cannot be read
-raises ObjectError with the key's name; pure.
+Numeric keys are hard, `type` is a preference unless `hard` is set. An invalid value raises
+ObjectError with the key's name; pure.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,9 @@ LONGEST_S = 366 * 24 * 3600.0
 
 
 class LevelConstraint(msgspec.Struct, frozen=True):
-    """The rule of one level; 0 stands for a number that is not given, `factor` 1 for any count.
+    """The rule of one level; 0 for a number that is not given, `factor` 1 for any count.
 
-    With `for_s` a hard type is one for so many seconds of waiting, and a wish after that; 0: for
-    ever.
+    With `for_s` a hard type becomes a preference after so many seconds of waiting; 0: never.
     """
 
     type: Literal["pack", "spread"] = "pack"

@@ -142,8 +142,8 @@ def _least(entry: Workload, at: int) -> int:
 
 
 def _ties(entries: Iterable[Workload]) -> Iterable[LimitSpec]:
-    """Yield who depends on whom, and how much the way may cost; ObjectError on one who is not
-    listed.
+    """Yield the dependencies with their cost limits; ObjectError on a workload that is
+    not listed.
     """
     listed = tuple(entries)
     find = finder(listed)

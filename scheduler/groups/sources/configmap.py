@@ -82,10 +82,9 @@ class ConfigMapGroups:
         return (obj.data or {}).get("status") == BOUND
 
     def said_since(self, obj: ConfigMap) -> str | None:
-        """Return since when it names its group and its size, None if that is unknown.
+        """Return the time since which it has its name and size, None if that is unknown.
 
-        The API server notes when who set which field; what it says by leaving a key out, it does
-        not.
+        `managedFields` records when each field was set, but not when a key was removed.
         """
         times = [obj.set_at(*path) for path in _SAID]
         times.append(obj.metadata.creation_timestamp)

@@ -67,7 +67,7 @@ class DerivedGroups:
         )
 
     def was_placed(self, obj: DerivedGroup) -> bool:
-        """Return False: its pods alone tell."""
+        """Return False: only its pods show it."""
         del obj
         return False
 

@@ -97,7 +97,7 @@ def group_of(pod: Pod) -> str:
 
 
 def is_by_object(key: str) -> bool:
-    """Whether pods that name a group are one only as long as an object describes it."""
+    """Whether pods that name a group form one only while an object describes it."""
     return key.startswith(appgroup.PREFIX)
 
 
@@ -126,7 +126,7 @@ def _claimed(pod: Pod) -> str:
 
 
 def moved(pod: Pod, name: str) -> Pod:
-    """Return a member as one of the group `name` of its namespace, whatever names its group now."""
+    """Return a copy of a member that belongs to the group `name` of its namespace instead."""
     labels, group = dict(pod.metadata.labels), pod.spec.scheduling_group
     naming = _LABELS if _claimed(pod) else (GROUP_LABEL,)
     labels |= {key: name for key in naming if key in labels}
@@ -142,9 +142,9 @@ def moved(pod: Pod, name: str) -> Pod:
 
 
 def dispute(pod: Pod) -> str:
-    """Return who claims the pod when its claims differ, or an empty text.
+    """Return the groups that claim the pod if its claims differ, or an empty text.
 
-    Equal names under both labels are one claim: a PodGroup may stand in for the ConfigMap.
+    Equal names under both labels are one claim: a PodGroup may replace the ConfigMap.
     """
     if " " in pod.derived_group and not _claimed(pod):
         return derived.rivals(pod)
@@ -225,7 +225,7 @@ def is_news(kind: str, old: Any, new: Any) -> bool:
 
 
 def described_by(kind: str, *objects: Any) -> set[str]:
-    """Return the keys of the groups that any of these objects (None stands for none) describe."""
+    """Return the keys of the groups that these objects describe (None for no object)."""
     if kind not in BY_KIND:
         return set()
     keys = (BY_KIND[kind].key(obj) for obj in objects if obj is not None)

@@ -176,10 +176,10 @@ def _near(obj: VolcanoPodGroup) -> tuple[str, TierRule | None, bool]:
 
 
 def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None:
-    """Return the tasks as classes of members, None if the numbers of tasks say nothing.
+    """Return the tasks as roles, None if their numbers do not count.
 
-    Volcano: a `minMember` below the sum of the tasks' numbers stands alone, so that a job of open
-    size may start.
+    Volcano: if `minMember` is below the sum of the tasks' numbers, only `minMember` counts, so that
+    a job of open size may start.
     """
     check_count(least, MOST_TASKS, "spec.minTaskMember", "tasks")
     for name, number in least.items():

@@ -53,9 +53,9 @@ class WorkloadGroups:
         self.condition = CONDITION_1_36 if kind.version == "v1alpha2" else CONDITION
 
     def conditions(self, obj: Group, news: Condition) -> list[ApiCall]:
-        """Return the request that writes a condition, if it says anything new.
+        """Return the request that writes a condition, if it changes.
 
-        True is final, in either version's word: what becomes of members later is theirs to tell.
+        True is final in both versions: later changes are reported on the members.
         """
         if self.was_placed(obj):
             return []

@@ -21,7 +21,7 @@ from scheduler.state.podindex import Placed
 
 
 class InnerGroupWriter:
-    """Tells the groups that are in others."""
+    """Writes the conditions of subgroups."""
 
     def __init__(self, members: GroupMembers) -> None:
         self._members = members
@@ -71,7 +71,7 @@ class InnerGroupWriter:
         there: Counter[str],
         now: float,
     ) -> list[Told]:
-        """Tell a group that has no place why; `there` is how many pods of each group stand."""
+        """Report why a subgroup is not placed; `there` is the number of bound pods by group."""
         if stage in WAITS or (stage is GroupStage.HELD and record.message):
             reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
             return self._say(node, "False", reason, record.message, now)

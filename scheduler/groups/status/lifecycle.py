@@ -156,7 +156,7 @@ def proven(text: str) -> PlacementProof:
 
 
 def results(seats: list[Seat], record: GroupRecord) -> dict[str, str | None]:
-    """Return the keys that tell of a bound group."""
+    """Return the ConfigMap keys that report a bound group."""
     began, ended = record.began, record.ended
     total = "" if began is None or ended is None else str(max(0, round((ended - began) * 1000)))
     return {

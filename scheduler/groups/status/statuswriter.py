@@ -234,9 +234,7 @@ class GroupStatusWriter:
         return calls
 
     def _begun_anew(self, key: str) -> list[Told]:
-        """Take back that a group is bound when members wait and none stands: another life
-        begins.
-        """
+        """Clear the bound status when members wait and none is bound: the group starts again."""
         maps = self._members.config_maps(key)
         is_told = any((one.data or {}).get("status") == BOUND for one in maps)
         if not is_told or self._members.placed(key):
@@ -252,7 +250,7 @@ class GroupStatusWriter:
                 self._members.changed.add(key)
 
     def _dissolved(self, key: str, record: GroupRecord) -> list[Told]:
-        """Tell the group, before its bound members go, that they do and why."""
+        """Report on the group, before its bound members are released, that they are and why."""
         bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
         note = f"The bound members {bound} go: the group was never whole, and {record.message}"
         told: list[Told] = [
@@ -269,9 +267,9 @@ class GroupStatusWriter:
         reporter: str,
         before: Collection[str],
     ) -> list[GroupEvent]:
-        """Tell the groups of pods that are evicted for whom they go; those that end are marked so.
+        """Report on the victims' groups which preemptor evicts them; mark those that end.
 
-        `before` are the uids of pods that were evicted earlier and may still be seen.
+        `before` are the uids of pods that were evicted earlier and may still be listed.
         """
         gone: dict[str, list[str]] = {}
         uids = {*before, *(one.pod.metadata.uid for one in victims)}
@@ -325,8 +323,8 @@ class GroupStatusWriter:
 
 
 def _seated(tree: Topology | None, standing: list[Placed]) -> list[Seat]:
-    """Return the members' seats; of a group that was never planned here only the nodes are
-    known.
+    """Return the members' assignments; of a group that was never planned here only
+    nodes are known.
     """
     if tree is not None:
         return seats(tree, standing)

@@ -234,9 +234,7 @@ def _upwards(name: str, above: Mapping[str, str]) -> list[str]:
 def _filled(
     node: str, path: Mapping[int, str], levels: Sequence[int], found: Mapping[str, HyperNode]
 ) -> tuple[str, ...]:
-    """Return a node's units from the top; where a tier has none the next one below stands for
-    it.
-    """
+    """Return a node's units from the top; a missing tier is filled with the next one below."""
     filled: list[str] = []
     unit = node if node not in found else f"{node} (node)"
     for tier in reversed(levels):

@@ -1,7 +1,7 @@
-"""From counts per node to members on nodes: who goes where, ranks, and the texts that tell of it.
+"""From counts per node to members on nodes: assignments, ranks, and the texts that report them.
 
 Deterministic (D23): members by index, else in natural order of their names, the master first; nodes
-in the order of their paths. The formats are Sakkara's.
+in path order. The formats are Sakkara's.
 """
 
 from __future__ import annotations

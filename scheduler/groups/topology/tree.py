@@ -1,7 +1,7 @@
-"""The tree of racks and nodes that groups are placed in, and how a ConfigMap says it.
+"""The tree of racks and nodes that groups are placed in, and its format in a ConfigMap.
 
-Units are known by their path, so two racks may share a name. Pure; which tree counts for whom is
-known to `trees`.
+Units are identified by their path, so two racks may share a name. Pure; `trees` selects the tree of
+a group.
 """
 
 from collections.abc import Mapping, Sequence
@@ -106,9 +106,7 @@ def name_in(data: Mapping[str, str]) -> str:
 
 
 def levels_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """Return what the levels of a tree of labels are called: what stands behind the slash, then
-    `node`.
-    """
+    """Return the level names of a tree of labels: the part after the slash, then `node`."""
     return (*(label.rpartition("/")[2] for label in labels), NODE)
 
 

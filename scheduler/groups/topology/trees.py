@@ -87,7 +87,9 @@ class Trees:
         return self._of_config_map(min(maps), maps) if maps else self._without(nodes)
 
     def events(self, reporter: str) -> list[GroupEvent]:
-        """Return what is to be said of the topology and was not yet; `reporter` is the profile."""
+        """Return the events about the topology that were not emitted yet; `reporter` is the
+        profile.
+        """
         said, self._unsaid = self._unsaid, []
         return [
             GroupEvent(
@@ -187,7 +189,7 @@ class Trees:
         return known.tree
 
     def _read_config_map(self, known: _Read) -> None:
-        """Read a version of a topology, and keep what is to be said of it."""
+        """Read a version of a topology, and queue its events."""
         found = known.version
         name = f"ConfigMap {found.metadata.namespace}/{found.metadata.name}"
         self._unsaid = [one for one in self._unsaid if one[2].metadata.uid != found.metadata.uid]

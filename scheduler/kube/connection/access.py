@@ -1,7 +1,7 @@
-"""`Access`: all that a connection needs of where the API server is and who we are.
+"""`Access`: address of the API server and our identity, as a connection needs them.
 
-What a source of credentials has found (`AccessProof`: text and PEM) becomes an `Access` here, with
-a TLS context that lives as long as what it was made of stays the same. No request is made here.
+A credential source returns an `AccessProof` (text and PEM); here it becomes an `Access`, with a TLS
+context that is reused while the certificates stay the same. No request is made here.
 """
 
 import ipaddress
@@ -38,9 +38,10 @@ class Access:
 
 
 class AccessProof(NamedTuple):
-    """What a source has found; `authorities`, `certificate` and `key` are PEM, b"" without.
+    """The result of a credential source; `authorities`, `certificate` and `key` are PEM, b""
+    without.
 
-    `is_direct` says that no proxy stands before the server, whatever the environment says.
+    `is_direct`: no proxy is used, whatever the environment variables are.
     """
 
     server: str
@@ -56,7 +57,7 @@ class AccessProof(NamedTuple):
 
 
 class Accesses:
-    """Makes accesses; as long as the certificates are the same, the TLS context is too."""
+    """Creates accesses; the TLS context is reused while the certificates are the same."""
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] = ()
@@ -113,9 +114,7 @@ def _is_direct(host: str, port: int, no_proxy: str) -> bool:
 
 
 def _covers(entry: str, host: str, address: "_Address | None", port: int) -> bool:
-    """Return whether an entry of NO_PROXY stands for a host: `*`, a network, an address, a
-    domain.
-    """
+    """Return whether an entry of NO_PROXY covers a host: `*`, a network, an address, a domain."""
     if entry == "*":
         return True
     if "/" in entry:

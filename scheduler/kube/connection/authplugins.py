@@ -67,7 +67,7 @@ class _EndingLoop(asyncio.SelectorEventLoop):
         self._programs: list[asyncio.SubprocessTransport] = []
 
     async def subprocess_exec(self, *args: Any, **options: Any) -> Any:
-        """Start a program and remember it."""
+        """Start a program and record it."""
         transport, protocol = await super().subprocess_exec(*args, **options)
         self._programs.append(transport)
         return transport, protocol

@@ -105,7 +105,7 @@ class ApiClient:
 
     @property
     def credentials(self) -> Credentials:
-        """Return the credentials in use, for others who connect to the same server."""
+        """Return the credentials in use, for other clients of the same server."""
         return self._credentials
 
     @property

@@ -1,8 +1,8 @@
-"""Where the API server is and how to prove who we are: kubeconfig or in-cluster.
+"""Where the API server is and how to authenticate: kubeconfig or in-cluster.
 
-This module finds the source and keeps what it gives fresh, at next to no cost per request. Loading
-and refreshing happen in a thread, because they read files and may run programs, which may hang:
-requests wait for them for a bounded time. No request is made here.
+Selects the source and refreshes its result, at next to no cost per request. Loading and refreshing
+run in a thread, because they read files and may run programs, which may hang: requests wait for
+them for a bounded time. No request is made here.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 class CredentialSource(Protocol):
-    """Who knows how to get the current credentials; called in a thread, may block."""
+    """A source of current credentials; called in a thread, may block."""
 
     def load(self, *, force: bool) -> Access:
         """Return the current access; `force` after the server refused the last one."""

@@ -1,8 +1,8 @@
-"""kubeconfig files, read and merged as kubectl does: of several, the first to say something wins.
+"""kubeconfig files, read and merged as kubectl does: of several files, the first value wins.
 
-What a file says outright (tokens, certificates, passwords, also by the name of a file) is read
-here. Who gets a token from a program or a provider is handed on to `authplugins`. Called in a
-thread by `credentials`; every call reads the files anew, for what they say may have been rotated.
+Tokens, certificates and passwords, inline or by file name, are read here. Users with an exec plugin
+or an auth provider are passed to `authplugins`. Called in a thread by `credentials`; every call
+reads the files again, as they may have been rotated.
 """
 
 import base64
@@ -32,7 +32,7 @@ class KubeconfigCluster(msgspec.Struct, rename="kebab"):
 
 
 class KubeconfigUser(msgspec.Struct, rename="kebab"):
-    """Who we are and what proves it."""
+    """The user of a kubeconfig: a name and its credentials."""
 
     token: str = ""
     token_file: str = msgspec.field(default="", name="tokenFile")

@@ -1,4 +1,4 @@
-"""A limit on requests per second, for those who configure one (`clientConnection.qps`, `burst`)."""
+"""A limit on requests per second, if configured (`clientConnection.qps`, `burst`)."""
 
 import asyncio
 

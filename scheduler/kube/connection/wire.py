@@ -146,7 +146,7 @@ class Wire:
         self._check = asyncio.get_running_loop().call_later(CHECK_EVERY_S, self._expire)
 
     def _expire(self) -> None:
-        """End exchanges whose time is up; look again as long as there are any."""
+        """Time out exchanges; check again as long as there are any."""
         self._check = None
         now = asyncio.get_running_loop().time()
         for connection in list(self._open):

@@ -39,7 +39,7 @@ class _Document(msgspec.Struct):
 
 
 class Discovered(NamedTuple):
-    """What discovery said: resources by their plural, or versions as `group/version`."""
+    """The result of discovery: resources by their plural, or versions as `group/version`."""
 
     code: int
     names: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class Collection:
         )
 
     async def newest_version(self) -> str | None:
-        """Return the newest version that the server knows; None when it does not tell."""
+        """Return the newest version that the server serves; None if unknown."""
         page = await self._get(f"{self._path}?limit=1{self._selector}")
         return None if isinstance(page, Response) else page.resource_version
 
@@ -87,7 +87,7 @@ class Collection:
         return version.isdecimal() and theirs.isdecimal() and int(theirs) < int(version)
 
     async def is_offered(self) -> bool | None:
-        """Return whether the server's discovery names the kind; None when it cannot tell."""
+        """Return whether the server's discovery lists the kind; None if unknown."""
         resources = await discovered(self._api, self._root)
         if resources is None or resources.code != 404:
             return None if resources is None else self._plural in resources.names
@@ -108,7 +108,7 @@ class Collection:
 
 
 async def discovered(api: Api, path: str) -> Discovered | None:
-    """Ask a discovery document; None when the server does not tell."""
+    """Return a discovery document; None if the server does not answer."""
     response = await api.request("GET", path)
     if response.code == 404:
         return Discovered(404)

@@ -40,7 +40,9 @@ class DecodedPage(msgspec.Struct, frozen=True):
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """Nothing happened up to this version; also stands for an object that was left out."""
+    """A watch bookmark: nothing changed up to this version. Also replaces an object that was left
+    out.
+    """
 
     resource_version: str
 

@@ -88,10 +88,10 @@ class Watches:
                 self.look_again()
 
     def catch_up(self) -> None:
-        """Have nothing decided before the engine knows what the server knows at this moment.
+        """Block decisions until the engine has the server's current state.
 
-        For who begins to lead: the leader before has written to the last, and a watch may be late,
-        silent, or have stood still with the whole process.
+        Called when this process begins to lead: the previous leader has written until its end, and
+        a watch may be late, silent, or have been stopped with the whole process.
         """
         group = self._group
         if group is None:

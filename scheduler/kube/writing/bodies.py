@@ -1,7 +1,7 @@
-"""The bodies of the scheduler's writes, as bytes, field for field what kube-scheduler sends.
+"""The bodies of the scheduler's writes, as bytes, field for field as kube-scheduler sends them.
 
-Pure functions from effects to JSON; who sends them and what the answers mean is in effects.py,
-podstatus.py and eviction.py.
+Pure functions from effects to JSON; effects.py, podstatus.py and eviction.py send them and
+interpret the answers.
 """
 
 import msgspec

@@ -185,7 +185,7 @@ class Executor:
         return left
 
     def resume(self) -> None:
-        """Work again after `fence`; the fence itself is opened by who leads."""
+        """Resume work after `fence`; the election opens the fence itself."""
         for write_queue in self._all:
             write_queue.start()
 
@@ -288,9 +288,9 @@ class Executor:
         return answer(effect.id, response), response
 
     async def _call(self, effect: Call, _submitted_at: float) -> tuple[Answer, Response]:
-        """Send a plugin's request, behind those that change the same object.
+        """Send a plugin's request, after earlier ones for the same object.
 
-        Else one that is sent again would arrive after what was said later, and would stand for it.
+        Otherwise a retried request could overwrite a later one.
         """
         if effect.method not in ("PATCH", "PUT"):
             return await self._sent(effect)

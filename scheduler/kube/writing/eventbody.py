@@ -103,7 +103,7 @@ class EventBodies:
         )
 
     def series_patch(self, count: int, last_s: float) -> bytes:
-        """Return the patch that tells how often, and when last, an event was observed."""
+        """Return the patch with the count and the last time of an event series."""
         return _encode(_SeriesPatch(_Series(count, self._time(last_s))))
 
     def _time(self, moment: float) -> str:

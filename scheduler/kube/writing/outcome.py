@@ -45,7 +45,5 @@ def _is_barred(response: Response) -> bool:
 
 
 def _is_cut_short(response: Response) -> bool:
-    """Return whether etcd failed in the midst of a binding, which kube-apiserver tells as a
-    conflict.
-    """
+    """Return whether etcd failed during a binding, which kube-apiserver reports as a conflict."""
     return response.code == 409 and any(sign in response.message for sign in _ETCD)

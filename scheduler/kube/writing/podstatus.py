@@ -1,12 +1,12 @@
-"""Writing pods' statuses: one patch at a time per pod, the newest news last.
+"""Writes pods' statuses: one patch at a time per pod, the newest state last.
 
-The executor hands its `SetStatus` effects over and asks `settle` before it binds a pod, because a
-patch that arrives after the binding would declare a running pod unschedulable. News for a pod whose
-patch is still under way wait and are merged.
+The executor passes its `SetStatus` effects and calls `settle` before it binds a pod, because a
+patch that arrives after the binding would declare a running pod unschedulable. Updates for a pod
+whose patch is in flight wait and are merged.
 
-Most patches only tell why a pod is not scheduled, and a tenant may create a hundred thousand pods
-that are not: these are written in turns by namespace, no faster than `pace`, and scheduling does
-not wait for them.
+Most patches only report why a pod is not scheduled, and a tenant may create a hundred thousand
+infeasible pods: these are written round robin by namespace, no faster than `pace`, and scheduling
+does not wait for them.
 """
 
 import asyncio
@@ -92,9 +92,7 @@ class StatusWriter:
         return behind + self.write_queue.stop() + self.refusals.stop()
 
     def _queue(self, effect: SetStatus) -> None:
-        """Let a pod stand where its patch is sent; one that stands in both lanes is done with by
-        the first.
-        """
+        """Enqueue a pod's patch; a pod in both write queues is finished by the first."""
         if _is_refusal(effect):
             self.refusals.put(effect.uid, effect.namespace)
         else:
@@ -148,7 +146,7 @@ class StatusWriter:
 
 
 def _is_refusal(effect: SetStatus) -> bool:
-    """Return whether a patch tells why a pod waits, and promises nothing."""
+    """Return whether a patch only reports why a pod waits, without a nomination."""
     return effect.nominated_node is None
 
 

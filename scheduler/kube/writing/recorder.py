@@ -139,7 +139,7 @@ class Recorder:
             self._queue(entry)
 
     async def settle(self, uid: str) -> None:
-        """Return when all but refusals that was said of an object is written, or was refused for
+        """Return when all events of an object except rejections are written, or have failed for
         long enough.
         """
         under_way = self._under_way.get(uid)
@@ -195,7 +195,9 @@ class Recorder:
                 self._begin(entry)
 
     def _begin(self, entry: _Entry) -> None:
-        """Have an event written, and let `settle` know of it unless it tells why a pod waited."""
+        """Start the write of an event, and register it for `settle` unless it reports a
+        rejection.
+        """
         if _is_refusal(entry.record):
             self.refusals.put(entry, entry.record.namespace)
         elif self.write_queue.put(entry):
@@ -288,7 +290,7 @@ def _is_refusal(record: Record) -> bool:
 
 
 def _key(record: Record) -> Key:
-    """Return what makes two events the same but for the time: everything except the note."""
+    """Return the identity of an event for a series: everything except note and time."""
     return (
         record.namespace,
         record.name,
@@ -310,7 +312,7 @@ def _most(response: Response, *, is_receipt: bool) -> int:
 
 
 def _is_final(response: Response, tries: int, *, is_receipt: bool) -> bool:
-    """Return whether the answer to so many tries stands; a receipt is tried whatever the answer."""
+    """Return whether an answer is final after so many tries; eviction events are always retried."""
     if response.ok or (response.code == 409 and response.reason == "AlreadyExists"):
         return True
     if is_receipt:

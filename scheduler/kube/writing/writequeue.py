@@ -186,7 +186,7 @@ class WriteQueue(Generic[T]):
             task.add_done_callback(self._ended)
 
     def _pass_on(self) -> None:
-        """Give a place that has become free to who wants to return, else to a new task."""
+        """Give a free place to a task that returns from `aside`, else to a new task."""
         while self._returning and self.in_flight < self._limit:
             place = self._returning.popleft()
             if not place.done():
@@ -237,7 +237,7 @@ _current: ContextVar[WriteQueue[Any] | None] = ContextVar("lane", default=None)
 
 @asynccontextmanager
 async def aside() -> AsyncGenerator[None, None]:
-    """Leave the place in the lane, if this runs in one, for as long as the block takes."""
+    """Release the caller's place in the write queue, if it has one, while the block runs."""
     write_queue = _current.get()
     if write_queue is None:
         yield

@@ -34,7 +34,9 @@ def first_plans(problem: Problem) -> Iterator[tuple[tuple[Move, ...], tuple[Plac
 
 
 class Filling:
-    """The state of a plan in the making: what is free now and in the end, who has left."""
+    """The state of an unfinished plan: free amounts now and at the end, and the pods that have
+    moved.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

@@ -66,7 +66,9 @@ class AffinityState(msgspec.Struct, eq=False):
         return any(sums[1:].any() for sums in self.repelling.values())
 
     def move(self, pod: Pod, anti_affinity: Iterable[Term], row: int, sign: int) -> None:
-        """Count a pod with its anti-affinity terms that lands on (1) or leaves (-1) a row."""
+        """Count a pod with its anti-affinity terms that is added to (1) or removed from
+        (-1) a row.
+        """
         meta = pod.metadata
         if self.own is not None and self.own.matches(meta.namespace, meta.labels):
             for key in self.near:

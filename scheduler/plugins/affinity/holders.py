@@ -29,7 +29,7 @@ class ExistingTerm(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class TermHolders(RowTracker):
-    """Counts who holds which term where."""
+    """Counts the pods with each term by row."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -115,7 +115,7 @@ class LoadColumns:
         prod_free: Sequence[int],
         flags: tuple[bool, ...],
     ) -> None:
-        """Write a row, but for its divisors."""
+        """Write a row except its divisors."""
         values = (*rooms.node, *rooms.prod, *node_free, *prod_free)
         self._amounts[: len(values), row] = values
         self._flags[:, row] = flags

@@ -27,7 +27,7 @@ _MOST_DIGITS = 15
 
 
 class ChosenUsage(msgspec.Struct, frozen=True):
-    """The usage that stands for a percentile; `is_substitute` when another figure had to do."""
+    """The usage used for a percentile; `is_substitute` when another figure was used instead."""
 
     usage: Vector
     is_substitute: bool = False

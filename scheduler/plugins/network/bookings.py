@@ -42,7 +42,7 @@ class BookedAmounts(NamedTuple):
 class _Part(NamedTuple):
     """The bookings of one group: parts of the two matrices, between places and between regions.
 
-    `places` is None when the first stands for all places that there were.
+    `places` is None when the first covers all places that existed.
     """
 
     places: Rows | None

@@ -30,7 +30,7 @@ class BandwidthEdge(msgspec.Struct, frozen=True):
 
 
 class GroupNeeds(msgspec.Struct, frozen=True, weakref=True):
-    """The needs of each workload by label: what it depends on, and beside it who depends on it.
+    """The dependencies of each workload by label, and those with its dependents added.
 
     Groups with equal workloads and dependencies share one.
     """
@@ -68,7 +68,7 @@ class GroupNeeds(msgspec.Struct, frozen=True, weakref=True):
 
 
 class Dependencies:
-    """`GroupNeeds` by AppGroup, kept as long as the object is the same one."""
+    """`GroupNeeds` by AppGroup, cached until the object changes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[AppGroup, GroupNeeds]] = {}
@@ -90,7 +90,7 @@ class Dependencies:
 
 
 def needs_of(members: Iterable[Workload]) -> GroupNeeds:
-    """Work out who needs whom; an unreadable or negative bandwidth counts as none."""
+    """Compute the dependencies; an unreadable or negative bandwidth counts as none."""
     entries = tuple(members)
     labels = {entry.workload.label for entry in entries}
     names: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""`GroupPods`: the placed pods of one AppGroup, as cells of a workload and a row with their number.
+"""`GroupPods`: the placed pods of one AppGroup, as counts by workload and row.
 
-Written by `NetworkTracker`; a hypothetical is a copy. Cells lie in arrays, so that whatever is
-asked of all pods of a group is a few operations on columns. Where a row stands is not kept here.
+Written by `NetworkTracker`; a hypothetical view is a copy. Counts are arrays, so that a query over
+all pods of a group is a few operations on columns. The places of rows are not stored here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""Words that several of the network plugins share; what a link is stands in
-`objects.networkways`.
-"""
+"""Names that several of the network plugins share; `objects.networkways` defines a link."""
 
 import numpy as np
 from numpy.typing import NDArray

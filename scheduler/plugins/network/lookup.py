@@ -25,9 +25,9 @@ from scheduler.plugins.network.tracker import NetworkTracker
 
 
 class PodTies(NamedTuple):
-    """A pod of a group that has ties, and what is known of the network.
+    """A pod of a group with dependencies, and the known network.
 
-    `group` is the key of its AppGroup, `kind` tells needs of one workload apart.
+    `group` is the key of its AppGroup, `kind` distinguishes different dependencies of one workload.
     """
 
     group: str
@@ -38,7 +38,7 @@ class PodTies(NamedTuple):
 
 
 class Lookup:
-    """Answers for one plugin; keeps the table of costs as long as its object is the same."""
+    """Answers for one plugin; caches the table of costs until its object changes."""
 
     def __init__(self, plugin: str, args: TopologyArgs, handle: Handle) -> None:
         self.tracker = handle.tracker(NetworkTracker)

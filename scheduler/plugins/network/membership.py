@@ -1,9 +1,9 @@
 """Which placed pods belong to which AppGroup, and what they book.
 
-A pod's label names its group without a namespace. The group meant is the one of the pod's own
-namespace, or else the first that has that name in the namespaces of the plugin's arguments: so
-there is one `Membership` per list of namespaces. `NetworkTracker` makes them and tells them of
-every change; the plugins ask.
+A pod's label names its group without a namespace. It refers to the group in the pod's own
+namespace, or else to the first of that name in the namespaces of the plugin's arguments: so there
+is one `Membership` per list of namespaces. `NetworkTracker` creates them and passes every change to
+them; the plugins read them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ class Labelled:
                 del self._by_label[named.label]
 
     def of_label(self, label: str) -> tuple[Named, ...]:
-        """Return who has placed pods of a label."""
+        """Return the AppGroups with placed pods of a label value."""
         return tuple(self._by_label.get(label, ()))
 
     def renumber(self, label: str) -> None:

@@ -1,8 +1,8 @@
 """Shortest paths: between places from a table of costs, between nodes from the measured slices.
 
-Tables are small and closed whole, once per version. Of nodes there may be thousands, so the way to
-one node is worked out when a pod stands there, for all other nodes at once, and kept as long as the
-measurements are the same. What cannot be reached is unknown, which counts as the dearest of all.
+Tables are small; all shortest paths of one are computed once per version. There may be thousands of
+nodes, so the paths to one node from all others are computed when a pod runs there, and cached until
+the measurements change. The cost to an unreachable node is unknown, which counts as the highest.
 """
 
 from collections.abc import Iterable, Mapping

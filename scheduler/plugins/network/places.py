@@ -75,7 +75,7 @@ class RowPlaces:
         return self._links
 
     def set(self, row: int, labels: Mapping[str, str]) -> None:
-        """Write where a row stands."""
+        """Write the place of a row."""
         place = (labels.get(REGION_LABEL, ""), labels.get(ZONE_LABEL, ""))
         number = self._numbers.setdefault(place, len(self.names))
         if number == len(self.names):

@@ -29,10 +29,10 @@ _MEGA = 1.0 / 1024.0 / 1024.0
 
 
 class WatcherProvider(Object, frozen=True):
-    """Whom the daemon asks: KubernetesMetricsServer (also when absent) or Prometheus.
+    """The provider that the daemon polls: KubernetesMetricsServer (also when absent) or Prometheus.
 
-    A `token` is refused: configurations are shown by /configz and stand in decision logs.
-    `token_file` names the file that holds it.
+    A `token` is refused: configurations are shown by /configz and stored in decision logs.
+    `token_file` names the file that contains it.
     """
 
     type: str = ""

@@ -33,7 +33,7 @@ class TopologicalSortArgs(Args):
 class TopologicalSort(GroupSort[TopologicalSortArgs]):
     """Order the active pods of an AppGroup by its topology order; unknown workloads go last.
 
-    A pod whose AppGroup is not there stands alone.
+    A pod without an existing AppGroup is an entity of its own.
     """
 
     def __init__(self, args: TopologicalSortArgs, handle: Handle) -> None:

@@ -72,8 +72,8 @@ class TiesState:
         return self._wanted
 
     def move(self, pod: Pod, row: int, sign: int) -> None:
-        """Count a pod that lands on (1) or leaves (-1) a row, hypothetically; any pod of any
-        group.
+        """Count a pod that is added to (1) or removed from (-1) a row, hypothetically; any pod of
+        any group.
         """
         group, workload = self.membership.key_and_workload(pod)
         if not group:
@@ -106,7 +106,7 @@ class TiesState:
                 yield self.membership.bookings.changed_by(group, pods)
 
     def verdicts(self) -> TieVerdicts:
-        """Return the numbers per place, as if no tied pod stood on the very same node."""
+        """Return the numbers per place, without the counterparts on the candidate node itself."""
         if self._verdicts is None:
             prices = self.ties.table.matrices(self.places)
             places = self.cell_places()

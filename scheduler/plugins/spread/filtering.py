@@ -39,7 +39,7 @@ class Counted:
         self.sums = _sums(constraint, domains, included, counts)
 
     def move(self, pod: Pod, row: int, sign: int) -> None:
-        """Count a pod that lands on (1) or leaves (-1) a row."""
+        """Count a pod that is added to (1) or removed from (-1) a row."""
         if (self.included is None or self.included[row]) and self.constraint.counts(pod):
             self.sums[self.domains.slots[row]] += sign
 
@@ -77,7 +77,7 @@ class SpreadState:
         self.labelled = labelled
 
     def move(self, pod: Pod, row: int, sign: int) -> None:
-        """Count a pod that lands on (1) or leaves (-1) a row."""
+        """Count a pod that is added to (1) or removed from (-1) a row."""
         for counted in self.counted:
             counted.move(pod, row, sign)
 

@@ -32,7 +32,9 @@ NO_LIMIT = np.iinfo(np.int64).max
 
 
 class _Claim(msgspec.Struct, eq=False):
-    """A claim that placed pods use: by whom, what it stands for, and what that follows from."""
+    """A claim that placed pods use: its pods, its volume, and the objects that determine the
+    volume.
+    """
 
     users: dict[str, str] = {}  # pod uid → node
     volume: CountedVolume | None = None

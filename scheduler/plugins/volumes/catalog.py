@@ -1,8 +1,8 @@
-"""`VolumeCatalog`: the volumes that claims could get, and what was decided but is not written yet.
+"""`VolumeCatalog`: the volumes available to claims, and decisions that are not written yet.
 
-Fed by every change of a volume or claim; VolumeBinding asks it, and tells it what it assumes. An
-assumption stands for the object it was made from and ends as soon as the API server shows another
-version. It is not derived from the cluster: a copy, or a rebuilt catalog, has none.
+Fed by every change of a volume or claim; VolumeBinding reads it and records its assumptions. An
+assumption refers to the version of the object it was made from and ends as soon as the API server
+shows another. It does not follow from the cluster: a copy, or a rebuilt catalog, has none.
 """
 
 from bisect import bisect_left, insort

@@ -69,7 +69,7 @@ def keeps_volumes(before: Placed | None, after: Placed | None) -> bool:
 
 
 def not_found(claim: str) -> str:
-    """Return what is said of a claim that does not exist."""
+    """Return the message for a claim that does not exist."""
     return f'persistentvolumeclaim "{claim}" not found'
 
 
@@ -82,7 +82,7 @@ def is_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
 
 
 def not_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> str:
-    """Return what is said of a claim whose name an ephemeral volume takes, made by others."""
+    """Return the message for an ephemeral volume whose claim name is used by another claim."""
     return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
 
 

@@ -27,7 +27,7 @@ class _Groups(msgspec.Struct, frozen=True):
 
 
 class SelectedRows:
-    """Rows by selector, on whatever view of nodes is asked about."""
+    """Rows by selector, on any view of nodes."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Groups] = {}

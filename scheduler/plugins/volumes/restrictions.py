@@ -37,10 +37,10 @@ REASON_CLAIM = (
 
 
 class WantedDisks:
-    """The disks that a pod wants, and who uses its claims that allow one pod alone.
+    """The disks that a pod uses, and the users of its ReadWriteOncePod claims.
 
-    `uses` are the uses of such a claim by pods on nodes, `moved` what hypothetical moves change on
-    a node: by disk, how often it is written and how often read.
+    `uses` are the uses of such a claim by pods on nodes, `moved` the changes of hypothetical moves
+    on a node: by disk, how often it is written and how often read.
     """
 
     __slots__ = ("disks", "moved", "uses")

@@ -79,7 +79,7 @@ def make_step(catalog: VolumeCatalog, claim: PersistentVolumeClaim, node: str) -
 
 
 def undo(catalog: VolumeCatalog, steps: list[ClaimStep]) -> None:
-    """Take back what is assumed and not written; the watch will tell of what is."""
+    """Undo assumptions that are not written; the watch reports those that are."""
     for step in steps:
         if not step.is_due:
             continue
@@ -116,10 +116,10 @@ def wait(progress: "Progress", timeout_s: float) -> Generator[BindStep, CallResu
 
 
 class Progress:
-    """Whether the volumes of one pod are bound by now; asked whenever something may have changed.
+    """Whether the volumes of one pod are bound; checked after each change.
 
-    As long as the catalog assumes what is to be written, ours or another pod's with the same claim,
-    the watch has not shown it.
+    As long as the catalog has an assumption for the pod's claims, by it or by another pod, the
+    watch has not shown the write.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class PrinterColumn:
     description: str = ""
 
     def definition(self) -> Object:
-        """The column as a table tells it."""
+        """Return the column's definition in a Table."""
         return {
             "name": self.name,
             "type": self.type,

@@ -103,7 +103,7 @@ def _without_repeats(config: Sequence[DeviceConfiguration]) -> list[DeviceConfig
 
 
 def _applying(config: DeviceConfiguration, asks: Sequence[RequestedDevices]) -> DeviceConfiguration:
-    """Return parameters for all requests without naming them: an empty list stands for all."""
+    """Return parameters that apply to all requests: an empty list means all."""
     named = set(config.requests)
     covers = all(ask.parent in named or ask.path in named for ask in asks)
     return replace(config, requests=()) if covers else config
