@@ -143,6 +143,28 @@ def _empty_extended_claim(_decision: Decision, path: str, peer: Any, _ours: Any)
     return path == "result" and "nil or empty request mappings" in str(peer)
 
 
+def _all_of_a_faulty_pool(_decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
+    """Hold where the peer fails a pod that wants all devices of an incomplete or invalid pool."""
+    text = "asks for all devices, but resource pool"
+    return path in {"result", "message"} and text in str(peer)
+
+
+def _admin_access(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
+    """Hold where admin access to a device needs free counters or capacity for the peer."""
+    return path in {"claims", "result", "message"} and any(
+        one.get("exactly", {}).get("adminAccess")
+        for claim in _device_claims(decision)
+        for one in claim["spec"]["devices"].get("requests", ())
+    )
+
+
+def _claim_that_simulate_creates(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
+    """Hold where simulate creates the claim of an ephemeral volume, which does not exist yet."""
+    text = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+    waits = decision.ours is not None and text in str(decision.ours.message)
+    return path.startswith("simulate/") and (waits or text in str(peer))
+
+
 def _which_error(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
     """Hold where dry runs of preemption end with errors: which of them depends on their order."""
     error = 'preemption: .*running "DynamicResources" filter plugin: '
@@ -217,6 +239,9 @@ RULES: tuple[Known, ...] = (
     Known("an empty claim for extended resources", _empty_extended_claim),
     Known("namespaces that a selector excludes", _excluding_namespaces),
     Known("which error ends dry runs of preemption", _which_error),
+    Known("all devices of an incomplete or invalid pool", _all_of_a_faulty_pool),
+    Known("admin access to devices in use", _admin_access),
+    Known("a claim that simulate creates", _claim_that_simulate_creates),
 )
 
 

@@ -349,6 +349,13 @@ class _Attempt:
         taken = self._amounts(ask, place)
         if taken is None:
             return False
+        others = (
+            [c[5] for c in self.chosen if c[3] == place and not _is_admin(c[4])]
+            if device.get("allowMultipleAllocations")
+            else ()
+        )
+        if not _is_admin(ask) and not self._has_room(place, taken, others):
+            return False
         entry = (claim, request, ask["path"], place, ask, taken)
         self.chosen.append(entry)
         if not self._counters_hold(pool) or not _tolerated(device, ask["spec"]):
@@ -358,14 +365,6 @@ class _Attempt:
             self.chosen.pop()
             if must:
                 raise BrokenError("constraint")
-            return False
-        others = (
-            [c[5] for c in self.chosen[:-1] if c[3] == place and not _is_admin(c[4])]
-            if device.get("allowMultipleAllocations")
-            else ()
-        )
-        if not _is_admin(ask) and not self._has_room(place, taken, others):
-            self.chosen.pop()
             return False
         return True
 

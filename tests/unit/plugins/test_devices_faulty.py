@@ -16,11 +16,12 @@ COUNTERS = [{"name": "c", "counters": {"slots": {"value": "2"}}}]
 HALF = [{"counterSet": "c", "counters": {"slots": {"value": "1"}}}]
 
 
-def decided(*objects, asks=ALL, nodes=("n1", "n2")):
+def decided(*objects, asks=ALL, nodes=("n1", "n2"), constraints=()):
     """Return what `simulate` says of a pod with one claim."""
     nodes = [node(name, allocatable={"cpu": "4"}) for name in nodes]
-    pods = [claiming("p", "c")]
-    (found,) = simulated([*nodes, *objects, gpu_class(), claim("c", requests=[asks])], pods)["pods"]
+    own = claim("c", requests=[asks])
+    own["spec"]["devices"]["constraints"] = list(constraints)
+    (found,) = simulated([*nodes, *objects, gpu_class(), own], [claiming("p", "c")])["pods"]
     return found
 
 
@@ -92,6 +93,24 @@ def test_all_devices_are_all_devices():
 
     assert "n1" == decided(shared, nodes=["n1"])["node"]
     assert "Unschedulable" == decided(shared, claim("u", status=used), nodes=["n1"])["result"]
+
+
+def test_a_device_that_is_used_up_violates_no_constraint():
+    """The next alternative is tried: the claim is not at fault where its device has no capacity."""
+    device = {"capacity": {"bw": {"value": "1"}}, "allowMultipleAllocations": True}
+    shared = local_slice("n1", {"name": "d1", **device})
+    used = allocated("d1")
+    (result,) = used["allocation"]["devices"]["results"]
+    result |= {"shareID": "11111111-1111-1111-1111-111111111111", "consumedCapacity": {"bw": "1"}}
+    every = {"name": "all", "deviceClassName": "gpu", "allocationMode": "All"}
+    asks = {"name": "r", "firstAvailable": [every, {"name": "two", "deviceClassName": "gpu"}]}
+    rules = [{"matchAttribute": f"{DRIVER}/absent"}]
+
+    found = decided(shared, claim("u", status=used), asks=asks, nodes=["n1"], constraints=rules)
+    assert ("Unschedulable", True) == (
+        found["result"],
+        "cannot allocate all claims" in found["message"],
+    )
 
 
 def test_admin_access_takes_no_counters():

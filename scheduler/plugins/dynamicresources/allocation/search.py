@@ -270,6 +270,12 @@ class DeviceSearch:
         """
         ask, slot = frame.ask, self._devices.slots[place]
         is_shared = self._devices.is_shared(place)
+        # Before the constraints: a device that is used up does not fit, which is no fault of the
+        # claim.
+        taken = self._devices.amounts(ask, place)
+        before = self._shares.get(place, ())
+        if taken is None or not (ask.is_admin or self._devices.has_left(place, [taken, *before])):
+            return False
         # Only the first share of a device uses its counters. Admin access uses nothing.
         counters = None
         has_counters = ask.is_admin or (
@@ -293,16 +299,6 @@ class DeviceSearch:
                     raise self._against_constraint(ask, slot)
                 return False
             added.append(values[index])
-        taken = self._devices.amounts(ask, place)
-        before = self._shares.get(place, ())
-        has_left = ask.is_admin or (
-            taken is not None and self._devices.has_left(place, [taken, *before])
-        )
-        if taken is None or not has_left:
-            for one in added:
-                one.remove(slot)
-            self._give_back(counters, slot)
-            return False
         if is_shared and not ask.is_admin:
             self._shares.setdefault(place, []).append(taken)
         elif not is_shared:
