@@ -61,6 +61,7 @@ from scheduler.framework.measure import Stopwatch
 from scheduler.framework.profile import ProfileSpec
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
+from scheduler.framework.status import Code
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
@@ -381,7 +382,10 @@ class Engine:
         self._attempts.finished(ended.pod, ended.status, now)
         if ended.pod.is_member:
             is_bound = ended.status.is_success and not ended.pod.is_lost
-            self.groups.observe(MemberEnded(ended.pod, is_bound, ended.status.message), now)
+            is_error = ended.status.code is Code.ERROR
+            self.groups.observe(
+                MemberEnded(ended.pod, is_bound, ended.status.message, is_error), now
+            )
 
     def _take_in(self, event: Watched, now: float) -> None:
         """Take in one added, modified or deleted object; a bad one changes nothing."""

@@ -29,11 +29,12 @@ from scheduler.objects.pod import Pod
 
 
 class MemberEnded(msgspec.Struct, frozen=True):
-    """A member of a group has left the bindings: bound, or rejected with a message."""
+    """A member of a group has left the bindings: bound, rejected or failed with a message."""
 
     pod: InFlight
     is_bound: bool
     message: str = ""
+    is_error: bool = False
 
 
 class PlanAborted(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
+from typing import TypeAlias
 
 import pytest
 
@@ -24,13 +25,13 @@ GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-
 WITHIN_S = 3.0
 CHURN = 2  # CPUs on which the stream comes and goes
 STREAM_S = 0.1
-LEASE_S = 6
+Drain: TypeAlias = "asyncio.Task[tuple[bytes, bytes]]"
 SIZES = (1, 3, 64)
 ELECTING = """
 leaderElection:
   leaderElect: true
-  leaseDuration: 6s
-  renewDeadline: 4s
+  leaseDuration: 15s
+  renewDeadline: 10s
   retryPeriod: 1s
   resourceName: trellis
 """
@@ -137,7 +138,7 @@ class Daemons:
 
     def __init__(self, world: World, folder: Path, *, elects: bool) -> None:
         self.world, self.folder, self.elects = world, folder, elects
-        self.running: dict[int, tuple[asyncio.subprocess.Process, asyncio.Task[object]]] = {}
+        self.running: dict[int, tuple[asyncio.subprocess.Process, Drain]] = {}
         self.first = 0  # the number of the one that leads
 
     async def start(self, number: int = 0) -> None:
@@ -154,13 +155,24 @@ class Daemons:
         self.running[number] = (process, asyncio.create_task(process.communicate()))
         if not self.elects:
             url = f"https://127.0.0.1:{port}/readyz"
-            await asked(lambda: answers(url), bool, "the daemon")
+
+            async def ready() -> bool:
+                assert process.returncode is None, await self._exited(*self.running.pop(number))
+                return await answers(url)
+
+            await asked(ready, bool, "the daemon")
 
     async def kill(self, number: int = 0) -> None:
         """Kill one, so that it cannot release its lease."""
         process, drain = self.running.pop(number)
+        assert process.returncode is None, await self._exited(process, drain)
         process.kill()
         await asyncio.wait_for(drain, PATIENCE_S)
+
+    async def _exited(self, process: asyncio.subprocess.Process, drain: Drain) -> str:
+        """Return why a daemon is not running: its exit code and the end of what it wrote."""
+        written = await asyncio.wait_for(drain, PATIENCE_S)
+        return f"exit {process.returncode}: {written[1].decode()[-2000:]}"
 
     async def leader(self) -> str:
         """Return the holder of the lease, '' without one."""
@@ -171,8 +183,10 @@ class Daemons:
 
     async def close(self) -> None:
         """Kill those that run."""
-        for number in list(self.running):
-            await self.kill(number)
+        for process, drain in self.running.values():
+            if process.returncode is None:
+                process.kill()
+            await asyncio.wait_for(drain, PATIENCE_S)
 
 
 async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> float:

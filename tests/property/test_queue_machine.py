@@ -105,7 +105,7 @@ class Known(msgspec.Struct):
     pod: Pod
     where: Where
     queued_at: float
-    last_attempt: float
+    failed_at: float
     entered: int = 0
     parked: int = 0
     attempts: int = 0
@@ -131,7 +131,7 @@ class Known(msgspec.Struct):
         """Return when the pod may be tried again: doubling, capped, cut to whole seconds."""
         failures = self.errors or self.rejections
         wait = min(INITIAL_S * 2 ** (failures - 1), MAX_S) if failures else 0.0
-        return math.floor(self.last_attempt + wait)
+        return math.floor(self.failed_at + wait)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -275,7 +275,6 @@ class QueueMachine(RuleBasedStateMachine):
             assert expected.pod.key == popped.pod.key
             expected.where = FLYING
             expected.attempts += 1
-            expected.last_attempt = self.now
             expected.missed = []
             expected.tracked = True
             self.queues.track(popped)
@@ -302,12 +301,14 @@ class QueueMachine(RuleBasedStateMachine):
         if outcome == ():
             known.plugins, known.pending = (), False
             known.errors += 1
+            known.failed_at = self.now
             known.where, known.entered = ERRORS, self.tick()
-            self.queues.failed(self.queued(uid))
+            self.queues.failed(self.queued(uid), self.now)
             return
         known.plugins, known.pending = outcome
         known.rejections += 1
         known.errors = 0
+        known.failed_at = self.now
         if any(self.helps(known, change) for change in known.missed):
             self.requeue(known)
         else:

@@ -317,7 +317,7 @@ class Attempts:
             is_pending = decision.status.code is Code.PENDING
             self._queues.rejected(queued, decision.waits_for, now, is_pending=is_pending)
         else:
-            self._queues.failed(queued)
+            self._queues.failed(queued, now)
 
     def _send(self, calls: Iterable[ApiCall]) -> None:
         """Send calls to the API server whose answers are ignored."""

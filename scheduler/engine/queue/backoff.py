@@ -23,6 +23,6 @@ class PodBackoff(msgspec.Struct, frozen=True):
             return self.max_s
         return float(min(self.initial_s * 2 ** (failures - 1), self.max_s))
 
-    def ends(self, last_attempt: float, failures: int) -> float:
+    def ends(self, failed_at: float, failures: int) -> float:
         """Return when the wait is over, cut to whole seconds."""
-        return float(math.floor(last_attempt + self.duration_s(failures)))
+        return float(math.floor(failed_at + self.duration_s(failures)))

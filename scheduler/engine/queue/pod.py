@@ -27,6 +27,7 @@ class QueuedPod:
     __slots__ = (
         "attempts",
         "errors",
+        "failed_at",
         "first_active_at",
         "gated_by",
         "is_member",
@@ -58,6 +59,7 @@ class QueuedPod:
         self.queued_at = now
         self.first_active_at: float | None = None
         self.last_attempt = now
+        self.failed_at = now  # the end of the last attempt: its binding may have taken minutes
         self.attempts = 0
         self.rejections = 0
         self.errors = 0

@@ -191,6 +191,7 @@ class Queues:
         queued.is_pending = is_pending
         queued.rejections += 1
         queued.errors = 0
+        queued.failed_at = now
         helpful = next((c for c in missed if self._may_help(queued, c)), None)
         if helpful is not None:
             self._requeue(queued, helpful.label, now)
@@ -200,12 +201,13 @@ class Queues:
         self._park(queued, now)
         self._incoming(Where.UNSCHEDULABLE, "ScheduleAttemptFailure")
 
-    def failed(self, queued: QueuedPod) -> None:
+    def failed(self, queued: QueuedPod, now: float) -> None:
         """Let a pod whose attempt ended in an error wait out its back-off."""
         self._in_flight.drop(queued.uid)
         queued.rejected_by = ()
         queued.is_pending = False
         queued.errors += 1
+        queued.failed_at = now
         self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")
 
     def forget_told(self) -> None:
@@ -384,8 +386,8 @@ class Queues:
         self._incoming(Where.BACKOFF, event)
 
     def backoff_ends(self, queued: QueuedPod) -> float:
-        """Return when a pod may be tried again after its last failure."""
-        return self._backoff.ends(queued.last_attempt, queued.errors or queued.rejections)
+        """Return when a pod may be tried again, counted from the end of its last attempt."""
+        return self._backoff.ends(queued.failed_at, queued.errors or queued.rejections)
 
     def _park(self, queued: QueuedPod, now: float) -> None:
         self._unschedulable_pods.park(queued)

@@ -44,7 +44,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     `held_back` are the failed members whose bind was not sent, because the group would have begun
     in part. `members` is the state of those in flight by uid, `ended` that of the others, in the
     order in which they ended. `has_news`: a member has become ready since the group was last asked
-    whether it may begin. `why` is the first failure.
+    whether it may begin. `why` is the first failure, `is_error` whether it was an error.
     """
 
     key: str
@@ -61,6 +61,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     ended: dict[str, MemberState] = msgspec.field(default_factory=dict)
     has_news: bool = False
     why: str = ""
+    is_error: bool = False
 
     def __post_init__(self) -> None:
         for uid in self.left:
@@ -180,6 +181,7 @@ class GroupBindings:
         if not is_bound and not binding.is_broken:
             binding.is_broken = True
             binding.why = f"{pod.queued.pod.key} failed: {ended.message}"
+            binding.is_error = ended.is_error
             # Once a bind has begun, the members in pre-bind go on.
             has_begun = binding.has_begun or binding.step is GroupStep.BIND
             stay = binding.left if has_begun else sorted(binding.uids)

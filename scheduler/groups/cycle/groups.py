@@ -338,10 +338,12 @@ class Groups:
             if not binding.has_begun:
                 self._engine.give_up([self._queues.get(uid) for uid in binding.held_back], now)
             self._opened.add(key)  # those who came too late for it may be let in one by one
-            # Nothing in the cluster has to change for those who were called back, or came too late
-            # for it.
-            self._queues.retry(binding.failed, "GroupBindingEnded", now)
-            self._retry_late(key, now)
+            # Nothing in the cluster has to change for members that were recalled or came too late.
+            if binding.is_error and not binding.has_begun:
+                self._back_off([*binding.failed, *sorted(self._late.pop(key, ()))])
+            else:
+                self._queues.retry(binding.failed, "GroupBindingEnded", now)
+                self._retry_late(key, now)
             stage = GroupStage.RELEASED if binding.is_broken else GroupStage.BOUND
             self._counts.ended(binding.attempt, "error" if binding.is_broken else "scheduled", now)
             self._writing.tell(binding.planner, key, stage, now)
@@ -449,6 +451,17 @@ class Groups:
     def _retry_late(self, key: str, now: float) -> None:
         """Let members be tried again that others of their group were on their way before."""
         self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
+
+    def _back_off(self, uids: Sequence[str]) -> None:
+        """Let members wait out their back-off after an error of one of them.
+
+        A member that is popped takes its group out of the queue as a whole. If one were popped
+        early, the group would reserve its nodes again before other pods are tried.
+        """
+        for uid in uids:
+            queued = self._queues.get(uid)
+            if queued is not None and queued.where is not Where.GATED:
+                self._queues.hold_off(uid, "GroupBindingEnded")
 
     def _decided(self, run: GroupRun, now: float) -> None:
         """Let the pods and groups go on that had to wait for this group."""

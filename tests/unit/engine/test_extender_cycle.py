@@ -265,6 +265,7 @@ def test_no_answer_at_all():
     talk.rig.pass_time(FILTER.timeout_s + GRACE_S)
     talk.rig.run(cycles=0)
     assert "context deadline exceeded" == talk.told()
+    talk.rig.pass_time(1.0)  # the back-off, counted from the failure
     talk.rig.run()
     again = talk.question()
     talk.say(question, nodes=("n0",))

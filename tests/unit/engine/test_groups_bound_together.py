@@ -67,6 +67,22 @@ class Cluster:
             self.pods[pod.metadata.name] = pod
             self.hear(Watched("Pod", "ADDED", pod))
 
+    def add(self, pod) -> None:
+        """Let a pod come that is no member."""
+        self.pods[pod.metadata.name] = pod
+        self.hear(Watched("Pod", "ADDED", pod))
+
+    def remove(self, name: str) -> None:
+        """Delete a pod that runs."""
+        running = with_spec(self.pods.pop(name), node_name="n0")
+        self.hear(Watched("Pod", "DELETED", running))
+
+    def places(self, *names: str) -> list[str]:
+        """Return in which queue pods wait."""
+        uids = [self.pods[name].metadata.uid for name in names]
+        queued = (self.engine.queues.get(uid) for uid in uids)
+        return [one.where.value for one in queued if one is not None]
+
     def hear(self, event: object) -> None:
         self.engine.handle(event, self.now)  # type: ignore[arg-type]
 
@@ -145,10 +161,24 @@ def test_one_volume_that_never_comes_binds_none():
         "g-1": ("SchedulerError", failure),
         "g-2": ("Unschedulable", recalled),
     } == told(written)
-    # An idle scheduler does not wait for the back-off: they are planned again, and bound with the
-    # volume.
-    cluster.later(120)
+    # After the back-off they are planned again, and bound with the volume.
+    cluster.later(2)
     assert ["g-0", "g-1", "g-2"] == bound(cluster.volumes_of("g-1"))
+
+
+def test_others_use_the_capacity_during_the_back_off():
+    """A gang whose volume never comes does not reserve its node again before others were tried."""
+    cluster = Cluster(3, 3)
+    cluster.settle()
+    cluster.volumes_of("g-0", "g-2", "early", "late")
+    for name in ("early", "late"):
+        cluster.add(make_pod(name))
+        assert [] == bound(cluster.settle())  # the gang has reserved the node
+        assert [name] == bound(cluster.later(TIMEOUT_S + 1))
+        assert ["error backoff"] * 3 == cluster.places("g-0", "g-1", "g-2")
+        cluster.remove(name)
+        assert [] == bound(cluster.later(10))
+        assert 3 == len(cluster.engine.bindings)
 
 
 def test_what_fits_nowhere_releases_the_capacity():
