@@ -39,11 +39,15 @@ MEBI = 1 << 20
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """One trial: the edit, the same as changes of objects, and as text after "fits"."""
+    """One trial: the edit, the same as changes of objects, and as text after "fits".
+
+    `fallback` is tried where this one does not place the group.
+    """
 
     edit: GroupEdit
     changes: tuple[SuggestedChange, ...]
     text: str
+    fallback: Remedy | None = None
 
 
 def remedies(
@@ -61,11 +65,15 @@ def remedies(
 
 
 def _tried(trial: GroupTrial, candidates: Iterable[Remedy], most: int) -> Iterator[Suggestion]:
-    for one in candidates:
-        if most and (nodes := trial.placed(one.edit)):
-            first = nodes[one.edit.members[0].key]
-            yield Suggestion(first, one.changes, f"fits {one.text}")
-            most -= 1
+    for first in candidates:
+        one: Remedy | None = first
+        while one is not None and most:
+            if nodes := trial.placed(one.edit):
+                node = nodes[one.edit.members[0].key]
+                yield Suggestion(node, one.changes, f"fits {one.text}")
+                most -= 1
+                break
+            one = one.fallback
 
 
 def _combined(trial: GroupTrial, facts: GroupFacts) -> Iterator[Remedy]:
@@ -123,8 +131,9 @@ def _candidates(
     if 0 < report.would_fit - _bound(report) < len(members):
         yield from _smaller(members, facts, report.would_fit, report.would_fit - _bound(report))
     for rule in rules_of(facts):
-        text = rule.wish or rule.less
-        yield Remedy(rule.drop(GroupEdit(members)), rule.changes(members), text)
+        without = _without(rule, members)
+        preferred = rule.preferred and _without(rule.preferred, members)
+        yield replace(preferred, fallback=without) if preferred else without
     nodes = trial.run.engine.view.columns()
     if not any(pod.spec.resource_claims for pod in members):
         yield from _more_nodes(members, facts, nodes)
@@ -139,6 +148,10 @@ def _candidates(
         )
         text = listed([ask.less.replace(" its ", " their ", 1) for ask in own])
         yield Remedy(GroupEdit(edited), changes, text)
+
+
+def _without(rule: LevelRuleAsk, members: Sequence[Pod]) -> Remedy:
+    return Remedy(rule.drop(GroupEdit(tuple(members))), rule.changes(members), rule.less)
 
 
 def _bound(report: GroupReport) -> int:

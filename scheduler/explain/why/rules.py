@@ -31,8 +31,8 @@ KUEUE = "metadata.annotations[kueue.x-k8s.io/podset-%s-topology]"
 class LevelRuleAsk(msgspec.Struct, frozen=True):
     """One rule: the field that states it, the rule as text, and the group without it.
 
-    `less` continues "fits"; `wish` replaces it where the rule becomes a preference. `drop` returns
-    an edit without the rule, `changes` the same as changes of objects.
+    `less` continues "fits". `drop` returns an edit without the rule, `changes` the same as changes
+    of objects. `preferred` turns the rule into a preference instead, for sources that have both.
     """
 
     field: str
@@ -40,7 +40,7 @@ class LevelRuleAsk(msgspec.Struct, frozen=True):
     less: str
     drop: Callable[[GroupEdit], GroupEdit]
     changes: Callable[[Sequence[Pod]], tuple[SuggestedChange, ...]]
-    wish: str = ""
+    preferred: LevelRuleAsk | None = None
 
 
 def rules_of(facts: GroupFacts) -> tuple[LevelRuleAsk, ...]:
@@ -58,28 +58,34 @@ def name_of(kind: str, obj: Any) -> str:
 
 
 def _kueue(required: str) -> LevelRuleAsk:
-    def drop(edit: GroupEdit) -> GroupEdit:
-        return replace(edit, members=tuple(map(_preferring, edit.members)))
-
-    def changes(members: Sequence[Pod]) -> tuple[SuggestedChange, ...]:
-        return tuple(
-            change
-            for pod in members
-            for change in (
-                SuggestedChange(f"Pod {pod.key}", KUEUE % "required", "remove"),
-                SuggestedChange(f"Pod {pod.key}", KUEUE % "preferred", "set", required),
-            )
-        )
-
+    """Return the required topology. Without any annotation the pods also use unlabelled nodes."""
     text, less = f"is in one {required}", f"without the required topology {required}"
+    field = KUEUE % "required"
     wish = f"if one {required} were preferred, not required"
-    return LevelRuleAsk(KUEUE % "required", text, less, drop, changes, wish)
+    preferred = LevelRuleAsk(field, text, wish, _kueue_drop(required), _kueue_changes(required))
+    return LevelRuleAsk(field, text, less, _kueue_drop(""), _kueue_changes(""), preferred)
 
 
-def _preferring(pod: Pod) -> Pod:
-    notes = pod.metadata.annotations
-    notes = replace(notes, kueue_required="", kueue_preferred=notes.kueue_required)
+def _kueue_drop(preferred: str) -> Callable[[GroupEdit], GroupEdit]:
+    def drop(edit: GroupEdit) -> GroupEdit:
+        return replace(edit, members=tuple(_preferring(pod, preferred) for pod in edit.members))
+
+    return drop
+
+
+def _preferring(pod: Pod, preferred: str) -> Pod:
+    notes = replace(pod.metadata.annotations, kueue_required="", kueue_preferred=preferred)
     return replace(pod, metadata=replace(pod.metadata, annotations=notes))
+
+
+def _kueue_changes(preferred: str) -> Callable[[Sequence[Pod]], tuple[SuggestedChange, ...]]:
+    def changes(members: Sequence[Pod]) -> tuple[SuggestedChange, ...]:
+        steps = [(KUEUE % "required", "remove", "")]
+        if preferred:
+            steps.append((KUEUE % "preferred", "set", preferred))
+        return tuple(SuggestedChange(f"Pod {pod.key}", *step) for pod in members for step in steps)
+
+    return changes
 
 
 def _of_object(kind: str, obj: Any) -> Iterator[LevelRuleAsk]:
