@@ -124,8 +124,8 @@ BUGS: Final = (
         "waited = self._queues.remove(uid)", "waited = self._queues.get(uid)"),
     # The queue
     Bug("a pod whose binding failed is lost", _QUEUES,
-        '        queued.errors += 1\n        self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")\n',
-        "        queued.errors += 1\n"),
+        '        queued.failed_at = now\n        self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")\n',
+        "        queued.failed_at = now\n"),
     Bug("changes during an attempt wake nobody", _QUEUES,
         "helpful = next((c for c in missed if self._may_help(queued, c)), None)", "helpful = None"),
     Bug("room that is freed wakes nobody", _QUEUES,
