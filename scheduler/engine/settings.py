@@ -15,6 +15,7 @@ from scheduler.config.names import GROUPS
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.extender.extenders import ConfiguredExtender, extenders_of
 from scheduler.engine.queue.backoff import PodBackoff
+from scheduler.framework.args import NoArgs
 from scheduler.objects.derivedgroups import DeriveKinds, kinds_of
 
 
@@ -59,8 +60,8 @@ def derived_kinds(loaded: Loaded) -> dict[str, DeriveKinds]:
     """Return the kinds from whose objects groups are derived, by profile."""
     found = {}
     for one in loaded.profiles:
-        args = one.args.get(GROUPS)
-        always, asked = (getattr(args, name, ()) for name in ("derive", "derive_on_request"))
+        args = one.args.get(GROUPS, NoArgs())
+        always, asked = args.derived_kinds()
         if always or asked:
             found[one.scheduler_name] = DeriveKinds(kinds_of(always), kinds_of(asked))
     return found

@@ -4,7 +4,7 @@ The base is not frozen because mypy rejects unfrozen subclasses of a frozen clas
 never assigned after decoding.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Self
 
 import msgspec
@@ -30,6 +30,14 @@ class Args(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=T
         """
         del solve_s, workers
         return self
+
+    def derived_kinds(self) -> tuple[Collection[str], Collection[str]]:
+        """Return the kinds of workloads whose pods are groups: always, and where a namespace
+        requests it.
+
+        For the plugin of groups: the engine reads the objects of these kinds.
+        """
+        return (), ()
 
 
 class NoArgs(Args):

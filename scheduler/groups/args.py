@@ -1,6 +1,6 @@
 """The arguments of the plugin; `topologyConfigMapNameSpace` is Sakkara's own, the rest is ours."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Literal, Self, TypeAlias
 
 import msgspec
@@ -59,6 +59,10 @@ class ClusterTopologyPlacementGroupArgs(Args):
         if not 0 <= self.solver_workers <= MOST_WORKERS:
             text = f"must be from 0 to {MOST_WORKERS}, not {self.solver_workers}"
             yield "solverWorkers", text
+
+    def derived_kinds(self) -> tuple[Collection[str], Collection[str]]:
+        """Return `derive` and `derive_on_request`."""
+        return self.derive, self.derive_on_request
 
     def within(self, solve_s: float, workers: int) -> Self:
         """Return these arguments with no more time and workers than that."""
