@@ -20,9 +20,9 @@ from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.cli.asking import tell
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import BundleFlags
 from scheduler.cli.hashing import NameTable
-from scheduler.cli.live import reach
 from scheduler.cli.past import fetch
 from scheduler.kube.api import Response
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.cli import asking
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import reach
 from scheduler.cli.progress import progress
 from scheduler.cli.world import SeenWorld, WorldSource, applied_manifest, read_world, with_copy
 from scheduler.engine.attempt.cycle import Ties

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError, MissingError, TrellisError
 from scheduler.cli import asking
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import ClusterOptions, reach
+from scheduler.cli.live import ClusterOptions
 from scheduler.cli.past import ask
 from scheduler.cli.progress import progress
 from scheduler.cli.watching import repeated

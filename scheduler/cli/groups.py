@@ -14,9 +14,9 @@ import msgspec
 from scheduler.base.errors import MissingError
 from scheduler.base.text import did_you_mean
 from scheduler.cli import asking
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import reach
 from scheduler.cli.printing import show_document
 from scheduler.cli.progress import progress
 from scheduler.cli.watching import repeated

@@ -10,10 +10,10 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import be_quick, is_shown, items_in, show_tables, tell
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import HistoryFlags
 from scheduler.cli.explain import pod_of
 from scheduler.cli.flags import DaemonFlags, Output
-from scheduler.cli.live import reach
 from scheduler.cli.logged import LogView
 from scheduler.cli.past import NAMESPACE, told
 from scheduler.explain.attempts import History, PastAttempt

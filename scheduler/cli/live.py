@@ -14,7 +14,6 @@ from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
-from scheduler.cli.flags import ClusterFlags
 from scheduler.kube.api import Response
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.connection.version import server_version
@@ -32,13 +31,6 @@ class ClusterOptions(NamedTuple):
     context: str = ""
     timeout_s: float = 30.0
     namespace: str = ""
-
-
-def reach(flags: ClusterFlags, namespace: str = "") -> ClusterOptions:
-    """Return what the flags say of reaching a cluster."""
-    return ClusterOptions(
-        flags.kubeconfig, flags.context, seconds(flags.request_timeout), namespace
-    )
 
 
 class SeenCluster(NamedTuple):

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.cli import asking
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import MovesFlags, MovesForm
 from scheduler.cli.flags import Output
-from scheduler.cli.live import ClusterOptions, look, reach
+from scheduler.cli.live import ClusterOptions, look
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.texttable import TextTable
 from scheduler.moves.eligible import ALLOWANCES, MoveRules

@@ -14,9 +14,9 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339
 from scheduler.cli import asking
 from scheduler.cli.amounts import amount, duration
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import QueueFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import reach
 from scheduler.cli.progress import progress
 from scheduler.cli.watching import repeated
 from scheduler.cli.world import SeenWorld, WorldSource, group_title, read_world

@@ -14,10 +14,10 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli import asking
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
-from scheduler.cli.live import reach
 from scheduler.cli.parallel import answer_lines, processors
 from scheduler.cli.progress import progress
 from scheduler.cli.world import WorldSource, group_title, read_world, workload_title

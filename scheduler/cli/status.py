@@ -17,9 +17,10 @@ from scheduler.about import VERSION
 from scheduler.base.errors import TrellisError
 from scheduler.base.text import closest
 from scheduler.cli import asking
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import StatusFlags
 from scheduler.cli.leader import Leader, leader
-from scheduler.cli.live import ClusterOptions, connect, reach
+from scheduler.cli.live import ClusterOptions, connect
 from scheduler.cli.printing import show_table
 from scheduler.cli.running import running_setup
 from scheduler.cli.world import WorldSource, read_world

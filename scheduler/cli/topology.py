@@ -13,9 +13,9 @@ import msgspec
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.cli.amounts import amount
 from scheduler.cli.asking import options, read_cluster, read_files, setups, show_tables, tell
+from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import reach
 from scheduler.cli.printing import TableColumn, show, show_document
 from scheduler.cli.watching import repeated
 from scheduler.engine.attempt.cycle import Ties

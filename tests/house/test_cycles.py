@@ -15,8 +15,6 @@ from tests.house.source import PRODUCT, name_of, python_files, tree_of
 # Where files name one another for the sake of types. The list may become shorter only.
 FOR_TYPES = {
     "scheduler.framework",  # a plugin, its points, and what is worked out from their signatures
-    "scheduler.plugins.numa",  # the states that `trellis topology` shows of a tracker
-    "scheduler.sandbox",  # the store, and the rules that read other objects in it
 }
 
 

@@ -37,6 +37,8 @@ from tests.perf.embedded import CREATORS
 from tests.perf.evictions import GPU, GPUS, NODES, _pod
 
 API = "/api/v1/namespaces/default"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+PRIORITY = {"metadata": {"name": "high"}, "value": 100}
 
 
 def _group(name: str, size: int, priority: int) -> dict[str, Any]:
@@ -59,12 +61,16 @@ def _fill(gangs: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 async def _create(client: ApiClient, kind: str, objects: list[dict[str, Any]]) -> None:
+    await _create_at(client, f"{API}/{kind}", objects)
+
+
+async def _create_at(client: ApiClient, path: str, objects: list[dict[str, Any]]) -> None:
     left = iter(objects)
 
     async def some() -> None:
         for one in left:
             body = msgspec.json.encode(one)
-            answer = await client.request("POST", f"{API}/{kind}", body)
+            answer = await client.request("POST", path, body)
             if not answer.ok:
                 raise RuntimeError(answer.message)
 
@@ -79,6 +85,7 @@ async def measure(size: int, gangs: int, limit_s: float) -> dict[str, Any]:
     async with Sandbox(SandboxOptions(shape=ClusterShape([node]), lazy=True)) as sandbox:
         path = str(sandbox.kubeconfig_path)
         client = await ApiClient.connect(path, clock=clock, meters=Meters())
+        await _create_at(client, PRIORITY_CLASSES, [PRIORITY])
         groups, pods = _fill(gangs)
         await _create(client, "configmaps", groups)
         await _create(client, "pods", pods)
@@ -97,8 +104,10 @@ async def measure(size: int, gangs: int, limit_s: float) -> dict[str, Any]:
         began, cpu = time.perf_counter(), time.process_time()
         await _create(client, "configmaps", [_group("high", size, 100)])
         members = [_pod(f"high-{n}", GPUS, "high", 100, None) for n in range(size)]
+        for one in members:
+            one["spec"] = {**one["spec"], "priorityClassName": "high"}
         creating = asyncio.create_task(_create(client, "pods", members))
-        first, reported, bound = 0.0, [""], 0
+        first, reported, bound, low = 0.0, [""], 0, len(pods)
         while bound < size and time.perf_counter() - began < limit_s:
             await asyncio.sleep(0.05)
             there = [one.obj for one in sandbox.store.list(PODS)]

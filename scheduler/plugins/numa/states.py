@@ -7,20 +7,14 @@ stale     a foreign pod took a zone that no report tells: no aligned pod goes th
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.reservations import Reservations
+from scheduler.plugins.numa.tracker import BEHIND, STALE, WITHOUT, Topologies
 from scheduler.plugins.numa.zones import expected_fingerprint, kubelet_settings, read_zones
-
-if TYPE_CHECKING:
-    from scheduler.plugins.numa.tracker import Topologies
-
-WITHOUT, USED, BEHIND, STALE = "without", "used", "behind", "stale"
-STATES: Final = (WITHOUT, USED, BEHIND, STALE)
 
 
 class NodeState(msgspec.Struct, frozen=True, rename="camel"):
@@ -42,20 +36,7 @@ class NodeState(msgspec.Struct, frozen=True, rename="camel"):
     why: str = ""
 
 
-def state_of(topologies: "Topologies", name: str) -> str:
-    """Return the state of a node."""
-    if topologies.topology(name) is None:
-        return WITHOUT
-    reserving = topologies.reserving
-    if reserving is None:
-        return USED
-    if reserving.is_stale(name):
-        return STALE
-    reserved = reserving.by_node.get(name)
-    return BEHIND if reserved is not None and reserved.waiting is not None else USED
-
-
-def node_states(topologies: "Topologies", now: float) -> Iterator[NodeState]:
+def node_states(topologies: Topologies, now: float) -> Iterator[NodeState]:
     """Yield the state of every node in the order of the table; `now` in seconds since the epoch."""
     for name in topologies.names():
         topology = topologies.topology(name)
@@ -66,7 +47,7 @@ def node_states(topologies: "Topologies", now: float) -> Iterator[NodeState]:
         yield _reported(topologies, topology, name, reserved, now)
 
 
-def figures(topologies: "Topologies", name: str, now: float) -> tuple[str, ...]:
+def figures(topologies: Topologies, name: str, now: float) -> tuple[str, ...]:
     """Return figures about a node's zones as texts, one line for each."""
     topology = topologies.topology(name)
     if topology is None:
@@ -122,13 +103,13 @@ def why_behind(reserved: Reservations) -> str:
 
 
 def _reported(
-    topologies: "Topologies",
+    topologies: Topologies,
     topology: NodeResourceTopology,
     name: str,
     reserved: Reservations | None,
     now: float,
 ) -> NodeState:
-    state = state_of(topologies, name)
+    state = topologies.state_of(name)
     settings = kubelet_settings(topology)
     zones = read_zones(topology)
     written = parse_rfc3339(topology.written)

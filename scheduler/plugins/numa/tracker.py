@@ -8,7 +8,7 @@ the marks of nodes with pods being bound.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from scheduler.framework import BoolColumn, Change, Node, PerShape, Placed
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.demand import ALWAYS_OFFERED, demand_of
 from scheduler.plugins.numa.reserving import Following, Reserving
-from scheduler.plugins.numa.states import STATES, state_of
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import Zones, kubelet_settings, read_zones
 from scheduler.state.columns import Column
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
 KIND = "NodeResourceTopology"
+# The states of a node; `states.py` describes them.
+WITHOUT, USED, BEHIND, STALE = "without", "used", "behind", "stale"
+STATES: Final = (WITHOUT, USED, BEHIND, STALE)
 
 
 class Topologies:
@@ -141,13 +143,24 @@ class Topologies:
                 found[resource] = tuple(matrix[row, :zones].tolist())
         return found
 
+    def state_of(self, name: str) -> str:
+        """Return the state of a node."""
+        if self.topology(name) is None:
+            return WITHOUT
+        if self.reserving is None:
+            return USED
+        if self.reserving.is_stale(name):
+            return STALE
+        reserved = self.reserving.by_node.get(name)
+        return BEHIND if reserved is not None and reserved.waiting is not None else USED
+
     def measure(self, meters: Meters) -> None:
         """Register gauges of the nodes' states."""
         meters.numa_nodes.read_from(self._counts)
         meters.numa_stale_since.read_from(self._stale_since)
 
     def _counts(self) -> dict[tuple[str, ...], float]:
-        found = Counter(state_of(self, name) for name in self._rows)
+        found = Counter(self.state_of(name) for name in self._rows)
         return {(state,): float(found[state]) for state in STATES}
 
     def _stale_since(self) -> float:

@@ -5,24 +5,25 @@ nothing and is for tests of the store alone.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.kinds.typetable import TypeShape
 
-if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import ObjectStore
+Store_contra = TypeVar("Store_contra", contravariant=True)
 
 
-class Rules(Protocol):
-    """Rules of a kind beyond the general ones; every method may raise `StatusError`."""
+class Rules(Protocol[Store_contra]):
+    """Rules of a kind beyond the general ones, which may read the store; every method may raise
+    `StatusError`.
+    """
 
-    def prepare_create(self, store: "ObjectStore", resource: Resource, obj: Object) -> None:
+    def prepare_create(self, store: Store_contra, resource: Resource, obj: Object) -> None:
         """Default and check a new object; change `obj` only, never data it shares with others."""
 
     def prepare_update(
-        self, store: "ObjectStore", resource: Resource, new: Object, old: Object, subresource: str
+        self, store: Store_contra, resource: Resource, new: Object, old: Object, subresource: str
     ) -> None:
         """Default and check `new` against `old`; changes `new` in the same way."""
 
@@ -54,11 +55,11 @@ class Rules(Protocol):
 class NoRules:
     """Rules for tests of the store alone: nothing is added, nothing is rejected."""
 
-    def prepare_create(self, store: "ObjectStore", resource: Resource, obj: Object) -> None:
+    def prepare_create(self, store: object, resource: Resource, obj: Object) -> None:
         """Accept."""
 
     def prepare_update(
-        self, store: "ObjectStore", resource: Resource, new: Object, old: Object, subresource: str
+        self, store: object, resource: Resource, new: Object, old: Object, subresource: str
     ) -> None:
         """Accept."""
 

@@ -58,7 +58,7 @@ class ObjectStore:
     def __init__(
         self,
         clock: Clock,
-        rules: Rules | None = None,
+        rules: "Rules[ObjectStore] | None" = None,
         kinds: Kinds | None = None,
         *,
         seed: int | None = None,
@@ -66,7 +66,7 @@ class ObjectStore:
     ) -> None:
         self.clock = clock
         self.kinds = kinds or Kinds()
-        self.rules: Rules = rules or NoRules()
+        self.rules: Rules[ObjectStore] = rules or NoRules()
         self.version = 1
         self.dependents: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self._random = random.Random(seed)  # noqa: S311  names and uids, no secrets
