@@ -4,27 +4,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from scheduler.testing import laws
+from scheduler.testing import invariants
 from scheduler.testing.hints import wakes
 from scheduler.testing.keys import keeps_its_key
 from scheduler.testing.samples import Manifest, Samples, usual_samples
 from scheduler.testing.scene import PluginClass
 from scheduler.testing.trial import Trial
 
-Law = Callable[[Trial], Iterator[str]]
+Invariant = Callable[[Trial], Iterator[str]]
 
-LAWS: tuple[Law, ...] = (
-    laws.constructs,
-    laws.runs,
-    laws.returns_columns,
-    laws.writes_nothing,
-    laws.repeats_itself,
-    laws.ignores_row_order,
-    laws.is_local,
+INVARIANTS: tuple[Invariant, ...] = (
+    invariants.constructs,
+    invariants.runs,
+    invariants.returns_columns,
+    invariants.writes_nothing,
+    invariants.repeats_itself,
+    invariants.ignores_row_order,
+    invariants.is_local,
     keeps_its_key,
-    laws.gives_back,
-    laws.tracks,
-    laws.sorts_strictly,
+    invariants.gives_back,
+    invariants.tracks,
+    invariants.sorts_strictly,
     wakes,
 )
 
@@ -35,9 +35,9 @@ class BrokenLawsError(AssertionError):
     """A plugin violates invariants; `broken` has the names of their functions."""
 
     def __init__(self, plugin: str, broken: Mapping[str, Sequence[str]]) -> None:
-        lines = [f"{plugin} breaks {len(broken)} law(s):"]
-        for law, problems in broken.items():
-            lines += [f"  {law}: {problem}" for problem in problems]
+        lines = [f"{plugin} violates {len(broken)} invariant(s):"]
+        for invariant, problems in broken.items():
+            lines += [f"  {invariant}: {problem}" for problem in problems]
         super().__init__("\n".join(lines))
         self.broken = tuple(broken)
 
@@ -61,11 +61,11 @@ def check_plugin(
     given = Samples(nodes, pods, existing_pods, namespaces, objects)
     trial = Trial(plugin, args, usual_samples() + given)
     broken: dict[str, list[str]] = {}
-    for law in LAWS:
-        problems = list(islice(law(trial), _MOST_TOLD))
+    for invariant in INVARIANTS:
+        problems = list(islice(invariant(trial), _MOST_TOLD))
         if problems:
-            broken[law.__name__] = problems
-        if problems and law is laws.constructs:
+            broken[invariant.__name__] = problems
+        if problems and invariant is invariants.constructs:
             break  # the others need a plugin that can be constructed
     if broken:
         raise BrokenLawsError(plugin.name, broken)

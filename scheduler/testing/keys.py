@@ -21,7 +21,7 @@ from scheduler.objects.plain import read_node
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.testing.evaluate import look
-from scheduler.testing.laws import differences
+from scheduler.testing.invariants import differences
 from scheduler.testing.scene import Scene
 from scheduler.testing.trial import Trial
 

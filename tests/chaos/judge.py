@@ -25,7 +25,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Judge:
-    """The laws of a campaign; `taken` are the uids of pods that the campaign itself took away."""
+    """The invariants of a campaign; `taken` are the uids of pods that the campaign itself took away."""
 
     def __init__(self, api: Api, audit: Audit) -> None:
         self._api = api
@@ -118,7 +118,7 @@ class Judge:
         return found
 
     def verdict(self, made: set[str]) -> dict[str, list[str]]:
-        """Return by law what breaks it; `made` are the uids of all pods that were created."""
+        """Return by invariant what breaks it; `made` are the uids of all pods that were created."""
         unasked = self.gone.keys() - self.taken
         binds = binds_per_pod(self._audit.bindings())
         twice = [f"{name}: {times} times" for name, times in binds.items() if times > 1]

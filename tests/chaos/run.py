@@ -1,7 +1,7 @@
 """Play faults on the real API server: `python -m tests.chaos.run --faults 1000 --seed 1`.
 
 Two daemons as processes of their own, a bad network between them and a real kube-apiserver,
-signals, and restarts of the server itself. Prints a table; the exit code is 1 when a law was
+signals, and restarts of the server itself. Prints a table; the exit code is 1 when an invariant was
 broken.
 """
 
@@ -230,7 +230,7 @@ def group(name: str) -> dict[str, Any]:
 
 
 async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> dict[str, Any]:
-    """Play so many faults; return what happened, with `broken` by law."""
+    """Play so many faults; return what happened, with `broken` by invariant."""
     dice = Random(seed)
     network = Network(cluster, 2, Random(seed))
     async with Api(cluster) as api, network.running():
@@ -249,7 +249,9 @@ async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> di
                 await pause(5)
             finally:
                 campaign.close()
-        broken = {law: found for law, found in judge.verdict(campaign.made).items() if found}
+        broken = {
+            invariant: found for invariant, found in judge.verdict(campaign.made).items() if found
+        }
     return {
         "faults": dict(campaign.faults.most_common()),
         "befell requests": dict(network.told.most_common()),

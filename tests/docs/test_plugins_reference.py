@@ -10,7 +10,7 @@ from scheduler.framework import Handle, Nodes
 from scheduler.framework.plugin import POINTS
 from scheduler.state import facts
 from scheduler.testing import Scenario
-from scheduler.testing.check import LAWS
+from scheduler.testing.check import INVARIANTS
 from tests.docs.pages import ROOT, blocks
 
 PAGE = "reference/plugins.md"
@@ -45,7 +45,7 @@ def test_its_snippets_run():
         ("scenario", public(Scenario)),
         ("framework", set(scheduler.framework.__all__) - ALIASES),
         ("testing", set(scheduler.testing.__all__) - ALIASES),
-        ("laws", {law.__name__ for law in LAWS}),
+        ("invariants", {invariant.__name__ for invariant in INVARIANTS}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

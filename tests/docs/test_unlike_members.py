@@ -17,7 +17,7 @@ NODES = [
 ]
 
 
-@pytest.mark.parametrize("name", unlike.LAWS)
+@pytest.mark.parametrize("name", unlike.INVARIANTS)
 def test_an_example_stands_as_it_says(name):
     """All rules hold, counted by hand; what was minimised is proven."""
     pods = [one | {"spec": one["spec"] | {"priority": 0}} for one in unlike.pods(name)]
@@ -25,7 +25,7 @@ def test_an_example_stands_as_it_says(name):
 
     where = {pod: (f"r{int(at[1:]) % 3}", at) for pod, at in results(done).items()}
     assert len(pods) == len(where)
-    assert unlike.LAWS[name](where), where
+    assert unlike.INVARIANTS[name](where), where
     (told,) = done.groups
     assert told.optimal
     assert told.objective == told.bound
@@ -39,7 +39,7 @@ def test_the_head_is_beside_the_first_worker():
     assert int(where["ray-head-0"][1:]) % 3 == int(where["ray-worker-0"][1:]) % 3
 
 
-@pytest.mark.parametrize("name", unlike.LAWS)
+@pytest.mark.parametrize("name", unlike.INVARIANTS)
 def test_the_page_shows_the_example(name):
     """The PodGroup that a reader sees is the one that the demo plays."""
     shown = [next(yaml.safe_load_all(block.text)) for block in blocks(PAGE, "yaml")]

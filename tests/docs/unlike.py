@@ -79,6 +79,6 @@ def serving(places: Places) -> bool:
 
 
 # What must hold of each example, written without the solver or its checks.
-LAWS: Mapping[str, Callable[[Places], bool]] = {
+INVARIANTS: Mapping[str, Callable[[Places], bool]] = {
     "ray": ray, "mpi": mpi, "leaderworkerset": leaderworkerset, "serving": serving,
 }  # fmt: skip

@@ -3,7 +3,7 @@
 Groups of all four kinds, elastic ones among them, share a small cluster with pods on their own and with one
 another. Users create, edit, resize and delete them, nodes are lost with all that runs there, somebody else
 evicts members, controllers replace what is missing; the process dies at any write, and starts anew or hands over to a
-standby that has watched; answers are lost, refused, late. The laws stand in `grouplaws`.
+standby that has watched; answers are lost, refused, late. The invariants stand in `groupinvariants`.
 """
 
 from collections import Counter
@@ -31,8 +31,8 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
-from tests.faults import dialects
-from tests.faults.grouplaws import (
+from tests.faults import groupsources
+from tests.faults.groupinvariants import (
     CONFIG_MAP,
     CONSTRAINTS,
     COSCHEDULING,
@@ -87,8 +87,8 @@ def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None
     note = {CONSTRAINTS: rules} if kind == COSCHEDULING else {}
     about = AnnotatedMeta(name=group, namespace="default", uid=uid_of(rig, known), annotations=note)
     made: Any
-    if kind in dialects.KINDS:
-        rig.api.put(kind, dialects.made(kind, about, least, known))
+    if kind in groupsources.KINDS:
+        rig.api.put(kind, groupsources.made(kind, about, least, known))
         return
     if kind == COSCHEDULING:
         made = PodGroup(about, PodGroupSpec(least))
@@ -125,7 +125,7 @@ def _spec(kind: str, least: int, rank: int, pick: Pick) -> WorkloadGroupSpec:
 def write(rig: Lives, pick: Pick) -> None:
     """Somebody writes a group, edits it, resizes it, or deletes its object."""
     group = rig.groups[pick(len(rig.groups))]
-    if rig.kind_of[group] == dialects.KUEUE:
+    if rig.kind_of[group] == groupsources.KUEUE:
         rewrite(rig, group, pick)
         return
     if pick(8) == 0:
@@ -165,7 +165,7 @@ def scale(rig: Lives, pick: Pick) -> None:
     """A workload gets another number of members; its controller deletes those that are too many."""
     group = rig.groups[pick(len(rig.groups))]
     rig.replicas[group] = pick(6)
-    if isinstance(rig, Queued) and rig.kind_of[group] == dialects.KUEUE:
+    if isinstance(rig, Queued) and rig.kind_of[group] == groupsources.KUEUE:
         # There are never more pods than they say; fewer when some have ended well.
         rig.replicas[group] = min(rig.replicas[group], rig.total(group))
     there = rig.members(group)
@@ -242,10 +242,14 @@ class Dialects(Lives):
 
     groups = ("ga", "gv", "gb", "gc", "gg")
     told = ("gc",)
-    kind_of: Mapping[str, str] = {**KIND_OF, "gv": dialects.VOLCANO, "gg": dialects.APP_GROUP}
+    kind_of: Mapping[str, str] = {
+        **KIND_OF,
+        "gv": groupsources.VOLCANO,
+        "gg": groupsources.APP_GROUP,
+    }
 
     def __init__(self, *, is_hot: bool, unlike: int) -> None:
-        super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, *dialects.KINDS))
+        super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, *groupsources.KINDS))
 
 
 class Queued(Lives):
@@ -256,7 +260,7 @@ class Queued(Lives):
 
     groups = ("ga", "gk", "gb", "gc", "gl")
     told = ("gc",)
-    kind_of: Mapping[str, str] = {**KIND_OF, "gk": dialects.KUEUE, "gl": dialects.KUEUE}
+    kind_of: Mapping[str, str] = {**KIND_OF, "gk": groupsources.KUEUE, "gl": groupsources.KUEUE}
 
     def __init__(self, *, is_hot: bool, unlike: int) -> None:
         self.asked: dict[str, PodAnnotations] = {}
@@ -276,12 +280,12 @@ class Queued(Lives):
 
     def described(self, group: str) -> Described | None:
         """Return what the server's objects say of a group, of which its pods may be the only ones."""
-        if self.kind_of[group] != dialects.KUEUE:
+        if self.kind_of[group] != groupsources.KUEUE:
             return super().described(group)
         return _said_by(self.members(group, leaving=True))
 
     def _known(self, group: str) -> Described | None:
-        if self.kind_of[group] != dialects.KUEUE:
+        if self.kind_of[group] != groupsources.KUEUE:
             return super()._known(group)
         return _said_by(self._on_nodes(group))
 
@@ -308,10 +312,10 @@ class Queued(Lives):
 
     def member(self, group: str, name: str, cpu: int) -> Pod:
         """Return a member that waits."""
-        if self.kind_of[group] != dialects.KUEUE:
+        if self.kind_of[group] != groupsources.KUEUE:
             return super().member(group, name, cpu)
         pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=self.rank_of(group))
-        return dialects.joined_in_kueue(pod, group, self.asked[group])
+        return groupsources.joined_in_kueue(pod, group, self.asked[group])
 
 
 def _said_by(pods: Sequence[Pod]) -> Described | None:
@@ -340,7 +344,7 @@ def ended(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Lives
     if isinstance(rig, Queued):
         rig.put_topology()
     for group in rig.groups:
-        if rig.kind_of[group] == dialects.KUEUE:
+        if rig.kind_of[group] == groupsources.KUEUE:
             continue
         known = rig.api.objects[rig.kind_of[group]].get(f"default/{group}")
         if known is None or described(rig.kind_of[group], known) is None:
@@ -372,7 +376,7 @@ def judge(rig: Lives) -> None:
     for group in rig.groups:
         said, there = rig.described(group), rig.members(group)
         bound = [pod for pod in there if pod.spec.node_name]
-        if rig.kind_of[group] == dialects.KUEUE and said is None:
+        if rig.kind_of[group] == groupsources.KUEUE and said is None:
             continue  # nobody is there who could say anything
         assert said is not None
         rig.seen["at rest whole" if len(bound) >= said.least else "at rest waiting"] += bool(there)

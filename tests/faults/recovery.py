@@ -26,13 +26,13 @@ from scheduler.objects.podgroup import (
     WorkloadGroupSpec,
     WorkloadReference,
 )
-from tests.faults import dialects
+from tests.faults import groupsources
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_node, make_pod, with_meta, with_spec
 from tests.property.model_api import KINDS
 
 COMPOSITE = "CompositePodGroup"
-RECOVERY_KINDS = (*KINDS, *dialects.KINDS, COMPOSITE)
+RECOVERY_KINDS = (*KINDS, *groupsources.KINDS, COMPOSITE)
 NODES = tuple(f"n{number}" for number in range(4))
 JOB = OwnerReference("batch/v1", "Job", "job", "uid-job", controller=True)
 
@@ -92,7 +92,7 @@ def _in_tree(pod: Pod, slot: int, _count: int) -> Pod:
 
 
 def _in_kueue(pod: Pod, _slot: int, count: int) -> Pod:
-    return dialects.joined_in_kueue(pod, "g", PodAnnotations(kueue_total=str(count)))
+    return groupsources.joined_in_kueue(pod, "g", PodAnnotations(kueue_total=str(count)))
 
 
 def _named(pod: Pod, _slot: int, _count: int) -> Pod:
@@ -101,8 +101,8 @@ def _named(pod: Pod, _slot: int, _count: int) -> Pod:
 
 def _dialect(kind: str) -> Story:
     return Story(
-        lambda least: iter([(kind, dialects.made(kind, _about("g"), least, None))]),
-        lambda pod, _slot, _count: dialects.joined(kind, pod, "g"),
+        lambda least: iter([(kind, groupsources.made(kind, _about("g"), least, None))]),
+        lambda pod, _slot, _count: groupsources.joined(kind, pod, "g"),
     )
 
 
@@ -115,8 +115,8 @@ STORIES = {
     "PodGroup 1.36": Story(_own("PodGroup.v1alpha2"), _named),
     "PodGroup 1.37": Story(_own("PodGroup.v1beta1"), _named),
     "Composite": Story(_composite, _in_tree),
-    "Volcano": _dialect(dialects.VOLCANO),
-    "AppGroup": _dialect(dialects.APP_GROUP),
+    "Volcano": _dialect(groupsources.VOLCANO),
+    "AppGroup": _dialect(groupsources.APP_GROUP),
     "Kueue": Story(lambda _least: iter(()), _in_kueue, has_more=False),
 }
 

@@ -3,7 +3,7 @@ what is in them.
 
 Controllers create, delete and edit the objects of the tree in any order, members are lost, created
 and replaced, groups of lower and of higher priority come and go beside it; the process dies at any
-write. The laws stand in `treelaws`.
+write. The invariants stand in `treeinvariants`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.faults.grouplives import (
     single,
     uid_of,
 )
-from tests.faults.treelaws import COMPOSITE, LEAVES, PARENT, TREE, Plan, TreeLives
+from tests.faults.treeinvariants import COMPOSITE, LEAVES, PARENT, TREE, Plan, TreeLives
 from tests.property.moves import Move, Pick
 
 # All groups of a tree are made from one Workload; one that is made from another is held with its

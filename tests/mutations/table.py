@@ -1,4 +1,4 @@
-"""The laws of what must never break, and for each the changes to the product that break it on
+"""The invariants of what must never break, and for each the changes to the product that break it on
 purpose.
 """
 
@@ -8,18 +8,18 @@ SOLVER: Final = "tests/property/test_solver.py"
 CERTIFICATES: Final = "tests/property/test_certificates.py"
 UNITS: Final = "tests/property/test_preemption_units.py"
 SIMULATED: Final = "tests/property/test_simulated_victims.py"
-DIALECTS: Final = "tests/property/test_group_dialects.py"
+DIALECTS: Final = "tests/property/test_group_sources.py"
 LIFE: Final = "tests/faults/test_group_life.py"
 LIVES: Final = "tests/faults/test_group_lives.py"
 TALK: Final = "tests/property/test_units_of_talk.py"
 APPLICATIONS: Final = "tests/property/test_whole_applications.py"
-WORKLOADS: Final = "tests/property/test_workload_laws.py"
+WORKLOADS: Final = "tests/property/test_workload_invariants.py"
 ALONE: Final = "tests/property/test_objects_alone.py"
 CLAIMED: Final = "tests/property/test_claims_alone.py"
 DEFAULT: Final = "tests/property/test_default_profile.py"
 WHY: Final = "tests/property/test_why.py"
 CLAIMS: Final = "tests/docs/test_claims.py"
-WORLD: Final = "tests/world/test_laws.py"
+WORLD: Final = "tests/world/test_invariants.py"
 EVICTIONS: Final = "tests/world/test_evictions.py"
 TAKEOVER: Final = "tests/world/test_takeover.py"
 ELECTION: Final = "tests/unit/kube/test_lease_invariants.py"
@@ -54,7 +54,7 @@ class Mutation(NamedTuple):
     """
 
     name: str
-    law: str
+    invariant: str
     place: str
     old: str
     new: str

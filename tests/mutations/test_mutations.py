@@ -133,9 +133,9 @@ def test_the_table_matches_the_code(mutation: Mutation):
     assert (ROOT / mutation.test[0].partition("::")[0]).exists()
 
 
-def test_every_law_is_broken_in_two_ways_at_least():
+def test_every_invariant_is_broken_in_two_ways_at_least():
     """One way might be caught by luck."""
-    assert min(Counter(one.law for one in MUTATIONS).values()) >= 2
+    assert min(Counter(one.invariant for one in MUTATIONS).values()) >= 2
 
 
 @pytest.mark.long
@@ -143,7 +143,7 @@ def test_every_law_is_broken_in_two_ways_at_least():
 @pytest.mark.parametrize(
     "test", sorted({one.test for one in MUTATIONS if not one.real}), ids=" ".join
 )
-def test_a_law_holds_where_nothing_is_broken(test: tuple[str, ...], copy: Path):
+def test_a_invariant_holds_where_nothing_is_broken(test: tuple[str, ...], copy: Path):
     """Else a failure would prove nothing."""
     code, text = tried(copy, test)
     assert 0 == code, text
@@ -153,7 +153,7 @@ def test_a_law_holds_where_nothing_is_broken(test: tuple[str, ...], copy: Path):
 @pytest.mark.timeout(2 * TOO_LONG_S)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)
 def test_a_broken_rule_is_caught(mutation: Mutation, copy: Path):
-    """The law's tests run, and fail."""
+    """The invariant's tests run, and fail."""
     if mutation.real and "KUBEBUILDER_ASSETS" not in os.environ:
         pytest.skip("KUBEBUILDER_ASSETS names no real API server")
     found = target(mutation)

@@ -20,7 +20,7 @@ from scheduler.groups.problem.parts import LikeParts
 from scheduler.groups.problem.roles import GroupProblem, Role
 from scheduler.groups.solver.roles.result import objective_of
 from tests.property.groups import levels, paths
-from tests.property.unlike import own_rule, rows_of
+from tests.property.rolegroups import own_rule, rows_of
 
 Counts = tuple[tuple[int, ...], ...]
 # With more ways than this to fill one part, or to place all pods, another group is made: each is

@@ -1,4 +1,4 @@
-"""The law of receipts: nothing that runs is taken away before it is told who takes it, and why."""
+"""The invariant of receipts: nothing that runs is taken away before it is told who takes it, and why."""
 
 from collections.abc import Collection, Iterable
 

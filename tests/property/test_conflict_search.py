@@ -15,7 +15,7 @@ from scheduler.groups.problem.conflict import MOST_NAMED, advice_of
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.rules import rules_of, under
 from scheduler.groups.solver.explain import explain
-from tests.property import unlike
+from tests.property import rolegroups
 from tests.property.test_certificates import batches
 
 BATCH = 25
@@ -98,19 +98,19 @@ def test_a_search_without_time_names_no_long_list():
 def test_advice_for_unlike_members_is_true_under_any_time_limit(batch, total_s):
     """By enumeration: what is named conflicts, and without what is named a placement exists."""
     for number in range(BATCH):
-        group = unlike.classed(Random(f"in time {batch}/{number}"))
-        if unlike.fits(group):
+        group = rolegroups.classed(Random(f"in time {batch}/{number}"))
+        if rolegroups.fits(group):
             continue
         limits = SolveLimits(stage_s=total_s, total_s=total_s)
         advice = explain(group, limits, is_infeasible=True)
         rules = frozenset(rules_of(group))
 
         if advice.is_size:
-            assert not unlike.fits(under(group, frozenset())), group
+            assert not rolegroups.fits(under(group, frozenset())), group
             continue
         kept = bare(advice.conflict)
-        assert not kept or not unlike.fits(under(group, kept)), group
+        assert not kept or not rolegroups.fits(under(group, kept)), group
         for some in [advice.give_up, *((one,) for one in advice.conflict if one.fits_without)]:
             if some:
                 without = under(group, rules - bare(some))
-                assert unlike.fits(without), (group, some)
+                assert rolegroups.fits(without), (group, some)

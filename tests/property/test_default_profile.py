@@ -1,6 +1,6 @@
 """The default profile, all in-tree plugins, through the same misfortunes as the tiny ones.
 
-Beyond the laws of the rig: every tracker of a plugin holds what a fresh one would, and no pod
+Beyond the invariants of the rig: every tracker of a plugin holds what a fresh one would, and no pod
 sleeps that its plugins would let through (a hint that looks away costs five minutes).
 """
 

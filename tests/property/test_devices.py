@@ -1,4 +1,4 @@
-"""Laws of device allocation: the plugin agrees with the naive reference, and with itself after
+"""Invariants of device allocation: the plugin agrees with the naive reference, and with itself after
 changes.
 
 Worlds are small and random; a seed names each. No device is given twice and counters hold because

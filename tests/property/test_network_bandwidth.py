@@ -211,7 +211,7 @@ def test_refused_where_bookings_would_exceed_a_capacity_and_nowhere_else(
 def test_refused_exactly_in_ten_thousand_worlds(
     drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool
 ) -> None:
-    """The same law, at length."""
+    """The same invariant, at length."""
     check(drawn, table, workload, both)
 
 

@@ -18,9 +18,9 @@ from scheduler.groups.problem.rules import rules_of, under
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.victims import severalroles
-from tests.property import partmaking, unlike
+from tests.property import partmaking, rolegroups
 from tests.property.test_certificates import batches
-from tests.property.test_unlike_members import harm
+from tests.property.test_heterogeneous_members import harm
 
 BATCH = 25
 MAKERS = (partmaking.parted, partmaking.ruled)
@@ -124,9 +124,9 @@ def test_no_other_victims_do_less_harm(batch):
     made = 0
     for number in range(BATCH):
         rng = Random(f"victims of parts {batch}/{number}")
-        problem = unlike.preemption(rng, MAKERS[number % 2](rng))
+        problem = rolegroups.preemption(rng, MAKERS[number % 2](rng))
         found = severalroles.solve(problem, LIMITS)
-        best = unlike.least_harm(problem, fits)
+        best = rolegroups.least_harm(problem, fits)
 
         assert ("infeasible" if best is None else "placed") == found.outcome, problem
         assert found.optimal

@@ -1,4 +1,4 @@
-"""What pods alike were told in a turn is what each would have been told: the law that lets attempts
+"""What pods alike were told in a turn is what each would have been told: the invariant that lets attempts
 be spared.
 """
 

@@ -169,5 +169,5 @@ def test_a_group_gives_up_what_it_can_spare_before_it_is_ended(batch):
 
 
 def test_groups_do_shrink_in_these_cases():
-    """Else the law above would say nothing."""
+    """Else the invariant above would say nothing."""
     assert any(check(seed) for seed in range(40))

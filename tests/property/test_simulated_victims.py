@@ -1,6 +1,6 @@
 """`simulate` names the victims that `run` takes, in clusters with groups, for pods and gangs.
 
-Every eviction of the running engine stands under the law of receipts, which the rig checks.
+Every eviction of the running engine stands under the invariant of receipts, which the rig checks.
 """
 
 from random import Random

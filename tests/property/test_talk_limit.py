@@ -18,7 +18,7 @@ from scheduler.groups.problem.roles import GroupProblem, Role
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.traffic import trafficbound
 from scheduler.groups.solver.traffic.neighbours import near_by
-from tests.property import unlike
+from tests.property import rolegroups
 from tests.property.test_certificates import batches
 
 BATCH = 25
@@ -37,7 +37,7 @@ def cheapest(group):
     None when there is none.
     """
     whole = msgspec.structs.replace(group, minimum=group.wanted)
-    return min((cost(group, counts) for counts in unlike.placements(whole)), default=None)
+    return min((cost(group, counts) for counts in rolegroups.placements(whole)), default=None)
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
@@ -46,7 +46,7 @@ def test_no_placement_costs_less_than_the_limit(batch):
     looked_at = met = 0
     for number in range(BATCH):
         rng = Random(f"talk {batch}/{number}")
-        group = unlike.application(rng) if number % 2 else unlike.classed(rng)
+        group = rolegroups.application(rng) if number % 2 else rolegroups.classed(rng)
         best = cheapest(group) if group.traffic else None
         if not best:
             continue

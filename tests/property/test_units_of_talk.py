@@ -23,7 +23,7 @@ from scheduler.groups.solver.roles import heterogeneous, result
 from scheduler.groups.solver.roles.result import objective_of
 from scheduler.groups.solver.traffic import leastcut, trafficleaves
 from scheduler.groups.solver.traffic.trafficunits import SeveralUnits
-from tests.property import unlike
+from tests.property import rolegroups
 from tests.property.groups import paths
 from tests.property.test_certificates import batches
 
@@ -48,7 +48,7 @@ def talking(rng):
     found = sorted(set(found))
     leaves = range(len(found))
     sizes = [rng.choice([1, 2, 2, 3]) for _ in range(rng.choice([2, 2, 3]))]
-    while unlike.rows_of(sizes, len(found)) > unlike.LARGEST_SPACE:
+    while rolegroups.rows_of(sizes, len(found)) > rolegroups.LARGEST_SPACE:
         sizes[sizes.index(max(sizes))] -= 1
     # Few kinds of leaves, so that many are alike; where pods take two or four, some of it is of no
     # use.
@@ -87,7 +87,7 @@ def talking(rng):
         held=held if any(held) else (),
         classes=classes,
         between=tuple(
-            PairRule(rng.choice(unlike.RELATIONS), first, second, rng.randrange(depth))
+            PairRule(rng.choice(rolegroups.RELATIONS), first, second, rng.randrange(depth))
             for first, second in ties[:1]
             if first != second and rng.random() < 0.3
         ),
@@ -109,7 +109,7 @@ def test_limits_hold_for_every_placement(batch):
     for number in range(BATCH):
         group = talking(Random(f"units of talk {batch}/{number}"))
         known = trafficleaves.best(group, LIMITS, lambda: 60.0)
-        best, found = unlike.best(group), heterogeneous.solve(group, LIMITS)
+        best, found = rolegroups.best(group), heterogeneous.solve(group, LIMITS)
         assert found.optimal, group
         assert best == ([one.value for one in found.stages] if found.counts else None), group
         if known is None:
@@ -144,7 +144,7 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
         units = result.units(group, level)
         held = np.array(group.held or (0,) * len(group.paths))
         by_fullest = dict[int, list[int]]()
-        for counts in unlike.placements(group):
+        for counts in rolegroups.placements(group):
             pods = np.array(counts).sum(axis=0) + held
             there = [int(pods[leaves].sum()) for leaves in units]
             if max(there) < sum(there):

@@ -1,5 +1,5 @@
 """Random clusters with Kubernetes' own PodGroups, as cases of the kind that
-tests.vectors.workloadlaws judges.
+tests.vectors.workloadinvariants judges.
 
 Each has a family that says what it is rich in: gangs of like members, topology keys, members that
 differ, evictions, a life in several steps, a crowd of groups that want the same room.

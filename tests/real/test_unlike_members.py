@@ -35,7 +35,7 @@ class Workload(NodeLoss):
 
     def holds(self, pods: dict[str, Json]) -> bool:
         """Whether the example's rules hold."""
-        return bool(unlike.LAWS[self.name](places(pods)))
+        return bool(unlike.INVARIANTS[self.name](places(pods)))
 
     async def live(self) -> None:
         """Begin without a member that is needed, become whole, lose a node."""
@@ -76,7 +76,7 @@ def places(pods: dict[str, Json]) -> dict[str, tuple[str, str]]:
     return {name: (rack_of(node), node) for name, node in nodes.items()}
 
 
-@pytest.mark.parametrize("name", unlike.LAWS)
+@pytest.mark.parametrize("name", unlike.INVARIANTS)
 async def test_a_workload_lives_through_restarts_and_the_loss_of_a_node(
     server: Reachable, name: str
 ):

@@ -1,13 +1,13 @@
 """Groups of scheduling.k8s.io, recorded from kube-scheduler 1.36.3 with its gates on, through
 `simulate`.
 
-The laws hold in every phase; what was recorded has to be met where it is the only right answer,
+The invariants hold in every phase; what was recorded has to be met where it is the only right answer,
 until a tie fell otherwise. Where kube-scheduler leaves a gang waiting that fits, ours is placed.
 """
 
 import pytest
 
-from tests.vectors.workloadlaws import alike, compare, laws
+from tests.vectors.workloadinvariants import alike, compare, invariants
 from tests.vectors.workloadplay import play
 
 FOLDER = "workload"
@@ -18,7 +18,7 @@ RUNNERS = {
 
 
 def test_case(vector):
-    """All laws hold in all phases, and the outcomes are those of the record as far as those are
+    """All invariants hold in all phases, and the outcomes are those of the record as far as those are
     right.
     """
     if vector.file not in RUNNERS:
@@ -26,7 +26,7 @@ def test_case(vector):
     case, before, is_same = vector.case, None, True
     for index, seen in enumerate(play(case)):
         verdict, recorded = case["verdicts"][index], case["expected"][index]
-        found = laws(case, index, seen, before)
+        found = invariants(case, index, seen, before)
         if is_same:
             either, floor = set(verdict["either"]), verdict["floor"]
             found |= compare(case, index, seen, recorded, either, floor=floor)
@@ -41,13 +41,13 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("law", BREAKS)
-def test_the_laws_notice_what_breaks_them(root, law):
+@pytest.mark.parametrize("invariant", BREAKS)
+def test_the_invariants_notice_what_breaks_them(root, invariant):
     """An answer that is spoilt on purpose is found out."""
     from tests.vectors.frame import vectors
 
     (case,) = (one.case for one in vectors(root, "workload/gang.json") if "exactly" in one.id)
     (seen,) = play(case)
-    assert not laws(case, 0, seen, None)
-    BREAKS[law](seen)
-    assert law in laws(case, 0, seen, None)
+    assert not invariants(case, 0, seen, None)
+    BREAKS[invariant](seen)
+    assert invariant in invariants(case, 0, seen, None)

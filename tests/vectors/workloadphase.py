@@ -1,4 +1,4 @@
-"""What exists in a phase of a workload case, and the laws that hold there for every right
+"""What exists in a phase of a workload case, and the invariants that hold there for every right
 scheduler.
 """
 

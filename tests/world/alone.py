@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from tests.world.laws import Breach, BrokenError, Law
+from tests.world.invariants import Breach, BrokenError, Invariant
 from tests.world.moves import Play
 from tests.world.playing import Length, opened, play
 from tests.world.search import Script
@@ -47,13 +47,13 @@ def again(script: Script, length: Length) -> Run:
             except BrokenError as error:
                 broken = error
             except SpinningError as error:
-                broken = BrokenError([Breach(Law.PACE, loop.time(), str(error))])
+                broken = BrokenError([Breach(Invariant.PACE, loop.time(), str(error))])
     finally:
         loop.close()
         gc.enable()
         gc.collect()
     if faults and broken is None:
-        broken = BrokenError([Breach(Law.FAULT, loop.time(), said) for said in faults])
+        broken = BrokenError([Breach(Invariant.FAULT, loop.time(), said) for said in faults])
     played = script._replace(steps=tuple(one.steps))
     return Run(None if broken else one, broken, loop.time(), played)
 

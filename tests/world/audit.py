@@ -18,7 +18,7 @@ from scheduler.sandbox.store.store import ObjectStore
 from tests.world.begun import Begun
 from tests.world.grouproom import POD_GROUP, at_most, members
 from tests.world.history import History, Object, requests_of
-from tests.world.laws import Breach, Law
+from tests.world.invariants import Breach, Invariant
 
 LEASES = "/apis/coordination.k8s.io/"
 EVENTS = "/events"
@@ -232,7 +232,9 @@ class Audit:
         self.checked["fence"] += 1
         since = now - self._renewed.get(process, -inf)
         if since > self.deadlines_s.get(process, self.renew_deadline_s) + ROUNDED_S:
-            self._broken(Law.FENCE, f"{method} {path} of {process}, {since:.1f} s after a renewal")
+            self._broken(
+                Invariant.FENCE, f"{method} {path} of {process}, {since:.1f} s after a renewal"
+            )
 
     def has_led(self, process: int) -> bool:
         """Return whether a process has ever held the lease, by the answers it received."""
@@ -317,7 +319,7 @@ class Audit:
             return
         if self.holder is not None and self.holder != process:
             what = f"{method} {path} of {process} is carried out while {self.holder} leads"
-            self._broken(Law.LEASE, what)
+            self._broken(Invariant.LEASE, what)
 
     def _check_identity(self, sent: Sent, method: str, path: str, pod: Object) -> None:
         """Check that a write is for the pod that its sender knew, not for another of the same
@@ -328,7 +330,7 @@ class Audit:
         known_until = min(sent.at, sent.pods_until)
         if born > known_until + ROUNDED_S:
             late = f"it is {born - known_until:.3f} s younger than what {sent.process} can know"
-            self._broken(Law.IDENTITY, f"{method} {path} reaches a namesake: {late}")
+            self._broken(Invariant.IDENTITY, f"{method} {path} reaches a namesake: {late}")
 
     def _check_bind(self, sent: Sent, path: str, pod: Object) -> None:
         """Check that no pod is decided that arrived while nodes or pods could not be listed."""
@@ -336,10 +338,12 @@ class Audit:
         born = self._born.get(pod["metadata"]["uid"], -inf)
         if born > sent.blind_since + UNDER_WAY_S:
             since = sent.at - sent.blind_since
-            self._broken(Law.KNOWN, f"{path}: {sent.process} has been listing for {since:.1f} s")
+            self._broken(
+                Invariant.KNOWN, f"{path}: {sent.process} has been listing for {since:.1f} s"
+            )
         self.checked["begun"] += 1
         if what := self._begun.short(pod, sent.known_until):
-            self._broken(Law.BEGUN, what)
+            self._broken(Invariant.BEGUN, what)
 
     def _check_start(self, group: str) -> None:
         """Check that a group's first member is bound only with capacity for all that the group
@@ -357,21 +361,25 @@ class Audit:
         self.checked["starts"] += 1
         room, size = at_most(self.history, pods, group, closed=True), self._sizes.get(group, 0)
         if room < size:
-            self._broken(Law.WHOLE, f"{group} begins where {room} of {size} members have room")
+            self._broken(
+                Invariant.WHOLE, f"{group} begins where {room} of {size} members have room"
+            )
 
     def _check_again(self, sent: Sent, path: str, pod: Object) -> None:
         """Check that no pod is bound that the sender has known as bound for long."""
         uid = pod["metadata"]["uid"]
         known_until = self._pods_known_until(sent)
         if self.history.bound_at.get(uid, inf) < known_until and uid in self.history.held:
-            self._broken(Law.ONCE, f"{path} is sent again by {sent.process}, who knows better")
+            self._broken(
+                Invariant.ONCE, f"{path} is sent again by {sent.process}, who knows better"
+            )
 
     def _check_truth(self, obj: Object, now: float) -> None:
         """Check that an event about a bound pod refers to a pod that is, or was, bound."""
         about = obj.get("involvedObject", {})
         if about.get("kind") == "Pod" and about.get("uid") not in self.history.bound_to:
             what = f"{about.get('name')} ({about.get('uid')}) was never bound"
-            self.history.broken.append(Breach(Law.TRUTH, now, what))
+            self.history.broken.append(Breach(Invariant.TRUTH, now, what))
 
     def _check_eviction(self, sent: Sent, pod: Object) -> None:
         self.checked["receipts"] += 1
@@ -379,11 +387,11 @@ class Audit:
         uid, key = meta["uid"], f"{meta['namespace']}/{meta['name']}"
         marks = (c for c in pod["status"].get("conditions", ()) if c["type"] == "DisruptionTarget")
         if not next((mark.get("message") for mark in marks), ""):
-            self._broken(Law.RECEIPT, f"{key} goes without a mark that says why")
+            self._broken(Invariant.RECEIPT, f"{key} goes without a mark that says why")
         told = self._told.get(uid)
         if told is None:
             if (sent.process, uid) not in self._failed:
-                self._broken(Law.RECEIPT, f"{key} goes without a receipt")
+                self._broken(Invariant.RECEIPT, f"{key} goes without a receipt")
             self._owed[uid] = (sent.process, key)
             return
         group = (meta.get("labels") or {}).get(POD_GROUP, "")
@@ -391,19 +399,19 @@ class Audit:
             # The remaining members of a group whose other members were evicted, or of one that
             # could never start.
             if self._begun.was_whole(pod) and group not in self._preempted:
-                self._broken(Law.RECEIPT, f"{key} is let go, and its group was whole")
+                self._broken(Invariant.RECEIPT, f"{key} is let go, and its group was whole")
             return
         self._preempted.add(group)
         if group and self._described.get(group, inf) > sent.known_until - LOOK_AGAIN_S:
             self.torn.add(group)
         if not told.preemptor or told.preemptor not in told.note:
             what = f"{key}: the receipt does not say for whom: {told.note}"
-            self._broken(Law.RECEIPT, what)
+            self._broken(Invariant.RECEIPT, what)
             return
         self.checked["priorities"] += 1
         mine, theirs = self._priorities[uid], self._priorities.get(told.preemptor, 0)
         if mine >= theirs:
-            self._broken(Law.PRIORITY, f"{key} of priority {mine} goes for one of {theirs}")
+            self._broken(Invariant.PRIORITY, f"{key} of priority {mine} goes for one of {theirs}")
         if _is_protected(pod) and sent.is_told and not self._is_member(told.preemptor):
             # Retries were decided at the time of the event.
             decided_at = min(sent.known_until, told.at - UNDER_WAY_S)
@@ -420,7 +428,9 @@ class Audit:
         """
         now, owed = self.store.clock.now(), self._owed.items()
         keys = (key for uid, (who, key) in owed if who in alive and uid not in self._told)
-        return [Breach(Law.RECEIPT, now, f"{key} has gone, and has no receipt") for key in keys]
+        return [
+            Breach(Invariant.RECEIPT, now, f"{key} has gone, and has no receipt") for key in keys
+        ]
 
     def _check_budget(self, key: str, preemptor: str, known_until: float) -> None:
         """Check that no protected pod is evicted while some node has enough victims without a
@@ -432,7 +442,7 @@ class Audit:
             return
         for node in self.without_budgets(found, known_until):
             what = f"{key} is held by a budget, and {node} has victims that are not"
-            self._broken(Law.BUDGET, what)
+            self._broken(Invariant.BUDGET, what)
             return
 
     def without_budgets(self, pod: Object, known_until: float = inf) -> Iterator[str]:
@@ -468,8 +478,8 @@ class Audit:
         found = self.store.find(PODS, parts[4], parts[6])
         return found.obj if found is not None else None
 
-    def _broken(self, law: Law, what: str) -> None:
-        self.history.broken.append(Breach(law, self.store.clock.now(), what))
+    def _broken(self, invariant: Invariant, what: str) -> None:
+        self.history.broken.append(Breach(invariant, self.store.clock.now(), what))
 
 
 def _is_protected(pod: Object) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduler.objects.quantity import resource_amount
 from scheduler.state.resources import LARGEST
-from tests.world.laws import Breach, Law
+from tests.world.invariants import Breach, Invariant
 
 Object = dict[str, Any]
 
@@ -125,7 +125,7 @@ class History:
         self.held[uid] = Held(key, node, requests_of(spec))
         if uid in self.bound_to and self.bound_to[uid] != node:
             what = f"{key} was bound to {self.bound_to[uid]} and to {node}"
-            self.broken.append(Breach(Law.ONCE, now, what))
+            self.broken.append(Breach(Invariant.ONCE, now, what))
         self.bound_to[uid] = node
         if before is None:
             self.bound_at[uid] = now
@@ -142,11 +142,11 @@ class History:
         if offer is None:
             if self.gone_at.get(node, float("-inf")) < self.known_until:
                 what = f"{self.held[uid].key} is bound to {node}, which is gone"
-                self.broken.append(Breach(Law.OPEN, now, what))
+                self.broken.append(Breach(Invariant.OPEN, now, what))
             return  # else the node was deleted during the bind
         if offer.is_closed and offer.closed_at < self.known_until:
             what = f"{self.held[uid].key} is bound to {node}, which is closed"
-            self.broken.append(Breach(Law.OPEN, now, what))
+            self.broken.append(Breach(Invariant.OPEN, now, what))
         over = {
             resource: f"{used} of {offer.allocatable.get(resource, 0)}"
             for resource, used in self.used(node).items()
@@ -157,7 +157,7 @@ class History:
             self.excused += 1
         elif over:
             what = f"{self.held[uid].key} overcommits {node}: {over}"
-            self.broken.append(Breach(Law.ROOM, now, what))
+            self.broken.append(Breach(Invariant.ROOM, now, what))
 
     def _took(self, node: str, now: float) -> None:
         if node in self.nodes:

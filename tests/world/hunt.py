@@ -34,7 +34,7 @@ class Verdict(NamedTuple):
     the message.
     """
 
-    law: str
+    invariant: str
     minutes: float
     seed: int
     told: str
@@ -61,7 +61,7 @@ class Hunter:
             left_s = max(1.0, self._cpu_s - (cpu_of_children() - began))
             with self._made(bug):
                 verdict = self._verdict(left_s)
-            if not verdict.law or self._is_fit(verdict.seed):
+            if not verdict.invariant or self._is_fit(verdict.seed):
                 return verdict
 
     @contextmanager
@@ -130,17 +130,19 @@ def main(arguments: list[str]) -> int:
                 ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__")
             )
         hunter = Hunter(folder, asked.seed, asked.minutes, asked.cpu_seconds)
-        print("| bug | found after virtual minutes | CPU s | law | seed |\n|---|---|---|---|---|")
+        print(
+            "| bug | found after virtual minutes | CPU s | invariant | seed |\n|---|---|---|---|---|"
+        )
         for bug in (one for one in BUGS if any(text in one.name for text in asked.only or [""])):
             began = cpu_of_children()
             verdict = hunter.hunt(bug)
-            escaped += not verdict.law
-            found = f"{verdict.minutes:.0f}" if verdict.law else f"**{verdict.told}**"
+            escaped += not verdict.invariant
+            found = f"{verdict.minutes:.0f}" if verdict.invariant else f"**{verdict.told}**"
             spent = f"{cpu_of_children() - began:.0f}"
-            told = " | ".join((bug.name, found, spent, verdict.law, str(verdict.seed or "")))
+            told = " | ".join((bug.name, found, spent, verdict.invariant, str(verdict.seed or "")))
             print(f"| {told} |", flush=True)
         unfit = ", ".join(map(str, sorted(hunter.unfit)))
-    print(f"\npassed over, for they break a law without a bug: {unfit or 'no seed'}")
+    print(f"\npassed over, for they break an invariant without a bug: {unfit or 'no seed'}")
     return 1 if escaped else 0
 
 

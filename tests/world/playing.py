@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.world.laws import Breach, BrokenError, Law
+from tests.world.invariants import Breach, BrokenError, Invariant
 from tests.world.moves import Play
 from tests.world.search import Script, Step
 from tests.world.setting import drawn
@@ -112,7 +112,7 @@ def silent(world: World, before: dict[str, int], needless: int) -> list[Breach]:
     noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k not in AT_REST}
     said = [f"{n} writes of {kind}" for kind, n in noise.items() if n]
     said += world.audit.needless[needless:]
-    return [Breach(Law.SILENCE, world.clock.now(), what) for what in said]
+    return [Breach(Invariant.SILENCE, world.clock.now(), what) for what in said]
 
 
 async def unlike(world: World) -> list[Breach]:
@@ -145,8 +145,8 @@ async def settle(one: Play, limit_s: float) -> None:
         if world.clock.now() - began > limit_s:
             parts, unbound = world.partial(one.groups), world.unbound()
             what = f"not in {limit_s:.0f} s; in part: {parts}; unbound: {unbound[:20]}"
-            law = Law.WHOLE if parts else Law.LIVENESS
-            raise BrokenError([Breach(law, world.clock.now(), what)])
+            invariant = Invariant.WHOLE if parts else Invariant.LIVENESS
+            raise BrokenError([Breach(invariant, world.clock.now(), what)])
     one.settled_s = max(one.settled_s, world.clock.now() - began)
 
 

@@ -19,7 +19,7 @@ from scheduler.serve.app import Address
 from scheduler.workers.jobs import KINDS
 from scheduler.workers.pool import JobOutcome
 from tests.unit.kube.memoryapi import LoopClock
-from tests.world.laws import Breach, BrokenError, Law
+from tests.world.invariants import Breach, BrokenError, Invariant
 from tests.world.network import Wiring
 from tests.world.turns import PROCESS, Turns
 
@@ -165,7 +165,7 @@ class Replica:
         done, _ = await asyncio.wait({self.task}, timeout=MOST_TO_END_S)
         if not done:
             what = f"{self.number} lives {MOST_TO_END_S:.0f} s after {why}"
-            raise BrokenError([Breach(Law.ENDS, self.wiring.clock.now(), what)])
+            raise BrokenError([Breach(Invariant.ENDS, self.wiring.clock.now(), what)])
 
     def fault(self) -> str:
         """Return the fault of its end: by itself a process ends only after losing the lease, with

@@ -14,7 +14,7 @@ from math import inf
 from random import Random
 
 from tests.world.alone import Run, again
-from tests.world.laws import Law
+from tests.world.invariants import Invariant
 from tests.world.moves import MOVES
 from tests.world.playing import Length
 from tests.world.search import Script, Search, Step
@@ -42,7 +42,7 @@ class Worlds:
         if run.played is not None:
             total.add(run.played)
         if run.broken is not None:
-            total.broken.append((script.seed, run.broken.law))
+            total.broken.append((script.seed, run.broken.invariant))
             minutes = total.virtual_s / 60
             print(
                 f"seed {script.seed} after {minutes:.1f} virtual minutes: {run.broken}", flush=True
@@ -53,22 +53,22 @@ class Worlds:
             )
             print(f"to play it again: python -m tests.world.run {how}", flush=True)
             if self._trials and not length.days:
-                self._shrink(run, run.broken.law)
+                self._shrink(run, run.broken.invariant)
         if time.process_time() - self._told_s >= TELL_EVERY_CPU_S:
             self._told_s = time.process_time()
             print(
                 f"so far {total.seeds} worlds, {total.virtual_s / 60:.0f} virtual minutes, "
-                f"{len(total.broken)} laws broken",
+                f"{len(total.broken)} invariants broken",
                 flush=True,
             )
         return run
 
-    def _shrink(self, run: Run, law: Law) -> None:
+    def _shrink(self, run: Run, invariant: Invariant) -> None:
         def is_broken(steps: tuple[Step, ...]) -> bool:
             if not steps:
                 return False
             shorter = again(run.script._replace(steps=steps), Length())
-            return shorter.broken is not None and shorter.broken.law == law
+            return shorter.broken is not None and shorter.broken.invariant == invariant
 
         steps = tuple(shrunk(run.script.steps, is_broken, self._trials))
         print(f"in {len(steps)} moves: --script {run.script._replace(steps=steps)}", flush=True)
@@ -87,7 +87,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--guided", action="store_true", help="change runs that came somewhere new")
     parser.add_argument("--shrink", type=int, default=0, help="so many trials to shorten a run")
     parser.add_argument("--script", type=Script.read, help="a run as it was told")
-    parser.add_argument("--until-broken", action="store_true", help="end with the first broken law")
+    parser.add_argument(
+        "--until-broken", action="store_true", help="end with the first broken invariant"
+    )
     parser.add_argument("--skip", default="", help="seeds to leave out, with commas between")
     asked = parser.parse_args(arguments)
     skipped = {int(text) for text in asked.skip.split(",") if text}

@@ -15,7 +15,7 @@ from scheduler.engine.binding.bindings import LATE_S
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import LOST, Accident, Flow
 from tests.world.grouproom import at_most, members
-from tests.world.laws import Breach, Law
+from tests.world.invariants import Breach, Invariant
 from tests.world.mishaps import PODS_PATH
 from tests.world.races import BUSY, FORBIDDEN, NO_QUORUM, URGENT, Races
 from tests.world.replica import Replica
@@ -333,7 +333,9 @@ class Stages(Races):
                     return
                 await self.world.pass_time(1)
             what = f"{group} fits and is not bound in {patience_s:.0f} s"
-            self.world.history.broken.append(Breach(Law.LIVENESS, self.world.clock.now(), what))
+            self.world.history.broken.append(
+                Breach(Invariant.LIVENESS, self.world.clock.now(), what)
+            )
 
     # Building blocks
 
@@ -369,7 +371,7 @@ class Stages(Races):
         """
         if self._is_led() and self.world.partial({group: 8}):
             what = f"{group} is in part, and its room is there"
-            self.world.history.broken.append(Breach(Law.WHOLE, self.world.clock.now(), what))
+            self.world.history.broken.append(Breach(Invariant.WHOLE, self.world.clock.now(), what))
 
     async def _arrive(self, pods: int) -> None:
         for _ in range(pods):
@@ -426,7 +428,7 @@ class Stages(Races):
             began, led_at = (began, now) if is_led else (now, led_at)
             if now - began > limit_s:
                 what = f"{who} fits and is not bound in {limit_s:.0f} s"
-                self.world.history.broken.append(Breach(Law.LIVENESS, now, what))
+                self.world.history.broken.append(Breach(Invariant.LIVENESS, now, what))
                 return
             await self.world.pass_time(1)
             await self.world.revive()

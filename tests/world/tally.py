@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.world.laws import Law
+from tests.world.invariants import Invariant
 from tests.world.moves import Play
 
 # The source of each action. Unlisted ones are users' actions: pods, groups, and invalid objects.
@@ -40,7 +40,7 @@ class Tally:
     moves: Counter[str] = field(default_factory=Counter)
     checked: Counter[str] = field(default_factory=Counter)
     states: set[tuple[object, ...]] = field(default_factory=set)
-    broken: list[tuple[int, Law]] = field(default_factory=list)
+    broken: list[tuple[int, Invariant]] = field(default_factory=list)
 
     def add(self, played: Play) -> None:
         """Add one run."""
@@ -64,6 +64,6 @@ class Tally:
         yield f"| states reached | {len(self.states)} |"
         for kind, names in FAULTS.items():
             yield f"| faults: {kind} | {sum(self.moves[name] for name in names)} |"
-        yield from (f"| law asked: {name} | {n} |" for name, n in self.checked.most_common())
+        yield from (f"| invariant asked: {name} | {n} |" for name, n in self.checked.most_common())
         yield from (f"| move: {name} | {n} |" for name, n in self.moves.most_common())
-        yield f"| laws broken | {len(self.broken)} |"
+        yield f"| invariants broken | {len(self.broken)} |"

@@ -25,7 +25,7 @@ BROKE = {
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_law_is_broken(seed: int):
+def test_no_invariant_is_broken(seed: int):
     """Two replicas, gangs of eight in bursts, and faults of pods, nodes and kinds."""
     run = alone(seed, Length(40))
     assert run.broken is None, str(run.broken)
@@ -34,13 +34,13 @@ def test_no_law_is_broken(seed: int):
 
 
 @pytest.mark.parametrize("what", BROKE)
-def test_no_law_is_broken_again(what: str):
+def test_no_invariant_is_broken_again(what: str):
     """Found by chance, and shortened."""
     run = again(Script.read(BROKE[what]), Length())
     assert run.broken is None, str(run.broken)
 
 
-def test_no_law_is_broken_by_the_clock():
+def test_no_invariant_is_broken_by_the_clock():
     """A world that is quiet for hours: watches end, events expire, pending pods are retried without
     a new message.
     """
@@ -51,6 +51,6 @@ def test_no_law_is_broken_by_the_clock():
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_no_law_is_broken_for_long(seed: int):
+def test_no_invariant_is_broken_for_long(seed: int):
     """The same with more seeds and more actions."""
     assert alone(seed, Length(200)).broken is None

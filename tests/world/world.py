@@ -24,7 +24,7 @@ from tests.unit.kube.memoryapi import LoopClock
 from tests.world.audit import PROTECTED, UNDER_WAY_S, Audit
 from tests.world.grouproom import POD_GROUP, at_most, members
 from tests.world.history import History
-from tests.world.laws import Breach, BrokenError, Law
+from tests.world.invariants import Breach, BrokenError, Invariant
 from tests.world.network import Wiring
 from tests.world.replica import Replica
 from tests.world.setting import Setting
@@ -161,7 +161,7 @@ class World:
         for replica in list(self.replicas):
             if replica.task is not None and replica.task.done():
                 if fault := replica.fault():
-                    self.history.broken.append(Breach(Law.ENDS, self.clock.now(), fault))
+                    self.history.broken.append(Breach(Invariant.ENDS, self.clock.now(), fault))
                 self.replicas.remove(replica)
                 await replica.wiring.landed()
                 self.add()
@@ -326,7 +326,7 @@ class World:
             has_led = self.audit.has_led(one.number) or engine.is_leading
             if not has_led and (len(engine.bindings) or len(engine.preemptions)):
                 what = f"{one.number} has never led, and has binds or evictions under way"
-                found.append(Breach(Law.ONE, self.clock.now(), what))
+                found.append(Breach(Invariant.ONE, self.clock.now(), what))
         return found
 
     def unlike(self) -> list[Breach]:
@@ -335,13 +335,13 @@ class World:
         """
         now, found = self.clock.now(), list[Breach]()
 
-        def is_unlike(law: Law, what: str) -> None:
-            found.append(Breach(law, now, what))
+        def is_unlike(invariant: Invariant, what: str) -> None:
+            found.append(Breach(invariant, now, what))
 
         pods = self.pods()
         leaders = [one for one in self.replicas if one.leads]
         if len(leaders) != 1:
-            is_unlike(Law.ONE, f"{len(leaders)} lead")
+            is_unlike(Invariant.ONE, f"{len(leaders)} lead")
         waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
         for uid, pod in waiting.items():
             if uid in self.audit.untold:
@@ -350,25 +350,27 @@ class World:
                 one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
             )
             if not any(one["status"] == "False" and one.get("message") for one in told):
-                is_unlike(Law.TOLD, f"{pod['metadata']['name']} waits and is not told why")
+                is_unlike(Invariant.TOLD, f"{pod['metadata']['name']} waits and is not told why")
         for name, said in self._whole_and_silent(pods):
-            is_unlike(Law.SAID, f"{name} is whole, and its PodGroup says {said!r}")
+            is_unlike(Invariant.SAID, f"{name} is whole, and its PodGroup says {said!r}")
         for one in leaders:
             engine = one.daemon.engine
             held = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
             if held != {uid: there.node for uid, there in self.history.held.items()}:
-                is_unlike(Law.BOOKS, f"{one.number} counts other pods on nodes")
+                is_unlike(Invariant.BOOKS, f"{one.number} counts other pods on nodes")
             for name, row in engine.cluster.table.rows.items():
                 used = self.history.used(name)
                 for resource in ("cpu", "memory", "pods"):
                     if engine.cluster.table.requested(resource)[row] != used.get(resource, 0):
-                        is_unlike(Law.BOOKS, f"{one.number} counts another {resource} on {name}")
+                        is_unlike(
+                            Invariant.BOOKS, f"{one.number} counts another {resource} on {name}"
+                        )
             if set(engine.cluster.table.rows) != set(self.history.nodes):
-                is_unlike(Law.BOOKS, f"{one.number} knows other nodes")
+                is_unlike(Invariant.BOOKS, f"{one.number} knows other nodes")
             if {queued.uid for queued in engine.queues} != set(waiting):
-                is_unlike(Law.BOOKS, f"{one.number} has other pods in its queues than wait")
+                is_unlike(Invariant.BOOKS, f"{one.number} has other pods in its queues than wait")
             if one.is_busy:
-                is_unlike(Law.LEFT, f"{one.number} has work left over")
+                is_unlike(Invariant.LEFT, f"{one.number} has work left over")
         return found
 
     def _whole_and_silent(self, pods: dict[str, Object]) -> Iterator[tuple[str, str]]:
@@ -409,7 +411,7 @@ class World:
         while not holds():
             if self.clock.now() - began >= timeout_s:
                 what = f"in {timeout_s:.0f} s it does not come true; unbound: {self.unbound()[:20]}"
-                raise BrokenError([*self.history.broken, Breach(Law.LIVENESS, began, what)])
+                raise BrokenError([*self.history.broken, Breach(Invariant.LIVENESS, began, what)])
             await asyncio.sleep(0.25)
         return self.clock.now() - began
 

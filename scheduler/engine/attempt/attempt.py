@@ -343,7 +343,7 @@ class TurnRefusals:
 
     A hundred thousand pods of a kind that fits nowhere are refused one after the other, all in the
     same words. While nothing happens between two of them, the second need not be tried to know
-    them. Law: attempts end as if nothing had been kept.
+    them. Invariant: attempts end as if nothing had been kept.
     """
 
     def __init__(self) -> None:

@@ -172,7 +172,7 @@ class LoadTracker:
             self._node(change)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return all columns and sums by name, for laws and dumps; rows of no node are left out."""
+        """Return all columns and sums by name, for invariants and dumps, without unused rows."""
         found: dict[str, Any] = {}
         for name, load in sorted(self._loads.items()):
             sums = (load.node_delta, load.prod_delta, load.prod_usage)

@@ -1,6 +1,6 @@
 """Generated devices: pools, classes, claims that are allocated already, and what pods claim.
 
-The worlds are those of the laws (tests/property/devicemaking.py), as far as an API server takes
+The worlds are those of the invariants (tests/property/devicemaking.py), as far as an API server takes
 them.
 """
 

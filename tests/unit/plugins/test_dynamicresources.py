@@ -33,8 +33,8 @@ def world(*more, devices=("g0", "g1")):
     return Daemon(FIELD, gpu_class(), local_slice("n1", *devices), *more)
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold, for pods with claims and for those with extended resources."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold, for pods with claims and for those with extended resources."""
     check_plugin(
         DynamicResources,
         pods=[claiming("p", "c"), pod("e", requests={GPU: 1}), claiming("absent", "x")],

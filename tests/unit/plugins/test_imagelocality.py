@@ -11,8 +11,8 @@ MEBI = 2**20
 LEAST, MOST = 23 * MEBI, 1000 * MEBI
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(ImageLocality)
 
 

@@ -49,8 +49,8 @@ SHOP = {"front": {"cart": (5, "100M")}, "cart": {"store": (10, "50M")}, "store":
         (QOSSort, None),
     ],
 )
-def test_they_keep_the_laws(plugin, args):
-    """The laws of all plugins hold on an application across zones and regions."""
+def test_they_keep_the_invariants(plugin, args):
+    """The invariants of all plugins hold on an application across zones and regions."""
     link = {BANDWIDTH: "1G"}
     narrow = topology(
         regions=[("a", "b", 20, "120M")], zones=[("a1", "a2", 5, "150M"), ("b1", "b2", 10, "1G")]

@@ -28,8 +28,8 @@ def expression(key, operator, *values):
     return {"key": key, "operator": operator, "values": list(values)}
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold, with and without affinity of the profile's own."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold, with and without affinity of the profile's own."""
     added = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression("x", "Exists")]}]}}
     labelled = node("labelled", labels={"x": ""})
 

@@ -38,8 +38,8 @@ NODES = [
 ]
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(NodeDeclaredFeatures, nodes=NODES, pods=[SHARED, BOTH])
 
 

@@ -5,8 +5,8 @@ from scheduler.plugins.nodename import REASON, NodeName
 from scheduler.testing import check_plugin, evaluate, node, pod
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(NodeName)
 
 

@@ -13,8 +13,8 @@ def holding(*ports, name="p", node_name=""):
     return pod(name, node_name=node_name, spec={"containers": [container]})
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(NodePorts)
 
 

@@ -16,8 +16,8 @@ from tests.unit.plugins.worlds import GPU, World, amounts, moves
 LISTED = ("cpu", "memory", GPU)
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(NodeResourcesBalancedAllocation)
 
 

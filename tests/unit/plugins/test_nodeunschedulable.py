@@ -9,8 +9,8 @@ from scheduler.testing import check_plugin, evaluate, node, pod
 KEY = "node.kubernetes.io/unschedulable"
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(NodeUnschedulable)
 
 

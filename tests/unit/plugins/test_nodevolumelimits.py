@@ -48,8 +48,8 @@ def full(*, pod, existing=(), more=()):
     return set(rejected)
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(
         NodeVolumeLimits,
         pods=[

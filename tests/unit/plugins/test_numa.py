@@ -1,4 +1,4 @@
-"""NodeResourceTopologyMatch: laws, odd objects, arguments, and what it answers beyond the
+"""NodeResourceTopologyMatch: invariants, odd objects, arguments, and what it answers beyond the
 vectors.
 """
 
@@ -134,7 +134,7 @@ SAMPLES = {
         },
     ],
 )
-def test_the_laws_hold(args):
+def test_the_invariants_hold(args):
     """Whatever the arguments, the plugin keeps what every plugin keeps."""
     check_plugin(NodeResourceTopologyMatch, args=args, **SAMPLES)
 

@@ -13,8 +13,8 @@ from scheduler.testing.scene import Scene
 
 
 @pytest.mark.parametrize("plugin", [PrioritySort, SchedulingGates, DefaultBinder])
-def test_they_keep_the_laws(plugin):
-    """The laws of all plugins hold."""
+def test_they_keep_the_invariants(plugin):
+    """The invariants of all plugins hold."""
     check_plugin(plugin)
 
 

@@ -123,8 +123,8 @@ def test_whatever_lets_a_pod_pass_wakes_it(random):
     assert_wakes(town, pods, history[towns.FOUNDING :])
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     samples = [
         pod(
             f"{action}-{key[:4]}",

@@ -50,8 +50,8 @@ def fitting(*objects, pod=None, reason=""):
     return {name for name, status in got.filter.items() if status.is_success}
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(
         VolumeBinding,
         nodes=[node("h", labels={HOST: "h", ZONE: "a"})],

@@ -36,8 +36,8 @@ def rbd(*monitors, image="i", pool="p", read_only=False):
     return {"rbd": where}
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(
         VolumeRestrictions,
         pods=[

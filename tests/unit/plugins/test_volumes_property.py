@@ -53,7 +53,7 @@ def test_they_say_what_the_slow_reference_says(plugin, steps):
 @settings(max_examples=60, deadline=None)
 @given(steps=moves)
 def test_trackers_hold_what_fresh_ones_hold(plugin, steps):
-    """Law of trackers: incremental equals rebuilt, after each single change."""
+    """Invariant of trackers: incremental equals rebuilt, after each single change."""
     scene = scene_of(plugin, START)
     ((key, tracker),) = scene.handle.trackers.items()
     for step in steps:

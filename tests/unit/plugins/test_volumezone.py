@@ -22,8 +22,8 @@ NODES = [
 ALL = {"a", "b", "old", "bare"}
 
 
-def test_it_keeps_the_laws():
-    """The laws of all plugins hold."""
+def test_it_keeps_the_invariants():
+    """The invariants of all plugins hold."""
     check_plugin(
         VolumeZone,
         pods=[using("c"), using("nope", name="waiting"), using("open", name="late")],

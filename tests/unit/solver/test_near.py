@@ -13,7 +13,7 @@ from scheduler.groups.problem.instance import Level, SolveLimits
 from scheduler.groups.problem.roles import GroupProblem, Role
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.traffic.neighbours import TalkCosts, near_by
-from tests.property import unlike
+from tests.property import rolegroups
 
 CASES = 60
 
@@ -31,7 +31,7 @@ def test_what_one_pod_more_costs_is_the_difference():
     looked_at = 0
     for number in range(CASES):
         rng = Random(f"near {number}")
-        group = unlike.classed(rng)
+        group = rolegroups.classed(rng)
         if not group.traffic:
             continue
         rows = [[rng.randint(0, 2) for _ in group.paths] for _ in group.kinds]

@@ -8,9 +8,9 @@ import sys
 import msgspec
 
 from scheduler.groups.problem.roles import GroupProblem
-from tests.property import unlike
+from tests.property import rolegroups
 
-# Found by the law of what is in the way; a pod of c3 stands on the last leaf already.
+# Found by the invariant of what is in the way; a pod of c3 stands on the last leaf already.
 GROUP = b"""{
 "kinds": [{"count": 1, "request": [2], "slots": [4, 0, 1, 4]},
           {"count": 1, "request": [3], "slots": [4, 4, 1, 4]},
@@ -43,4 +43,4 @@ def test_the_process_lives_and_the_answer_is_that_of_enumeration():
     )
 
     assert (0, b"infeasible True\n") == (done.returncode, done.stdout), done.stderr[-500:]
-    assert next(unlike.placements(msgspec.json.decode(GROUP, type=GroupProblem)), None) is None
+    assert next(rolegroups.placements(msgspec.json.decode(GROUP, type=GroupProblem)), None) is None

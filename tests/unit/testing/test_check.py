@@ -1,4 +1,4 @@
-"""`check_plugin` finds a plugin that breaks a law, for each law."""
+"""`check_plugin` finds a plugin that breaks an invariant, for each invariant."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import Placed
 from scheduler.state.rowtracker import RowTracker
 from scheduler.testing import BrokenLawsError, check_plugin, node
-from scheduler.testing.check import LAWS
+from scheduler.testing.check import INVARIANTS
 
 
 class NegativeArgs(Args):
@@ -312,7 +312,7 @@ class NeverWakes(Plugin[NoArgs]):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "law"),
+    ("plugin", "invariant"),
     [
         (RefusesItsDefaults, "constructs"),
         (ServesNothing, "constructs"),
@@ -340,20 +340,20 @@ class NeverWakes(Plugin[NoArgs]):
         (NeverWakes, "wakes"),
     ],
 )
-def test_a_broken_plugin_is_found(plugin, law):
-    """The law it breaks is among those that are named."""
+def test_a_broken_plugin_is_found(plugin, invariant):
+    """The invariant it breaks is among those that are named."""
     with pytest.raises(BrokenLawsError, match=plugin.__name__) as error:
         check_plugin(plugin)
 
-    assert law in error.value.broken
+    assert invariant in error.value.broken
 
 
-def test_each_law_has_a_plugin_that_breaks_it():
-    """No law is there that nothing can break."""
+def test_each_invariant_has_a_plugin_that_breaks_it():
+    """No invariant is there that nothing can break."""
     mark = test_a_broken_plugin_is_found.pytestmark[0]
-    tried = {law for _, law in mark.args[1]}
+    tried = {invariant for _, invariant in mark.args[1]}
 
-    assert {law.__name__ for law in LAWS} == tried
+    assert {invariant.__name__ for invariant in INVARIANTS} == tried
 
 
 def test_samples_of_one_s_own_reach_further():

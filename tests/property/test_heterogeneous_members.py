@@ -13,7 +13,7 @@ from scheduler.groups.problem.rules import rules_of, under
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.victims import freed, severalroles
-from tests.property import unlike
+from tests.property import rolegroups
 from tests.property.test_certificates import batches
 
 BATCH = 25
@@ -24,9 +24,9 @@ LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
 def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
     """The outcome, every stage's value and every bound are those of the best of all placements."""
     for number in range(BATCH):
-        group = unlike.group(Random(f"unlike {batch}/{number}"))
+        group = rolegroups.group(Random(f"unlike {batch}/{number}"))
         found = heterogeneous.solve(group, LIMITS)
-        best = unlike.best(group)
+        best = rolegroups.best(group)
 
         assert found.optimal, group
         assert ("infeasible" if best is None else "placed") == found.outcome, group
@@ -42,9 +42,9 @@ def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
     """
     placed = 0
     for number in range(BATCH):
-        group = unlike.classed(Random(f"classes {batch}/{number}"))
+        group = rolegroups.classed(Random(f"classes {batch}/{number}"))
         found = heterogeneous.solve(group, LIMITS)
-        best = unlike.best(group)
+        best = rolegroups.best(group)
 
         assert found.optimal, group
         assert ("infeasible" if best is None else "placed") == found.outcome, group
@@ -60,7 +60,7 @@ def test_what_is_in_the_way_is_smallest_and_true(batch):
     """Of rules that cannot hold together no fewer conflict, and giving up what is named helps."""
     refused = 0
     for number in range(BATCH):
-        group = unlike.classed(Random(f"refused {batch}/{number}"))
+        group = rolegroups.classed(Random(f"refused {batch}/{number}"))
         advice = explain(group, LIMITS)
         bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
 
@@ -85,7 +85,7 @@ def test_what_is_in_the_way_is_smallest_and_true(batch):
 
 def fits(group):
     """Whether there is a placement, by enumeration."""
-    return next(unlike.placements(group), None) is not None
+    return next(rolegroups.placements(group), None) is not None
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
@@ -93,10 +93,10 @@ def test_no_other_victims_do_less_harm(batch):
     """Who goes is enough, least, and proven to be; nobody goes where nothing helps."""
     for number in range(BATCH):
         rng = Random(f"victims {batch}/{number}")
-        made = (unlike.classed, unlike.group, unlike.begun)[number % 3]
-        problem = unlike.preemption(rng, made(rng))
+        made = (rolegroups.classed, rolegroups.group, rolegroups.begun)[number % 3]
+        problem = rolegroups.preemption(rng, made(rng))
         found = severalroles.solve(problem, LIMITS)
-        best = unlike.least_harm(problem)
+        best = rolegroups.least_harm(problem)
 
         assert ("infeasible" if best is None else "placed") == found.outcome, problem
         assert found.optimal

@@ -1,4 +1,4 @@
-"""The laws of plugins hold for load-aware placement, under each of its ways to decide."""
+"""The invariants of plugins hold for load-aware placement, under each of its ways to decide."""
 
 import pytest
 
@@ -35,6 +35,6 @@ PODS = [
         {"estimateInFilter": False, "allowCustomizeEstimation": True},
     ],
 )
-def test_laws(args):
+def test_invariants(args):
     """Shapes, repeatability, locality, waking and bookkeeping."""
     check_plugin(LoadAwareScheduling, args=args, nodes=NODES, objects=OBJECTS, pods=PODS)

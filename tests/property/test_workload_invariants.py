@@ -1,19 +1,19 @@
-"""Kubernetes' own PodGroups in random clusters, through `simulate`: no law broken, and every gang
+"""Kubernetes' own PodGroups in random clusters, through `simulate`: no invariant broken, and every gang
 that fits is placed.
 
-Judged as the recorded cases are (tests.vectors.workloadlaws), by rules that share no code with the
+Judged as the recorded cases are (tests.vectors.workloadinvariants), by rules that share no code with the
 product.
 """
 
 import pytest
 
 from tests.property import workloadmaking
-from tests.vectors.workloadlaws import laws
+from tests.vectors.workloadinvariants import invariants
 from tests.vectors.workloadphase import Phase
 from tests.vectors.workloadplay import play
 
 BATCH = 10
-# Each of these once broke a law: a group that was decided though its others had just been evicted,
+# Each of these once broke an invariant: a group that was decided though its others had just been evicted,
 # room that stayed promised to a group that could not have it any more, an ordinary pod that
 # overtook a group, members that stand and are unlike those that wait, of whom these rules do not
 # speak.
@@ -37,10 +37,10 @@ def batches(default, full):
 
 
 def broken(case):
-    """Return the laws that a case breaks, by phase."""
+    """Return the invariants that a case breaks, by phase."""
     found, before = {}, None
     for index, seen in enumerate(play(case)):
-        here = laws(case, index, seen, before)
+        here = invariants(case, index, seen, before)
         if len(evictors(case, index, seen)) > 1:
             # Each of them evicts as few as it can; where the one then uses what the other freed,
             # somebody might have stayed as things turned out.
@@ -77,7 +77,7 @@ def in_vain(case, index, seen):
 
 @pytest.mark.parametrize("batch", batches(10, 1000))
 @pytest.mark.parametrize("family", workloadmaking.FAMILIES)
-def test_no_law_is_broken_and_every_gang_that_fits_is_placed(family, batch):
+def test_no_invariant_is_broken_and_every_gang_that_fits_is_placed(family, batch):
     """In clusters with ordinary pods, evictions, members that come and go, and nodes that join.
 
     Whoever has evicted somebody has a place when nothing moves any more.

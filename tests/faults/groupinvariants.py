@@ -1,7 +1,7 @@
-"""`Lives`: a rig that holds what is decided about groups to the laws, as it is decided and as it
+"""`Lives`: a rig that holds what is decided about groups to the invariants, as it is decided and as it
 arrives.
 
-The laws are read off what the engine does and off the server's history, and share no code with the
+The invariants are read off what the engine does and off the server's history, and share no code with the
 plugin. What happens to groups is chosen in `grouplives`.
 """
 
@@ -16,7 +16,7 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import (
     SchedulingGroup,
 )
-from tests.faults import dialects
+from tests.faults import groupsources
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_pod, with_spec
 from tests.property.model_api import KINDS
@@ -59,9 +59,9 @@ def described(kind: str, obj: Any) -> Described | None:
         if obj.metadata.annotations.get(CONSTRAINTS) == UNREADABLE:
             return None
         return Described(obj.spec.min_member, True, True, None)
-    if kind in dialects.KINDS:
-        is_volcano = kind == dialects.VOLCANO
-        return Described(dialects.least_of(kind, obj), is_volcano, is_volcano, None)
+    if kind in groupsources.KINDS:
+        is_volcano = kind == groupsources.VOLCANO
+        return Described(groupsources.least_of(kind, obj), is_volcano, is_volcano, None)
     gang = obj.spec.scheduling_policy.gang
     whole = obj.spec.disruption_mode in ("PodGroup", {"all": {}})
     return Described(
@@ -73,7 +73,7 @@ def group_of(pod: Pod) -> str:
     """Return the name of the pod's group, or an empty text."""
     labels, field = pod.metadata.labels, pod.spec.scheduling_group
     named = labels.get("sakkara.group.name") or labels.get("scheduling.x-k8s.io/pod-group", "")
-    named = named or dialects.name_in(pod)
+    named = named or groupsources.name_in(pod)
     return named or ("" if field is None else field.pod_group_name)
 
 
@@ -373,9 +373,9 @@ class Lives(Killer):
         field = None
         if self.kind_of[group] == CONFIG_MAP:
             labels = {"sakkara.group.name": group}
-        elif self.kind_of[group] in dialects.KINDS:
+        elif self.kind_of[group] in groupsources.KINDS:
             pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=self.rank_of(group))
-            return dialects.joined(self.kind_of[group], pod, group)
+            return groupsources.joined(self.kind_of[group], pod, group)
         elif self.kind_of[group] == COSCHEDULING:
             labels = {"scheduling.x-k8s.io/pod-group": group}
         else:

@@ -1,7 +1,7 @@
 """`TreeLives`: lives of a tree of groups, held to what must hold of groups in groups.
 
 A root of a group of pods `ta`, another `tb`, and a group of groups `mid` with `tc` and `td` in it;
-an elastic group of lower and one of higher priority compete with them. The laws are read off
+an elastic group of lower and one of higher priority compete with them. The invariants are read off
 objects, and share no code with the plugin. What happens to the tree is chosen in `treelives`.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from scheduler.engine.effects import Bind
 from scheduler.objects.pod import Pod
-from tests.faults.grouplaws import COSCHEDULING, Lives, described, group_of
+from tests.faults.groupinvariants import COSCHEDULING, Lives, described, group_of
 
 LEAF, COMPOSITE = "PodGroup.v1alpha3", "CompositePodGroup"
 ROOT, MID = "root", "mid"

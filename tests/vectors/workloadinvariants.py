@@ -1,6 +1,6 @@
-"""The laws of workload cases, and what of a recorded outcome has to be met.
+"""The invariants of workload cases, and what of a recorded outcome has to be met.
 
-Laws hold whatever was decided in a tie; outcomes are compared where the record is the only right
+Invariants hold whatever was decided in a tie; outcomes are compared where the record is the only right
 answer.
 """
 
@@ -53,8 +53,8 @@ def cost(phase, victims):
     return [violated] + [x for pr in sorted(by, reverse=True) for x in (pr, by[pr])]
 
 
-def laws(case, index, obs, before):
-    """{law: text} of what is wrong in one phase.
+def invariants(case, index, obs, before):
+    """{invariant: text} of what is wrong in one phase.
 
     `before` is the observation of the phase before (None for the first).
     """

@@ -1,4 +1,4 @@
-"""The law of unlike members and the joint objective: a thousand random small groups against
+"""The invariant of unlike members and the joint objective: a thousand random small groups against
 enumeration.
 
 Two to four classes in trees of two to four levels with unequal nodes, rules of classes and between
@@ -22,9 +22,9 @@ from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.roles.result import objective_of
 from scheduler.groups.solver.victims import severalroles
-from tests.property import partmaking, unlike
+from tests.property import partmaking, rolegroups
 from tests.property.test_certificates import batches
-from tests.property.test_unlike_members import harm
+from tests.property.test_heterogeneous_members import harm
 
 BATCH, NEEDED = 25, 5
 LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
@@ -33,20 +33,20 @@ LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
 def group_of(number, rng):
     """Return a case."""
     if number % 4 == 1:
-        return unlike.application(rng)
+        return rolegroups.application(rng)
     if number % 4:
-        return unlike.classed(rng)
+        return rolegroups.classed(rng)
     return partmaking.parted(rng) if number % 8 else partmaking.ruled(rng)
 
 
 def fits(group):
     """Whether there is a placement, by enumeration."""
-    return partmaking.best(group) is not None if group.parts else unlike.fits(group)
+    return partmaking.best(group) is not None if group.parts else rolegroups.fits(group)
 
 
 def best_of(group):
     """Return the best values of all placements, None when there is none."""
-    return partmaking.best(group) if group.parts else unlike.best(group)
+    return partmaking.best(group) if group.parts else rolegroups.best(group)
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
@@ -57,7 +57,7 @@ def test_what_is_said_of_a_group_is_true(batch):
     """
     placed = refused = 0
     for number in range(BATCH):
-        group = group_of(number, Random(f"law {batch}/{number}"))
+        group = group_of(number, Random(f"invariant {batch}/{number}"))
         found, best = heterogeneous.solve(group, LIMITS), best_of(group)
         assert found.optimal, group
         assert ("infeasible" if best is None else "placed") == found.outcome, group
@@ -103,11 +103,11 @@ def test_no_other_victims_do_less_harm_where_some_are_needed(batch):
     """
     needed = 0
     for number in itertools.count():
-        rng = Random(f"victims of the law {batch}/{number}")
-        problem = unlike.preemption(rng, group_of(number, rng))
+        rng = Random(f"victims of the invariant {batch}/{number}")
+        problem = rolegroups.preemption(rng, group_of(number, rng))
         if fits(problem.group):
             continue
-        found, best = severalroles.solve(problem, LIMITS), unlike.least_harm(problem, fits)
+        found, best = severalroles.solve(problem, LIMITS), rolegroups.least_harm(problem, fits)
         assert ("infeasible" if best is None else "placed") == found.outcome, problem
         assert found.optimal
         if best is None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Law(StrEnum):
+class Invariant(StrEnum):
     """An invariant, with the text that tables print."""
 
     ONCE = "no pod is bound twice"
@@ -38,12 +38,12 @@ class Law(StrEnum):
 class Breach(NamedTuple):
     """A violated invariant, when (in seconds since the epoch), and how."""
 
-    law: Law
+    invariant: Invariant
     at: float
     what: str
 
     def __str__(self) -> str:
-        return f"{self.law}: {self.at:.3f}: {self.what}"
+        return f"{self.invariant}: {self.at:.3f}: {self.what}"
 
 
 class BrokenError(AssertionError):
@@ -54,6 +54,6 @@ class BrokenError(AssertionError):
         self.breaches = breaches
 
     @property
-    def law(self) -> Law:
+    def invariant(self) -> Invariant:
         """Return the first violated invariant."""
-        return self.breaches[0].law
+        return self.breaches[0].invariant
