@@ -17,7 +17,7 @@ def test_old_racks_are_rejected_and_the_youngest_wins():
     assert 100 == got.normalized["new"]
 
 
-def test_it_keeps_the_laws_of_plugins():
+def test_it_keeps_the_invariants_of_plugins():
     check_plugin(RackAge, nodes=[on_rack("old", 400), on_rack("new", 0)])
 
 
