@@ -99,6 +99,7 @@ class PlannedCapacity:
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
         self._runs: list[GroupRun] = []
+        self._undecided: set[int] = set()  # the same, by id
         self._reservations: dict[int, _Reservation] = {}
         self._put_off: dict[str, QueuedPod] = {}
 
@@ -108,12 +109,14 @@ class PlannedCapacity:
     def begin(self, run: GroupRun) -> None:
         """Keep capacity for a group from now on."""
         self._runs.append(run)
+        self._undecided.add(id(run))
 
     def end(self, run: GroupRun, now: float) -> None:
         """Keep nothing for a group any more, and let the pods be tried that were put off."""
         if run not in self._runs:
             return
         self._runs.remove(run)
+        self._undecided.discard(id(run))
         self._reservations.pop(id(run), None)
         waiting, self._put_off = self._put_off, {}
         for queued in waiting.values():
@@ -132,12 +135,23 @@ class PlannedCapacity:
         return CapacityBefore(self, runs) if runs else None
 
     def competes(self, run: GroupRun, nodes: Nodes) -> bool:
-        """Whether a group that precedes this one could use a node that this one could use."""
+        """Return whether a group that precedes this one could use a node that this one could use.
+
+        The answer stands until the group that it names is decided: of hundreds of groups that wait
+        for the same nodes each is compared once, not with every group that comes after it.
+        """
+        if run.waits_for is not None and id(run.waits_for) in self._undecided:
+            return True
+        run.waits_for = None
         earlier = [one for one in self._runs if one is not run and one.place < run.place]
         if not earlier:
             return False
         own = self.reservation(run, nodes).rows
-        return any(bool((self.reservation(one, nodes).rows & own).any()) for one in earlier)
+        for one in earlier:
+            if (self.reservation(one, nodes).rows & own).any():
+                run.waits_for = one
+                return True
+        return False
 
     def reservation(self, run: GroupRun, nodes: Nodes) -> _Reservation:
         """Return what a group could use of the nodes as they are now."""

@@ -14,6 +14,7 @@ class GroupRun(msgspec.Struct, eq=False):
 
     `place` is its place in the queue: the sort key of the member that was popped, and when that
     came. While `is_strict`, later pods leave alone every node that the group could use.
+    `waits_for` is a group before it that could use the same nodes.
     """
 
     key: str
@@ -23,6 +24,7 @@ class GroupRun(msgspec.Struct, eq=False):
     attempt: GroupAttempt
     place: Place
     is_strict: bool = False
+    waits_for: "GroupRun | None" = None
 
     @property
     def name(self) -> str:
