@@ -11,19 +11,23 @@ import msgspec
 
 from scheduler.base.errors import ApiError, InputError
 from scheduler.kube.connection.client import ApiClient
-from scheduler.kube.leaserecord import CONFIGURATION, ENDPOINT, VERSION
+from scheduler.kube.leaserecord import CONFIGURATION, DENIED, ENDPOINT, VERSION
 
 LEASE = "trellis"
 
 
 class Leader(msgspec.Struct, frozen=True):
-    """The holder of the Lease; `endpoint`, `configuration` and `version` are '' where not published."""
+    """The holder of the Lease; `endpoint`, `configuration` and `version` are '' where not published.
+
+    `denied` names the resources that it may not list.
+    """
 
     namespace: str
     host: str
     endpoint: str = ""
     configuration: str = ""
     version: str = ""
+    denied: tuple[str, ...] = ()
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -67,4 +71,5 @@ async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader
         notes.get(ENDPOINT, ""),
         notes.get(CONFIGURATION, ""),
         notes.get(VERSION, ""),
+        tuple(filter(None, notes.get(DENIED, "").split(","))),
     )

@@ -18,7 +18,9 @@ from scheduler.cli.past import fetch
 from scheduler.config import Loaded, default_config, load
 from scheduler.config.fingerprint import fingerprint
 from scheduler.framework.registry import Registry
+from scheduler.groups.sources.registry import KINDS as GROUP_KINDS
 from scheduler.intree import registry
+from scheduler.objects.kinds import BY_KIND
 from scheduler.simulate.stage import Setup
 
 REMEDY = "--config names its file"
@@ -43,13 +45,24 @@ def running_setup(access: ClusterOptions, known: Registry | None = None) -> tupl
     if not found.configuration:
         text = "does not publish a hash of its configuration; answered with the defaults"
         return defaults, f"the daemon on {found.host} {text} ({REMEDY})"
+    notice = denied_text(found)
     if found.configuration == fingerprint(defaults.loaded):
-        return defaults, ""
+        return defaults, notice
     try:
-        return Setup(_configuration(access, known), known), ""
+        return Setup(_configuration(access, known), known), notice
     except TrellisError as error:
         text = "has a configuration of its own, which cannot be read; answered with the defaults"
         return defaults, f"the daemon on {found.host} {text} ({REMEDY}): {error}"
+
+
+def denied_text(found: Leader) -> str:
+    """Return that the leader may not list objects that describe groups; empty where it may."""
+    kinds = {BY_KIND[kind].resource for kind in GROUP_KINDS if kind in BY_KIND}
+    denied = [name for name in found.denied if name in kinds]
+    if not denied:
+        return ""
+    text = f"the daemon on {found.host} may not list {', '.join(denied)}"
+    return f"{text}: groups that these describe wait, whatever this answer says"
 
 
 async def _leader(access: ClusterOptions) -> Leader:

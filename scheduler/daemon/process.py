@@ -43,7 +43,7 @@ from scheduler.framework.registry import Registry
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.lease import Election
-from scheduler.kube.leaserecord import CONFIGURATION, ENDPOINT, LeaseSettings
+from scheduler.kube.leaserecord import CONFIGURATION, DENIED, ENDPOINT, LeaseSettings
 from scheduler.kube.leaserecord import VERSION as LEASE_VERSION
 from scheduler.kube.watching.watches import Watches
 from scheduler.kube.writing.effects import Carry, EffectLimits, Executor
@@ -214,7 +214,7 @@ class Daemon:
             if self._asked.parts:
                 self._start("asked", self._asked.run())
             if self._election is not None:
-                self._election.publish(self._published())
+                self._election.publish(self._published)
                 self._start("election", self._election.run())
             return await self._live()
         finally:
@@ -223,6 +223,8 @@ class Daemon:
     def _published(self) -> dict[str, str]:
         """Return the annotations of the Lease: where the command line finds this process."""
         found = {CONFIGURATION: self._fingerprint, LEASE_VERSION: self._options.version}
+        if denied := self._watches.denied():
+            found[DENIED] = ",".join(denied)
         host = self._options.address.host
         if self._server.port:
             # Beside a wildcard it listens on loopback too; a pod is reached by a port-forward.

@@ -29,11 +29,13 @@ class Watched(Event, frozen=True, tag="Watched"):
 class Listed(Event, frozen=True, tag="Listed"):
     """All objects of a kind as a list call returned them: what is not in it is gone.
 
-    A kind that the API server does not offer comes as an empty list.
+    A kind that the API server does not offer comes as an empty list, and so does one that this
+    process may not list (`is_denied`).
     """
 
     kind: str
     objects: tuple[Any, ...] = ()
+    is_denied: bool = False
 
 
 class Complete(Event, frozen=True, tag="Complete"):
@@ -45,6 +47,7 @@ class Complete(Event, frozen=True, tag="Complete"):
 
     kind: str
     keys: tuple[str, ...] = ()
+    is_denied: bool = False
 
 
 class Behind(Event, frozen=True, tag="Behind"):

@@ -211,7 +211,8 @@ class Engine:
                 if owner.answer(event, now):
                     break
         elif isinstance(event, Listed):
-            self._complete(Complete(event.kind, tuple(map(identity, event.objects))), now)
+            keys = tuple(map(identity, event.objects))
+            self._complete(Complete(event.kind, keys, event.is_denied), now)
             for obj in event.objects:
                 self._take_in(Watched(event.kind, "MODIFIED", obj), now)
         elif isinstance(event, Complete):
@@ -403,7 +404,7 @@ class Engine:
         for obj in self.intake.missing_in(event):
             self.intake.take(event.kind, obj, now, is_deleted=True)
             self._settle(now)
-        self.intake.listed(event.kind)
+        self.intake.listed(event.kind, is_denied=event.is_denied)
 
     def _break_off(self, now: float) -> None:
         """Begin the cycles that wait for an answer anew, later: no question may be sent any

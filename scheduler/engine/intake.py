@@ -118,8 +118,9 @@ class Intake:
         keys = frozenset(event.keys)
         return [obj for obj in self._known(event.kind) if identity(obj) not in keys]
 
-    def listed(self, kind: str) -> None:
-        """Note that a full list of a kind has been taken in."""
+    def listed(self, kind: str, *, is_denied: bool) -> None:
+        """Note that a full list of a kind has been taken in, or was denied to this process."""
+        self._cluster.store.of(kind).is_denied = is_denied
         self.synced.add(kind)
         self.behind.discard(kind)
 

@@ -53,7 +53,6 @@ from scheduler.groups.planning.task import (
     unanswered,
     undecided,
 )
-from scheduler.groups.sources import registry as sources
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.groups.status.records import RecordStore
 from scheduler.groups.topology import hypernodes, kueuelevels
@@ -101,7 +100,7 @@ class Planner:
             self._records.hold(key, text)
             return unresolvable(f"the group {groups.title(key)} is held: {text}")
         if task is None:
-            return unresolvable(sources.missing(key))
+            return unresolvable(self._described.missing(key))
         record.begin(task.tree)
         if task.is_short:
             return undecided(incomplete(task.spec))

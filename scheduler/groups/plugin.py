@@ -233,7 +233,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._records.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
         if spec is None:
-            return unresolvable(sources.missing(key))
+            return unresolvable(self._described.missing(key))
         standing = staying(self.handle, self._members.standing(key))
         asked, _ = self._history.asked(key, spec, standing, pods)
         missing = asked.size - len(standing)

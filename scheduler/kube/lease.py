@@ -73,8 +73,8 @@ class Election:
             return True
         return now - self._renewed_at < self._settings.lease_s + HEALTH_GRACE_S
 
-    def publish(self, annotations: Mapping[str, str]) -> None:
-        """Write these annotations on the Lease while we lead; called before `run`."""
+    def publish(self, annotations: Callable[[], Mapping[str, str]]) -> None:
+        """Write these annotations with each renewal while we lead; called before `run`."""
         self._record.published = annotations
 
     async def run(self) -> None:

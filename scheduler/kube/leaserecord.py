@@ -5,7 +5,7 @@ content is as it is (by OUR clock: times of other machines are never compared), 
 one. Fields that are none of our business are kept as they were found.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +17,9 @@ MESSAGE_BYTES = 1024
 # Annotations by which the command line finds the leader: its address, and what it decides by.
 ENDPOINT, CONFIGURATION = "trellis.dev/endpoint", "trellis.dev/configuration"
 VERSION = "trellis.dev/version"
-PUBLISHED = (ENDPOINT, CONFIGURATION, VERSION)
+# The resources that the leader may not list, separated by commas.
+DENIED = "trellis.dev/may-not-list"
+PUBLISHED = (ENDPOINT, CONFIGURATION, VERSION, DENIED)
 
 
 class LeaseSettings(msgspec.Struct, frozen=True):
@@ -42,7 +44,7 @@ class LeaseRecord:
         self._lease: dict[str, Any] | None = None
         self._spec: dict[str, Any] = {}
         self._since = 0.0
-        self.published: Mapping[str, str] = {}
+        self.published: Callable[[], Mapping[str, str]] = dict
 
     @property
     def is_current(self) -> bool:
@@ -88,7 +90,7 @@ class LeaseRecord:
             "metadata": {
                 "name": self._settings.name,
                 "namespace": self._settings.namespace,
-                **({"annotations": dict(self.published)} if self.published else {}),
+                **({"annotations": dict(notes)} if (notes := self.published()) else {}),
             },
             "spec": self._claim(now, acquired=None, transitions=0),
         }
@@ -103,7 +105,7 @@ class LeaseRecord:
         else:
             claim = self._claim(now, None, transitions + 1)
         lease = self._lease or self.new(now)
-        return {**_annotated(lease, self.published), "spec": {**self._spec, **claim}}
+        return {**_annotated(lease, self.published()), "spec": {**self._spec, **claim}}
 
     def released(self, now: float) -> dict[str, Any]:
         """Return the next version, without a holder."""

@@ -79,6 +79,11 @@ class Kind(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def resource(self) -> str:
+        """Return `plural.group`, as kubectl names the resource."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
     def path(self) -> str:
         """Return the URL path of the collection over all namespaces."""
         root = f"/apis/{self.group}" if self.group else "/api"

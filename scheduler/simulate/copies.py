@@ -87,7 +87,7 @@ def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> CopiedShape:
         if kind in sources.BY_KIND and sources.BY_KIND[kind].key(obj) == key
     )
     if not described:
-        raise InputError(sources.missing(key), where=where)
+        raise InputError(sources.missing(key, lambda _: False), where=where)
     spec = sources.read(*described[0])
     if isinstance(spec, ObjectError):
         raise InputError(spec.message, where=where)

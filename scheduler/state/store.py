@@ -10,13 +10,17 @@ def object_key(obj: Any) -> str:
 
 
 class Objects(dict[str, Any]):
-    """The objects of one kind by key, in order of arrival; `version` moves with each change."""
+    """The objects of one kind by key, in order of arrival; `version` moves with each change.
 
-    __slots__ = ("version",)
+    `is_denied`: this process may not list the kind, so nothing is known of its objects.
+    """
+
+    __slots__ = ("is_denied", "version")
 
     def __init__(self) -> None:
         super().__init__()
         self.version = 0
+        self.is_denied = False
 
 
 class Store:

@@ -115,7 +115,11 @@ class Descriptions:
             spec = self._alone(key, self._members.described_by(key))
         except ObjectError as error:
             return error
-        return ObjectError(sources.missing(key)) if spec is None else spec
+        return ObjectError(self.missing(key)) if spec is None else spec
+
+    def missing(self, key: str) -> str:
+        """Return what to say of a group that no object describes, as far as objects are seen."""
+        return sources.missing(key, lambda kind: self._handle.objects(kind).is_denied)
 
     def unit_key(self, pod: Pod) -> str:
         """Return the key of what a member is evicted with: its group, or the topmost that goes

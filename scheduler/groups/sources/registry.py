@@ -5,7 +5,7 @@ are pure. A pod that two of them claim for different groups is gated: no rule sa
 counts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from scheduler.groups.sources import (
     workload,
 )
 from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.kinds import BY_KIND as KIND_OF
 from scheduler.objects.pod import Pod
 
 
@@ -254,20 +255,35 @@ def label_of(key: str, found: Sequence[tuple[str, Any]]) -> str:
     return BY_KIND[found[0][0]].label if found else ""
 
 
-def missing(key: str) -> str:
-    """Return what to say of a group that no object describes."""
+def missing(key: str, is_denied: Callable[[str], bool]) -> str:
+    """Return what to say of a group that no object describes.
+
+    Names the resources that this process may not list (`is_denied` of our name of a kind): the
+    object may exist.
+    """
+    text, kinds = _missing(key)
+    denied = dict.fromkeys(KIND_OF[kind].resource for kind in kinds if is_denied(kind))
+    return f"{text}; this scheduler may not list {', '.join(denied)}" if denied else text
+
+
+def _missing(key: str) -> tuple[str, Sequence[str]]:
+    """Return that nothing describes a group, and the kinds whose objects could."""
+    name = title(key)
     if key.startswith(workload.COMPOSITE_PREFIX):
-        return f"no CompositePodGroup describes the group {title(key)}, which others are in"
+        return f"no CompositePodGroup describes the group {name}, which others are in", (
+            composite.KIND,
+        )
     if key.startswith(workload.PREFIX):
-        return f"no PodGroup of scheduling.k8s.io describes the group {title(key)}"
+        kinds = tuple(source.kind for source in workload.SOURCES)
+        return f"no PodGroup of scheduling.k8s.io describes the group {name}", kinds
     if key.startswith(kueue.PREFIX):
-        return f"no pod describes the group {title(key)}"
+        return f"no pod describes the group {name}", ()
     if key.startswith(derived.PREFIX):
-        return derived.missing(key)
-    if key.startswith(volcano.PREFIX):
-        return f"no PodGroup of {volcano.SOURCE.api_version} describes the group {title(key)}"
-    if key.startswith(kai.PREFIX):
-        return f"no PodGroup of {kai.SOURCE.api_version} describes the group {title(key)}"
-    if key.startswith(grove.PREFIX):
-        return f"no PodGang of {grove.SOURCE.api_version} describes the group {title(key)}"
-    return f"no ConfigMap or PodGroup describes the group {title(key)}"
+        return derived.missing(key), ()
+    for source in (volcano, kai, grove):
+        if key.startswith(source.PREFIX):
+            found = source.SOURCE
+            text = f"no {found.served_as} of {found.api_version} describes the group {name}"
+            return text, (found.kind,)
+    kinds = (configmap.KIND, coscheduling.KIND)
+    return f"no ConfigMap or PodGroup describes the group {name}", kinds

@@ -98,6 +98,7 @@ class Reflector:
         self._version = ""
         self._garbage_at: str | None = None
         self._is_offered: bool | None = None
+        self._is_denied = False
         self._unreadable: dict[str, DecodeFault] = {}
         self._lists = 0
         self._synced = meters.watch_synced.labels(kind.kind)
@@ -117,6 +118,11 @@ class Reflector:
     def is_missing(self) -> bool:
         """Return whether the server does not offer the kind, as far as it was asked."""
         return self._is_offered is False
+
+    @property
+    def is_denied(self) -> bool:
+        """Return whether this process may not list the kind, as far as it was asked."""
+        return self.is_missing and self._is_denied
 
     def look_again(self) -> None:
         """Ask at once for a kind that the server did not offer: it may have learnt it."""
@@ -208,11 +214,14 @@ class Reflector:
             return False
         if self._is_offered is False:
             return True
-        if why.code == 403:
-            return self._lists == 0 and await self._is_denied()
-        return await self._collection.is_offered() is False
+        if why.code == 403 and not (self._lists == 0 and await self._stays_denied()):
+            return False
+        is_offered = await self._collection.is_offered()
+        # Rights are checked first: a kind that is not offered is forbidden as well.
+        self._is_denied = why.code == 403 and is_offered is not False
+        return self._is_denied or is_offered is False
 
-    async def _is_denied(self) -> bool:
+    async def _stays_denied(self) -> bool:
         """Return whether a list is still forbidden when all that is required could be listed.
 
         A server that rejects all requests, as during its start, does not deny this kind in
@@ -319,10 +328,13 @@ class Reflector:
 
     async def _wait_until_offered(self) -> None:
         if self._is_offered is not False:
-            _log.info("kind is not offered by the API server", kind=self.kind.kind)
+            if self._is_denied:
+                _log.info("kind may not be listed", kind=self.kind.kind, right=self._right())
+            else:
+                _log.info("kind is not offered by the API server", kind=self.kind.kind)
             self._is_offered = False
             self._version = ""
-            self._emit(Listed(self.kind.kind))
+            self._emit(Listed(self.kind.kind, is_denied=self._is_denied))
         self._wanted.clear()
         delay = self._settings.look_again_s * (0.9 + self._random.random() / 5)
         try:
@@ -330,6 +342,9 @@ class Reflector:
                 await self._wanted.wait()
         except TimeoutError:
             return
+
+    def _right(self) -> str:
+        return f"list, watch {self.kind.resource}"
 
     async def _pause(self, action: str, why: Response, backoff: RetryBackoff) -> None:
         delay = backoff.next_s(why.retry_after_s)

@@ -100,6 +100,11 @@ class Watches:
             reflector.doubt()
             group.create_task(self._renew(group, reflector))
 
+    def denied(self) -> list[str]:
+        """Return the resources that this process may not list, as kubectl names them."""
+        found = (each.kind.resource for each in self._reflectors if each.is_denied)
+        return sorted(set(found))
+
     async def _required_listed(self) -> None:
         for reflector in self._reflectors:
             if reflector.kind.required:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.engine.effects import Bind, Call, Evict, Record
+from scheduler.engine.effects import Bind, Call, Evict, Listed, Record
 from scheduler.groups.planning import heterogeneous
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
@@ -236,6 +236,17 @@ def test_two_groups_that_claim_a_pod_hold_it():
     describe(rig, gang=False)
     rig.calm()
     assert "no ConfigMap or PodGroup describes the group default/g" == reason(rig, "web-0")
+
+
+def test_the_message_names_the_resources_that_may_not_be_listed():
+    """Without the right to list PodGroups the group may be described, and the pod says so."""
+    rig = floor("a", "a")
+    rig.hear(Listed("PodGroup", is_denied=True))
+    add(rig, "web-0", labels={"scheduling.x-k8s.io/pod-group": "g"})
+    rig.calm()
+    text = "no ConfigMap or PodGroup describes the group default/g"
+    denied = "this scheduler may not list podgroups.scheduling.x-k8s.io"
+    assert f"{text}; {denied}" == reason(rig, "web-0")
 
 
 def test_pods_of_another_namespace_are_no_members():

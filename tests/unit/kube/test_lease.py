@@ -78,14 +78,14 @@ async def test_the_leader_publishes_its_endpoint_until_it_leaves():
     """
     api = MemoryApi()
     first = Candidate("first", api)
-    first.election.publish({ENDPOINT: "https://127.0.0.1:1", CONFIGURATION: "a"})
+    first.election.publish(lambda: {ENDPOINT: "https://127.0.0.1:1", CONFIGURATION: "a"})
     await asyncio.sleep(1)
     assert api.get(LEASE)["metadata"]["annotations"] == {
         ENDPOINT: "https://127.0.0.1:1",
         CONFIGURATION: "a",
     }
     second = Candidate("second", api)
-    second.election.publish({CONFIGURATION: "b"})
+    second.election.publish(lambda: {CONFIGURATION: "b"})
     first.election.leave()
     await asyncio.sleep(10)
     assert "second" == spec(api)["holderIdentity"]

@@ -346,17 +346,25 @@ async def test_a_403_is_believed_when_what_is_required_was_let_through():
     assert ["listed w"] == [told(event) for event in widgets]
 
 
-async def test_what_is_forbidden_from_the_beginning_keeps_nobody_waiting():
-    """Without the right to list a kind it counts as not there, as soon as the others are."""
+@pytest.mark.parametrize("is_offered", [True, False])
+async def test_what_is_forbidden_from_the_beginning_keeps_nobody_waiting(is_offered: bool):
+    """Without the right to list a kind it counts as not there, as soon as the others are, and the
+    engine learns that it may not be listed. A kind that is not offered is not denied.
+    """
     api = MemoryApi()
     events: list[Event] = []
+    if is_offered:
+        await define_widgets(api)
     api.accident = lambda _, path: FORBIDDEN if path.startswith(WIDGET.path) else None
     watches = Watches((WIDGET, NODE), api, events.append, random=Random(1), meters=Meters())
     task = asyncio.create_task(watches.run())
     await asyncio.sleep(0.1)
     assert [] == watches.unsynced()
+    assert (["widgets.example.com"] if is_offered else []) == watches.denied()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+    assert Listed("Widget", is_denied=is_offered) in events
 
 
 @pytest.mark.parametrize("refusal", [NOT_FOUND, FORBIDDEN])
