@@ -251,7 +251,10 @@ capacity = Command(CapacityFlags, "scheduler.cli.capacity.capacity")
 
 
 class MovesForm(StrEnum):
-    """How a plan of moves is printed; html shows the cluster before and after."""
+    """How a plan of moves is printed; html shows the cluster before and after.
+
+    moveplan is the MovePlan object by which the daemon plans and executes the same goal.
+    """
 
     TABLE = "table"
     WIDE = "wide"
@@ -259,6 +262,7 @@ class MovesForm(StrEnum):
     YAML = "yaml"
     NAME = "name"
     HTML = "html"
+    MOVEPLAN = "moveplan"
 
 
 class MovesFlags(NamedTuple):

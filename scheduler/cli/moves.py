@@ -7,8 +7,11 @@ the plan is not proven.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
@@ -17,6 +20,7 @@ from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import MovesFlags, MovesForm
 from scheduler.cli.flags import Output
 from scheduler.cli.live import ClusterOptions, look
+from scheduler.cli.printing import show_document
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.texttable import TextTable
 from scheduler.moves.eligible import ALLOWANCES, MoveRules
@@ -31,7 +35,15 @@ from scheduler.moves.goals import (
     RepairGoal,
 )
 from scheduler.moves.records import MovesReport
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import MOVE_PLAN, Kind
+from scheduler.objects.moveplan import (
+    FreeNodesGoal,
+    LoadBelowGoal,
+    MovePlanSpec,
+    PlanGoal,
+    PlanLimits,
+)
+from scheduler.objects.moveplan import RepairGoal as PlanRepairGoal
 from scheduler.objects.workloads import Service
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.stage import AnswerOptions, Setup
@@ -39,6 +51,7 @@ from scheduler.snapshot.decoding import READ
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 
+MOST_MOVES = 200  # of a MovePlan, by its schema
 # Read for their failure policies alone, never as structs.
 JOB = Kind("Job", "batch", "v1", "jobs", Service, required=False)
 
@@ -64,8 +77,14 @@ def moves(flags: MovesFlags) -> int:
             unbound=tuple(pod for pod in world.unbound if pod.metadata.uid not in given),
             given=frozenset(),
         )
+    if flags.output is MovesForm.MOVEPLAN and isinstance(goal, CapacityGoal):
+        raise InputError("a MovePlan has no goal for copies of a shape", where="--capacity")
     report = find_moves(world, facts, setup, goal, _options(flags), wanted)
-    _show(report, flags.output, world, setup, wanted)
+    if flags.output is MovesForm.MOVEPLAN:
+        asking.tell(headlines(report))
+        show_document(move_plan(goal, flags), Output.YAML)
+    else:
+        _show(report, flags.output, world, setup, wanted)
     if report.verdict in ("impossible", "chained"):
         return asking.EXIT_DOES_NOT_FIT
     return 0 if report.proven else asking.EXIT_UNPROVEN
@@ -135,6 +154,35 @@ def _read_live(
         facts.take(item)
     reader.read(given, are_given=True)
     return reader.snapshot(), seen.namespace, asking.taken_at(wanted, seen)
+
+
+def move_plan(goal: MoveGoal, flags: MovesFlags) -> dict[str, Any]:
+    """Return the MovePlan with the goal and the limits of the flags, as a manifest."""
+    wanted, name = _plan_goal(goal)
+    spec = MovePlanSpec(
+        wanted,
+        PlanLimits(
+            max_moves=min(flags.most, MOST_MOVES), search_seconds=max(1, int(flags.seconds))
+        ),
+        namespaces=tuple(flags.from_namespaces or ()),
+        allow=tuple(flags.allow or ()),
+    )
+    meta = {"name": re.sub(r"[^a-z0-9.-]+", "-", name.lower())[:200].strip("-.")}
+    kind = {"apiVersion": MOVE_PLAN.api_version, "kind": MOVE_PLAN.kind}
+    return {**kind, "metadata": meta, "spec": msgspec.to_builtins(spec)}
+
+
+def _plan_goal(goal: MoveGoal) -> tuple[PlanGoal, str]:
+    """Return a goal as a MovePlan states it, and a name for the plan."""
+    if isinstance(goal, FitGoal):
+        return PlanGoal(waiting=goal.key), f"fit-{goal.key}"
+    if isinstance(goal, FreeGoal):
+        free = FreeNodesGoal(goal.number, goal.label, dict(goal.selector))
+        return PlanGoal(free_nodes=free), f"free-{goal.number}-{goal.label or 'nodes'}"
+    if isinstance(goal, LoadGoal):
+        below = LoadBelowGoal(goal.percent, goal.resource)
+        return PlanGoal(load_below=below), f"{goal.resource}-below-{goal.percent}"
+    return PlanGoal(repair=PlanRepairGoal()), "repair"
 
 
 def _show(

@@ -70,6 +70,7 @@ def _rules(spec: MovePlanSpec, cooling: tuple[str, ...]) -> MoveRules:
     return MoveRules(
         allowed=frozenset(spec.allow),
         namespaces=frozenset(spec.namespaces),
+        least_age_s=float(spec.limits.min_age_seconds),
         cooling=frozenset(cooling),
         moves_units=False,
     )

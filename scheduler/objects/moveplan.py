@@ -43,14 +43,15 @@ class PlanGoal(Object, frozen=True):
 
 
 class PlanLimits(Object, frozen=True):
-    """Limits of a plan: moves, seconds of the search, of each step, and between two moves of one
-    owner.
+    """Limits of a plan: moves, seconds of the search, of each step, between two moves of one owner,
+    and the age from which a pod may move.
     """
 
     max_moves: Int32 = 16
     search_seconds: Int32 = 10
     step_seconds: Int32 = 600
     cooldown_seconds: Int32 = 1800
+    min_age_seconds: Int32 = 300
 
 
 class PlanWindow(Object, frozen=True):

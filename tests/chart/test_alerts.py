@@ -51,6 +51,7 @@ WELL = {
     'trellis_watch_restarts_total{kind="Pod",reason="closed"}': "0+1x120",
     'trellis_watch_restarts_total{kind="Pod",reason="error"}': "2x120",
     'trellis_operator_restarts_total{operator="appgroup"}': "1x120",
+    'trellis_moves_total{result="aborted"}': "2x120",
     "trellis_config_last_reload_successful{}": "1x120",
     "trellis_certificate_expiry_timestamp_seconds{}": "9e6x120",
 }
@@ -123,6 +124,9 @@ CASES = {
     ),
     "TrellisOperatorDown": Case(
         {'trellis_operator_restarts_total{operator="appgroup"}': "1x5 1+1x8 9x90"}, 7, 12, 32
+    ),
+    "TrellisMovePlanAborted": Case(
+        {'trellis_moves_total{result="aborted"}': "2x5 3x100"}, 5, 8, 24
     ),
     "TrellisConfigReloadFailed": Case(
         {"trellis_config_last_reload_successful{}": "1x5 0x10 1x90"}, 10, 12, 18

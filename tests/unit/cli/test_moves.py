@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from scheduler.cli.main import run
+from scheduler.sandbox.kinds.schema import Schema
 
+CRDS = Path(__file__).parents[3] / "crds"
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "moves"
 CLUSTER, TRAIN = str(EXAMPLES / "cluster.yaml"), str(EXAMPLES / "train.yaml")
 
@@ -93,3 +96,25 @@ def test_refused_with_what_to_do(ask, flags, text):
     assert code == 2
     assert text in err
     assert "Traceback" not in err
+
+
+def test_a_moveplan_has_goal_and_limits_of_the_flags(ask):
+    """The manifest on stdout passes the schema of the kind; the plan is on stderr."""
+    words = ("train", "--snapshot", TRAIN, "--most", "5", "--allow", "local-data")
+    code, out, err = ask(*words, "-o", "moveplan")
+    document = yaml.safe_load(out)
+    definition = yaml.safe_load((CRDS / "moveplans.yaml").read_text())
+    (version,) = definition["spec"]["versions"]
+
+    assert code == 0
+    assert "plan: 3 moves" in err
+    assert document["metadata"] == {"name": "fit-default-train"}
+    assert document["spec"] == {
+        "goal": {"waiting": "default/train"},
+        "limits": {"maxMoves": 5},
+        "allow": ["local-data"],
+    }
+    assert [] == Schema(version["schema"]["openAPIV3Schema"]).check(document)
+    code, _, err = ask("--capacity", "2", "-f", TRAIN, "-o", "moveplan")
+    assert code == 2
+    assert "no goal for copies" in err
