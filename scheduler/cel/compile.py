@@ -10,7 +10,7 @@ from scheduler.cel.checking.types import ANY, BOOL, Type
 from scheduler.cel.checking.validators import validate
 from scheduler.cel.errors import CelCompileError
 from scheduler.cel.evaluation.plan import plan
-from scheduler.cel.evaluation.work import PURSE, WorkExceededError
+from scheduler.cel.evaluation.work import WORK_BUDGET, WorkExceededError
 from scheduler.cel.parsing.parser import parse
 from scheduler.cel.parsing.problems import SelectorProblems
 from scheduler.cel.program import Program
@@ -26,7 +26,7 @@ def compile_selector(text: str) -> Program:
     """
     if len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
         raise CelCompileError(f"Too long: may not be more than {LONGEST_TEXT} bytes")
-    PURSE.fill()
+    WORK_BUDGET.fill()
     try:
         return _compiled(text)
     except RecursionError:

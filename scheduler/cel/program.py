@@ -6,7 +6,7 @@ from scheduler.cel.device import DeviceInput
 from scheduler.cel.errors import CelRuntimeError
 from scheduler.cel.evaluation.run import CancelledError, EvaluationState, Step
 from scheduler.cel.evaluation.values import EvaluationFault, type_name
-from scheduler.cel.evaluation.work import PURSE, WorkExceededError
+from scheduler.cel.evaluation.work import WORK_BUDGET, WorkExceededError
 
 _CANCELLED = "operation cancelled: actual cost limit exceeded"
 
@@ -45,7 +45,7 @@ class Program:
         """Return whether the device matches, with the cost; CelRuntimeError as `evaluate`."""
         run = EvaluationState(self._slots)
         run.slots[0] = device.fields
-        PURSE.fill()
+        WORK_BUDGET.fill()
         try:
             value = self._step(run)
         except (CancelledError, WorkExceededError):

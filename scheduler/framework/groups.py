@@ -8,8 +8,8 @@ the queue at once and drives
 
 The generator may call the solver in another process. Other pods are scheduled meanwhile, so facts
 read from `context` before a call are stale after it. The outcome is carried out for all members or
-for none. `group_told(key, stage, now)` receives the group's progress; it may return requests that
-write the status, and events for the group's object.
+for none. `group_reported(key, stage, now)` receives the group's progress; it may return requests
+that write the status, and events for the group's object.
 """
 
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
@@ -128,8 +128,9 @@ class Fits(msgspec.Struct, frozen=True):
     `slots` counts all resources that members request and their number of pods, not host ports; it
     is 0 where `rows` is not set. `evictable` are rejected rows that evictions may make feasible.
     Members with an equal `kind` are equivalent for the plugins that choose for several pods at once
-    (`points.SeatsTogether`). `reach` is a number by row that must be equal for all members; None is
-    no restriction. `stocks` state what rows have, `costs` what preferences lack (see `RowRoom`).
+    (`points.AssignsTogether`). `reach` is a number by row that must be equal for all members; None
+    is no restriction. `stocks` state what rows have, `costs` what preferences lack
+    (`RowCapacity`).
     """
 
     rows: BoolColumn
@@ -143,7 +144,7 @@ class Fits(msgspec.Struct, frozen=True):
     costs: IntMatrix | None = None
 
 
-class Misfit(msgspec.Struct, frozen=True):
+class AssignmentRejection(msgspec.Struct, frozen=True):
     """The reason why an assignment is infeasible; `most` is each row's maximum number of members.
 
     `conflict` are members that do not fit on one node together, on any of `rows`; it makes no
@@ -197,13 +198,15 @@ class PlanningContext(Protocol):
     def fits_each(self, asked: Sequence[Pod] | None = None) -> Sequence[tuple[Sequence[Pod], Fits]]:
         """Run the filters for each distinct spec; return each with the pods of that spec."""
 
-    def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+    def hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Reserve the members' nodes (by uid), or return the reason and leave everything unchanged.
 
         Each member's filters run with the other members that `nodes` names in place.
         """
 
-    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
+    def would_hold(
+        self, nodes: Mapping[str, str], victims: Sequence[Placed]
+    ) -> AssignmentRejection | None:
         """Return why the members would not fit on their nodes without `victims`.
 
         None if they would.
@@ -314,7 +317,7 @@ class GroupPlanner(Protocol):
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since the previous call."""
 
-    def group_told(self, key: str, stage: GroupStage, now: float) -> Sequence[Told]:
+    def group_reported(self, key: str, stage: GroupStage, now: float) -> Sequence[Told]:
         """Receive the group's progress.
 
         Return the requests that write its status, and its events.

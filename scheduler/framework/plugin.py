@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
     from scheduler.framework.status import Rejected, Status
     from scheduler.framework.together import (
+        AssignedMember,
         MemberConflict,
         MemberDemand,
-        RowRoom,
-        SeatedMember,
+        RowCapacity,
         Ways,
     )
     from scheduler.objects.pod import Pod
@@ -162,9 +162,9 @@ class Plugin(Generic[ArgsT]):
         remove_pod: "Callable[[Any, Placed, int], None]"
         concerns: "Callable[[Any, Placed], bool]"
         figures: "Callable[[Cycle, str], tuple[str, ...]]"
-        row_room: "Callable[[Cycle, Nodes, MemberDemand, Any], RowRoom]"
-        seat_together: "Callable[[Sequence[SeatedMember]], MemberConflict | None]"
-        let_go: "Callable[[Sequence[Pod]], tuple[ApiCall, ...]]"
+        row_capacity: "Callable[[Cycle, Nodes, MemberDemand, Any], RowCapacity]"
+        assign_together: "Callable[[Sequence[AssignedMember]], MemberConflict | None]"
+        release_allocations: "Callable[[Sequence[Pod]], tuple[ApiCall, ...]]"
         unbounded: "Callable[[Nodes, Iterable[str]], Mapping[str, BoolColumn]]"
         ways: "Callable[[Pod, Rows], Ways | None]"
         sort_key: Callable[[Any], Any]

@@ -15,7 +15,13 @@ from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Narrow, Rejected, Status
-from scheduler.framework.together import MemberConflict, MemberDemand, RowRoom, SeatedMember, Ways
+from scheduler.framework.together import (
+    AssignedMember,
+    MemberConflict,
+    MemberDemand,
+    RowCapacity,
+    Ways,
+)
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -201,23 +207,23 @@ class KeepsGroups(Protocol):
         """Remove a pod that is no longer active."""
 
 
-class SeatsTogether(Protocol[State_contra]):
+class AssignsTogether(Protocol[State_contra]):
     """Chooses something for each pod (devices), and can choose for several pods of a group at
     once.
     """
 
-    def row_room(
+    def row_capacity(
         self, cycle: Cycle, nodes: Nodes, demand: MemberDemand, state: State_contra, /
-    ) -> RowRoom:
+    ) -> RowCapacity:
         """Return how many pods like this group member fit on each row."""
 
-    def seat_together(self, seated: Sequence[SeatedMember], /) -> MemberConflict | None:
+    def assign_together(self, seated: Sequence[AssignedMember], /) -> MemberConflict | None:
         """Choose for all these pods on their nodes, or return a subset that conflicts.
 
         The choice is stored in their states for `reserve`; nothing is reserved yet.
         """
 
-    def let_go(self, members: Sequence[Pod], /) -> tuple[ApiCall, ...]:
+    def release_allocations(self, members: Sequence[Pod], /) -> tuple[ApiCall, ...]:
         """Return calls that release what an earlier attempt of a group allocated and that fits
         nowhere now.
 

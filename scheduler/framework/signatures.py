@@ -22,7 +22,7 @@ FACTS = frozenset(
     value for name, value in vars(facts).items() if name.isupper() and isinstance(value, str)
 )
 # Methods with the state of `pre_filter` as last argument, if there is a `pre_filter`.
-_WITH_STATE = frozenset(("filter", "pre_score", "reserve", "unreserve", "pre_bind", "row_room"))
+_WITH_STATE = frozenset(("filter", "pre_score", "reserve", "unreserve", "pre_bind", "row_capacity"))
 # The same with the state of `pre_filter` or `pre_score`.
 _WITH_SCORE_STATE = frozenset(("score", "score_cells"))
 

@@ -1,8 +1,8 @@
 """Records for plugins that choose for several pods of a group at once.
 
 Most plugins count placed pods, and run pod by pod with the others in place. A plugin that chooses
-something for each pod at reserve (devices, for example) serves `SeatsTogether` instead: the choice
-for one pod may leave nothing for the next, although another choice would serve both.
+something for each pod at reserve (devices, for example) serves `AssignsTogether` instead: the
+choice for one pod may leave nothing for the next, although another choice would serve both.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -15,7 +15,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.objects.pod import Pod
 
 
-class SeatedMember(msgspec.Struct, frozen=True):
+class AssignedMember(msgspec.Struct, frozen=True):
     """A member of a group on its assigned node, and the plugin's state for it."""
 
     cycle: Cycle
@@ -83,7 +83,7 @@ class Ways(msgspec.Struct, frozen=True):
     links: tuple[WayLink, ...] = ()
 
 
-class RowRoom(msgspec.Struct, frozen=True):
+class RowCapacity(msgspec.Struct, frozen=True):
     """How many equivalent pods each row has capacity for; pods with equal `kind` are equivalent.
 
     `reach`, a number by row, must be equal for all of these pods: they share something that only

@@ -349,7 +349,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._members.changed = set()
         return changed
 
-    def group_told(self, key: str, stage: groups.GroupStage, now: float) -> Sequence[groups.Told]:
+    def group_reported(
+        self, key: str, stage: groups.GroupStage, now: float
+    ) -> Sequence[groups.Told]:
         """Record the group's stage; return the writes and events for it."""
         if stage is groups.GroupStage.CHANGED:
             if self._members.root(key) != key:

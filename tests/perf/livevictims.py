@@ -87,6 +87,8 @@ async def measure(size: int, gangs: int, limit_s: float) -> dict[str, Any]:
         client = await ApiClient.connect(path, clock=clock, meters=Meters())
         await _create_at(client, PRIORITY_CLASSES, [PRIORITY])
         groups, pods = _fill(gangs)
+        for one in pods:  # no kubelet ends them
+            one["spec"]["terminationGracePeriodSeconds"] = 0
         await _create(client, "configmaps", groups)
         await _create(client, "pods", pods)
         daemon = Daemon(
@@ -111,7 +113,11 @@ async def measure(size: int, gangs: int, limit_s: float) -> dict[str, Any]:
         while bound < size and time.perf_counter() - began < limit_s:
             await asyncio.sleep(0.05)
             there = [one.obj for one in sandbox.store.list(PODS)]
-            low = sum(one["metadata"]["name"].startswith("low") for one in there)
+            low = sum(
+                one["metadata"]["name"].startswith("low")
+                and "deletionTimestamp" not in one["metadata"]
+                for one in there
+            )
             first = first or (time.perf_counter() - began if low < len(pods) else 0.0)
             bound = sum(
                 one["metadata"]["name"].startswith("high") and bool(one["spec"].get("nodeName"))

@@ -13,7 +13,7 @@ from scheduler.cel.checking import types
 from scheduler.cel.evaluation.quantity import Quantity
 from scheduler.cel.evaluation.semver import Version
 from scheduler.cel.evaluation.values import Opaque, Optional, size_of, type_of
-from scheduler.cel.evaluation.work import PURSE
+from scheduler.cel.evaluation.work import WORK_BUDGET
 from scheduler.cel.functions.names import NamedFormat
 
 COST_LIMIT = 1_000_000
@@ -44,7 +44,7 @@ def _walked(size: int, factor: float = TRAVERSAL) -> int:
 
 
 def _traversal(value: Any) -> int:
-    PURSE.spend(1)
+    WORK_BUDGET.spend(1)
     if type(value) is str:
         return int(len(value.encode("utf-8", "surrogatepass")) * TRAVERSAL)
     if type(value) is bytes:

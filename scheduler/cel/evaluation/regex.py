@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from scheduler.cel.evaluation.work import PURSE
+from scheduler.cel.evaluation.work import WORK_BUDGET
 
 # Of a program and what a match remembers together.
 _MOST_BYTES: Final = 2 << 20
@@ -97,7 +97,7 @@ class Regex:
             self._pay(len(data) - end)  # each search may look at all that is left
 
     def _pay(self, size: int) -> None:
-        PURSE.spend(size * self._steps)
+        WORK_BUDGET.spend(size * self._steps)
 
 
 def _told(reason: str, pattern: str) -> RegexError:

@@ -13,7 +13,7 @@ from scheduler.cel.checking import types
 from scheduler.cel.checking.types import Type
 from scheduler.cel.evaluation.quantity import Quantity
 from scheduler.cel.evaluation.semver import Version
-from scheduler.cel.evaluation.work import PURSE
+from scheduler.cel.evaluation.work import WORK_BUDGET
 
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
@@ -229,7 +229,7 @@ def equal(left: Any, right: Any) -> Any:
 
 
 def _equal_composed(left: Any, right: Any) -> Any:
-    PURSE.spend(size_of(left))
+    WORK_BUDGET.spend(size_of(left))
     if isinstance(left, list):
         return (
             isinstance(right, list)

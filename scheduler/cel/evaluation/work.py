@@ -31,4 +31,4 @@ class CostBudget:
             raise WorkExceededError
 
 
-PURSE = CostBudget()
+WORK_BUDGET = CostBudget()

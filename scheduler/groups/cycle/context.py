@@ -21,11 +21,11 @@ from scheduler.engine.decision import fit_message
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import Rejection
 from scheduler.framework.dryrun import Attempted
-from scheduler.framework.groups import Fits, Misfit
+from scheduler.framework.groups import AssignmentRejection, Fits
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.framework.together import MemberDemand, RowRoom, SeatedMember, Ways
+from scheduler.framework.together import AssignedMember, MemberDemand, RowCapacity, Ways
 from scheduler.groups.cycle import capacity
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.objects.pod import Pod, PodSpec
@@ -127,7 +127,7 @@ class GroupContext:
         with self._without_own_promises():
             return tuple((alike, self._fits(alike[0])) for alike in _alike_in_spec(pods))
 
-    def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+    def hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Assume every member on its node after asking all filters; say why not, and undo it."""
         with self._without_own_promises():
             misfit = self._hold(nodes)
@@ -135,7 +135,9 @@ class GroupContext:
             self.release()
         return misfit
 
-    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
+    def would_hold(
+        self, nodes: Mapping[str, str], victims: Sequence[Placed]
+    ) -> AssignmentRejection | None:
         """Try it out: the victims leave, the members come, and everything is put back."""
         cluster, follow = self._cluster, self._follow
         # As they are now: one that was assumed when the solver was asked may be bound since.
@@ -181,7 +183,7 @@ class GroupContext:
         slots = np.where(rows, capacity.slots(attempt, nodes), 0)
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
         most = min(len(self._queued), int(slots.max(initial=0)))
-        rooms = _row_rooms(attempt, rows, MemberDemand(self.members, most))
+        rooms = _row_capacities(attempt, rows, MemberDemand(self.members, most))
         for room in rooms:
             slots = np.minimum(slots, room.slots)
         kind = tuple(room.kind for room in rooms)
@@ -190,14 +192,14 @@ class GroupContext:
         costs = next((room.costs for room in rooms if room.costs is not None), None)
         return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks, costs)
 
-    def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+    def _hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Assume all members, then ask about each of them with the others in place."""
         cluster = self._cluster
         named = [queued for queued in self._queued if queued.uid in nodes]
         for queued in named:
             if nodes[queued.uid] not in cluster.table.rows:
                 anywhere = np.ones(self.nodes.size, dtype=np.bool_)
-                return Misfit(
+                return AssignmentRejection(
                     self._most(anywhere), queued.pod, nodes[queued.uid], "the node is gone"
                 )
         for queued in named:
@@ -212,7 +214,7 @@ class GroupContext:
                 asked = _Asked(*_filtered(attempt))
                 row = cluster.table.rows[nodes[queued.uid]]
                 if not asked.passed[row]:
-                    return Misfit(
+                    return AssignmentRejection(
                         self._most(asked.passed), queued.pod, nodes[queued.uid], asked.why(row)
                     )
                 self._put(queued, nodes)
@@ -220,25 +222,27 @@ class GroupContext:
             self.attempts[queued.uid] = attempt
         return self._alike(list(alike.values())) or self._together(nodes)
 
-    def _together(self, nodes: Mapping[str, str]) -> Misfit | None:
+    def _together(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Let plugins choose for all members what they would choose for each at reserve."""
-        choosing: dict[int, tuple[Plugin[Any], list[SeatedMember]]] = {}
+        choosing: dict[int, tuple[Plugin[Any], list[AssignedMember]]] = {}
         for uid, attempt in self.attempts.items():
             for plugin, state in _choosers(attempt):
                 found = choosing.setdefault(id(plugin), (plugin, []))
-                found[1].append(SeatedMember(attempt.cycle, nodes[uid], state))
+                found[1].append(AssignedMember(attempt.cycle, nodes[uid], state))
         for plugin, seated in choosing.values():
             try:
-                conflict = plugin.seat_together(seated)
+                conflict = plugin.assign_together(seated)
             except Exception as error:
-                raise PluginError(plugin.name, "SeatTogether", str(error)) from error
+                raise PluginError(plugin.name, "AssignTogether", str(error)) from error
             if conflict is not None:
                 most = np.where(conflict.rows, len(conflict.pods) - 1, capacity.UNLIMITED)
                 pods, node = conflict.pods, conflict.node
-                return Misfit(most, pods[0], node, conflict.reason, pods, conflict.rows)
+                return AssignmentRejection(
+                    most, pods[0], node, conflict.reason, pods, conflict.rows
+                )
         return None
 
-    def _alike(self, attempts: Sequence[Attempt]) -> Misfit | None:
+    def _alike(self, attempts: Sequence[Attempt]) -> AssignmentRejection | None:
         """Ask about one member of each row, where one attempt's answers serve several members."""
         cluster = self._cluster
         for attempt in attempts:
@@ -259,7 +263,7 @@ class GroupContext:
                     self._take_uid(moves[row].pod.metadata.uid)
                     passed = np.ones(self.nodes.size, dtype=np.bool_)
                     passed[row] = False
-                    return Misfit(
+                    return AssignmentRejection(
                         self._most(passed), moves[row].pod, moves[row].node, asked.why(row)
                     )
         return None
@@ -319,15 +323,15 @@ def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:
     return feasible, [*crowded, *rejections], SUCCESS
 
 
-def _row_rooms(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) -> list[RowRoom]:
+def _row_capacities(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) -> list[RowCapacity]:
     """Return how many pods like this one each of the rows takes, of all plugins that know."""
-    found: list[RowRoom] = []
+    found: list[RowCapacity] = []
     nodes = attempt.nodes.among(rows)
     for plugin, state in _choosers(attempt):
         try:
-            found.append(plugin.row_room(attempt.cycle, nodes, demand, state))
+            found.append(plugin.row_capacity(attempt.cycle, nodes, demand, state))
         except Exception as error:
-            raise PluginError(plugin.name, "RowRoom", str(error)) from error
+            raise PluginError(plugin.name, "RowCapacity", str(error)) from error
     return found
 
 
@@ -336,7 +340,7 @@ def _choosers(attempt: Attempt) -> Iterator[tuple[Plugin[Any], Any]]:
     states = attempt.states
     for name, plugin in attempt.runner.profile.plugins.items():
         if (
-            plugin.serves("seat_together")
+            plugin.serves("assign_together")
             and name in states.by_plugin
             and name not in states.skipped
         ):

@@ -52,7 +52,7 @@ class MemberRefusals:
         decision = Decision(status=status, message=status.message, nominated_node=promised)
         if isinstance(status, UndecidedStatus) and status.retry_at:
             self.due[key] = (status.retry_at, tuple(member.uid for member in members))
-        calls = self._engine.let_go(members) if status.is_rejected else ()
+        calls = self._engine.release_allocations(members) if status.is_rejected else ()
         # The first member's condition is also reported for the group.
         first = msgspec.structs.replace(decision, calls=calls) if calls else decision
         told = (decision if place else first for place in range(len(members)))

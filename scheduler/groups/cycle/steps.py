@@ -60,7 +60,7 @@ class GroupSteps:
         if promised and not self.nominations.node_of(member.uid):
             self.intake.announce(room_freed(member.pod), now)
 
-    def let_go(self, members: Sequence[QueuedPod]) -> tuple[ApiCall, ...]:
+    def release_allocations(self, members: Sequence[QueuedPod]) -> tuple[ApiCall, ...]:
         """Return the calls that give up what plugins chose in an earlier try for members that fit
         nowhere now.
         """
@@ -68,9 +68,9 @@ class GroupSteps:
         profile = self.attempts.prepare(pods[0], self.outbox.now).runner.profile
         calls: list[ApiCall] = []
         for name, plugin in profile.plugins.items():
-            if plugin.serves("let_go"):
+            if plugin.serves("release_allocations"):
                 try:
-                    calls += plugin.let_go(pods)
+                    calls += plugin.release_allocations(pods)
                 except Exception as error:  # noqa: BLE001 - they wait with what they have
                     self.fault(name, "LetGo", error)
         return tuple(calls)

@@ -53,7 +53,7 @@ class Writing:
         try:
             if stage is not GroupStage.CHANGED:
                 self.states.move(key, stage)
-            calls = planner.group_told(key, stage, now)
+            calls = planner.group_reported(key, stage, now)
             if stage is not GroupStage.BOUND:
                 self._observe(planner, key)
         except Exception as error:  # noqa: BLE001 - what is written about a group changes nothing

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from scheduler.framework.calls import SolverCall
-from scheduler.framework.groups import Misfit
+from scheduler.framework.groups import AssignmentRejection
 from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.planning import messages, preferences, rolemessages, roles, shapes
 from scheduler.groups.planning.eviction import Candidates, Freed, candidates_of, chosen
@@ -85,7 +85,7 @@ class HeterogeneousPlacement:
             return self._refusal(solution, found)
         return Assigned(_assignment(self._site, task, found), found.stages)
 
-    def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
+    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self.task
         if misfit.conflict:
@@ -183,7 +183,7 @@ class HeterogeneousEviction:
         victims = chosen(self._candidates, self._pods, found.evicted)
         return _assignment(self._site, self._task, found), victims
 
-    def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
+    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self._task
         if misfit.conflict:

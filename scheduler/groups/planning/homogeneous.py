@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.base.arrays import IntColumn, lower_of
 from scheduler.framework.calls import SolverCall
-from scheduler.framework.groups import Fits, Misfit
+from scheduler.framework.groups import AssignmentRejection, Fits
 from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.planning import between, planning, preferences, repairs
 from scheduler.groups.planning.conflicts import conflicts
@@ -129,7 +129,7 @@ class HomogeneousPlacement:
             return task.left_open(f"has no room for more: {self._fits.message}")
         return Assigned(nodes, found.stages)
 
-    def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
+    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
         """Lower what each row takes."""
         del nodes
         self._most = misfit.most if self._most is None else lower_of(self._most, misfit.most)
@@ -199,7 +199,7 @@ class HomogeneousEviction:
         victims = self._problem.victims(found.evicted)
         return planning.assign(self._site, found.placement.counts, self._wanted), victims
 
-    def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
+    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
         """Block the node; the second time, lower what each row takes."""
         del nodes
         if misfit.node in self._blocked:

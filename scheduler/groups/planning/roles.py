@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
-from scheduler.framework.groups import Fits, Misfit, PlanningContext
+from scheduler.framework.groups import AssignmentRejection, Fits, PlanningContext
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.classes import ClassesSpec
 from scheduler.groups.description.spec import GroupSpec
@@ -251,7 +251,7 @@ def assign(
     return nodes
 
 
-def role_conflict(members: Sequence[RoleMembers], misfit: Misfit) -> RoleConflict:
+def role_conflict(members: Sequence[RoleMembers], misfit: AssignmentRejection) -> RoleConflict:
     """Return what a misfit says of members that cannot be on one node together."""
     uids = {pod.metadata.uid for pod in misfit.conflict}
     counts = tuple(sum(pod.metadata.uid in uids for pod in one.pods) for one in members)
@@ -260,7 +260,10 @@ def role_conflict(members: Sequence[RoleMembers], misfit: Misfit) -> RoleConflic
 
 
 def learn(
-    members: Sequence[RoleMembers], nodes: Mapping[str, str], live: Nodes, misfit: Misfit
+    members: Sequence[RoleMembers],
+    nodes: Mapping[str, str],
+    live: Nodes,
+    misfit: AssignmentRejection,
 ) -> None:
     """Lower what the row takes of the kind whose member did not fit where it was put."""
     uid = misfit.pod.metadata.uid  # the pod itself may have changed while the solver worked

@@ -18,7 +18,13 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.together import MemberConflict, MemberDemand, RowRoom, SeatedMember, Stock
+from scheduler.framework.together import (
+    AssignedMember,
+    MemberConflict,
+    MemberDemand,
+    RowCapacity,
+    Stock,
+)
 from scheduler.objects.claims import AllocationResult, ResourceClaim, ResourceClaimSpec
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.allocation.candidates import Candidates, SearchError
@@ -69,9 +75,9 @@ class Joint:
         self._wanted = wanted
         self._grant = grant
 
-    def row_room(
+    def row_capacity(
         self, cycle: Cycle, nodes: Nodes, demand: MemberDemand, devices: PodDevices
-    ) -> RowRoom:
+    ) -> RowCapacity:
         """Return how many pods with such claims each feasible row has devices for.
 
         Claims that other members name as well are allocated once for all of them.
@@ -108,7 +114,7 @@ class Joint:
         has_open = bool(devices.unallocated or extended)
         has_choice = any(map(_choices, (claim.spec for claim in devices.unallocated)))
         found = stock if has_open else None
-        return RowRoom(slots, kind, reach, found, costs if has_choice else None)
+        return RowCapacity(slots, kind, reach, found, costs if has_choice else None)
 
     def _stock(self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn) -> Stock:
         """Return the rows' inventory of the devices that a pod's open claims request."""
@@ -119,9 +125,9 @@ class Joint:
             asked.append(AskedDevices(plan, group.names, [nodes.name(row) for row in here]))
         return inventory_of(self._catalog, asked)
 
-    def seat_together(self, seated: Sequence[SeatedMember]) -> MemberConflict | None:
+    def assign_together(self, seated: Sequence[AssignedMember]) -> MemberConflict | None:
         """Choose devices for all these pods, or return some that cannot share their node."""
-        by_node: dict[str, list[SeatedMember]] = defaultdict(list)
+        by_node: dict[str, list[AssignedMember]] = defaultdict(list)
         for member in seated:
             by_node[member.node].append(member)
         order = list(by_node)
@@ -138,7 +144,7 @@ class Joint:
             order.insert(0, failed)
         return self._conflict(by_node[failed], is_alone=False)
 
-    def _conflict(self, seated: Sequence[SeatedMember], *, is_alone: bool) -> MemberConflict:
+    def _conflict(self, seated: Sequence[AssignedMember], *, is_alone: bool) -> MemberConflict:
         first = seated[0]
         nodes: Nodes = first.state.nodes
         row = nodes.row(first.node)
@@ -220,9 +226,9 @@ class _Try:
         self._wanted = wanted
         self._grant = grant
         self._found: dict[str, Allocated] = {}
-        self._agreed: list[tuple[SeatedMember, tuple[str, ...]]] = []
+        self._agreed: list[tuple[AssignedMember, tuple[str, ...]]] = []
 
-    def run(self, order: Iterable[str], by_node: dict[str, list[SeatedMember]]) -> str | None:
+    def run(self, order: Iterable[str], by_node: dict[str, list[AssignedMember]]) -> str | None:
         """Search all nodes and set the pods' states.
 
         Return the first node that fails, else None.
@@ -248,9 +254,9 @@ class _Try:
             member.state.agreed = Agreed(member.node, tuple(self._found[uid] for uid in uids))
         return None
 
-    def _settled(self, node: str, seated: Sequence[SeatedMember]) -> bool:
+    def _settled(self, node: str, seated: Sequence[AssignedMember]) -> bool:
         """Choose devices for the pods of one node and count them as used; False if impossible."""
-        open_ones: dict[str, tuple[SeatedMember, Allocated]] = {}
+        open_ones: dict[str, tuple[AssignedMember, Allocated]] = {}
         for member in seated:
             wanted = self._wanted(member.cycle, node, member.state)
             for one in wanted:
@@ -296,7 +302,7 @@ def _choices(spec: ResourceClaimSpec) -> int:
     return sum(bool(request.first_available) for request in spec.devices.requests)
 
 
-def _reaches(allocation: AllocationResult, member: SeatedMember, node: str) -> bool:
+def _reaches(allocation: AllocationResult, member: AssignedMember, node: str) -> bool:
     nodes: Nodes = member.state.nodes
     row, terms = nodes.row(node), any_of(allocation.node_selector)
     return terms is None or (row is not None and bool(terms.mask(nodes)[row]))

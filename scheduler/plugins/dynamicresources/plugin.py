@@ -29,7 +29,7 @@ from scheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
-from scheduler.framework.together import MemberConflict, MemberDemand, RowRoom, SeatedMember
+from scheduler.framework.together import AssignedMember, MemberConflict, MemberDemand, RowCapacity
 from scheduler.objects.claims import (
     AllocationResult,
     ClaimMeta,
@@ -223,17 +223,17 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """
         return self.score(cycle, nodes, devices).item
 
-    def row_room(
+    def row_capacity(
         self, cycle: Cycle, nodes: Nodes, demand: MemberDemand, devices: PodDevices
-    ) -> RowRoom:
+    ) -> RowCapacity:
         """Return how many pods with such claims each row has devices for."""
-        return self._joint.row_room(cycle, nodes, demand, devices)
+        return self._joint.row_capacity(cycle, nodes, demand, devices)
 
-    def seat_together(self, seated: Sequence[SeatedMember]) -> MemberConflict | None:
+    def assign_together(self, seated: Sequence[AssignedMember]) -> MemberConflict | None:
         """Choose devices for all these pods of a group, each on its node."""
-        return self._joint.seat_together(seated)
+        return self._joint.assign_together(seated)
 
-    def let_go(self, members: Sequence[Pod]) -> tuple[ApiCall, ...]:
+    def release_allocations(self, members: Sequence[Pod]) -> tuple[ApiCall, ...]:
         """Deallocate claims from an earlier attempt of a group's pods if no other pod uses them.
 
         They would bind the group to nodes where it does not fit any more, and block the devices.

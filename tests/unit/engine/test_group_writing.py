@@ -24,7 +24,7 @@ class Planner:
         found, self.changed = self.changed, []
         return found
 
-    def group_told(self, key, stage, now):
+    def group_reported(self, key, stage, now):
         if stage is GroupStage.CHANGED:
             self.seen.append(key)
         return [ApiCall("PATCH", f"/{key}", {})]
