@@ -48,6 +48,7 @@ class _Reservation:
     def __init__(self, run: GroupRun, nodes: Nodes) -> None:
         self.facts_mark = _mark(nodes)
         self._roles = tuple(_roles(run, nodes))
+        self.is_one_role = len(self._roles) == 1
         self._amounts: dict[str, IntColumn] = {}
         self.rows = np.zeros(nodes.size, dtype=np.bool_)
         # Rows that no role can ever use need no update when other pods are bound there.
@@ -146,12 +147,22 @@ class PlannedCapacity:
         earlier = [one for one in self._runs if one is not run and one.place < run.place]
         if not earlier:
             return False
-        own = self.reservation(run, nodes).rows
         for one in earlier:
-            if (self.reservation(one, nodes).rows & own).any():
+            if self._meet(run, one, nodes):
                 run.waits_for = one
                 return True
         return False
+
+    def _meet(self, run: GroupRun, earlier: GroupRun, nodes: Nodes) -> bool:
+        """Return whether two groups could use a common node.
+
+        Members with the spec of the earlier group's only role can use its nodes; filters are not
+        asked again for them.
+        """
+        kept = self.reservation(earlier, nodes)
+        if kept.is_one_role and run.members[0].pod.spec == earlier.members[0].pod.spec:
+            return bool(kept.rows.any())
+        return bool((kept.rows & self.reservation(run, nodes).rows).any())
 
     def reservation(self, run: GroupRun, nodes: Nodes) -> _Reservation:
         """Return what a group could use of the nodes as they are now."""
