@@ -141,6 +141,15 @@ class SetStatus(Effect, frozen=True, tag="SetStatus"):
     nominated_node: str | None = None
 
 
+def longest_eviction_s(victims: int) -> float:
+    """Return after how many seconds a preemption with so many victims counts as failed.
+
+    Each takes three requests, and none of a unit is deleted before all are marked: two more seconds
+    for every hundred.
+    """
+    return 60.0 + 2.0 * (victims // 100)
+
+
 class Evict(Effect, frozen=True, tag="Evict"):
     """Mark a victim of preemption as disrupted, then delete it with its own grace period.
 

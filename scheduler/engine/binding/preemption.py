@@ -19,7 +19,7 @@ from scheduler.engine.attempt.failure import (
 )
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
-from scheduler.engine.effects import Answer, Evict
+from scheduler.engine.effects import Answer, Evict, longest_eviction_s
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
@@ -29,8 +29,6 @@ from scheduler.framework.groups import GroupPlanner
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
-LONGEST_S = 60.0
-
 
 class PendingEvictions(msgspec.Struct):
     """A preemption whose evictions are not all answered: the victims' uids by effect."""
@@ -39,6 +37,11 @@ class PendingEvictions(msgspec.Struct):
     since: float
     by: PreemptionReceipt
     victims: list[Placed]
+
+    @property
+    def deadline(self) -> float:
+        """Return when the preemption counts as failed."""
+        return self.since + longest_eviction_s(len(self.victims))
 
 
 class Preemptions:
@@ -131,12 +134,12 @@ class Preemptions:
 
     def expire(self, now: float) -> None:
         """End preemptions whose evictions stay unanswered."""
-        for uid in [uid for uid, one in self.running.items() if one.since + LONGEST_S <= now]:
+        for uid in [uid for uid, one in self.running.items() if one.deadline <= now]:
             self._end(uid, now, is_done=False)
 
     def next_deadline(self) -> float | None:
         """Return when `expire` will next have something to do, or None."""
-        return min((one.since + LONGEST_S for one in self.running.values()), default=None)
+        return min((one.deadline for one in self.running.values()), default=None)
 
     def _tell_groups(self, by: PreemptionReceipt, victims: Sequence[Placed], now: float) -> None:
         """Notify the groups of victims of the preemptor."""

@@ -10,7 +10,7 @@ import asyncio
 import msgspec
 
 from scheduler.base.clock import Clock, rfc3339
-from scheduler.engine.effects import Evict
+from scheduler.engine.effects import Evict, longest_eviction_s
 from scheduler.kube.api import JSON, STRATEGIC, Response
 from scheduler.kube.writing.bodies import deletion, disruption_patch, pod_path
 from scheduler.kube.writing.sender import EffectRequest, Sender
@@ -18,8 +18,9 @@ from scheduler.kube.writing.writequeue import aside
 from scheduler.objects.pod import Pod
 
 MAX_TRIES = 6
-# The engine considers a preemption failed after a minute: no victim may be deleted after that.
-UNIT_S = 45.0
+# So long before the engine considers a preemption failed no victim is marked any more: none may be
+# deleted after that.
+MARGIN_S = 15.0
 _pods = msgspec.json.Decoder(Pod)
 
 
@@ -30,6 +31,7 @@ class _Unit:
 
     def __init__(self, size: int) -> None:
         self.unmarked = self.left = size
+        self.longest_s = longest_eviction_s(size) - MARGIN_S
         self.refusal: Response | None = None
         self.is_decided = asyncio.Event()
 
@@ -80,7 +82,7 @@ class PodEvictor:
         """Wait for the others of a unit; return why none of them goes, or None."""
         if not unit.is_decided.is_set():
             try:
-                async with aside(), asyncio.timeout(UNIT_S):
+                async with aside(), asyncio.timeout(unit.longest_s):
                     await unit.is_decided.wait()
             except TimeoutError:
                 unit.note(Response(504, reason="Timeout", message="others could not be marked"))

@@ -2,8 +2,11 @@
 
 from typing import Any
 
-from scheduler.engine.effects import Bind, Evict, Record, SetStatus
+import pytest
+
+from scheduler.engine.effects import Bind, Evict, Record, SetStatus, longest_eviction_s
 from scheduler.engine.queue.pod import Where
+from scheduler.kube.writing.eviction import MARGIN_S
 from scheduler.objects.pod import Pod
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
@@ -197,3 +200,10 @@ def test_a_preemptor_that_goes_leaves_nothing():
 
     assert "uid-boss" not in rig.engine.preemptions.running
     assert 0 == len(rig.engine.nominations)
+
+
+@pytest.mark.parametrize(("victims", "seconds"), [(1, 60), (99, 60), (2000, 100)])
+def test_the_eviction_of_many_pods_may_take_longer(victims, seconds):
+    """The engine waits for a unit of 2,000 while the executor may still mark and delete them."""
+    assert seconds == longest_eviction_s(victims)
+    assert 0 < longest_eviction_s(victims) - MARGIN_S
