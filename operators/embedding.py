@@ -117,7 +117,7 @@ def _registry(
 
 
 def _why(tasks: Collection[asyncio.Future[Any]]) -> BaseException:
-    """Return the error of what ended first, preferring one that says something."""
+    """Return the error of the task that ended first, preferring one with a message."""
     ended = [one for one in tasks if one.done()]
     for one in ended:
         error = None if one.cancelled() else one.exception()
@@ -245,7 +245,7 @@ class NoProgress(kopf.ProgressStorage):
         """Keep nothing."""
 
     def purge(self, *, key: Any, body: kopf.Body, patch: kopf.Patch) -> None:
-        """Have nothing to forget."""
+        """Do nothing: there is no state to forget."""
 
     def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
         """Leave the object alone."""

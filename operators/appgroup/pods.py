@@ -78,7 +78,7 @@ def misspelt(pods: Iterable[OnNode], groups: Iterable[Key]) -> Counter[tuple[Key
 
 
 def oddities(counts: Mapping[tuple[Key, str], int]) -> Mapping[Key, tuple[str, ...]]:
-    """Return what is odd about pods that seem to belong to a group."""
+    """Return doubtful labels of pods that seem to belong to a group."""
     found: dict[Key, list[str]] = defaultdict(list)
     for (key, label), count in sorted(counts.items()):
         found[key].append(

@@ -75,7 +75,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
             await self._bookings.count(self._places())
 
     def patience_s(self) -> float | None:
-        """Return when the next source is to be asked, or something is to be tried again."""
+        """Return the time of the next poll of a source, or of the next retry."""
         now = self.around.clock.now()
         due = [one for one in (self._measuring.next_due(), self._retry_at) if one is not None]
         if self._slices.is_settling:

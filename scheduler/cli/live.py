@@ -148,7 +148,7 @@ async def _list(
 async def _take_all(
     client: ApiClient, kind: Kind, path: str, timeout_s: float, take: Callable[[SourceFile], None]
 ) -> Response | None:
-    """Hand on every page; return the answer that ended it early."""
+    """Pass on every page; return the answer that ended it early."""
     number = 0
     async for response in _pages(client, kind, path, timeout_s):
         if not response.ok:

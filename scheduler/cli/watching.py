@@ -7,7 +7,7 @@ AGAIN_S = 2.0
 
 
 def repeated(look: Callable[[], object], show: Callable[[], None], *, is_watched: bool) -> None:
-    """Show what `look` finds; when watched again each time that its return value differs."""
+    """Print the result of `look`; with watch, again whenever its return value differs."""
     last = look()
     show()
     while is_watched:

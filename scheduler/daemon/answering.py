@@ -55,7 +55,9 @@ class AnswerPool:
         self._spent_s = 0.0
 
     async def ask(self, question: Question, world: Snapshot) -> bytes:
-        """Have a question about a world answered; InputError with the reason when it is not."""
+        """Answer a question about a cluster in the helper process; InputError with the reason on
+        failure.
+        """
         if self._waiting >= MOST_WAITING:
             raise MissingError("too many questions wait; try again later", where=question.what)
         self._waiting += 1

@@ -40,7 +40,7 @@ class DecisionFile:
         self._buffer.end_turn(now, sum(size for _, size in arrived), cycles, effects)
 
     def state_release(self, release: Release | None) -> None:
-        """Note the release that the engine follows, before the file is opened."""
+        """Record the release that the engine follows, before the file is opened."""
         text = "" if release is None else str(release)
         self._header = msgspec.structs.replace(self._header, kubernetes=text)
 

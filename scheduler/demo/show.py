@@ -54,11 +54,11 @@ class Show:
         self._tell(Text(f"   $ {what}{more}", style="cyan"))
 
     def held(self, text: str) -> None:
-        """Print that an expectation became true."""
+        """Print that an expectation was met."""
         self._tell(Text(f"   ✓ {text}", style="green"))
 
     def broken(self, text: str) -> None:
-        """Print that an expectation did not become true."""
+        """Print that an expectation was not met."""
         self._tell(Text(f"   ✗ {text}", style="bold red"))
 
     def look(self, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:

@@ -273,7 +273,7 @@ class Engine:
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:
-        """Whether `run` would try a pod now, or take one of a group further."""
+        """Whether `run` would try a pod now, or advance one of a group."""
         if self._changes or self.groups.describe().has_work:
             return True
         return self._may_decide and self.queues.has_next(self.suspended.blocked)
@@ -284,7 +284,7 @@ class Engine:
         return self.is_leading and not self.intake.behind
 
     def objection(self, bind: Bind) -> str:
-        """Return why a bind must not be sent any more, or an empty text; asked right before each
+        """Return why a bind must not be sent any more, or an empty text; called right before each
         sending.
         """
         return self.bindings.objection(bind)
@@ -407,9 +407,7 @@ class Engine:
         self.intake.listed(event.kind, is_denied=event.is_denied)
 
     def _break_off(self, now: float) -> None:
-        """Begin the cycles that wait for an answer anew, later: no question may be sent any
-        more.
-        """
+        """Restart the cycles that wait for an answer, later: requests may not be sent any more."""
         for key in self.suspended.drop_all():
             queued = self.queues.get(key)
             if queued is not None:

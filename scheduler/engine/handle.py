@@ -47,7 +47,7 @@ class Shared(msgspec.Struct):
 
 
 class EngineHandle:
-    """What plugins may ask of the engine beyond nodes and pod."""
+    """What the engine offers to plugins beyond nodes and pod."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class EngineHandle:
         return [waiting.queued.pod for waiting in self._shared.waiting.values()]
 
     def allow(self, uid: str, plugin: str) -> None:
-        """Let a waiting pod pass, as far as `plugin` is concerned."""
+        """Record that `plugin` permits a waiting pod."""
         self._shared.changes.append(PermitWord(uid, plugin))
 
     def reject(self, uid: str, plugin: str, reason: str) -> None:

@@ -24,7 +24,7 @@ class Outbox:
         return next(self._ids)
 
     def put(self, effect: Effects | None) -> None:
-        """Add an effect; None is passed over."""
+        """Add an effect; None is ignored."""
         if effect is not None:
             self._effects.append(effect)
 

@@ -23,7 +23,7 @@ CLAIM, NETWORK = "ResourceClaim", "NetworkTopology"
 
 
 class Hints:
-    """Answers for the members of all groups, by what is remembered of their plans."""
+    """Hints for the members of all groups, from the records of their plans."""
 
     def __init__(self, handle: Handle, members: GroupMembers, records: RecordStore) -> None:
         self._handle = handle

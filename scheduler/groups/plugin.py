@@ -212,7 +212,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return self._hints.hinted(change)
 
     def group_lacks(self, key: str) -> bool:
-        """Return whether no plan can succeed now: all nodes together have too few places."""
+        """Return whether no plan can succeed now: all nodes together have capacity for too few
+        members.
+        """
         return self._hints.lacks(key)
 
     def group_of(self, pod: Pod) -> str:

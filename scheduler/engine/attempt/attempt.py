@@ -96,7 +96,7 @@ class PlannedGroups(Protocol):
         """Return what a pod has to leave to groups that precede it; None without any."""
 
     def put_off(self, queued: QueuedPod) -> None:
-        """Let a popped pod wait until a group has been decided."""
+        """Defer a popped pod until a group has been decided."""
 
 
 class Attempts:
@@ -233,7 +233,7 @@ class Attempts:
             self._queues.activate(lower, now)
 
     def _skipped(self, queued: QueuedPod, now: float) -> None:
-        """Let a pod go that is being deleted."""
+        """Drop a popped pod that is being deleted."""
         pod = queued.pod
         self.refusals.forget()  # its reserved capacity may be free now
         self._outbox.put(failure.failed_event(pod, f"skip schedule deleting pod: {pod.key}", now))

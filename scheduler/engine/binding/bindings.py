@@ -127,7 +127,7 @@ class Bindings:
             self._end(pod, status, now)
 
     def allow(self, uid: str, plugin: str, now: float) -> None:
-        """Let a waiting pod pass as far as `plugin` is concerned."""
+        """Record that `plugin` permits a waiting pod."""
         if self.waiting.allow(uid, plugin):
             self._leave_permit(uid, Code.SUCCESS, now)
             self._proceed(self._pods[uid], now)
@@ -223,7 +223,7 @@ class Bindings:
             self._end(pod, unschedulable("the pod was removed or bound elsewhere"), now)
 
     def changed(self, facts: Iterable[str], now: float) -> None:
-        """Ask the predicates again that read one of these facts."""
+        """Evaluate again the predicates that read one of these facts."""
         if not self._until:
             return
         touched = set(facts)
@@ -276,9 +276,9 @@ class Bindings:
         self._advance(pod, None, now)
 
     def _advance(self, pod: InFlight, result: CallResult | Exception | None, now: float) -> None:
-        """Hand the plugins an answer (none at first) and carry on to their next question.
+        """Pass an answer to the plugins (none at first) and continue to their next request.
 
-        An exception is raised where the plugin asked.
+        An exception is raised at the plugin's request.
         """
         self._until.pop(pod.uid, None)
         self._paused.discard(pod.uid)
@@ -336,7 +336,7 @@ class Bindings:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
 
     def _pause(self, pod: InFlight, now: float) -> None:
-        """Let a member wait until its group may begin with it."""
+        """Keep a member on hold until its group may begin to bind."""
         if self.member_ready(pod.uid):
             self._paused.add(pod.uid)
             self._deadlines.set(pod.uid, now + TELL_AFTER_S)
@@ -364,7 +364,7 @@ class Bindings:
         self._outbox.put(AskExtender(effect, asked.extender, "bind", *whom))
 
     def _unanswered(self, pod: InFlight, now: float) -> None:
-        """Look what became of a bind that got no answer, or look again."""
+        """Look up a bind that got no answer, or look it up again."""
         self._forget_effect(pod)
         if not pod.is_looking:
             pod.doubt_until = now + LATE_S
@@ -381,7 +381,7 @@ class Bindings:
                 self._advance(pod, CallResult(200), now)
 
     def _look(self, pod: InFlight, failure: CallResult, now: float) -> None:
-        """Ask what became of a bind that failed, as far as we know, with `failure`."""
+        """Look up a bind that failed, apparently with `failure`."""
         pod.failure, pod.is_looking = failure, True
         meta = pod.queued.pod.metadata
         self._outbox.put(Look(self._expect(pod, now), meta.namespace, meta.name))

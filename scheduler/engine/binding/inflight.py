@@ -73,7 +73,9 @@ def is_doubtful(asked: BindPod, result: CallResult) -> bool:
 
 
 def short_of(pod: InFlight, cluster: Cluster) -> frozenset[str]:
-    """Return of which resources that it asks for an assumed pod's node has promised too much."""
+    """Return the requested resources of which an assumed pod's node has less than its
+    pods request.
+    """
     placed = cluster.pods.get(pod.uid)
     row = cluster.table.rows.get(pod.node)
     if placed is None or row is None:
@@ -84,7 +86,8 @@ def short_of(pod: InFlight, cluster: Cluster) -> frozenset[str]:
 def objection(pod: InFlight, cluster: Cluster) -> str:
     """Return why a pod must not be bound to its node any more, or an empty text.
 
-    What was too much already when the node was chosen is not asked about: then no plugin does.
+    Resources that were short already when the node was chosen are exempt: no plugin of the profile
+    checks them.
     """
     if pod.node not in cluster.table.rows:
         return f"node {pod.node} has gone since it was chosen"

@@ -21,7 +21,7 @@ from scheduler.engine.queue.queues import Queues
 
 
 class ExtenderRun(msgspec.Struct, frozen=True):
-    """A pod about which extenders are asked since `started_s` of the stopwatch."""
+    """A pod in a cycle with extenders since `started_s` of the stopwatch."""
 
     queued: QueuedPod
     cycle: ExtenderCycle
@@ -49,8 +49,8 @@ class ExtenderAttempts:
         self.is_needed = bool(extenders)
 
     def begin(self, queued: QueuedPod, started_s: float, now: float) -> bool:
-        """Ask the extenders about a pod; return False, and do nothing, when none wants to
-        decide.
+        """Start a cycle with extenders; return False, and do nothing, if none applies
+        to the pod.
         """
         asked = interested(self._extenders, queued.pod)
         if not any(one.filters or one.prioritizes or one.preempts for one in asked):
@@ -67,7 +67,7 @@ class ExtenderAttempts:
         return True
 
     def concluded(self, run: ExtenderRun, outcome: Any, now: float) -> None:
-        """Carry out what the cycle of a pod has come to."""
+        """Carry out the outcome of a pod's cycle."""
         if isinstance(outcome, Decision):
             self._attempts.decided(run.queued, run.cycle.attempt, outcome, run.started_s, now)
         else:

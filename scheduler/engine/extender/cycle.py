@@ -162,7 +162,7 @@ class ExtenderCycle:
     # Questions.
 
     def _filtered(self, names: tuple[str, ...]) -> Steps:
-        """Ask the extenders that filter, one after the other."""
+        """Call the filtering extenders one after the other."""
         said = Said(names)
         for extender in self._extenders:
             if not extender.filters or not said.passed:
@@ -192,7 +192,7 @@ class ExtenderCycle:
     def _nothing_fits(
         self, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
     ) -> Steps:
-        """Look for pods to evict, and let the extenders that preempt have their word."""
+        """Search for victims, and call the extenders that preempt."""
         attempt = self.attempt
         decision = misfit(attempt, pre, failed, rejections)
         found = post_filter(attempt, pre, failed, rejections)
@@ -203,7 +203,7 @@ class ExtenderCycle:
         return concluded(decision, found)
 
     def _reviewed(self, found: PostFiltered) -> Steps:
-        """Return what is left of preemption when every extender has had its word."""
+        """Return the preemption candidates that all extenders accept."""
         offers = found.offers
         for extender in self._extenders:
             if not extender.preempts or not offers:

@@ -13,7 +13,7 @@ from scheduler.objects.pod import Pod
 
 
 class Gates:
-    """Asks the gates of a pod; what they say of members of groups is kept in `answers`."""
+    """Runs the gates of a pod; the results for members of groups are kept in `answers`."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Gates:
         return status
 
     def _first_closed(self, pod: Pod) -> Status | None:
-        """Ask the plugins in order.
+        """Run the gates in order; return the first that blocks.
 
-        A plugin that raises keeps the pod out as well: whether it may be queued is unknown.
+        A plugin that raises gates the pod as well: whether it may be queued is unknown.
         """
         for bound in self._profiles[pod.spec.scheduler_name].pre_enqueue:
             try:

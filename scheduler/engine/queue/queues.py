@@ -202,7 +202,7 @@ class Queues:
         self._incoming(Where.UNSCHEDULABLE, "ScheduleAttemptFailure")
 
     def failed(self, queued: QueuedPod, now: float) -> None:
-        """Let a pod whose attempt ended in an error wait out its back-off."""
+        """Put a pod whose attempt ended in an error into back-off."""
         self._in_flight.drop(queued.uid)
         queued.rejected_by = ()
         queued.is_pending = False
@@ -250,9 +250,7 @@ class Queues:
                 self._requeue(queued, change.label, now)
 
     def _regroup(self, change: Change, now: float) -> None:
-        """Ask the gates anew of pods that are members of a group since a change, or are not any
-        more.
-        """
+        """Run the gates again for pods whose group membership changed."""
         is_moved = self._regrouped_by(change)
         if is_moved is None:
             return

@@ -36,7 +36,7 @@ NOBODY_ELSE = "no node takes another member"
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """What the filters said of all rows, and what pre-filter said."""
+    """The filters' results for all rows, and that of pre-filter."""
 
     passed: BoolColumn
     rejected: list[Rejection]
@@ -104,25 +104,23 @@ class GroupContext:
         return self._cluster.shapes.of(pod)
 
     def ways(self, rows: Rows) -> Ways | None:
-        """Return what it costs that members on some rows talk: the first plugin that knows says
-        it.
-        """
+        """Return the network costs between rows, from the first plugin that knows them."""
         for plugin in self._attempt(self.members[0]).runner.profile.plugins.values():
             if plugin.serves("ways") and (found := plugin.ways(self.members[0], rows)) is not None:
                 return found
         return None
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
-        """Ask the filters where any member could go, and count how many each row takes.
+        """Run the filters for any member, and count how many members each row takes.
 
-        `asked` stand for the members: the same pods without rules that the caller sees to itself.
+        `asked` replace the members: the same pods without the rules that the caller checks itself.
         """
         return _of_all([one for _, one in self.fits_each(asked)])
 
     def fits_each(
         self, asked: Sequence[Pod] | None = None
     ) -> tuple[tuple[tuple[Pod, ...], Fits], ...]:
-        """Ask the same for each of the specs that differ, with the pods of that spec."""
+        """Do the same for each distinct spec, with the pods of that spec."""
         pods = self.members if asked is None else asked
         with self._without_own_promises():
             return tuple((alike, self._fits(alike[0])) for alike in _alike_in_spec(pods))
@@ -193,7 +191,7 @@ class GroupContext:
         return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks, costs)
 
     def _hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
-        """Assume all members, then ask about each of them with the others in place."""
+        """Assume all members, then filter each of them with the others in place."""
         cluster = self._cluster
         named = [queued for queued in self._queued if queued.uid in nodes]
         for queued in named:
@@ -223,7 +221,7 @@ class GroupContext:
         return self._alike(list(alike.values())) or self._together(nodes)
 
     def _together(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
-        """Let plugins choose for all members what they would choose for each at reserve."""
+        """Run the plugins' joint choice for all members, as each would at reserve."""
         choosing: dict[int, tuple[Plugin[Any], list[AssignedMember]]] = {}
         for uid, attempt in self.attempts.items():
             for plugin, state in _choosers(attempt):
@@ -243,7 +241,7 @@ class GroupContext:
         return None
 
     def _alike(self, attempts: Sequence[Attempt]) -> AssignmentRejection | None:
-        """Ask about one member of each row, where one attempt's answers serve several members."""
+        """Filter one member of each row, where one attempt's answers serve several members."""
         cluster = self._cluster
         for attempt in attempts:
             if not _answers_again(attempt):
@@ -305,7 +303,7 @@ class GroupContext:
 
 
 def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:
-    """Return which rows pass all filters, who rejects the others, and what pre-filter says."""
+    """Return the rows that pass all filters, the rejections, and the status of pre-filter."""
     cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
     pre = attempt.runner.pre_filter(cycle, nodes, states)
     if not pre.status.is_success:

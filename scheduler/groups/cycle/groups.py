@@ -185,8 +185,8 @@ class Groups:
         answers.clear()
 
     def _settle(self, now: float) -> None:
-        """Let siblings in whose group is complete, and let groups go of which all members are
-        there.
+        """Ungate members of complete groups; release groups whose members have all
+        reached permit.
         """
         self._hear_gates()
         # What the gate says of members rests on who stands and on how the group is described.
@@ -374,7 +374,7 @@ class Groups:
             steps.close()
 
     def _plan_ended(self, run: GroupRun, outcome: Any, now: float) -> None:
-        """Carry out what the planning of a group has come to."""
+        """Carry out the outcome of a group's planning."""
         self._runs.pop(run.name, None)
         self._decided(run, now)
         if isinstance(outcome, Exception):
@@ -442,14 +442,14 @@ class Groups:
     def _leave_out(
         self, run: GroupRun, others: Sequence[QueuedPod], message: str, now: float
     ) -> None:
-        """Let the members wait that a plan does not name."""
+        """Requeue the members that a plan does not name."""
         if others:
             status = _by(run.planner, unschedulable(message))
             # What they were promised once is for those who have a place, and for others.
             self._refused.put(run.key, others, status, now, gives_up=True)
 
     def _retry_late(self, key: str, now: float) -> None:
-        """Let members be tried again that others of their group were on their way before."""
+        """Retry members that came while others of their group were being bound."""
         self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
 
     def _back_off(self, uids: Sequence[str]) -> None:
@@ -464,7 +464,7 @@ class Groups:
                 self._queues.hold_off(uid, "GroupBindingEnded")
 
     def _decided(self, run: GroupRun, now: float) -> None:
-        """Let the pods and groups go on that had to wait for this group."""
+        """Release the pods and groups deferred for this group."""
         self._hold_others(self.first - {run.key})
         self._planned.end(run, now)
 
@@ -493,5 +493,5 @@ def _of(cycle: Cycle, pod: Pod) -> Cycle:
 
 
 def _by(planner: GroupPlanner, status: Status) -> Status:
-    """Return a status as a planner says it."""
+    """Return a status with the planner as its plugin."""
     return msgspec.structs.replace(status, plugin=planner.name)

@@ -64,7 +64,7 @@ class AnswerReader:
         return self._finish(b"".join(self._parts), rest)
 
     def end(self) -> HttpAnswer | None:
-        """Take note that the connection ended; return the answer that ends with it, if any."""
+        """Record that the connection ended; return the answer that ends with it, if any."""
         if self._until_close:
             return self._finish(b"".join(self._parts), b"", closes=True)
         return None

@@ -74,7 +74,7 @@ class WorkloadNeeds:
 
 
 class Numbering:
-    """Numbers for workloads, and what workloads need in these numbers.
+    """Numbers for workloads, and the dependencies of workloads in these numbers.
 
     That of an AppGroup serves all groups with equal workloads, and is not extended.
     """
@@ -139,7 +139,7 @@ class GroupPods:
         return self._counts[: self._size]
 
     def add(self, workload: str, row: int, count: int) -> None:
-        """Count pods of a workload on a row; `count` is negative for those that go."""
+        """Count pods of a workload on a row; `count` is negative for removed ones."""
         self.version += 1
         number = self.numbers.get(workload)
         if number is None:
