@@ -90,7 +90,7 @@ BUGS: Final = (
         "        if self.kind.required or why.code not in (403, 404):\n            return False\n",
         "        if why.code != 403:\n            return why.code == 404\n"),
     Bug("one 403 proves that a kind may not be listed", _WATCH,
-        "return self._lists == 0 and await self._is_denied()", "return self._lists == 0"),
+        "self._lists == 0 and await self._stays_denied()", "self._lists == 0"),
     Bug("a silent watch is never closed", _WATCH,
         "silence_s: float = 150.0", "silence_s: float = 1e9"),
     Bug("a watch that ends is not opened again", _WATCH,
