@@ -95,7 +95,9 @@ class TiesChoice(StrEnum):
 
 
 class ResultForm(StrEnum):
-    """How a result is printed: as by other verbs, or as a page for a browser."""
+    """How a result is printed: as by other verbs, as a page for a browser, or as objects for an
+    autoscaler.
+    """
 
     TABLE = "table"
     WIDE = "wide"
@@ -103,6 +105,7 @@ class ResultForm(StrEnum):
     YAML = "yaml"
     NAME = "name"
     HTML = "html"
+    PROVISIONING_REQUEST = "provisioning-request"
 
 
 FormFlag = Annotated[
@@ -110,7 +113,8 @@ FormFlag = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="How to print the result; html: with --against or --trace.",
+        help="How to print the result; html: with --against or --trace; provisioning-request: "
+        "with --offer-nodes.",
         show_choices=True,
     ),
 ]

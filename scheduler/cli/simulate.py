@@ -7,6 +7,7 @@ not proven best.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -23,17 +24,17 @@ from scheduler.cli.progress import progress
 from scheduler.cli.world import WorldSource, group_title, read_world, workload_title
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.folds import racks_of
-from scheduler.explain.report import diff_line, diff_table, summary_line
+from scheduler.explain.report import diff_line, diff_table, offers_line, summary_line
 from scheduler.explain.simrows import simulation_tables
 from scheduler.explain.texttable import TextTable
 from scheduler.intree import registry
 from scheduler.simulate.batch import Batch
 from scheduler.simulate.diff import diff
-from scheduler.simulate.offers import cheapest, pods_wait, read_offers
+from scheduler.simulate.offers import NodeOffer, OfferReport, cheapest, pods_wait, read_offers
 from scheduler.simulate.records import Simulation
 from scheduler.simulate.simulate import simulate as place
 from scheduler.simulate.simulate import simulate_stage
-from scheduler.simulate.stage import AnswerOptions, staged
+from scheduler.simulate.stage import AnswerOptions, Setup, staged
 from scheduler.snapshot.changes import changed
 from scheduler.snapshot.snapshot import Snapshot
 
@@ -61,6 +62,9 @@ def simulate(flags: SimulateFlags) -> int:
         raise InputError(
             "a page compares: name another configuration by --against", where="-o html"
         )
+    if form is ResultForm.PROVISIONING_REQUEST and (not nodes.offer_nodes or flags.trace):
+        text = "a request is for nodes on offer: name them by --offer-nodes"
+        raise InputError(text, where="-o provisioning-request")
     models = asking.node_models(nodes)
     access = reach(flags.cluster)
     source = WorldSource(access, snapshot or (), filename or ())
@@ -80,7 +84,6 @@ def simulate(flags: SimulateFlags) -> int:
         raise InputError("--offer-nodes and --against exclude one another")
     if flags.against:
         return _compare(world, flags.config, flags.against, wanted, form)
-    output = Output(form)
     setup = asking.setups(flags.config, access if source.is_live else None).default
     if nodes.offer_nodes:
         offers = read_offers(nodes.offer_nodes, world, models)
@@ -88,7 +91,10 @@ def simulate(flags: SimulateFlags) -> int:
         most = len(staged(world, setup, wanted).pending)
         with progress("trying the nodes on offer"):
             best = cheapest(world, offers, pods_wait(setup, wanted), most)
-        return asking.show_offers(best, output)
+        if form is ResultForm.PROVISIONING_REQUEST:
+            return _request(best, offers, world, setup, wanted)
+        return asking.show_offers(best, Output(form))
+    output = Output(form)
     stage = staged(world, setup, wanted)
     asking.tell(f"notice: {notice}" for notice in stage.notices)
     with progress("placing the pods that wait"):
@@ -100,6 +106,29 @@ def simulate(flags: SimulateFlags) -> int:
     if not simulation.fits:
         return asking.EXIT_DOES_NOT_FIT
     return 0 if simulation.is_proven else asking.EXIT_UNPROVEN
+
+
+def _request(
+    best: OfferReport,
+    offers: Sequence[NodeOffer],
+    world: Snapshot,
+    setup: Setup,
+    wanted: AnswerOptions,
+) -> int:
+    """Print the objects that request the nodes of the cheapest offer; return the exit code."""
+    import yaml
+
+    from scheduler.simulate.provisioning import provisioning_requests
+
+    chosen = next((one for one in best.offers if one.nodes is not None), None)
+    if chosen is None or chosen.nodes is None:
+        asking.tell([offers_line(best)])
+        return 0 if best.solves else asking.EXIT_DOES_NOT_FIT
+    model = next(one.node for one in offers if one.name == chosen.node)
+    made = provisioning_requests(world, model, chosen.nodes, setup, wanted)
+    print(yaml.safe_dump_all(made, sort_keys=False, default_flow_style=False), end="")
+    asking.tell([offers_line(best)])
+    return 0
 
 
 def _tables(simulation: Simulation, world: Snapshot, output: Output) -> list[TextTable]:

@@ -26,6 +26,8 @@ _INDEXES: Final = (
     ("volcano.sh/task-index",),
     ("apps.kubernetes.io/pod-index",),
 )
+# Each of these labels, once.
+INDEX_LABELS: Final = tuple(dict.fromkeys(name for names in _INDEXES for name in names))
 _ROLES: Final = (
     "training.kubeflow.org/replica-type",
     "training.kubeflow.org/job-role",
