@@ -46,7 +46,7 @@ def provisioning_requests(
     on_new = {pod.key for pod in placed if pod.node is not None and pod.node not in known}
     pods = [pod for pod in world.unbound if pod.key in on_new]
     kind = model.metadata.labels.get(INSTANCE_TYPE, "")
-    found = []
+    found: list[Plain] = []
     for namespace in sorted({pod.metadata.namespace for pod in pods}):
         own = (pod for pod in pods if pod.metadata.namespace == namespace)
         found += _request(namespace, own, kind)
