@@ -69,7 +69,7 @@ class VolumeCatalog:
             f"free {name}": [f"{size} {volume}" for size, volume in free]
             for name, free in self._free.items()
         }
-        found.update({f"for {claim}": list(names) for claim, names in self._reserved.items()})
+        found.update({f"for {claim}": sorted(names) for claim, names in self._reserved.items()})
         return found
 
     # Questions. Where something is assumed, it counts as written.
