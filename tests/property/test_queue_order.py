@@ -179,9 +179,8 @@ class Stream:
             if is_whole and all(self.is_ready(one) for one in members):
                 place = min(self.engine.queues.place(one) for one in members)
                 is_planned = members[0].where is Where.IN_FLIGHT
-                if name in self.sizes or not is_planned:
-                    cpu = tuple(cpus(one.pod) for one in members)
-                    yield Waiting(name, place, cpu, is_planned)
+                cpu = tuple(cpus(one.pod) for one in members)
+                yield Waiting(name, place, cpu, is_planned)
 
     def is_ready(self, one: QueuedPod) -> bool:
         if one.where in (Where.BACKOFF, Where.ERROR_BACKOFF, Where.GATED):

@@ -218,7 +218,7 @@ def _asking(engine: Engine) -> set[str]:
             if engine.queues.get(member.uid) is member:
                 found.add(member.uid)
     if isinstance(groups, Groups):  # put off until a group before them is decided
-        put_off = groups._planned._put_off.values()
+        put_off = groups._planned.put_off_pods
         found.update(one.uid for one in put_off if engine.queues.get(one.uid) is one)
     for run in line:  # waits until the group before it is decided
         found.update(one.uid for one in run.members if engine.queues.get(one.uid) is one)

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from scheduler.base import reasons
+from scheduler.base.arrays import BoolColumn
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.cycle import (
@@ -95,8 +96,8 @@ class PlannedGroups(Protocol):
     def before(self, queued: QueuedPod) -> ReservedCapacity | None:
         """Return what a pod has to leave to groups that precede it; None without any."""
 
-    def put_off(self, queued: QueuedPod) -> None:
-        """Defer a popped pod until a group has been decided."""
+    def put_off(self, queued: QueuedPod, rows: BoolColumn, shape: Shape) -> None:
+        """Defer a popped pod, which fits on these rows, until a group has been decided."""
 
 
 class Attempts:
@@ -245,7 +246,7 @@ class Attempts:
         """End an attempt that a plugin's fault, a bad object or an undecided group broke off."""
         if isinstance(error, PutOffError):
             if self.planned is not None:
-                self.planned.put_off(queued)
+                self.planned.put_off(queued, error.rows, error.shape)
             return
         if isinstance(error, PluginError):
             self._observation.fault(error.plugin, error.point, error)

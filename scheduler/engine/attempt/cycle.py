@@ -23,6 +23,7 @@ from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.rowpods import NOBODY, Nominated
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
+from scheduler.state.shapes import Shape
 from scheduler.state.table import stable_hash
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -96,9 +97,14 @@ class ReservedCapacity(Protocol):
 
 
 class PutOffError(Exception):
-    """The pod fits only where it would take what a group needs that precedes it: it is tried
-    again.
+    """The pod fits only on `rows`, where it would take what a group needs that precedes it: it is
+    tried again.
     """
+
+    def __init__(self, rows: BoolColumn, shape: Shape) -> None:
+        super().__init__()
+        self.rows = rows
+        self.shape = shape
 
 
 class Attempt(msgspec.Struct):
@@ -107,7 +113,7 @@ class Attempt(msgspec.Struct):
 
     `first_row` is where node sampling starts, and afterwards where it ended. `wants_offers`:
     another component takes part in the choice of victims. `reserved` is the capacity for groups
-    that precede the pod; `is_kept_off`: it made rows infeasible.
+    that precede the pod; `kept_off` are the rows that it made infeasible, None for none.
     """
 
     cycle: Cycle
@@ -120,7 +126,7 @@ class Attempt(msgspec.Struct):
     first_row: int = 0
     wants_offers: bool = False
     reserved: ReservedCapacity | None = None
-    is_kept_off: bool = False
+    kept_off: BoolColumn | None = None
 
 
 def nominated_alone(attempt: Attempt, pre: PreFiltered) -> BoolColumn | None:
@@ -170,7 +176,9 @@ def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[R
     if attempt.reserved is None:
         return feasible, rejections
     left = attempt.reserved.left(attempt, feasible)
-    attempt.is_kept_off |= bool(np.count_nonzero(left) < np.count_nonzero(feasible))
+    if np.count_nonzero(left) < np.count_nonzero(feasible):
+        kept_off = feasible & ~left
+        attempt.kept_off = kept_off if attempt.kept_off is None else attempt.kept_off | kept_off
     return left, rejections
 
 
@@ -196,8 +204,8 @@ def misfit(
     """Return why no node fits, before post-filter; PutOffError where only reserved capacity
     does.
     """
-    if attempt.is_kept_off:
-        raise PutOffError
+    if attempt.kept_off is not None:
+        raise PutOffError(attempt.kept_off, attempt.cycle.shape)
     nodes, outside = attempt.nodes, _outside(attempt, pre, failed, rejections)
     return Decision(
         status=failed if not failed.is_success else Status(Code.UNSCHEDULABLE),

@@ -6,7 +6,8 @@ node keeps free, in every resource that the pod requests, what the group could u
 role as many members as the node has capacity for, at most all of them. A plan that is made on these
 nodes therefore still holds when it is ready, and pods that do not compete with the group go on. A
 pod for which that leaves no node is put off, without back-off, until a group has been decided; it
-keeps its place in the queue.
+keeps its place in the queue, and pods that come after it leave what it requests on each node that
+it fits on.
 
 What is compared are amounts and the filters that reject a node for good. Where both ask for
 devices, or for one host port, the pod leaves the group's nodes alone. Rules between pods are not
@@ -15,6 +16,7 @@ awaited (`is_strict`) later pods leave alone every node that the group could use
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,7 +25,7 @@ from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.engine.queue.queues import Queues
+from scheduler.engine.queue.queues import Place, Queues
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.cycle.run import GroupRun
 from scheduler.objects.pod import Pod
@@ -92,6 +94,37 @@ class _Reservation:
                 self._amounts[resource][at] += slots * amount
 
 
+class _Deferred:
+    """Pods that were put off, and what they request on the rows that each of them fits on."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, QueuedPod] = {}
+        # The rows as packed bits: thousands of pods may be put off on thousands of nodes.
+        self._requests: list[tuple[Place, int, Any, dict[str, int]]] = []
+        # Of all of them: pods are popped in queue order, so most pods come after all.
+        self._sums: dict[str, IntColumn] = {}
+        self._last: Place | None = None
+
+    def add(self, queued: QueuedPod, place: Place, rows: BoolColumn, shape: Shape) -> None:
+        """Put a pod off that fits on these rows."""
+        self.pods[queued.uid] = queued
+        requests = _requests(shape)
+        self._requests.append((place, len(rows), np.packbits(rows), requests))
+        _count(self._sums, rows, requests)
+        self._last = place if self._last is None else max(self._last, place)
+
+    def before(self, place: Place) -> Mapping[str, IntColumn]:
+        """Return what those that precede a place request of each resource, by row."""
+        if self._last is None or self._last < place:
+            return self._sums
+        sums: dict[str, IntColumn] = {}
+        for own, size, packed, requests in self._requests:
+            if own < place:
+                rows = np.unpackbits(packed, count=size).astype(np.bool_)
+                _count(sums, rows, requests)
+        return sums
+
+
 class PlannedCapacity:
     """The groups that are being planned or wait for it, in queue order, and the pods that they put
     off.
@@ -102,7 +135,7 @@ class PlannedCapacity:
         self._runs: list[GroupRun] = []
         self._undecided: set[int] = set()  # the same, by id
         self._reservations: dict[int, _Reservation] = {}
-        self._put_off: dict[str, QueuedPod] = {}
+        self._deferred = _Deferred()
 
     def __bool__(self) -> bool:
         return bool(self._runs)
@@ -119,13 +152,18 @@ class PlannedCapacity:
         self._runs.remove(run)
         self._undecided.discard(id(run))
         self._reservations.pop(id(run), None)
-        waiting, self._put_off = self._put_off, {}
-        for queued in waiting.values():
+        deferred, self._deferred = self._deferred, _Deferred()
+        for queued in deferred.pods.values():
             self._queues.resume(queued, now)
 
-    def put_off(self, queued: QueuedPod) -> None:
-        """Let a popped pod wait until a group has been decided."""
-        self._put_off[queued.uid] = queued
+    def put_off(self, queued: QueuedPod, rows: BoolColumn, shape: Shape) -> None:
+        """Let a popped pod, which fits on these rows, wait until a group has been decided."""
+        self._deferred.add(queued, self._queues.place(queued), rows, shape)
+
+    @property
+    def put_off_pods(self) -> Iterable[QueuedPod]:
+        """Return the pods that are put off."""
+        return self._deferred.pods.values()
 
     def before(self, queued: QueuedPod) -> "CapacityBefore | None":
         """Return what a pod has to leave to groups that precede it; None without any."""
@@ -133,7 +171,7 @@ class PlannedCapacity:
             return None
         place = self._queues.place(queued)
         runs = [run for run in self._runs if run.place < place]
-        return CapacityBefore(self, runs) if runs else None
+        return CapacityBefore(self, runs, self._deferred.before(place)) if runs else None
 
     def competes(self, run: GroupRun, nodes: Nodes) -> bool:
         """Return whether a group that precedes this one could use a node that this one could use.
@@ -174,11 +212,20 @@ class PlannedCapacity:
 
 
 class CapacityBefore:
-    """What one pod has to leave to the groups that precede it."""
+    """What one pod has to leave to the groups that precede it, and to the pods put off for them.
 
-    def __init__(self, planned: PlannedCapacity, runs: Sequence[GroupRun]) -> None:
+    `deferred` is what those pods request of each resource, by row.
+    """
+
+    def __init__(
+        self,
+        planned: PlannedCapacity,
+        runs: Sequence[GroupRun],
+        deferred: Mapping[str, IntColumn],
+    ) -> None:
         self._planned = planned
         self._runs = runs
+        self._deferred = deferred
 
     def left(self, attempt: Attempt, feasible: BoolColumn) -> BoolColumn:
         """Return the rows of `feasible` that keep enough for the groups when the pod is placed
@@ -186,7 +233,7 @@ class CapacityBefore:
         """
         nodes, shape = attempt.nodes, attempt.cycle.shape
         found = [(run, self._planned.reservation(run, nodes)) for run in self._runs]
-        if not any(bool((feasible & kept.rows).any()) for _, kept in found):
+        if not self._deferred and not any((feasible & kept.rows).any() for _, kept in found):
             return feasible  # the groups can use none of the nodes
         claims = bool(attempt.cycle.pod.spec.resource_claims)
         for run, kept in found:
@@ -195,6 +242,8 @@ class CapacityBefore:
                 feasible = feasible & ~kept.rows
         for resource, amount in _requests(shape).items():
             columns = [c for _, one in found if (c := one.amount(nodes, resource)) is not None]
+            if resource in self._deferred:
+                columns.append(_as_long(self._deferred[resource], nodes.size))
             if columns:
                 kept_free = np.add.reduce(columns)
                 free = nodes.allocatable(resource) - nodes.requested(resource)
@@ -205,6 +254,20 @@ class CapacityBefore:
 def _requests(shape: Shape) -> dict[str, int]:
     whole = {**shape.requests, PODS: 1}
     return {resource: amount for resource, amount in whole.items() if amount > 0}
+
+
+def _count(sums: dict[str, IntColumn], rows: BoolColumn, requests: Mapping[str, int]) -> None:
+    """Add what a pod requests on each of these rows."""
+    for resource, amount in requests.items():
+        known = sums.get(resource, np.zeros(len(rows), dtype=np.int64))
+        sums[resource] = _as_long(known, len(rows)) + rows * amount
+
+
+def _as_long(column: IntColumn, size: int) -> IntColumn:
+    """Return a column with at least so many rows: the table may have grown since."""
+    if len(column) >= size:
+        return column
+    return np.concatenate([column, np.zeros(size - len(column), dtype=np.int64)])
 
 
 def _ports(shape: Shape) -> frozenset[tuple[str, int]]:
