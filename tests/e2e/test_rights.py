@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from scheduler.objects.kinds import WATCHED
+from scheduler.objects.kinds import KAI_GROUP, POD_GANG, WATCHED
 from scheduler.sandbox.kinds.kinds import RELEASES
 from tests.apiserver.realcluster import start_cluster
 from tests.e2e.chartparts import (
@@ -78,12 +78,12 @@ class Part(NamedTuple):
 PARTS = {
     "plain": Part([], [plain]),
     "network": Part(MEASURED, [network, measured]),
-    "sakkara": Part(VOLCANO, [sakkara, pod_groups, kueue, volcano]),
+    "sakkara": Part(VOLCANO, [sakkara, kueue, volcano]),
     "numa": Part([], [numa]),
     "load": Part(["agents.load.enabled=true"], [metrics_come_and_go, load, load_agent]),
     "all": Part(
         [*AGENTS, *MEASURED, *VOLCANO],
-        [network, measured, sakkara, pod_groups, kueue, volcano, numa, bandwidth_agent],
+        [network, measured, sakkara, kueue, volcano, numa, bandwidth_agent],
     ),
     "own": Part(
         [*SECRET, *MEASURED, *VOLCANO],
@@ -93,7 +93,6 @@ PARTS = {
             measured,
             measured_by_prometheus,
             sakkara,
-            pod_groups,
             kueue,
             volcano,
             numa,
@@ -110,6 +109,8 @@ ASKED_INSIDE = {("patch", "resourceclaims/binding")}
 # The daemon looks for all kinds that it knows, as definitions may come later and the configuration
 # change; those of parts that are off are refused, which is as good to it as not being there.
 LOOKED_FOR = {("list", kind.group, kind.plural) for kind in WATCHED if not kind.required}
+# Groups of KAI and Grove, which no profile reads unless a value of the chart allows it.
+BY_VALUE = {("list", kind.group, kind.plural) for kind in (KAI_GROUP, POD_GANG)}
 
 
 # Served since Kubernetes 1.37: rights on them are played apart.
@@ -159,7 +160,7 @@ async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str
         await server.chart("install", *values, config=config)
         rights = await rights_of(server)
         async with server.daemon():
-            for step in (*part.steps, *CORE):
+            for step in (*part.steps, pod_groups, *CORE):
                 await step(server)
             if profile == "all":
                 async with netperf_agent(server):
@@ -168,7 +169,8 @@ async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str
     missing = {
         right
         for right in refused(requests)
-        if profile in ("all", "own") or (right.verb, right.group, right.resource) not in LOOKED_FOR
+        if (right.verb, right.group, right.resource)
+        not in (BY_VALUE if profile in ("all", "own") else LOOKED_FOR)
     }
 
     assert [] == sorted(map(str, missing))
