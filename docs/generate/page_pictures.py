@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from scheduler.base import logs
-from scheduler.cli.asking import options, setups
-from scheduler.cli.comparison import html, side
-from scheduler.cli.live import ClusterOptions
-from scheduler.cli.ui import TrailView, live_page
+from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.live import ClusterOptions
+from scheduler.cli.output.comparison import html, side
+from scheduler.cli.verbs.ui import TrailView, live_page
 from scheduler.config import load
 from scheduler.demo import play, read_scenario
 from scheduler.demo.show import Show

@@ -68,7 +68,7 @@ class RunFlags(NamedTuple):
     log_format: flags.LogFormatFlag = "auto"
 
 
-run = Command(RunFlags, "scheduler.cli.run.run")
+run = Command(RunFlags, "scheduler.cli.verbs.run.run")
 
 
 class DemoFlags(NamedTuple):
@@ -84,7 +84,7 @@ class DemoFlags(NamedTuple):
     is_listing: Annotated[bool, typer.Option("--list", help="List the scenarios instead.")] = False
 
 
-demo = Command(DemoFlags, "scheduler.cli.demo.demo")
+demo = Command(DemoFlags, "scheduler.cli.verbs.demo.demo")
 
 
 class TiesChoice(StrEnum):
@@ -152,7 +152,7 @@ class SimulateFlags(NamedTuple):
     output: FormFlag = ResultForm.TABLE
 
 
-simulate = Command(SimulateFlags, "scheduler.cli.simulate.simulate")
+simulate = Command(SimulateFlags, "scheduler.cli.verbs.simulate.simulate")
 
 
 WatchFlag = Annotated[
@@ -181,7 +181,7 @@ class ExplainFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-explain = Command(ExplainFlags, "scheduler.cli.explain.explain")
+explain = Command(ExplainFlags, "scheduler.cli.verbs.explain.explain")
 
 
 class HistoryFlags(NamedTuple):
@@ -196,7 +196,7 @@ class HistoryFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-history = Command(HistoryFlags, "scheduler.cli.history.history")
+history = Command(HistoryFlags, "scheduler.cli.verbs.history.history")
 
 
 ShapeFlag = Annotated[
@@ -251,7 +251,7 @@ class CapacityFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-capacity = Command(CapacityFlags, "scheduler.cli.capacity.capacity")
+capacity = Command(CapacityFlags, "scheduler.cli.verbs.capacity.capacity")
 
 
 class MovesForm(StrEnum):
@@ -335,7 +335,7 @@ class MovesFlags(NamedTuple):
     ] = MovesForm.TABLE
 
 
-moves = Command(MovesFlags, "scheduler.cli.moves.moves")
+moves = Command(MovesFlags, "scheduler.cli.verbs.moves.moves")
 
 
 AnonymizeFlag = Annotated[
@@ -356,7 +356,7 @@ class SnapshotFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.JSON
 
 
-snapshot = Command(SnapshotFlags, "scheduler.cli.snapshot.snapshot")
+snapshot = Command(SnapshotFlags, "scheduler.cli.verbs.snapshot.snapshot")
 
 
 NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones instead, node by node.")]
@@ -397,7 +397,7 @@ class TopologyFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-topology = Command(TopologyFlags, "scheduler.cli.topology.topology")
+topology = Command(TopologyFlags, "scheduler.cli.verbs.topology.topology")
 
 
 class GroupsFlags(NamedTuple):
@@ -418,7 +418,7 @@ class GroupsFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-groups = Command(GroupsFlags, "scheduler.cli.groups.groups")
+groups = Command(GroupsFlags, "scheduler.cli.verbs.groups.groups")
 
 
 class QueueFlags(NamedTuple):
@@ -435,7 +435,7 @@ class QueueFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-queue = Command(QueueFlags, "scheduler.cli.queue.queue")
+queue = Command(QueueFlags, "scheduler.cli.verbs.queue.queue")
 
 
 class StatusFlags(NamedTuple):
@@ -445,7 +445,7 @@ class StatusFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-status = Command(StatusFlags, "scheduler.cli.status.status")
+status = Command(StatusFlags, "scheduler.cli.verbs.status.status")
 
 
 NamespaceFlag = Annotated[
@@ -471,7 +471,7 @@ class UiFlags(NamedTuple):
     port: PortFlag = 0
 
 
-ui = Command(UiFlags, "scheduler.cli.ui.ui")
+ui = Command(UiFlags, "scheduler.cli.verbs.ui.ui")
 
 
 class ReplayFlags(NamedTuple):
@@ -481,7 +481,7 @@ class ReplayFlags(NamedTuple):
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
 
 
-replay = Command(ReplayFlags, "scheduler.cli.replay.replay")
+replay = Command(ReplayFlags, "scheduler.cli.verbs.replay.replay")
 
 
 class TraceFlags(NamedTuple):
@@ -493,7 +493,7 @@ class TraceFlags(NamedTuple):
     ] = ""
 
 
-trace = Command(TraceFlags, "scheduler.cli.trace.trace")
+trace = Command(TraceFlags, "scheduler.cli.verbs.trace.trace")
 
 FilesFlag = Annotated[
     list[str] | None,
@@ -510,7 +510,7 @@ class ConvertFlags(NamedTuple):
     )
 
 
-convert = Command(ConvertFlags, "scheduler.cli.convert.convert")
+convert = Command(ConvertFlags, "scheduler.cli.verbs.convert.convert")
 
 FileFlag = Annotated[
     str, typer.Option("--filename", "-f", metavar="F", help="Where to write it: a .tar.gz.")
@@ -533,7 +533,7 @@ class BundleFlags(NamedTuple):
     where: flags.DaemonFlags = flags.DaemonFlags()
 
 
-support_bundle = Command(BundleFlags, "scheduler.cli.bundle.support_bundle")
+support_bundle = Command(BundleFlags, "scheduler.cli.verbs.bundle.support_bundle")
 
 
 File = Annotated[str, typer.Argument(metavar="F", help="The configuration file; - is stdin.")]
@@ -564,9 +564,9 @@ class DefaultsFlags(NamedTuple):
 
 
 config = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-config.command("check")(Command(CheckFlags, "scheduler.cli.config.check").made())
-config.command("print")(Command(PrintFlags, "scheduler.cli.config.print_").made())
-config.command("defaults")(Command(DefaultsFlags, "scheduler.cli.config.defaults").made())
+config.command("check")(Command(CheckFlags, "scheduler.cli.verbs.config.check").made())
+config.command("print")(Command(PrintFlags, "scheduler.cli.verbs.config.print_").made())
+config.command("defaults")(Command(DefaultsFlags, "scheduler.cli.verbs.config.defaults").made())
 
 
 class PluginsFlags(NamedTuple):
@@ -576,4 +576,4 @@ class PluginsFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-plugins = Command(PluginsFlags, "scheduler.cli.plugins.plugins")
+plugins = Command(PluginsFlags, "scheduler.cli.verbs.plugins.plugins")

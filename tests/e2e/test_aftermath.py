@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.cli.logged import LogView
+from scheduler.cli.inputs.logged import LogView
 from tests.e2e.liveworld import QUIET, World, daemon
 
 pytestmark = pytest.mark.allow_blocking("a test reads its files")

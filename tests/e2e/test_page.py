@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.cli.asking import options, setups
-from scheduler.cli.logged import LogView
-from scheduler.cli.ui import page_of_files
+from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.logged import LogView
+from scheduler.cli.verbs.ui import page_of_files
 from scheduler.engine.attempt.cycle import Ties
 from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import QUIET, World, daemon

@@ -30,7 +30,7 @@ OTHERWISE = {
     "scheduler/groups/sources/appgroup.py": {"Scheduled"},  # a phase
     "scheduler/groups/sources/volcano.py": {"Scheduled"},  # a condition
     "scheduler/simulate/records.py": {"Scheduled"},  # a result of simulate
-    "scheduler/cli/printing.py": {"Scheduled"},  # a result of simulate
+    "scheduler/cli/output/printing.py": {"Scheduled"},  # a result of simulate
     "scheduler/explain/grouprows.py": {"Preempting"},  # a status of a group
 }
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler.cli.asking import options, setups
-from scheduler.cli.ui import Work
+from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.verbs.ui import Work
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.serve.ui import PageSite
 from scheduler.snapshot.documents import SourceFile, items_of

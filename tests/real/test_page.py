@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler.cli.asking import options, setups
-from scheduler.cli.live import ClusterOptions
-from scheduler.cli.ui import live_page
+from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.live import ClusterOptions
+from scheduler.cli.verbs.ui import live_page
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.testing import node, pod
 from tests.apiserver.patience import until

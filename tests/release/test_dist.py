@@ -81,7 +81,7 @@ def _path(env: Path) -> str:
 def test_the_wheel_works(installed: Path, tmp_path: Path):
     """Installed apart from the repository, it says its version and finds its examples."""
     said = run(str(installed / "bin/trellis"), "version", cwd=tmp_path, PYTHONPATH="")
-    where = "import scheduler.cli.demo as demo; print(demo.__file__, demo._example_folders())"
+    where = "import scheduler.cli.verbs.demo as demo; print(demo.__file__, demo._example_folders())"
     python = str(installed / "bin/python")
     found = run(python, "-c", where, cwd=tmp_path, PYTHONPATH=_path(installed))
 

@@ -14,7 +14,7 @@ import yaml
 from operators.appgroup import status as appgroup
 from scheduler.base.errors import ConfigError, ObjectError, TrellisError
 from scheduler.base.meters.values import MAX_CHILDREN
-from scheduler.cli import logged
+from scheduler.cli.inputs import logged
 from scheduler.config import document, load
 from scheduler.daemon import answering, decisions, rights
 from scheduler.engine.effects import Record

@@ -167,7 +167,7 @@ def throughput(
     """Send bytes to an agent as fast as they go, and print what arrived."""
     from operators.agents.netperf import Keys, Target, stream
     from scheduler.base.errors import ConfigError, ObjectError
-    from scheduler.cli.printing import show_document
+    from scheduler.cli.output.printing import show_document
     from scheduler.objects.quantity import quantity
 
     try:

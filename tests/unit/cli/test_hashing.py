@@ -1,6 +1,6 @@
 """Names become hashes, the same everywhere; words of the API stay."""
 
-from scheduler.cli.hashing import NameTable
+from scheduler.cli.output.hashing import NameTable
 
 DOCUMENTS = {
     "nodes.json": {

@@ -7,7 +7,7 @@ import yaml
 
 from scheduler.base.errors import InputError
 from scheduler.cli.main import run
-from scheduler.cli.printing import table
+from scheduler.cli.output.printing import table
 from scheduler.snapshot.targets import Target, target_of
 from scheduler.testing import node
 from tests.unit.plugins.groupsworld import group, member, members

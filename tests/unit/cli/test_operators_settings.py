@@ -4,7 +4,7 @@ twice.
 
 import pytest
 
-from scheduler.cli.run import operators_settings
+from scheduler.cli.verbs.run import operators_settings
 from scheduler.config.load import load
 from scheduler.intree import registry
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from scheduler.base.errors import InputError, TrellisError
-from scheduler.cli import parallel
-from scheduler.cli.parallel import answer_lines
+from scheduler.cli.jobs import parallel
+from scheduler.cli.jobs.parallel import answer_lines
 
 CLIENT = """
 import sys

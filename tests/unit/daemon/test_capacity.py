@@ -41,7 +41,7 @@ async def test_every_shape_is_counted_by_who_leads(logged):
         ("Pod", read_pod(pod("small", requests={"cpu": "4"}))),
     ):
         engine.handle(Watched(kind, "ADDED", obj), NOW)
-    helper = AnswerPool(clock, AnswerSettings("scheduler.cli.pagejobs"))
+    helper = AnswerPool(clock, AnswerSettings("scheduler.cli.jobs.pagejobs"))
     watch = CapacityWatch(engine, helper, clock, meters, SHAPES, 60.0)
 
     def shown():

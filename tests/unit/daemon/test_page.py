@@ -38,7 +38,7 @@ class House:
         self.trail = DecisionHistory(self.engine)
         self.allowed = {("pods", "a")}
         access = RequestAuthorizer(self.review, self.clock, Meters())
-        self.helper = AnswerPool(self.clock, AnswerSettings("scheduler.cli.pagejobs"))
+        self.helper = AnswerPool(self.clock, AnswerSettings("scheduler.cli.jobs.pagejobs"))
         self.page = DaemonPage(self.engine, self.trail, access, self.clock, self.helper)
         self.hear("Node", read_node(node("n1", cpu="4")))
         for namespace in ("a", "b"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.cli import pagejobs
+from scheduler.cli.jobs import pagejobs
 from scheduler.config import default_config
 from scheduler.explain.questions import Question
 from scheduler.explain.responder import QuestionResponder

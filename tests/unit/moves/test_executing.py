@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.cli.movejobs import run_moves
+from scheduler.cli.jobs.movejobs import run_moves
 from scheduler.objects.moveplan import MovePlanSpec, PlanGoal
 from scheduler.objects.movewire import CHECK, PLAN, MoveAnswer, MoveQuestion, packed
 from tests.unit.moves.test_cluster import GPU, gpu_node, owned, two_nodes

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.cli import asking
+from scheduler.cli.inputs import asking
 from scheduler.config import default_config
 from scheduler.engine.decisionlog import LogBuffer, decode_step
 from scheduler.engine.effects import Answer, Bind, Leading, Listed, Watched

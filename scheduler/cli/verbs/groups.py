@@ -13,14 +13,14 @@ import msgspec
 
 from scheduler.base.errors import MissingError
 from scheduler.base.text import did_you_mean
-from scheduler.cli import asking
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.printing import show_document
-from scheduler.cli.progress import progress
-from scheduler.cli.watching import repeated
-from scheduler.cli.world import SeenWorld, WorldSource, group_title, pods_named, read_world
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.world import SeenWorld, WorldSource, group_title, pods_named, read_world
+from scheduler.cli.output.printing import show_document
+from scheduler.cli.output.progress import progress
+from scheduler.cli.output.watching import repeated
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.folds import racks_of
 from scheduler.explain.grouprows import (

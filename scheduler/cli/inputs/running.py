@@ -12,9 +12,9 @@ import yaml
 
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.flags import DaemonFlags
-from scheduler.cli.leader import Leader, leader
-from scheduler.cli.live import ClusterOptions, connect
-from scheduler.cli.past import fetch
+from scheduler.cli.inputs.leader import Leader, leader
+from scheduler.cli.inputs.live import ClusterOptions, connect
+from scheduler.cli.inputs.past import fetch
 from scheduler.config import Loaded, default_config, load
 from scheduler.config.fingerprint import fingerprint
 from scheduler.framework.registry import Registry

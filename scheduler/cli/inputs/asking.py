@@ -15,10 +15,16 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.base.release import read_release
-from scheduler.cli.files import MANIFEST_SUFFIXES, manifest_files, read_bytes, read_text, shown
 from scheduler.cli.flags import NodeFlags, Output
-from scheduler.cli.live import ClusterOptions, SeenCluster, look
-from scheduler.cli.printing import show_document, show_table, shown_width
+from scheduler.cli.inputs.files import (
+    MANIFEST_SUFFIXES,
+    manifest_files,
+    read_bytes,
+    read_text,
+    shown,
+)
+from scheduler.cli.inputs.live import ClusterOptions, SeenCluster, look
+from scheduler.cli.output.printing import show_document, show_table, shown_width
 from scheduler.config.every import load_or_report_all
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.report import offers_line, offers_tables
@@ -119,7 +125,7 @@ def setups(config: str, access: ClusterOptions | None = None) -> Setups:
     known = registry()
     if config or access is None:
         return Setups(known, read_setup(config, known) if config else None)
-    from scheduler.cli.running import running_setup
+    from scheduler.cli.inputs.running import running_setup
 
     found, notice = running_setup(access, known)
     tell([f"notice: {notice}"] * bool(notice))

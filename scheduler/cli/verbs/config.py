@@ -3,9 +3,9 @@
 import sys
 
 from scheduler.cli.commands import CheckFlags, DefaultsFlags, PrintFlags
-from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
-from scheduler.cli.printing import show_document
+from scheduler.cli.inputs.files import read_text, shown
+from scheduler.cli.output.printing import show_document
 from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
 from scheduler.config.effects import effects
 from scheduler.config.every import every_problem

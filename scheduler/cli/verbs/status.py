@@ -16,14 +16,14 @@ import msgspec
 from scheduler.about import VERSION
 from scheduler.base.errors import TrellisError
 from scheduler.base.text import closest
-from scheduler.cli import asking
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import StatusFlags
-from scheduler.cli.leader import Leader, leader
-from scheduler.cli.live import ClusterOptions, connect
-from scheduler.cli.printing import show_table
-from scheduler.cli.running import running_setup
-from scheduler.cli.world import WorldSource, read_world
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.leader import Leader, leader
+from scheduler.cli.inputs.live import ClusterOptions, connect
+from scheduler.cli.inputs.running import running_setup
+from scheduler.cli.inputs.world import WorldSource, read_world
+from scheduler.cli.output.printing import show_table
 from scheduler.config import default_config
 from scheduler.config.fingerprint import fingerprint
 from scheduler.intree import registry

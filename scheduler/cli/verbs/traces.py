@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from scheduler.base.errors import InputError
-from scheduler.cli import asking
 from scheduler.cli.commands import ResultForm, SimulateFlags
-from scheduler.cli.files import read_bytes, shown
 from scheduler.cli.flags import Output
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.files import read_bytes, shown
 from scheduler.explain.texttable import TextTable
 from scheduler.intree import registry
 from scheduler.simulate.stage import AnswerOptions, Setup, staged, take_apart
@@ -42,7 +42,7 @@ def play_trace(flags: SimulateFlags, world: Snapshot, wanted: AnswerOptions) -> 
         if not found[title].complete:
             break
     if flags.output is ResultForm.HTML:
-        from scheduler.cli.tracepage import html
+        from scheduler.cli.output.tracepage import html
 
         print(html(found), end="")
         asking.tell(_line(summary) for summary in found.values())

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import be_quick, tell
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import SnapshotFlags
-from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
-from scheduler.cli.live import look
+from scheduler.cli.inputs.asking import be_quick, tell
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.files import manifest_files, read_bytes, shown
+from scheduler.cli.inputs.live import look
 from scheduler.snapshot.anonymize import Anonymizer
 from scheduler.snapshot.decoding import READ, kind_of
 from scheduler.snapshot.documents import RELEASE_ANNOTATION, Item, SourceFile, items_of

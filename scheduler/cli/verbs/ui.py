@@ -19,11 +19,11 @@ import structlog
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
-from scheduler.cli.asking import options, read_files, setups, tell
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import UiFlags
-from scheduler.cli.live import ClusterOptions, connect, survey
-from scheduler.cli.logged import LogView, configuration
+from scheduler.cli.inputs.asking import options, read_files, setups, tell
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.live import ClusterOptions, connect, survey
+from scheduler.cli.inputs.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionHistory
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.attempts import AttemptRecord, moments, undone

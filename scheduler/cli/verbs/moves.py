@@ -15,12 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.cli import asking
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import MovesFlags, MovesForm
 from scheduler.cli.flags import Output
-from scheduler.cli.live import ClusterOptions, look
-from scheduler.cli.printing import show_document
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.live import ClusterOptions, look
+from scheduler.cli.output.printing import show_document
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.texttable import TextTable
 from scheduler.moves.eligible import ALLOWANCES, MoveRules
@@ -248,7 +248,7 @@ def _age(seconds: int) -> str:
 
 def _page(report: MovesReport, world: Snapshot, setup: Setup, wanted: AnswerOptions) -> str:
     """Return a page with the cluster before and after the moves."""
-    from scheduler.cli.comparison import html, side
+    from scheduler.cli.output.comparison import html, side
     from scheduler.simulate.simulate import simulate
 
     targets = {one.pod: one.target for one in report.moves}

@@ -4,7 +4,7 @@ import platform
 
 from scheduler.about import KUBERNETES_VERSIONS, OLDEST_KUBERNETES, VERSION, version_text
 from scheduler.cli.flags import Output, OutputFlag
-from scheduler.cli.printing import show_document
+from scheduler.cli.output.printing import show_document
 
 
 def version(output: OutputFlag = Output.TABLE) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from scheduler.base import logs
 from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
-from scheduler.cli.asking import options, setups
 from scheduler.cli.commands import DemoFlags
-from scheduler.cli.live import ClusterOptions
-from scheduler.cli.printing import show_table
-from scheduler.cli.ui import TrailView, live_page
+from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.live import ClusterOptions
+from scheduler.cli.output.printing import show_table
+from scheduler.cli.verbs.ui import TrailView, live_page
 from scheduler.demo import ScenarioOutcome, play, read_scenario
 from scheduler.demo.show import Show
 from scheduler.demo.stage import stage

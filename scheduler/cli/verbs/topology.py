@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import InputError, ObjectError
-from scheduler.cli.amounts import amount
-from scheduler.cli.asking import options, read_cluster, read_files, setups, show_tables, tell
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.printing import TableColumn, show, show_document
-from scheduler.cli.watching import repeated
+from scheduler.cli.inputs.asking import options, read_cluster, read_files, setups, show_tables, tell
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.output.amounts import amount
+from scheduler.cli.output.printing import TableColumn, show, show_document
+from scheduler.cli.output.watching import repeated
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.texttable import TextTable
 from scheduler.framework.profile import ProfileSpec

@@ -11,9 +11,9 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.cli import asking
-from scheduler.cli.live import ClusterOptions, get
-from scheduler.cli.progress import progress
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.live import ClusterOptions, get
+from scheduler.cli.output.progress import progress
 from scheduler.framework.groups import title
 from scheduler.groups.sources import registry as sources
 from scheduler.objects.kinds import POD

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.cli import asking
-from scheduler.cli.amounts import amount, duration
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import QueueFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.progress import progress
-from scheduler.cli.watching import repeated
-from scheduler.cli.world import SeenWorld, WorldSource, group_title, read_world
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.world import SeenWorld, WorldSource, group_title, read_world
+from scheduler.cli.output.amounts import amount, duration
+from scheduler.cli.output.progress import progress
+from scheduler.cli.output.watching import repeated
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.folds import racks_of, where_text
 from scheduler.explain.grouprows import short_message

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 from scheduler.base.errors import InputError
-from scheduler.cli import asking
 from scheduler.cli.commands import TraceFlags
-from scheduler.cli.logged import configuration
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.logged import configuration
 from scheduler.engine.decisionlog import decode_header, decode_step
 from scheduler.simulate.traces.record import TraceRecorder
 

@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import ReplayFlags
-from scheduler.cli.logged import engine_of
+from scheduler.cli.inputs.logged import engine_of
 from scheduler.simulate.replay import ReplayResult
 from scheduler.simulate.replay import replay as run_again
 

@@ -9,7 +9,7 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
 from scheduler.cli.commands import PluginsFlags
-from scheduler.cli.printing import TableColumn, show
+from scheduler.cli.output.printing import TableColumn, show
 from scheduler.config import default_config
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.registry import Registry

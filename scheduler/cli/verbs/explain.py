@@ -11,15 +11,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError, MissingError, TrellisError
-from scheduler.cli import asking
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import ClusterOptions
-from scheduler.cli.past import ask
-from scheduler.cli.progress import progress
-from scheduler.cli.watching import repeated
-from scheduler.cli.world import SeenWorld, WorldSource, chosen_pod, given_pod, read_world
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.live import ClusterOptions
+from scheduler.cli.inputs.past import ask
+from scheduler.cli.inputs.world import SeenWorld, WorldSource, chosen_pod, given_pod, read_world
+from scheduler.cli.output.progress import progress
+from scheduler.cli.output.watching import repeated
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.explain import ExplainAnswer, Explanation
 from scheduler.explain.explain import explain as explained

@@ -10,10 +10,10 @@ import msgspec
 import yaml
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import tell
 from scheduler.cli.commands import ConvertFlags
-from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
+from scheduler.cli.inputs.asking import tell
+from scheduler.cli.inputs.files import manifest_files, read_bytes, shown
 from scheduler.convert.conversion import convert_all
 from scheduler.snapshot.documents import SourceFile, items_of
 

@@ -19,11 +19,11 @@ import msgspec
 from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
-from scheduler.cli.asking import tell
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import BundleFlags
-from scheduler.cli.hashing import NameTable
-from scheduler.cli.past import fetch
+from scheduler.cli.inputs.asking import tell
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.past import fetch
+from scheduler.cli.output.hashing import NameTable
 from scheduler.kube.api import Response
 
 MOST = 10_000

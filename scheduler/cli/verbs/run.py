@@ -37,7 +37,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.commands import Preset, RunFlags
-from scheduler.cli.files import read_text, shown
+from scheduler.cli.inputs.files import read_text, shown
 from scheduler.config import Loaded, default_config, read_gates, to_log
 from scheduler.config.every import load_or_report_all
 from scheduler.config.presets import PRESETS
@@ -94,7 +94,7 @@ def run(flags: RunFlags) -> int:
         seed=SystemRandom().getrandbits(32),
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else flags.log_level),
         on_listed=gctuning.keep,
-        asking="scheduler.cli.pagejobs",
+        asking="scheduler.cli.jobs.pagejobs",
     )
     log = _decision_file(flags.decision_log, source, loaded, options.seed)
     if log is not None:
@@ -329,7 +329,7 @@ class MovePlanner:
     async def run(self, kind: str, payload: bytes, limit_s: float) -> JobOutcome:
         """Run a job; the first one starts the process."""
         if self._pool is None:
-            self._pool = WorkerPool("scheduler.cli.movejobs")
+            self._pool = WorkerPool("scheduler.cli.jobs.movejobs")
             await self._pool.start()
         return await self._pool.run(kind, payload, limit_s)
 

@@ -104,7 +104,7 @@ def list_() -> None:
 @sandbox.command()
 def status() -> None:
     """List the sandboxes that run."""
-    from scheduler.cli.printing import show_table
+    from scheduler.cli.output.printing import show_table
 
     found = detached.running()
     if not found:

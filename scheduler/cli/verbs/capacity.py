@@ -9,12 +9,18 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.cli import asking
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.progress import progress
-from scheduler.cli.world import SeenWorld, WorldSource, applied_manifest, read_world, with_copy
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.world import (
+    SeenWorld,
+    WorldSource,
+    applied_manifest,
+    read_world,
+    with_copy,
+)
+from scheduler.cli.output.progress import progress
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.folds import folded_counts
 from scheduler.explain.texttable import TextTable

@@ -9,13 +9,13 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import be_quick, is_shown, items_in, show_tables, tell
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import HistoryFlags
-from scheduler.cli.explain import pod_of
 from scheduler.cli.flags import DaemonFlags, Output
-from scheduler.cli.logged import LogView
-from scheduler.cli.past import NAMESPACE, told
+from scheduler.cli.inputs.asking import be_quick, is_shown, items_in, show_tables, tell
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.logged import LogView
+from scheduler.cli.inputs.past import NAMESPACE, told
+from scheduler.cli.verbs.explain import pod_of
 from scheduler.explain.attempts import History, PastAttempt
 from scheduler.explain.attempts import history as found_in
 from scheduler.explain.texttable import TextTable

@@ -14,14 +14,14 @@ from typing import BinaryIO, Final
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli import asking
-from scheduler.cli.clusterflags import reach
 from scheduler.cli.commands import ResultForm, SimulateFlags
-from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
-from scheduler.cli.parallel import answer_lines, processors
-from scheduler.cli.progress import progress
-from scheduler.cli.world import WorldSource, group_title, read_world, workload_title
+from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.files import read_text, shown
+from scheduler.cli.inputs.world import WorldSource, group_title, read_world, workload_title
+from scheduler.cli.jobs.parallel import answer_lines, processors
+from scheduler.cli.output.progress import progress
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.folds import racks_of
 from scheduler.explain.report import diff_line, diff_table, offers_line, summary_line
@@ -75,7 +75,7 @@ def simulate(flags: SimulateFlags) -> int:
     wanted = seen.options
     world = changed(seen.world, asking.node_changes(nodes, models))
     if flags.trace:
-        from scheduler.cli.traces import play_trace
+        from scheduler.cli.verbs.traces import play_trace
 
         if nodes.offer_nodes or flags.details:
             raise InputError("--trace goes without --offer-nodes and --details")
@@ -157,7 +157,7 @@ def _compare(
     before, after = place(world, first, wanted), place(world, second, wanted)
     found = diff(before, after)
     if form is ResultForm.HTML:
-        from scheduler.cli.comparison import html, side
+        from scheduler.cli.output.comparison import html, side
 
         one = side(shown(config) if config else "the default configuration", world, before)
         print(html(one, side(shown(against), world, after)), end="")
