@@ -485,9 +485,16 @@ replay = Command(ReplayFlags, "scheduler.cli.verbs.replay.replay")
 
 
 class TraceFlags(NamedTuple):
-    """Write the arrivals and ends of a decision log as a trace for simulate --trace."""
+    """Write arrivals and ends as a trace for simulate --trace: of the cluster, which is watched
+    until Ctrl-C, or of a decision log.
+    """
 
     decision_log: flags.DecisionLogFlag = ""
+    length: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long to watch: 30m, 8h.")
+    ] = ""
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    config: flags.ConfigFlag = ""
     nodes: Annotated[
         str, typer.Option("--nodes", metavar="F", help="Also write the nodes, for --snapshot.")
     ] = ""

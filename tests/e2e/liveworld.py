@@ -101,12 +101,16 @@ class World:
         async with self.session.post(url, json=body) as answer:
             assert 201 == answer.status, await answer.text()
 
-    async def is_bound(self, name: str) -> bool:
-        """Whether a pod is on a node."""
+    async def node_of(self, name: str) -> str:
+        """Return the node of a pod, '' without one."""
         async with self.session.get(
             f"{self.url}/api/v1/namespaces/{self.ns}/pods/{name}"
         ) as answer:
-            return bool((await answer.json())["spec"].get("nodeName"))
+            return str((await answer.json())["spec"].get("nodeName") or "")
+
+    async def is_bound(self, name: str) -> bool:
+        """Return whether a pod is on a node."""
+        return bool(await self.node_of(name))
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Wait for a condition, asking every so often."""

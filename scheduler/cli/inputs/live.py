@@ -60,12 +60,12 @@ def look(
     return asyncio.run(_look(access, tuple(kinds), take))
 
 
-def seconds(text: str) -> float:
-    """Read a duration as kubectl does: `30`, `30s`, `2m`, `1h`; InputError for anything else."""
+def seconds(text: str, where: str = "--request-timeout") -> float:
+    """Read a duration as kubectl does: `30`, `30s`, `2m`, `1h`; InputError names the flag `where`."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
     if not number.isdecimal() or not int(number):
-        raise InputError(f'"{text}" is not a duration like 30s', where="--request-timeout")
+        raise InputError(f'"{text}" is not a duration like 30s', where=where)
     return int(number) * unit
 
 

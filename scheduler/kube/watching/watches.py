@@ -47,7 +47,7 @@ class Watches:
                 meters=meters,
                 settings=settings,
                 keep=None if raw_objects is None else raw_objects.keeper(kind.kind),
-                others_listed=self._required_listed,
+                others_listed=self.required_listed,
             )
             for kind in kinds
         )
@@ -105,7 +105,8 @@ class Watches:
         found = (each.kind.resource for each in self._reflectors if each.is_denied)
         return sorted(set(found))
 
-    async def _required_listed(self) -> None:
+    async def required_listed(self) -> None:
+        """Wait until every required kind has been listed."""
         for reflector in self._reflectors:
             if reflector.kind.required:
                 await reflector.was_listed.wait()

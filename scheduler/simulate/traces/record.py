@@ -1,18 +1,17 @@
-"""Turn the turns of a decision log into a trace: one JSON object per line, sorted by arrival.
+"""Turn the events of a cluster into a trace: one JSON object per line, sorted by arrival.
 
-A pod arrives when the log first has it and runs from its binding until it ends or is deleted. Pods
-of the log's profiles arrive without a node, so that a play decides for them; all others, and those
-that were bound at the start, arrive on their node. Other objects arrive when they first appear;
-later changes of them are left out.
+The events are those of a decision log or of watches. A pod arrives with its first event and runs
+from its binding until it ends or is deleted. Pods of `profiles` arrive without a node, so that a
+play decides for them; all others, and those that were bound at the start, arrive on their node.
+Other objects arrive when they first appear; later changes of them are left out.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from scheduler.engine.decisionlog import LoggedTurn
-from scheduler.engine.effects import Complete, Listed, Watched
+from scheduler.engine.effects import Complete, Event, Listed, Watched
 from scheduler.engine.intake import identity
 from scheduler.objects.kinds import BY_KIND, NODE, POD
 from scheduler.objects.pod import Pod
@@ -29,7 +28,7 @@ class _Seen(msgspec.Struct):
 
 
 class TraceRecorder:
-    """Takes the turns of a log in order; `lines` are those of the trace."""
+    """Takes events in order; `lines` are those of the trace."""
 
     def __init__(self, profiles: Collection[str]) -> None:
         self._profiles = frozenset(profiles)
@@ -37,11 +36,11 @@ class TraceRecorder:
         self._now = 0.0
         self._seen: dict[tuple[str, str], _Seen] = {}
 
-    def take(self, turn: LoggedTurn) -> None:
-        """Take one turn."""
-        self._start = turn.now if self._start is None else self._start
-        self._now = turn.now - self._start
-        for event in turn.events:
+    def take(self, now: float, events: Iterable[Event]) -> None:
+        """Take the events of one moment, `now` in seconds since the epoch."""
+        self._start = now if self._start is None else self._start
+        self._now = now - self._start
+        for event in events:
             if isinstance(event, Watched):
                 self._see(event.kind, event.object, is_gone=event.verb == "DELETED")
             elif isinstance(event, Listed):

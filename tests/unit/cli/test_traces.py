@@ -111,5 +111,8 @@ def test_a_log_that_cannot_be_read_is_named(tmp_path, capsys):
 
     assert 2 == run(["trace", "--decision-log", str(log)])
     assert f"{log}:2" in capsys.readouterr().err
-    assert 2 == run(["trace"])
+    assert 2 == run(["trace", "--decision-log", str(log), "--for", "1m"])
+    assert "--for: applies to a cluster that is watched" in capsys.readouterr().err
+    assert 2 == run(["trace", "--for", "soon"])
+    assert '--for: "soon" is not a duration like 30s' in capsys.readouterr().err
     assert 1 <= run(["trace", "--decision-log", str(tmp_path / "none")])

@@ -229,7 +229,8 @@ def test_a_recorded_log_is_played_with_the_same_placements():
 
     recorder = TraceRecorder(["trellis"])
     for line in bytes(log.take()).splitlines(keepends=True):
-        recorder.take(decode_step(line))
+        turn = decode_step(line)
+        recorder.take(turn.now, turn.events)
     stage = staged(
         Snapshot(nodes=tuple(nodes)),
         asking.setups("").default,
