@@ -18,8 +18,10 @@ INTRODUCTION = f"""\
 
 {markdown.origin("the plugins' argument structs")}
 
-What `pluginConfig[].args` of a [profile](configuration.md) may say. Unknown fields and wrong types are refused with line and column.
-`trellis plugins -o yaml` prints the same for what is installed, plugins of others included; `trellis config print F` prints what is in force.
+The fields of `pluginConfig[].args` in a [profile](configuration.md). Unknown fields and wrong types
+are rejected with line and column.
+`trellis plugins -o yaml` prints the same for all installed plugins, including third-party ones.
+`trellis config print F` prints the effective arguments of a file.
 Plugins that are not named here take no arguments.
 """
 
@@ -68,7 +70,7 @@ def section(name: str, args_type: type[Args]) -> Iterator[str]:
 
 
 def choices_of(args: Args) -> Iterator[tuple[str, list[str]]]:
-    """Yield the fields that take certain words, with these words; the rules themselves tell them."""
+    """Yield (path, allowed words) of each enumerated field, read from its validation message."""
     for path, wrong in with_a_wrong_word(args):
         for fault_path, message in wrong.validate():
             listed = _LISTED.search(message)
@@ -77,7 +79,7 @@ def choices_of(args: Args) -> Iterator[tuple[str, list[str]]]:
 
 
 def with_a_wrong_word(args: Args) -> Iterator[tuple[str, Args]]:
-    """Yield the arguments with one field, of theirs or of a struct in them, holding no valid word."""
+    """Yield (path, `args` with an invalid word there) for each text field, nested ones included."""
     for field in msgspec.structs.fields(args):
         found = getattr(args, field.name)
         if isinstance(found, str):

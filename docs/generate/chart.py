@@ -31,7 +31,8 @@ def introduction(about: dict[str, Any]) -> str:
 
 {markdown.origin("charts/trellis/values.yaml")}
 
-{about["description"]}. Runs beside the default scheduler, on Kubernetes {about["kubeVersion"].removesuffix("-0")}.
+{about["description"]}. Runs beside the default scheduler,
+on Kubernetes {about["kubeVersion"].removesuffix("-0")}.
 
     helm install trellis charts/trellis --namespace trellis-system --create-namespace --wait \\
       --set image.registry=REGISTRY
@@ -44,7 +45,7 @@ def introduction(about: dict[str, Any]) -> str:
 
 
 def values(text: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield (path, default, remark) of every value; what is no map of ours is a value as a whole."""
+    """Yield (path, default, comment) of every value; an empty or flow-style map is one."""
     remarks = remarks_of(text)
     yield from _values(yaml.compose(text), "", remarks)
 

@@ -19,7 +19,8 @@ INTRODUCTION = f"""\
 {markdown.origin("scheduler/cli")}
 
 `trellis VERB` and `kubectl trellis VERB` are the same program.
-Results go to stdout, logs and notices to stderr; there is no colour where stdout is no terminal or `NO_COLOR` is set.
+Results go to stdout, logs and notices to stderr. Output has no colour if stdout is not a terminal
+or `NO_COLOR` is set.
 `-h` after any verb prints its options, `-v` anywhere adds a traceback to an error.
 `trellis completion SHELL` prints a completion script.
 """
@@ -32,7 +33,10 @@ EXIT_CODES = (
     (EXIT_DOES_NOT_FIT, "`simulate`, `explain`: a pod does not fit"),
     (
         EXIT_UNPROVEN,
-        "`simulate`: every pod fits, but a group perhaps not at its best: its time was over before that was proven, or its solver is `Greedy`",
+        (
+            "`simulate`: every pod fits, but a group perhaps not at its best: its time was over "
+            "before that was proven, or its solver is `Greedy`"
+        ),
     ),
     (EXIT_INTERRUPTED, "interrupted by Ctrl-C"),
 )

@@ -1,4 +1,6 @@
-"""The page of the configuration file: the structs tell fields, types and defaults, this file what for."""
+"""The page of the configuration file: the structs tell fields, types and defaults, this file what
+for.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,10 +19,13 @@ INTRODUCTION = f"""\
 
 {markdown.origin("scheduler/config, with the meanings in docs/generate/configuration.py")}
 
-`trellis run --config F` reads YAML or JSON: a KubeSchedulerConfiguration, and behind `---` a TrellisConfiguration if there is need of one.
+`trellis run --config F` reads YAML or JSON: a KubeSchedulerConfiguration and, after `---`, an
+optional TrellisConfiguration.
 Either may be left out.
-`trellis config check F` tells every mistake with line and column, `trellis config print F` what a file amounts to, `trellis config defaults` what holds without a file.
-What happens when the file changes is told in [Change the configuration](../howto/configuration.md); the arguments of plugins have [a page of their own](plugin-args.md).
+`trellis config check F` reports every mistake with line and column. `trellis config print F` prints
+the effective configuration of a file, `trellis config defaults` the built-in one.
+[Change the configuration](../howto/configuration.md) describes what happens when the file changes.
+[Arguments of plugins](plugin-args.md) are on their own page.
 
 Durations are written as Go writes them: `500ms`, `15s`, `1m30s`.
 """
@@ -37,9 +42,11 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "clientConnection": "how the API server is reached",
         "enableProfiling": "serve a sampling profile at `/debug/pprof/profile`",
         "enableContentionProfiling": _NO_EFFECT,
-        "percentageOfNodesToScore": "for profiles that say nothing themselves; 0 means every node, too",
+        "percentageOfNodesToScore": "for profiles that say nothing themselves; 0 means every "
+        "node, too",
         "percentageOfPlacementsToScore": f"{_NO_EFFECT}: every placement of a group is searched",
-        "podInitialBackoffSeconds": "how long a pod waits after its first failed attempt; doubled each time",
+        "podInitialBackoffSeconds": "how long a pod waits after its first failed attempt; "
+        "doubled each time",
         "podMaxBackoffSeconds": "the longest such wait",
         "profiles": "one per schedulerName; without any there is one named `trellis`",
         "extenders": "see [Use an extender](../howto/extenders.md)",
@@ -86,7 +93,8 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         _PER_POINT,
     )
     | {
-        "multiPoint": "the same for every point that a plugin has; what a single point says goes before it",
+        "multiPoint": "the same for every point that a plugin has; what a single point says goes "
+        "before it",
         "placementGenerate": _NO_EFFECT,
         "placementScore": _NO_EFFECT,
         "podGroupPostFilter": f"{_NO_EFFECT}: the profile's group plugin evicts for groups",
@@ -108,7 +116,8 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "tlsConfig": "certificates",
         "httpTimeout": "of one question; 5s where nothing is said",
         "nodeCacheCapable": "it is sent names of nodes instead of nodes",
-        "managedResources": "it is asked about pods that name one of these; without a list about every pod",
+        "managedResources": "it is asked about pods that name one of these; without a list about "
+        "every pod",
         "ignorable": "when it fails, go on without it",
     },
     "ExtenderTLSConfig": {
@@ -130,7 +139,8 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "kind": "as it stands",
         "operators": "the controllers of our own kinds",
         "solver": "what the solves of [ClusterTopologyPlacementGroup]"
-        "(plugin-args.md#clustertopologyplacementgroup) may cost at most, whatever its arguments say",
+        "(plugin-args.md#clustertopologyplacementgroup) may cost at most, whatever its arguments "
+        "say",
         "page": "the page that the daemon serves",
         "capacity": "shapes whose room is counted for the metric `trellis_capacity_pods`",
         "decisionLog": "a log for `trellis replay`",
@@ -147,11 +157,13 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "MovePlanOperatorConfig": {
         "enabled": "off: nothing is ever moved",
-        "approve": "goals whose plans are executed without an approval of each plan: `waiting`, `freeNodes`, `loadBelow`, `repair`",
+        "approve": "goals whose plans are executed without an approval of each plan: `waiting`, "
+        "`freeNodes`, `loadBelow`, `repair`",
     },
     "AppGroupOperatorConfig": {
         "enabled": "false: leave the kind to somebody else",
-        "networkTopologyName": "whose table of costs an application is summed up by; empty: the one that the network plugin reads",
+        "networkTopologyName": "whose table of costs an application is summed up by; empty: the "
+        "one that the network plugin reads",
         "weightsName": "which table; empty: the one that the network plugin reads",
     },
     "OperatorConfig": {"enabled": "false: leave the kind to somebody else"},
@@ -163,24 +175,29 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "SolverLimits": {
         "timeLimitSeconds": "the smaller of this and a plugin's own limit holds",
-        "workers": "processors of one solve, in the helper process; with more than one, equal inputs may get equally good but different answers",
+        "workers": "processors of one solve, in the helper process; with more than one, equal "
+        "inputs may get equally good but different answers",
     },
     "PageConfig": {
         "enabled": "false: there is no page",
-        "bindAddress": "where else than at `/ui` of the endpoints it is; plain HTTP on loopback, else HTTPS with the access of the endpoints",
+        "bindAddress": "where else than at `/ui` of the endpoints it is; plain HTTP on loopback, "
+        "else HTTPS with the access of the endpoints",
         "port": "for `kubectl port-forward`; 0: at `/ui` only",
     },
     "CapacityConfig": {
-        "intervalSeconds": "how often they are counted; less often where counting takes more than a tenth of the time",
+        "intervalSeconds": "how often they are counted; less often where counting takes more "
+        "than a tenth of the time",
         "shapes": "32 at most",
     },
     "CapacityShape": {
         "name": "the value of the metric's label `shape`, 1 to 63 characters",
-        "manifest": "YAML or JSON, as a text: one pod, or a group with its members, as for `trellis capacity -f`",
+        "manifest": "YAML or JSON, as a text: one pod, or a group with its members, as for "
+        "`trellis capacity -f`",
     },
     "DecisionLog": {"path": "where it is written; empty: nowhere"},
     "Tracing": {
-        "endpoint": "where spans of decisions are sent by OTLP over HTTP, a whole URL; empty: nowhere",
+        "endpoint": "where spans of decisions are sent by OTLP over HTTP, a whole URL; empty: "
+        "nowhere",
         "samplingRatePerMillion": "how many decisions in a million have a span",
     },
     "MetricProviderConfig": {

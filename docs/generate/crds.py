@@ -16,7 +16,8 @@ INTRODUCTION = f"""\
 {markdown.origin("crds/")}
 
 The kinds that Trellis reads or writes beside those of Kubernetes.
-The chart installs their definitions and keeps them when it is removed; `kubectl apply --server-side -f crds/` does the same.
+The chart installs their definitions and keeps them when it is removed.
+`kubectl apply --server-side -f crds/` installs them without the chart.
 `*` marks a field that must be there.
 Groups of pods also come as ConfigMaps, see [Place a group of pods together](../howto/groups.md).
 """

@@ -16,7 +16,8 @@ WIDTH = 24
 # panel. A legend is matched word by word; the first row that matches holds.
 MEANINGS = {
     "red": "error|failed|failure|lost|rejected|denied|expired|dropped|overcommitted|5..|infeasible",
-    "orange": "unschedulable|backoff|errors|stale|unproven|timed out|waiting|4..|useless|preempted|missing",
+    "orange": "unschedulable|backoff|errors|stale|unproven|"
+    "timed out|waiting|4..|useless|preempted|missing",
     "yellow": "gated|pending|unknown|held|partial",
     "green": "scheduled|bound|success|ok|optimal|fresh|proven|active|useful|deciding|2..",
 }

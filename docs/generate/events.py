@@ -28,8 +28,9 @@ INTRODUCTION = f"""\
 
 {markdown.origin("the functions that write them")}
 
-Words in capitals stand for what differs from case to case.
-Events about pods and nodes are `events.k8s.io/v1` with the profile's schedulerName as `reportingController`, notes of at most 1,024 bytes; one that repeats becomes a series.
+Words in capitals are placeholders.
+Events about pods and nodes are `events.k8s.io/v1` with the profile's schedulerName as
+`reportingController` and notes of at most 1,024 bytes. A repeated event becomes a series.
 Without leader election there is no Lease, and no event about it.
 
     kubectl events --for pod/NAME
@@ -37,7 +38,8 @@ Without leader election there is no Lease, and no event about it.
 """
 
 REASONS = """\
-What REASONS may be: each stands behind the number of its nodes. `trellis explain POD` names the nodes.
+The possible REASONS. Each follows the number of nodes that it rejects; `trellis explain POD`
+names them.
 """
 
 _POD: Final = Pod(
@@ -93,7 +95,10 @@ def _texts() -> dict[tuple[str, str], list[tuple[str, str]]]:
     group, tree = "ConfigMap or PodGroup", "ConfigMap of the topology"
     bound = "bound COUNT pods of the group to COUNT nodes"
     gone = "Pods of the group are evicted for the group GROUP (or the pod NAMESPACE/NAME): PODS"
-    shrunk = "The group gives up COUNT pods of COUNT for the group GROUP (or the pod NAMESPACE/NAME) and goes on with COUNT: PODS"
+    shrunk = (
+        "The group gives up COUNT pods of COUNT for the group GROUP (or the pod NAMESPACE/NAME) "
+        "and goes on with COUNT: PODS"
+    )
     left = "The bound members PODS go: the group was never whole, and TEXT"
     kept = "TEXT; groups are placed in the tree as it was before"
     leads = [("Normal", f"REPLICA {text}") for text in ("became leader", "stopped leading")]
@@ -222,7 +227,7 @@ def rejections() -> list[tuple[str, list[str]]]:
 
 
 def plugins_of(file: Path, name: str, known: dict[str, str]) -> list[str]:
-    """Return the plugin of this name, else those that are defined in the file, else in its folder."""
+    """Return the plugin of this name, else those defined in the file, else those in its folder."""
     module = ".".join(file.relative_to(PLUGINS.parents[1]).with_suffix("").parts)
     here = [plugin for plugin, place in known.items() if place == module]
     family = module.rpartition(".")[0]

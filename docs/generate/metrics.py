@@ -13,9 +13,9 @@ INTRODUCTION = f"""\
 
 {markdown.origin("scheduler/base/meters")}
 
-`/metrics` on the HTTPS port (10259) gives these in the text form of Prometheus, or as OpenMetrics when the
-reader prefers that. The reader needs the right to `get` the path, as for kube-scheduler:
-[monitoring](../howto/monitoring.md) tells how. A labelled metric appears with its first value.
+`/metrics` on the HTTPS port (10259) returns these in the text format of Prometheus, or as
+OpenMetrics on request. The reader needs the right to `get` the path, as for kube-scheduler:
+[monitoring](../howto/monitoring.md) describes how. A labelled metric appears with its first value.
 
 Durations are in seconds. Buckets are written as first bound … last bound (number of bounds).
 """
@@ -24,11 +24,13 @@ SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "As kube-scheduler": (
         ("scheduler_",),
         (
-            "Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards carry over. "
+            "Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards "
+            "carry over. "
             "Of its names these are absent, for nothing here does what they count: `batch_*`, "
             "`get_node_hint_*`, `store_schedule_results_*` (results are not kept from pod to pod), "
             "`volume_*` (the binder of volumes "
-            "has no cache of its own) and `*async_api_call*` (its gate is off; see `trellis_effects_*`)."
+            "has no cache of its own) and `*async_api_call*` (its gate is off; see "
+            "`trellis_effects_*`)."
         ),
     ),
     "As every component of Kubernetes": (
@@ -57,7 +59,8 @@ def page() -> str:
     )
     parts.append(
         "## `trellis agent netperf`\n\n"
-        "The agent's own page, plain HTTP on port 10262. `origin` and `destination` are nodes; a pair is told by\n"
+        "The agent's own page, plain HTTP on port 10262. `origin` and `destination` are nodes; a "
+        "pair is told by\n"
         "one of them and counts both ways.\n\n" + table(NETPERF)
     )
     return "\n".join(parts)

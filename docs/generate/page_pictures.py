@@ -1,7 +1,8 @@
-"""Take docs/images/page-*.png: the page as Chromium shows it, of the scenarios of groups and network.
+"""Take docs/images/page-*.png: the page as Chromium shows it, of the scenarios of groups and
+network.
 
-Run `python -m docs.generate.page_pictures` from the project's root, with Debian's chromium installed; it
-plays the scenarios for real.
+Run `python -m docs.generate.page_pictures` from the project's root, with Debian's chromium
+installed; it plays the scenarios for real.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Draw a Grafana dashboard as SVG from its own JSON and the answers of a Prometheus.
 
-Knows the panels that our dashboards have: time series, stacked or not, and single figures. No script, no
-font and no picture from elsewhere. Called by dashboard_pictures.py.
+Knows the panels that our dashboards have: time series, stacked or not, and single figures. No
+script, no font and no picture from elsewhere. Called by dashboard_pictures.py.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def threshold(defaults: Json, value: float) -> str:
 
 
 def colours_of(panel: Json, legends: Sequence[str]) -> list[str]:
-    """Return each series' colour: by the panel's overrides, of which the last one holds, else in turn."""
+    """Return each series' colour: by the panel's overrides, of which the last one holds, else in
+    turn.
+    """
     free = iter(range(len(legends)))
     found = []
     for legend in legends:

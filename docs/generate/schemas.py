@@ -1,4 +1,6 @@
-"""From the JSON schema of a struct to tables of its fields; the pages of configuration and arguments."""
+"""From the JSON schema of a struct to tables of its fields; the pages of configuration and
+arguments.
+"""
 
 import inspect
 import re

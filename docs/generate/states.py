@@ -1,4 +1,4 @@
-"""The page of a group's states: drawing and tables of the transitions that the code goes through."""
+"""The page of a group's states: a drawing and tables of the transitions in the code."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -19,8 +19,8 @@ INTRODUCTION: Final = f"""\
 
 {markdown.origin("scheduler/groups/cycle/states.py")}
 
-Every group of pods and every member is in one of these states; the scheduler rejects a transition that no row lists
-and reports it as a fault of the group plugin.
+Every group and every member is in one of these states. The scheduler rejects a transition that no
+row lists, and reports it as a fault of the group plugin.
 A cause is a stage of an attempt to place the group, or a fact that the API server reports.
 [A group's way](../explanation/a-groups-way.md) follows a group through the code.
 """

@@ -1,7 +1,8 @@
 """A verb's flags as one record, and the command that typer makes of it.
 
-The record says each flag once: its name, type, default and help. What the verb does stands in a module of
-its own, which is imported when the verb is called and not for its help; it gets the record as a whole.
+The record says each flag once: its name, type, default and help. What the verb does stands in a
+module of its own, which is imported when the verb is called and not for its help; it gets the
+record as a whole.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from typing import Any, NamedTuple, get_type_hints
 
 
 class Command(NamedTuple):
-    """A verb: a NamedTuple of its flags, whose docstring is its help, and the name of the function that gets them.
+    """A verb: a NamedTuple of its flags, whose docstring is its help, and the name of the function
+    that gets them.
 
-    A field that is such a record itself stands for its fields: flags that several verbs have in common.
+    A field that is such a record itself stands for its fields: flags that several verbs have in
+    common.
     """
 
     flags: type[Any]
     work: str
 
     def made(self) -> Callable[..., Any]:
-        """Return what typer takes for a command; made of the verb in use alone, as it takes a third of a millisecond."""
+        """Return what typer takes for a command; made of the verb in use alone, as it takes a third
+        of a millisecond.
+        """
         flags, work = self
         shared = {name: kind for name, kind in get_type_hints(flags).items() if _is_record(kind)}
 

@@ -66,7 +66,7 @@ def complete_added_nodes(incomplete: str) -> list[str]:
 
 
 def _names(root: str, plural: str, start: str, namespace: str | None) -> list[str]:
-    """Return names that begin with `start`; `namespace` '' is the context's, None for no namespace."""
+    """Return names that begin with `start`; `namespace`: '' for the context's, None for none."""
     import asyncio
     from urllib.parse import quote
 

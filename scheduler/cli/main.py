@@ -1,9 +1,9 @@
 """`trellis`: finds the verb, imports its module and no other, turns errors into one line.
 
-The table below is the whole command line. A verb's module has a function or a typer app of its name; it is
-imported when the verb is used. `trellis`, `trellis --help` and `trellis version` are answered
-without importing anything. Exit codes: 0 done, 1 error, 2 wrong usage or invalid file, 3 does not
-fit, 4 stopped at a time limit.
+The table below is the whole command line. A verb's module has a function or a typer app of its
+name; it is imported when the verb is used. `trellis`, `trellis --help` and `trellis version` are
+answered without importing anything. Exit codes: 0 done, 1 error, 2 wrong usage or invalid file, 3
+does not fit, 4 stopped at a time limit.
 """
 
 import gc

@@ -1,10 +1,12 @@
-"""Generated clusters played twice: by `simulate`, and by the daemon on the sandbox; differences are explained by name.
+"""Generated clusters played twice: by `simulate`, and by the daemon on the sandbox; differences are
+explained by name.
 
     python -m tests.agreement.outcomes --cases 500 [--first SEED]
 
-A case has nodes of two zones, bound pods of low priority, and pending pods of several priorities: single ones,
-gangs (PodGroups of the scheduler-plugins, Kueue's pod groups) and workloads, whose pods the
-sandbox's controllers make. `simulate` reads the snapshot that `trellis snapshot` writes before the daemon starts.
+A case has nodes of two zones, bound pods of low priority, and pending pods of several priorities:
+single ones, gangs (PodGroups of the scheduler-plugins, Kueue's pod groups) and workloads, whose
+pods the sandbox's controllers make. `simulate` reads the snapshot that `trellis snapshot` writes
+before the daemon starts.
 """
 
 import argparse

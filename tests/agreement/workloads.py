@@ -202,7 +202,8 @@ class Case:
                 self._one(
                     {"operator": "Exists"},
                     {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"},
-                    {"key": f"{_NODE_TAINT}not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+                    {"key": f"{_NODE_TAINT}not-ready", "operator": "Exists", "effect": "NoExecute",
+                        "tolerationSeconds": 5},
                     {"key": "gpu", "value": "v"},
                 )
             ]  # fmt: skip

@@ -1,12 +1,15 @@
 """Makes scheduler/objects/types.json out of a kube-apiserver's own OpenAPI document.
 
-Facts only: the field names of the served kinds, their types and how lists merge; no descriptions. Used by the
-case that compares the file with a real API server, and by hand when a new Kubernetes version comes:
+Facts only: the field names of the served kinds, their types and how lists merge; no descriptions.
+Used by the case that compares the file with a real API server, and by hand when a new Kubernetes
+version comes:
 
-    python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io > scheduler/objects/types.json
-    python -m tests.apiserver.fieldtable --since-1.37 openapi-v2.json GO_MODULES/k8s.io > …/types-1.37.json
+    python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io >
+    scheduler/objects/types.json python -m tests.apiserver.fieldtable --since-1.37 openapi-v2.json
+    GO_MODULES/k8s.io > …/types-1.37.json
 
-The numbers of the fields in protobuf come from the tags in the Go types of k8s.io/api, which `make tools` has fetched.
+The numbers of the fields in protobuf come from the tags in the Go types of k8s.io/api, which `make
+tools` has fetched.
 """
 
 import json

@@ -52,7 +52,8 @@ async def test_nothing_without_a_role(api: Api):
     refused = await api.get("pods", headers=headers)
     assert 403 == refused.code
     expected = (
-        f'pods is forbidden: User "system:serviceaccount:{api.ns}:robot" cannot list resource "pods" '
+        f'pods is forbidden: User "system:serviceaccount:{api.ns}:robot" cannot list resource '
+        f'"pods" '
         f'in API group "" in the namespace "{api.ns}"'
     )
     assert expected == refused.body["message"]

@@ -25,7 +25,9 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Judge:
-    """The invariants of a campaign; `taken` are the uids of pods that the campaign itself took away."""
+    """The invariants of a campaign; `taken` are the uids of pods that the campaign itself took
+    away.
+    """
 
     def __init__(self, api: Api, audit: Audit) -> None:
         self._api = api

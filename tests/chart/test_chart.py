@@ -64,14 +64,17 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("rbac.admissionPolicies=false", "rbac.groups.allowUnguarded=true"),
 )
 REFUSED = (
-    "profile=fast", "replicaCount=-1", "replicaCount=two", "schedulerName=", "schedulerName=Bad_Name",
+    "profile=fast", "replicaCount=-1", "replicaCount=two", "schedulerName=",
+    "schedulerName=Bad_Name",
     "image.pullPolicy=Sometimes", "image.digest=sha256:1", "image.repositry=x", "service.port=0",
     "service.type=Any", "serviceMonitor.interval=30", "serviceMonitor.enabled=maybe",
     "prometheusRule.runbookUrl=ftp://x", "podDisruptionBudget.minAvailable=half",
     "grafanaDashboard.enabled=yes please", "grafanaDashboard.folder=x",
     "crds.instal=true", "agents.load.enable=true", "agents.netperf.enabled=true",
     "agents.bandwidth.assume=fast",
-    "page.readers[0].kind=Everybody", "page.reader=x", "rbac.secrets[0].name=x", "rbac.groups.namespace=a", "rbac.groups.derive={Jobset}", "rbac.numa.enabled=maybe", "extraArgs=--v", "replicas=3",
+    "page.readers[0].kind=Everybody", "page.reader=x", "rbac.secrets[0].name=x",
+    "rbac.groups.namespace=a", "rbac.groups.derive={Jobset}", "rbac.numa.enabled=maybe",
+    "extraArgs=--v", "replicas=3",
 )  # fmt: skip
 
 

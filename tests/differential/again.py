@@ -1,4 +1,5 @@
-"""Repeats decisions that were written down, without a cluster: does ours still differ from the peer's?
+"""Repeats decisions that were written down, without a cluster: does ours still differ from the
+peer's?
 
     python -m tests.differential.again build/differential/difference-1-17-2.json ...
 

@@ -2,8 +2,8 @@
 
     python -m tests.differential.run --cases 1000 --seed 1 --out build/differential
 
-Writes summary.json and summary.md, and each difference as a file of its own that repeats without the
-real scheduler (see README.md). Exit code 1 when a difference is unexplained.
+Writes summary.json and summary.md, and each difference as a file of its own that repeats without
+the real scheduler (see README.md). Exit code 1 when a difference is unexplained.
 """
 
 import argparse

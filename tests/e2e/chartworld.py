@@ -277,7 +277,8 @@ async def network(server: Server) -> None:
     ]
     paths = {
         "Namespace": "/api/v1/namespaces",
-        "NetworkTopology": "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies",
+        "NetworkTopology": "/apis/networktopology.diktyo.x-k8s.io/v1alpha1"
+        "/namespaces/default/networktopologies",
         "AppGroup": "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/shop/appgroups",
     }
     for one in objects:

@@ -1,4 +1,5 @@
-"""PodMonitor, ServiceMonitor and PrometheusRule as far as the chart uses them: definitions with strict schemas.
+"""PodMonitor, ServiceMonitor and PrometheusRule as far as the chart uses them: definitions with
+strict schemas.
 
 A cluster with kube-prometheus has the whole ones. These hold just the chart's fields, so that a
 server that validates strictly refuses any other.

@@ -58,12 +58,14 @@ class Values(NamedTuple):
 COMBINATIONS = {
     "default": Values(written=("shop", "other", "kube-system")),
     "plain": Values(("profile=plain",)),
-    "network": Values(("profile=network", "rbac.configMaps[0].namespace=shop", "rbac.configMaps[0].name=latencies")),
+    "network": Values(("profile=network", "rbac.configMaps[0].namespace=shop",
+        "rbac.configMaps[0].name=latencies")),
     "numa": Values(("profile=numa",)),
     "load": Values(("profile=load", "agents.load.enabled=true")),
     "one-namespace": Values(("rbac.groups.namespaces={shop}",), written=("shop",)),
     "volcano": Values(
-        ("profile=sakkara", "rbac.groups.volcano=true", "rbac.groups.namespaces={shop}"), written=("shop",)
+        ("profile=sakkara", "rbac.groups.volcano=true", "rbac.groups.namespaces={shop}"),
+        written=("shop",)
     ),
     "no-groups": Values(("rbac.groups.enabled=false",)),
     "no-policy": Values(
@@ -71,9 +73,11 @@ COMBINATIONS = {
     ),
     "own": Values((), CONFIG, ("shop", "other", "kube-system")),
     "own-without": Values(
-        tuple(f"rbac.{part}.enabled=false" for part in ("network", "groups", "numa", "load")), CONFIG
+        tuple(f"rbac.{part}.enabled=false" for part in ("network", "groups", "numa", "load")),
+        CONFIG
     ),
-    "secret": Values(("profile=plain", "rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token")),
+    "secret": Values(("profile=plain", "rbac.secrets[0].namespace=shop",
+        "rbac.secrets[0].name=token")),
 }  # fmt: skip
 
 

@@ -201,7 +201,10 @@ async def test_the_leader_is_found_and_reached_by_port_forward(world: World, tmp
         await world.until(lambda: world.is_bound("p"))
         kubectl = tmp_path / "kubectl"
         port = url.rpartition(":")[2]
-        script = f'#!/bin/sh\necho "$@" > {tmp_path}/words\necho "Forwarding from 127.0.0.1:{port} -> 10259"\nexec sleep 60\n'
+        script = (
+            f'#!/bin/sh\necho "$@" > {tmp_path}/words\n'
+            f'echo "Forwarding from 127.0.0.1:{port} -> 10259"\nexec sleep 60\n'
+        )
         await asyncio.to_thread(kubectl.write_text, script)
         kubectl.chmod(0o700)
         code, _, err = await world.run("explain", "p", "-n", world.ns, "--past", path=str(tmp_path))

@@ -185,7 +185,7 @@ async def daemon(world: World, folder: Path) -> AsyncIterator[asyncio.subprocess
 
 
 async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Path) -> None:
-    """Nothing moves before the approval; the budget is kept; a SIGKILL in between changes nothing."""
+    """Nothing moves before the approval; the budget is kept; a SIGKILL changes nothing."""
     world = live.world
     budget = {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
     await live.send("POST", live.budgets, {"metadata": {"name": "web"}, **budget})

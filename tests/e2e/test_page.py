@@ -24,7 +24,10 @@ pytestmark = [
     pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)"),
     pytest.mark.allow_blocking("a test reads its files"),
 ]
-WAITING = "[...document.querySelectorAll('.facts div')].find((one) => one.innerText.startsWith('Waiting'))?.innerText"
+WAITING = (
+    "[...document.querySelectorAll('.facts div')]"
+    ".find((one) => one.innerText.startsWith('Waiting'))?.innerText"
+)
 
 
 async def furnish(world: World) -> None:

@@ -176,7 +176,8 @@ class Daemons:
 
     async def leader(self) -> str:
         """Return the holder of the lease, '' without one."""
-        url = f"{self.world.url}/apis/coordination.k8s.io/v1/namespaces/{self.world.ns}/leases/trellis"
+        leases = f"apis/coordination.k8s.io/v1/namespaces/{self.world.ns}/leases"
+        url = f"{self.world.url}/{leases}/trellis"
         async with self.world.session.get(url) as answer:
             found = await answer.json()
         return str((found.get("spec") or {}).get("holderIdentity") or "")

@@ -1,7 +1,8 @@
 """Sixty commands as people type them, against a live sandbox in the middle of a story.
 
-Each answers, or gives one line that states what is wrong. `typed/commands.txt` lists them. Under `long` a
-dozen run on ten nodes and all on 300; the forms of words alone are in tests/unit/cli/test_named.py.
+Each answers, or gives one line that states what is wrong. `typed/commands.txt` lists them. Under
+`long` a dozen run on ten nodes and all on 300; the forms of words alone are in
+tests/unit/cli/test_named.py.
 """
 
 import shlex

@@ -1,8 +1,8 @@
-"""`Lives`: a rig that holds what is decided about groups to the invariants, as it is decided and as it
-arrives.
+"""`Lives`: a rig that holds what is decided about groups to the invariants, as it is decided and as
+it arrives.
 
-The invariants are read off what the engine does and off the server's history, and share no code with the
-plugin. What happens to groups is chosen in `grouplives`.
+The invariants are read off what the engine does and off the server's history, and share no code
+with the plugin. What happens to groups is chosen in `grouplives`.
 """
 
 from collections import Counter

@@ -1,9 +1,11 @@
-"""Lives of groups from every source, chosen by a seed: what happens to them, and what must hold all the while.
+"""Lives of groups from every source, chosen by a seed: what happens to them, and what must hold all
+the while.
 
-Groups of all four kinds, elastic ones among them, share a small cluster with pods on their own and with one
-another. Users create, edit, resize and delete them, nodes are lost with all that runs there, somebody else
-evicts members, controllers replace what is missing; the process dies at any write, and starts anew or hands over to a
-standby that has watched; answers are lost, refused, late. The invariants stand in `groupinvariants`.
+Groups of all four kinds, elastic ones among them, share a small cluster with pods on their own and
+with one another. Users create, edit, resize and delete them, nodes are lost with all that runs
+there, somebody else evicts members, controllers replace what is missing; the process dies at any
+write, and starts anew or hands over to a standby that has watched; answers are lost, refused, late.
+The invariants stand in `groupinvariants`.
 """
 
 from collections import Counter
@@ -138,7 +140,8 @@ def write(rig: Lives, pick: Pick) -> None:
 
 
 def rewrite(rig: Lives, group: str, pick: Pick) -> None:
-    """Make a workload of Kueue anew, all its pods at once: they say what they are, and can never be edited.
+    """Make a workload of Kueue anew, all its pods at once: they say what they are, and can never be
+    edited.
 
     Or the tree that its racks are in.
     """
@@ -279,7 +282,7 @@ class Queued(Lives):
         return int(self.asked[group].kueue_total) if group in self.asked else 0
 
     def described(self, group: str) -> Described | None:
-        """Return what the server's objects say of a group, of which its pods may be the only ones."""
+        """Return the facts about a group in the server's objects; its pods may be the only ones."""
         if self.kind_of[group] != groupsources.KUEUE:
             return super().described(group)
         return _said_by(self.members(group, leaving=True))
@@ -290,7 +293,9 @@ class Queued(Lives):
         return _said_by(self._on_nodes(group))
 
     def _check_start(self, effect: Bind) -> None:
-        """Whoever has to be in one rack is bound into the rack of the others; slices begin in one rack each."""
+        """Whoever has to be in one rack is bound into the rack of the others; slices begin in one
+        rack each.
+        """
         super()._check_start(effect)
         pod = self._placed(effect)
         said, here = pod.metadata.annotations, self._on_nodes(group_of(pod))
@@ -319,7 +324,9 @@ class Queued(Lives):
 
 
 def _said_by(pods: Sequence[Pod]) -> Described | None:
-    """Return what pods of Kueue say of their group: so many begin together, whatever is left of it goes together."""
+    """Return what pods of Kueue say of their group: so many begin together, whatever is left of it
+    goes together.
+    """
     if not pods:
         return None
     return Described(int(pods[0].metadata.annotations.kueue_total), True, False, None)
@@ -339,7 +346,7 @@ def noisy(seed: int, unlike: int, rig_of: type[Lives] = Lives) -> Lives:
 
 
 def ended(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Lives:
-    """Return a life that came to rest: every group can be read, and controllers have nothing to do."""
+    """Return a lifecycle at rest: every group is readable, and controllers have no work."""
     rig = noisy(seed, unlike, rig_of)
     if isinstance(rig, Queued):
         rig.put_topology()
@@ -368,7 +375,8 @@ def come_to_rest(rig: Lives) -> None:
 
 
 def judge(rig: Lives) -> None:
-    """Check what must hold at rest: no part of a group that objects prove was never whole, no more to do.
+    """Check what must hold at rest: no part of a group that objects prove was never whole, no more
+    to do.
 
     A process that begins anew binds nobody and takes nobody away.
     """
@@ -397,10 +405,11 @@ def nothing_is_forgotten(rig: Lives) -> None:
 
 
 def proves_torso(rig: Lives, group: str, size: int) -> bool:
-    """Whether all that wait were there before the first of the others was bound, and none is missing.
+    """Whether all that wait were there before the first of the others was bound, and none is
+    missing.
 
-    So was the object that says how many there are to be, and nobody has set its size since: an older one, or this
-    one before it was edited, may have said less.
+    So was the object that says how many there are to be, and nobody has set its size since: an
+    older one, or this one before it was edited, may have said less.
     """
     described_by = rig.api.objects[rig.kind_of[group]][f"default/{group}"]
     meta = described_by.metadata

@@ -10,7 +10,8 @@ import pytest
 
 from tests.faults.grouplives import Dialects, Queued, live
 
-# Lives that once broke an invariant: the seed, and of how many members one asks for more than the others.
+# Lives that once broke an invariant: the seed, and of how many members one asks for more than the
+# others.
 FOUND = {
     (105, 25): "a bind was sent again after the minimum had been raised",
     (859, 25): "a bind was sent again after the only one that was bound had gone",

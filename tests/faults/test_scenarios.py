@@ -1,7 +1,7 @@
 """Named misfortunes between the engine and the API server, each told as a list of events.
 
-After each of them everything goes well again (`settle`) and the general invariants are checked there;
-what the scenario itself is about stands in its asserts.
+After each of them everything goes well again (`settle`) and the general invariants are checked
+there; what the scenario itself is about stands in its asserts.
 """
 
 import pytest

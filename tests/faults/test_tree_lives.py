@@ -1,7 +1,8 @@
 """Lives of groups in groups: lost members and nodes, edits, deaths between any two writes, hot
 standby.
 
-What happens stands in `treelives`, what must hold in `treeinvariants`; every life is chosen by its seed.
+What happens stands in `treelives`, what must hold in `treeinvariants`; every life is chosen by its
+seed.
 """
 
 from collections import Counter
@@ -10,7 +11,8 @@ import pytest
 
 from tests.faults.treelives import live
 
-# Lives that once broke an invariant: the seed, and of how many members one asks for more than the others.
+# Lives that once broke an invariant: the seed, and of how many members one asks for more than the
+# others.
 FOUND = {
     (148, 0): "a group in a group was said to wait after it was said to be scheduled",
     (60889, 0): "others went for a member beyond the minimum of its group",

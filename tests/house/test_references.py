@@ -13,7 +13,8 @@ from tests.house.source import PRODUCT, ROOT, name_of, python_files, tree_of
 
 # What others call things (grammars, libraries, Kubernetes' own types), and examples of texts.
 FOREIGN = {
-    "CEL.g4", "Greek", "MicroTime", "PodRequests", "a__b", "getpeercert", "nodeSelektor", "strconv.Quote",
+    "CEL.g4", "Greek", "MicroTime", "PodRequests", "a__b", "getpeercert", "nodeSelektor",
+    "strconv.Quote",
     "successPolicy", "v1.2",
 }  # fmt: skip
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

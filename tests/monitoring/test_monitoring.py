@@ -47,7 +47,8 @@ class Alarms:
             await pause(0.5)
 
 
-# No server here puts requests off, and no plan of moves is executed; the rule itself is tried in tests/chart/test_alerts.py.
+# No server here puts requests off, and no plan of moves is executed; the rule itself is tried in
+# tests/chart/test_alerts.py.
 NOT_PROVOKED = {"TrellisWritesRefused", "TrellisMovePlanAborted"}
 
 

@@ -62,7 +62,8 @@ SHAPE = {
             "taints": [{"key": "pool", "value": "numa", "effect": "NoSchedule"}],
             "annotations": {
                 "trellis.dev/simulate-load": "cpu=5% memory=5% every=1s",
-                "trellis.dev/simulate-numa": "zones=4 policy=single-numa-node scope=pod report-after=25s",
+                "trellis.dev/simulate-numa": "zones=4 policy=single-numa-node scope=pod "
+                "report-after=25s",
             },
         },
         {

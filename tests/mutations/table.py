@@ -103,7 +103,8 @@ MUTATIONS: Final = (
     Mutation(
         "what a way costs is taken for the way back",
         CERTIFICATE, "_between_nodes",
-        "tuple(map(tuple, (costs - near).tolist()))", "tuple(map(tuple, (costs - near).T.tolist()))",
+        "tuple(map(tuple, (costs - near).tolist()))",
+        "tuple(map(tuple, (costs - near).T.tolist()))",
         (APPLICATIONS, "-m", "long or not long", "-k", "[1]"),
     ),
     Mutation(
@@ -271,7 +272,8 @@ MUTATIONS: Final = (
     Mutation(
         "victims are marked without a reason",
         RECEIPT, "PodEvictor._mark",
-        "body = disruption_patch(effect.uid, effect.message,", 'body = disruption_patch(effect.uid, "",',
+        "body = disruption_patch(effect.uid, effect.message,",
+        'body = disruption_patch(effect.uid, "",',
         (WORLD,),
     ),
     Mutation(
@@ -291,7 +293,8 @@ MUTATIONS: Final = (
     Mutation(
         "budgets do not count in the choice of a node",
         BUDGET, "harms_of",
-        "        block.violations,\n        highest,", "        block.violations * 0,\n        highest,",
+        "        block.violations,\n        highest,",
+        "        block.violations * 0,\n        highest,",
         (WORLD,),
     ),
     Mutation(
@@ -360,7 +363,8 @@ MUTATIONS: Final = (
     Mutation(
         "a pod's condition is written again when it says nothing new",
         NEEDLESS, "scheduler/engine/attempt/failure.py",
-        "    if not has_news and nominated_node is None:\n        return None\n    condition = None\n    if has_news:",
+        "    if not has_news and nominated_node is None:\n        return None\n    condition = "
+        "None\n    if has_news:",
         "    condition = None\n    if True:",
         (WORLD, "-k", "changes_something"),
     ),
@@ -384,7 +388,8 @@ MUTATIONS: Final = (
     Mutation(
         "anti-affinity between members is not put before the solver",
         CERTIFICATE, f"{_GROUPS}planning/between.py",
-        "found += [DomainRule(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]", "pass",
+        "found += [DomainRule(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]",
+        "pass",
         (CERTIFICATES,),
     ),
     Mutation(
@@ -407,8 +412,10 @@ MUTATIONS: Final = (
     Mutation(
         "greedy's answer is called proven",
         CERTIFICATE, "_greedy",
-        'Stage(level, measure, value, NOTHING, "")\n        for level, measure, value in checker.objective(instance, taken)',
-        'Stage(level, measure, value, value, "greedy")\n        for level, measure, value in checker.objective(instance, taken)',
+        'Stage(level, measure, value, NOTHING, "")\n        for level, measure, value in '
+        'checker.objective(instance, taken)',
+        'Stage(level, measure, value, value, "greedy")\n        for level, measure, value in '
+        'checker.objective(instance, taken)',
         _KEPT,
     ),
     Mutation(
@@ -427,7 +434,8 @@ MUTATIONS: Final = (
     Mutation(
         "greedy's answer is kept over the exact program's",
         BETTER, _SOLVE,
-        'if solver == "Exact":\n        return guess\n', 'if solver != "CPSAT":\n        return guess\n',
+        'if solver == "Exact":\n        return guess\n',
+        'if solver != "CPSAT":\n        return guess\n',
         _KEPT,
     ),
     Mutation(
@@ -470,13 +478,15 @@ MUTATIONS: Final = (
     Mutation(
         "a group in a group begins however few of its members have a place",
         WHOLE, "short",
-        "    for node in _above(spec.tree, own):\n", "    for node in _above(spec.tree, own)[:1]:\n",
+        "    for node in _above(spec.tree, own):\n",
+        "    for node in _above(spec.tree, own)[:1]:\n",
         ("tests/unit/engine/test_group_composite.py", "-k", "fewer_than_it_needs"),
     ),
     Mutation(
         "a bind is sent again whatever the group needs by now",
         WHOLE, "GroupBindings.objection",
-        "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)", 'return ""',
+        "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)",
+        'return ""',
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
@@ -542,7 +552,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the chart takes another Kubernetes than the page says",
-        CLAIM, "scheduler/about.py", 'OLDEST_KUBERNETES: Final = "1.30"', 'OLDEST_KUBERNETES: Final = "1.31"',
+        CLAIM, "scheduler/about.py", 'OLDEST_KUBERNETES: Final = "1.30"',
+        'OLDEST_KUBERNETES: Final = "1.31"',
         (CLAIMS,),
     ),
     Mutation(
@@ -553,7 +564,8 @@ MUTATIONS: Final = (
     Mutation(
         "what a node lacks is told too small",
         NAMED, "SuggestionSearch._on_node",
-        'f"status.allocatable[{resource}]", "add", text)', 'f"status.allocatable[{resource}]", "add", "1")',
+        'f"status.allocatable[{resource}]", "add", text)',
+        'f"status.allocatable[{resource}]", "add", "1")',
         (WHY,),
     ),
     Mutation(
@@ -566,7 +578,8 @@ MUTATIONS: Final = (
     Mutation(
         "numbers of tasks bind although the minimum is below their sum",
         DIALECT, "_tasks",
-        "if not asked or members < sum(asked.values()):", "if not asked:", (DIALECTS, "-k", "volcano"),
+        "if not asked or members < sum(asked.values()):", "if not asked:",
+        (DIALECTS, "-k", "volcano"),
     ),
     Mutation(
         "a rule for a tier leaves the tiers above it open",

@@ -148,8 +148,10 @@ async def test_every_view_opens(tmp_path):
         await tab.until("document.querySelector('#manifests')")
         node_again = json.dumps(json.dumps(node("n9", cpu="200", memory="64Gi")))
         await tab.run(
-            f"(() => {{ const area = document.querySelector('#manifests'); area.value = {node_again};"
-            " area.dispatchEvent(new Event('input')); document.querySelector('button.main').click(); })()"
+            f"(() => {{ const area = document.querySelector('#manifests'); area.value = "
+            f"{node_again};"
+            " area.dispatchEvent(new Event('input')); "
+            "document.querySelector('button.main').click(); })()"
         )
         await tab.until(
             "document.querySelector('td .tag.good')?.parentNode.innerText.includes('n9')"

@@ -1,13 +1,14 @@
-"""A daemon that counts the processor time of its page and of its decision log, and that can do without both.
+"""A daemon that counts the processor time of its page and of its decision log, and that can do
+without both.
 
     python -m tests.perf.accounted FILE run --config=… --decision-log=…
 
-runs `trellis run …` and keeps in FILE, as `read` returns it, the seconds that the page and the log have taken
-in the loop and in threads. Where a machine does other work the throughput of two daemons differs by more than both
-cost; the share of one daemon's own time does not. What is not counted: what they cost others by displacing
-memory and by collecting garbage. For that `switch` has a daemon that runs stop both, and start them again: what two
-daemons never are, it is alike in all else. A log with gaps cannot be replayed, and a page that is not drawn plans
-nothing anew.
+runs `trellis run …` and keeps in FILE, as `read` returns it, the seconds that the page and the log
+have taken in the loop and in threads. Where a machine does other work the throughput of two daemons
+differs by more than both cost; the share of one daemon's own time does not. What is not counted:
+what they cost others by displacing memory and by collecting garbage. For that `switch` has a daemon
+that runs stop both, and start them again: what two daemons never are, it is alike in all else. A
+log with gaps cannot be replayed, and a page that is not drawn plans nothing anew.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@
     python -m tests.perf.bench --contestant trellis --before ../before
     python -m tests.perf.bench --list
 
-`--before` lets another checkout of ours take part, one whose `.venv` is made. Each contestant runs alone on a fresh control plane; with `--repeat` the contestants take turns, so
-that a machine that gets slower or faster does so for all. Results are JSON files (see
-results/README.md) and a printed table. Nothing here judges: no time is ever asserted.
+`--before` lets another checkout of ours take part, one whose `.venv` is made. Each contestant runs
+alone on a fresh control plane; with `--repeat` the contestants take turns, so that a machine that
+gets slower or faster does so for all. Results are JSON files (see results/README.md) and a printed
+table. Nothing here judges: no time is ever asserted.
 """
 
 import argparse

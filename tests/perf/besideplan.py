@@ -1,10 +1,12 @@
-"""Pods that do not compete with a group, while its plan is at the solver's limit: what they lose by it.
+"""Pods that do not compete with a group, while its plan is at the solver's limit: what they lose by
+it.
 
     python -m tests.perf.besideplan --nodes 400 --pods 2000 --rounds 7
 
-An engine has two pools of nodes. A group of three roles wants the first pool, and its question to the solver stays
-unanswered; pods of the second pool are decided and bound meanwhile. Rounds with and without the group alternate
-in one process, by CPU time. Writes JSON: pods per second of both (medians), and their ratio. Nothing is asserted.
+An engine has two pools of nodes. A group of three roles wants the first pool, and its question to
+the solver stays unanswered; pods of the second pool are decided and bound meanwhile. Rounds with
+and without the group alternate in one process, by CPU time. Writes JSON: pods per second of both
+(medians), and their ratio. Nothing is asserted.
 """
 
 import argparse

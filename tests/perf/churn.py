@@ -2,10 +2,11 @@
 
     python -m tests.perf.churn --pods 1000000
 
-In process, without an API server (`inprocess.Play`). Pods come a hundred at a time and go when the next hundred
-have come: plain ones of a few kinds, ones with a label of their own as those of StatefulSets, and one in twenty that
-fits nowhere. Nodes are replaced now and then. Prints and writes JSON: resident memory in MiB and objects that the
-collector knows at equal steps, and pods per second.
+In process, without an API server (`inprocess.Play`). Pods come a hundred at a time and go when the
+next hundred have come: plain ones of a few kinds, ones with a label of their own as those of
+StatefulSets, and one in twenty that fits nowhere. Nodes are replaced now and then. Prints and
+writes JSON: resident memory in MiB and objects that the collector knows at equal steps, and pods
+per second.
 """
 
 import argparse

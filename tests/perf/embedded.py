@@ -2,8 +2,8 @@
 
     python -m tests.perf.embedded --nodes 1000 --pods 10000
 
-Prints and writes JSON: seconds until the nodes are ready, seconds until all pods are bound, CPU per pod.
-Nothing is asserted.
+Prints and writes JSON: seconds until the nodes are ready, seconds until all pods are bound, CPU per
+pod. Nothing is asserted.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 
     python -m tests.perf.groupload --nodes 1000 --pods 3000 --members 1024
 
-Runs the embedded cluster twice, with and without the group, and writes JSON: pods bound per second in
-both, their ratio, how long the solver worked, by how much the loop was late (the API server in the same
-process included), and who held it for how long. What happens before the first pods are bound and the
-group was decided a few times is left out. Nothing is asserted.
+Runs the embedded cluster twice, with and without the group, and writes JSON: pods bound per second
+in both, their ratio, how long the solver worked, by how much the loop was late (the API server in
+the same process included), and who held it for how long. What happens before the first pods are
+bound and the group was decided a few times is left out. Nothing is asserted.
 """
 
 from __future__ import annotations

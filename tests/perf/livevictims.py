@@ -3,11 +3,11 @@
     python -m tests.perf.livevictims
     python -m tests.perf.livevictims --size 500 --gangs 20
 
-500 nodes with 8 GPUs each are full of pods of lower priority: single ones with one GPU, or with `--gangs` groups
-of so many members with 8 GPUs. A group of `--size` members with 8 GPUs each is created. Prints JSON: seconds from
-its creation to the first eviction and to the last binding, how many pods were evicted, what the group's ConfigMap
-reported meanwhile, the solver's seconds, and the CPU seconds of this process, API server included. Nothing is
-asserted.
+500 nodes with 8 GPUs each are full of pods of lower priority: single ones with one GPU, or with
+`--gangs` groups of so many members with 8 GPUs. A group of `--size` members with 8 GPUs each is
+created. Prints JSON: seconds from its creation to the first eviction and to the last binding, how
+many pods were evicted, what the group's ConfigMap reported meanwhile, the solver's seconds, and the
+CPU seconds of this process, API server included. Nothing is asserted.
 """
 
 from __future__ import annotations

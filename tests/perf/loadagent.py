@@ -44,7 +44,8 @@ BURN = "while True: pass"
 HOLD = f"import time; held = bytearray(b'x' * ({HELD_MIB} << 20)); time.sleep(9999)"
 # The agent as in a pod: there it reads the service account, whose place the kubelet decides.
 IN_POD = (
-    "from pathlib import Path; import scheduler.kube.connection.credentials as c; c.SERVICE_TOKEN = "
+    "from pathlib import Path; import scheduler.kube.connection.credentials as c; "
+    "c.SERVICE_TOKEN = "
     "Path({token!r}); from scheduler.cli.main import main; main()"
 )
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -1,11 +1,12 @@
-"""Reports of 5,000 nodes that arrive at once, at a daemon of its own: for how long its loop is held.
+"""Reports of 5,000 nodes that arrive at once, at a daemon of its own: for how long its loop is
+held.
 
     python -m tests.perf.loadburst --nodes 5000
 
-The embedded API server in this process holds nodes with a NodeMetric each, then changes every one in
-one go. Read from the daemon's metrics, before and after: updates decoded, and the upper bounds of the
-buckets that the slowest turn of the engine and the latest wake-up of the loop fell in. Prints and
-writes JSON. Nothing is asserted.
+The embedded API server in this process holds nodes with a NodeMetric each, then changes every one
+in one go. Read from the daemon's metrics, before and after: updates decoded, and the upper bounds
+of the buckets that the slowest turn of the engine and the latest wake-up of the loop fell in.
+Prints and writes JSON. Nothing is asserted.
 """
 
 import argparse

@@ -1,12 +1,13 @@
-"""Who holds asyncio's loop for how long: every callback timed, by the task or protocol it belongs to.
+"""Who holds asyncio's loop for how long: every callback timed, by the task or protocol it belongs
+to.
 
     with LoopWatch() as watch:
         watch.time(engine, "run", "cycles")   # a step inside a callback, timed under this name
         ...
     watch.figures()
 
-Wall time, and the most CPU time of the thread that one of them took: on a busy machine a span is long
-because something else had the core.
+Wall time, and the most CPU time of the thread that one of them took: on a busy machine a span is
+long because something else had the core.
 """
 
 from __future__ import annotations

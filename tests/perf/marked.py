@@ -1,11 +1,13 @@
-"""The daemon as it is, with the moments noted at which each pod of its users came from one hand to the next.
+"""The daemon as it is, with the moments noted at which each pod of its users came from one hand to
+the next.
 
     python -m tests.perf.marked FILE PASSED_OVER run --config=…
 
-Runs the command line with marks around a handful of methods, and writes FILE when it ends: for each pod that is not
-of the namespace PASSED_OVER the times of the machine's monotonic clock, which all processes share, in the order of a
-pod's way: `decoded` (the watch has read it), `taken` (the engine knows it), `popped`, `sent` (its bind was handed
-out). And what has held the loop for longer than `LONG_S`: when, what, and for how long.
+Runs the command line with marks around a handful of methods, and writes FILE when it ends: for each
+pod that is not of the namespace PASSED_OVER the times of the machine's monotonic clock, which all
+processes share, in the order of a pod's way: `decoded` (the watch has read it), `taken` (the engine
+knows it), `popped`, `sent` (its bind was handed out). And what has held the loop for longer than
+`LONG_S`: when, what, and for how long.
 """
 
 import gc

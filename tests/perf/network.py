@@ -4,8 +4,8 @@
     python -m tests.perf.network --profile
 
 Three rows: filter and score of one pod of a shop with 200 placed pods on 5,000 nodes; decisions per
-second of a whole engine with 1,000 applications and 20,000 placed pods; ordering 10,000 waiting pods.
-CPU time, with the machine's factor beside it. Writes one JSON file below results/.
+second of a whole engine with 1,000 applications and 20,000 placed pods; ordering 10,000 waiting
+pods. CPU time, with the machine's factor beside it. Writes one JSON file below results/.
 """
 
 import argparse

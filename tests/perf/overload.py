@@ -1,15 +1,17 @@
-"""How long other tenants' pods wait for their nodes while one tenant floods the scheduler, and while nobody does.
+"""How long other tenants' pods wait for their nodes while one tenant floods the scheduler, and
+while nobody does.
 
     python -m tests.perf.overload --nodes 500 --flood 100000 --groups 10000
 
-One embedded API server and one daemon. Four tenants create pods at a steady rate and take them away again a moment
-after they are bound; each wait from creation to binding is taken at the server. Phases follow one another in one
-run: `quiet`, then `arriving` while the flood is made (pods that can never run, groups of absurd size, and changes of
-nodes and of waiting pods without end), `standing` while it is there and the changes go on, and `after`, when it has
-been taken away. Then pods are churned through, and the daemon's resident memory is read at equal steps. Prints and
-writes JSON: p50, p99 and the longest wait in milliseconds for each phase, memory in MiB. With `--stages` the waits are
-taken apart (`marked.py`): from the server to the watch, to the engine, to the head of the queue, to the bind, and
-back to the server.
+One embedded API server and one daemon. Four tenants create pods at a steady rate and take them away
+again a moment after they are bound; each wait from creation to binding is taken at the server.
+Phases follow one another in one run: `quiet`, then `arriving` while the flood is made (pods that
+can never run, groups of absurd size, and changes of nodes and of waiting pods without end),
+`standing` while it is there and the changes go on, and `after`, when it has been taken away. Then
+pods are churned through, and the daemon's resident memory is read at equal steps. Prints and writes
+JSON: p50, p99 and the longest wait in milliseconds for each phase, memory in MiB. With `--stages`
+the waits are taken apart (`marked.py`): from the server to the watch, to the engine, to the head of
+the queue, to the bind, and back to the server.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
-"""Pods that are placed while somebody looks at the page and a decision log is written, and while nobody does.
+"""Pods that are placed while somebody looks at the page and a decision log is written, and while
+nobody does.
 
     python -m tests.perf.pageload --nodes 1000 --pods 10000 --rounds 20
 
-One embedded API server, one daemon with a decision log, and a reader of `/ui` that follows the events and asks for
-the plan every five seconds, as an open view does. Rounds alternate (plain, shown, shown, plain, …), each with as many
-new pods, which go when it is over: in a plain one the daemon neither draws the page nor writes the log
-(`accounted.py`). One daemon, since two that do the same differ by more than either costs. Prints and writes
-JSON: pods per second of processor time of the daemon, and of the clock, of each round, and of both the median of the
-ratios of neighbours with its 95 % interval: other work changes the speed of a machine by a third within a minute, and
-hits neighbours alike. Rounds are long enough for the page to be drawn in each. What the page's own process uses is told
-apart. `shares` are what page and log took of the daemon's own time. Beyond twenty rounds a run tells more.
-`--what nothing` does the same in all rounds: how far its ratios are from 1 is what the ratios of such a moment
-cannot tell.
+One embedded API server, one daemon with a decision log, and a reader of `/ui` that follows the
+events and asks for the plan every five seconds, as an open view does. Rounds alternate (plain,
+shown, shown, plain, …), each with as many new pods, which go when it is over: in a plain one the
+daemon neither draws the page nor writes the log (`accounted.py`). One daemon, since two that do the
+same differ by more than either costs. Prints and writes JSON: pods per second of processor time of
+the daemon, and of the clock, of each round, and of both the median of the ratios of neighbours with
+its 95 % interval: other work changes the speed of a machine by a third within a minute, and hits
+neighbours alike. Rounds are long enough for the page to be drawn in each. What the page's own
+process uses is told apart. `shares` are what page and log took of the daemon's own time. Beyond
+twenty rounds a run tells more. `--what nothing` does the same in all rounds: how far its ratios are
+from 1 is what the ratios of such a moment cannot tell.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
     python -m tests.perf.quality
     python -m tests.perf.quality --applications 50 --out results.json
 
-Fifty random applications, each placed into a cluster that is partly full, by: random choice among nodes
-with room, kube-scheduler's default plugins, the peer's rule (its queue sort and NetworkOverhead with its
-own arguments, weight 5; in the order of KahnSort, and of ReverseKahn), our profile without a file, and ours with TopologicalSort and NetworkMinCost
-beside. The figure is `summary.networkCost`: the sum over all pairs of pods that talk to each other.
-Writes one JSON file below results/ and prints the table.
+Fifty random applications, each placed into a cluster that is partly full, by: random choice among
+nodes with room, kube-scheduler's default plugins, the peer's rule (its queue sort and
+NetworkOverhead with its own arguments, weight 5; in the order of KahnSort, and of ReverseKahn), our
+profile without a file, and ours with TopologicalSort and NetworkMinCost beside. The figure is
+`summary.networkCost`: the sum over all pairs of pods that talk to each other. Writes one JSON file
+below results/ and prints the table.
 """
 
 import argparse

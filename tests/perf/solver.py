@@ -4,9 +4,9 @@
     python -m tests.perf.solver --runs 3 --row "1,000 nodes, 64 pods"
     python -m tests.perf.solver --solver CPSAT --runs 3
 
-Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used, 8
-slots each. Seconds are CPU time of this process, model building included; nothing runs beside. The
-result is JSON (`trellis-solver/1`) and a printed table; nothing here judges.
+Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used,
+8 slots each. Seconds are CPU time of this process, model building included; nothing runs beside.
+The result is JSON (`trellis-solver/1`) and a printed table; nothing here judges.
 """
 
 import argparse

@@ -5,9 +5,9 @@
     python -m tests.perf.table --row plain --profile
 
 Each run is a process of its own, so that rows do not warm or fill one another. Figures are taken in
-CPU time, so that others on the machine disturb them little; wall time stands beside them. Only cases
-of `simulate --batch` are counted by wall time, since all processors answer them. `machine`
-is how fast this machine is at three small operations (see machine.speed): it tells a slow hour from a
+CPU time, so that others on the machine disturb them little; wall time stands beside them. Only
+cases of `simulate --batch` are counted by wall time, since all processors answer them. `machine` is
+how fast this machine is at three small operations (see machine.speed): it tells a slow hour from a
 fast one. A goal holds as it stands, and no figure is scaled by it.
 """
 

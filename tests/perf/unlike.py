@@ -1,14 +1,16 @@
-"""Unlike members on 5,000 nodes in 50 racks: seconds of CPU, what is proven, and the gap of what is not.
+"""Unlike members on 5,000 nodes in 50 racks: seconds of CPU, what is proven, and the gap of what is
+not.
 
     python -m tests.perf.unlike
     python -m tests.perf.unlike --runs 3 --row "8 + 64 + 256, costs by rack"
 
-Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used, 8 slots
-each; "idle" rows have all nodes idle, "full" ones six of seven full, so that no rack takes a group. Composite
-groups have replicas of a head and workers, each in one rack, all needed; "apart" has each pod of a replica on a node
-of its own, "two racks" four pods of each replica in either of two racks. Seconds are CPU time of this process, model building included, with
-CP-SAT loaded before; a stage has 20 s of the wall clock. Beside it is how often a descent (the larger pods
-first, onto the fullest or the emptiest node) finds something better. Nothing here judges.
+Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used,
+8 slots each; "idle" rows have all nodes idle, "full" ones six of seven full, so that no rack takes
+a group. Composite groups have replicas of a head and workers, each in one rack, all needed; "apart"
+has each pod of a replica on a node of its own, "two racks" four pods of each replica in either of
+two racks. Seconds are CPU time of this process, model building included, with CP-SAT loaded before;
+a stage has 20 s of the wall clock. Beside it is how often a descent (the larger pods first, onto
+the fullest or the emptiest node) finds something better. Nothing here judges.
 """
 
 import argparse

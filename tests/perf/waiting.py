@@ -2,8 +2,9 @@
 
     python -m tests.perf.waiting
 
-Each runs on a control plane of its own with one node that holds two of the gang's three members. CPU time is
-taken before the gang is there and while it waits, in equal windows; both are told as shares of a core.
+Each runs on a control plane of its own with one node that holds two of the gang's three members.
+CPU time is taken before the gang is there and while it waits, in equal windows; both are told as
+shares of a core.
 """
 
 import asyncio

@@ -1,12 +1,14 @@
-"""Applications placed whole (`gang: true`) against pod by pod: their network cost on three cluster shapes.
+"""Applications placed whole (`gang: true`) against pod by pod: their network cost on three cluster
+shapes.
 
     python -m tests.perf.whole
     python -m tests.perf.whole --applications 10
 
-Fifty random applications of 4 to 12 workloads, each in a cluster that is partly full and whose ways cost from pair to pair
-what chance says: 3 to 14 between zones, 20 to 99 between regions. Pod by pod they go by our profile without a file
-and with TopologicalSort and NetworkMinCost beside; whole they are the same AppGroup with `gang: true` and as many
-`minMembers` as there are pods. The figure is `summary.networkCost`. Prints a table; nothing judges.
+Fifty random applications of 4 to 12 workloads, each in a cluster that is partly full and whose ways
+cost from pair to pair what chance says: 3 to 14 between zones, 20 to 99 between regions. Pod by pod
+they go by our profile without a file and with TopologicalSort and NetworkMinCost beside; whole they
+are the same AppGroup with `gang: true` and as many `minMembers` as there are pods. The figure is
+`summary.networkCost`. Prints a table; nothing judges.
 """
 
 import argparse
@@ -100,7 +102,8 @@ def main() -> None:
     for shape in SHAPES:
         row = measure(shape, given.applications, given.seed)
         print(
-            f"{shape}: {row.proven} of {given.applications} proven, solver {median(row.seconds):.2f} s "
+            f"{shape}: {row.proven} of {given.applications} proven, solver "
+            f"{median(row.seconds):.2f} s "
             f"(median), {max(row.seconds):.2f} s at most; gap of the others "
             f"{median(row.gaps or [0.0]):.0%} (median), {max(row.gaps, default=0.0):.0%} at most"
         )

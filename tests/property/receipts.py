@@ -1,4 +1,6 @@
-"""The invariant of receipts: nothing that runs is taken away before it is told who takes it, and why."""
+"""The invariant of receipts: nothing that runs is taken away before it is told who takes it, and
+why.
+"""
 
 from collections.abc import Collection, Iterable
 

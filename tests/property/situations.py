@@ -301,7 +301,8 @@ def network(at):
 
 
 OBSTACLES = (
-    devices, features, load, numa, network, cordon, taint, selector, node_affinity, port, cpu, memory, extended, full, repelled, apart, together,
+    devices, features, load, numa, network, cordon, taint, selector, node_affinity, port, cpu,
+    memory, extended, full, repelled, apart, together,
     spread, local_volume, zonal_volume, lost_claim, disk, attached,
 )  # fmt: skip
 

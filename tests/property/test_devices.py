@@ -1,5 +1,5 @@
-"""Invariants of device allocation: the plugin agrees with the naive reference, and with itself after
-changes.
+"""Invariants of device allocation: the plugin agrees with the naive reference, and with itself
+after changes.
 
 Worlds are small and random; a seed names each. No device is given twice and counters hold because
 the reference says so: whatever the plugin gives on a node is exactly what the reference gives

@@ -18,7 +18,8 @@ from scheduler.testing import evaluate
 from tests.unit.plugins.networkworld import REGION, ZONE, app_group, member, placed_node
 
 WORKLOADS = ("a", "b", "c")
-PLACES = [("r1", "z1"), ("r1", "z2"), ("r1", "z3"), ("r2", "z3"), ("r2", "z1"), ("r2", ""), ("", "z4")]  # fmt: skip
+PLACES = [("r1", "z1"), ("r1", "z2"), ("r1", "z3"), ("r2", "z3"), ("r2", "z1"), ("r2", ""),
+    ("", "z4")]  # fmt: skip
 SPACES = ("default", "other")
 Link = tuple[str, str, str]
 Group = dict[str, dict[str, int]]  # workload → what it needs of which other, in bit/s

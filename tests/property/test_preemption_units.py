@@ -39,7 +39,7 @@ REVIEWER = ConfiguredExtender(0, "http://reviewer", preempts=True)
 
 
 def decide(world: World, *, reviewed: bool = False) -> Decision:
-    """Return what an engine decides about the preemptor, and hold it to the invariant of receipts."""
+    """Return the engine's decision on the preemptor; check the invariant of eviction events."""
     extenders = (REVIEWER,) if reviewed else ()
     engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(extenders=extenders))
     decisions: list[Decision] = []

@@ -1,5 +1,5 @@
-"""What pods alike were told in a turn is what each would have been told: the invariant that lets attempts
-be spared.
+"""What pods alike were told in a turn is what each would have been told: the invariant that lets
+attempts be spared.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,10 @@
 """What a process knows that no object says: all of it, and why it is without consequence.
 
-A process that has lived through a generated world, and one that is told the same objects at its end, are
-compared attribute by attribute. Where they differ, something is remembered that a restart forgets: it
-stands in `REMEMBERED` with the reason why nothing that is decided comes of it, or it is a defect. What a
-group was once, kept in a set of the plugin, killed running pods: such a set fails here on its first day.
+A process that has lived through a generated world, and one that is told the same objects at its
+end, are compared attribute by attribute. Where they differ, something is remembered that a restart
+forgets: it stands in `REMEMBERED` with the reason why nothing that is decided comes of it, or it is
+a defect. What a group was once, kept in a set of the plugin, killed running pods: such a set fails
+here on its first day.
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ ANSWERS = (
     "kept answers, found again from what they depend on: test_memo, test_remembered, test_rowlists"
 )
 DEVICES = "which devices are alike and what was found on them, found again when asked: test_devices"
-LAYOUT = "which row a node has, and what grows with rows; ties go by uid, not by row: test_cluster_machine"
+LAYOUT = (
+    "which row a node has, and what grows with rows; ties go by uid, not by row: "
+    "test_cluster_machine"
+)
 FOLLOWED = "how far somebody has followed changes; whoever is new begins at the beginning"
 QUEUE = (
-    "how long a pod waits, who refused it and what would wake it: a new process tries everybody at once, "
+    "how long a pod waits, who refused it and what would wake it: a new process tries everybody "
+    "at once, "
     "and decides nothing by it: test_objects_alone"
 )
 TOLD = (
@@ -72,7 +77,8 @@ REMEMBERED: Mapping[str, str] = {
     "PerPod": ANSWERS,
     "Trees._labelled": ANSWERS,
     "ClusterTopologyPlacementGroup._answers": ANSWERS,
-    "ClusterTopologyPlacementGroup._kept": "tables of groups that have their own names here, and how many there were",
+    "ClusterTopologyPlacementGroup._kept": "tables of groups that have their own names here, and "
+    "how many there were",
     "Sweep": "how large a table may grow before somebody looks for what has gone",
     "_Answer": ANSWERS,
     "DynamicResources._serving": DEVICES,
@@ -121,9 +127,12 @@ REMEMBERED: Mapping[str, str] = {
     "ClusterTopologyPlacementGroup._trees": GROUPS,
     "GroupStatusWriter": GROUPS,
     "Writing": GROUPS,
-    "GroupStates._of": "gated or pending: a new process reports the gate again, and both are at rest",
-    "Deadlines": "when what is said of a group is compared again; of bindings there are none at rest",
-    "Shared.leaving": "whose eviction the API server has confirmed; their deletion stands in the objects by now",
+    "GroupStates._of": "gated or pending: a new process reports the gate again, and both are at "
+    "rest",
+    "Deadlines": "when what is said of a group is compared again; of bindings there are none at "
+    "rest",
+    "Shared.leaving": "whose eviction the API server has confirmed; their deletion stands in the "
+    "objects by now",
 }
 
 
@@ -139,7 +148,7 @@ def attributes(thing: Any) -> dict[str, Any]:
 
 
 class Differences:
-    """The attributes in which two things differ, as `Class.attribute`; each pair is looked at once."""
+    """The attributes in which two objects differ, as `Class.attribute`; visit each pair once."""
 
     def __init__(self, one: Any, other: Any) -> None:
         self.found: dict[str, tuple[str, str]] = {}
@@ -206,7 +215,7 @@ def unexplained(found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, st
 
 
 def lived(rig: Rig) -> tuple[Engine, Engine]:
-    """Return an engine that has lived through a world, and one that is told its objects at the end."""
+    """Return an engine that ran in a simulated cluster, and one that reads its final objects."""
     fresh = build()
     fresh.handle(Leading(active=False), rig.now)  # it looks, and decides nothing yet
     for kind in rig.kinds:
@@ -218,7 +227,9 @@ def lived(rig: Rig) -> tuple[Engine, Engine]:
 
 
 def world(seed: int) -> Rig:
-    """Return a world that has come to rest: with claims, with members unlike in priority, or neither."""
+    """Return a world that has come to rest: with claims, with members unlike in priority, or
+    neither.
+    """
     return test_claims_alone.play(seed) if seed % 3 == 0 else play(seed, unlike=seed % 3 == 1)
 
 

@@ -1,8 +1,8 @@
-"""Kubernetes' own PodGroups in random clusters, through `simulate`: no invariant broken, and every gang
-that fits is placed.
+"""Kubernetes' own PodGroups in random clusters, through `simulate`: no invariant broken, and every
+gang that fits is placed.
 
-Judged as the recorded cases are (tests.vectors.workloadinvariants), by rules that share no code with the
-product.
+Judged as the recorded cases are (tests.vectors.workloadinvariants), by rules that share no code
+with the product.
 """
 
 import pytest
@@ -13,16 +13,17 @@ from tests.vectors.workloadphase import Phase
 from tests.vectors.workloadplay import play
 
 BATCH = 10
-# Each of these once broke an invariant: a group that was decided though its others had just been evicted,
-# room that stayed promised to a group that could not have it any more, an ordinary pod that
-# overtook a group, members that stand and are unlike those that wait, of whom these rules do not
-# speak.
+# Each of these once broke an invariant: a group that was decided though its others had just been
+# evicted, room that stayed promised to a group that could not have it any more, an ordinary pod
+# that overtook a group, members that stand and are unlike those that wait, of whom these rules do
+# not speak.
 ONCE_WRONG = (("life", 1645), ("life", 20957), ("crowd", 513), ("topology", 241), ("topology", 546))
 # In these somebody was evicted in vain: members beyond a more important group's minimum took the
 # room, on their own or in one plan with the others; a group gave its room up while others were
 # leaving there as well.
 IN_VAIN = (
-    ("life", 22972), ("crowd", 53988), ("gang", 90098), ("preemption", 90074), ("preemption", 90058),
+    ("life", 22972), ("crowd", 53988), ("gang", 90098), ("preemption", 90074),
+    ("preemption", 90058),
     ("preemption", 710425),
     ("preemption", 90118),
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""`History`: the life of all pods as the API server tells it, with the invariants checked at each step.
+"""`History`: the life of all pods as the API server tells it, with the invariants checked at each
+step.
 
 It follows the watch from before the first pod, so it sees every state that the API server ever
 stored. The pods of these tests ask for cpu in milli ("100m") and nothing else.

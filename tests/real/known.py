@@ -96,7 +96,8 @@ RULES: tuple[Known, ...] = (
         ERRORS_GO_ON,
     ),
     Known(
-        rf"{WAITING} / metric / scheduler_(schedule_attempts_total|pod_scheduling_sli_duration_seconds|"
+        rf"{WAITING} / metric / "
+        rf"scheduler_(schedule_attempts_total|pod_scheduling_sli_duration_seconds|"
         r"scheduling_attempt_duration_seconds) / \{([2-9]|unschedulable,.*)\}",
         lambda peer, ours: abs(peer - ours) <= 5,
         "how often the first pod of all was tried while nodes came one by one",
@@ -110,7 +111,8 @@ RULES: tuple[Known, ...] = (
     Known(
         r".* / metric / scheduler_podgroup_scheduling_algorithm_duration_seconds / ",
         extra,
-        "groups are placed here without a feature gate; a histogram without labels shows from the start",
+        "groups are placed here without a feature gate; a histogram without labels shows from "
+        "the start",
     ),
     Known(
         r".* / metric / scheduler_inflight_events / ",

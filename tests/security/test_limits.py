@@ -99,7 +99,8 @@ LIMITS = [
           lambda: read_tree(tree(topology.DEEPEST + 1)), ObjectError),
     Limit("characters of a quantity", 64, lambda: quantity("1" * 65), ObjectError),
     Limit("bytes of the head of an answer", http1.MAX_HEAD_BYTES,
-          lambda: http1.AnswerReader().feed(b"HTTP/1.1 200 OK\r\nx: " + b"y" * http1.MAX_HEAD_BYTES),
+          lambda: http1.AnswerReader().feed(b"HTTP/1.1 200 "
+              b"OK\r\nx: " + b"y" * http1.MAX_HEAD_BYTES),
           http1.HttpProtocolError),
     Limit("bytes of an answer", http1.MAX_BODY_BYTES,
           lambda: http1.AnswerReader().feed(

@@ -88,7 +88,8 @@ DECISIONS = {
     "D15": "a deleted pod gives back at once what was reserved for it in NUMA zones",
     "D18": "sidecars, pod-level requests and overhead count by the standard rule everywhere",
     "D19": "numbers of a group's rules always bind, whatever the text says of soft ones",
-    "D32": "devices: counters are those of a driver's pool and hold for devices published no more, distinct "
+    "D32": "devices: counters are those of a driver's pool and hold for devices published no "
+    "more, distinct "
     "attributes stay distinct, All means all devices of complete pools, admin access takes nothing",
     "D17": "a percentile that is not reported is replaced by a figure that is",
 }

@@ -1,10 +1,13 @@
-"""Records what kube-scheduler does with gangs of unlike members that fit, into `data/workload/unlike.json`.
+"""Records what kube-scheduler does with gangs of unlike members that fit, into
+`data/workload/unlike.json`.
 
-    PATH=.tools/bin:$PATH KUBEBUILDER_ASSETS=.tools/bin python -m tests.vectors.recordheterogeneous --cases 24
+    PATH=.tools/bin:$PATH KUBEBUILDER_ASSETS=.tools/bin python -m tests.vectors.recordheterogeneous
+    --cases 24
 
-Each case has two to four nodes and a gang that fills them to the last CPU, so some orders in which members are
-tried lead nowhere. It is played twice on a real API server with the gates of groups on. Kept are the cases in which
-kube-scheduler, after so many seconds, leaves the gang waiting at least once.
+Each case has two to four nodes and a gang that fills them to the last CPU, so some orders in which
+members are tried lead nowhere. It is played twice on a real API server with the gates of groups on.
+Kept are the cases in which kube-scheduler, after so many seconds, leaves the gang waiting at least
+once.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """Groups of scheduling.k8s.io, recorded from kube-scheduler 1.36.3 with its gates on, through
 `simulate`.
 
-The invariants hold in every phase; what was recorded has to be met where it is the only right answer,
-until a tie fell otherwise. Where kube-scheduler leaves a gang waiting that fits, ours is placed.
+The invariants hold in every phase; what was recorded has to be met where it is the only right
+answer, until a tie fell otherwise. Where kube-scheduler leaves a gang waiting that fits, ours is
+placed.
 """
 
 import pytest
@@ -18,8 +19,8 @@ RUNNERS = {
 
 
 def test_case(vector):
-    """All invariants hold in all phases, and the outcomes are those of the record as far as those are
-    right.
+    """All invariants hold in all phases, and the outcomes are those of the record as far as those
+    are right.
     """
     if vector.file not in RUNNERS:
         pytest.fail(f"no runner for {vector.path}")

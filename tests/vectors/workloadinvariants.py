@@ -1,7 +1,7 @@
 """The invariants of workload cases, and what of a recorded outcome has to be met.
 
-Invariants hold whatever was decided in a tie; outcomes are compared where the record is the only right
-answer.
+Invariants hold whatever was decided in a tie; outcomes are compared where the record is the only
+right answer.
 """
 
 import collections
@@ -102,7 +102,8 @@ def invariants(case, index, obs, before):
             and p.can_grow(g, p.world())
         ):
             out["idle"] = (
-                f"{g}: {p.room_for(g, p.world())} (placed, could be added) of at least {p.least(g)}, but it waits"
+                f"{g}: {p.room_for(g, p.world())} (placed, could be added) of at least "
+                f"{p.least(g)}, but it waits"
             )
     for k, pod in p.pods.items():
         if k in p.at or k in p.missing or p.group_of(pod) or k in busy:
@@ -121,7 +122,8 @@ def invariants(case, index, obs, before):
             w = p.world(low)
             if p.can_grow(g, w) if g else any(w.fits(p.pods[keys[0]], n) for n in w.nodes):
                 out["inversion"] = (
-                    f"{g or keys[0]} (priority {priority}) waits, would fit without {sorted(low)} of lower priority"
+                    f"{g or keys[0]} (priority {priority}) waits, would fit without "
+                    f"{sorted(low)} of lower priority"
                 )
     # evictions
     if victims:
@@ -199,7 +201,8 @@ def compare(case, index, obs, want, either, conditions=True, messages=False, flo
             and (counts[g] < floor[g] if g in floor else counts[g] != n)
         ):
             out["count"] = (
-                f"{g}: want {n} placed, got {counts[g]} (at least {p.least(g)}, {len(p.members(g))} members)"
+                f"{g}: want {n} placed, got {counts[g]} (at least {p.least(g)}, "
+                f"{len(p.members(g))} members)"
             )
     for k, placed in wanted_singles.items():
         if k not in either and singles.get(k, placed) != placed and k not in gone:
@@ -241,7 +244,8 @@ def compare(case, index, obs, want, either, conditions=True, messages=False, flo
             continue
         if not got["condition"] or got["condition"][0] != w["condition"][0]:
             out["condition"] = (
-                f"{k}: want PodScheduled {w['condition'][:2]}, got {got['condition'] and got['condition'][:2]}"
+                f"{k}: want PodScheduled {w['condition'][:2]}, "
+                f"got {got['condition'] and got['condition'][:2]}"
             )
         elif got["condition"][1] != w["condition"][1]:
             out["reason"] = f"{k}: want {w['condition'][1]}, got {got['condition'][1]}"

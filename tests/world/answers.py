@@ -30,8 +30,10 @@ async def before(ask: Ask) -> dict[str, str]:
     return {
         "the next page of a list": f"{LEASES}?limit=1&continue={token}",
         "a list of exactly a version": f"{LEASES}{exactly}",
-        "a watch from a version": f"{LEASES}?watch=true&timeoutSeconds=60&resourceVersion={version}",
-        "a watch from the first version": f"{LEASES}?watch=true&timeoutSeconds=60&resourceVersion=1",
+        "a watch from a "
+        "version": f"{LEASES}?watch=true&timeoutSeconds=60&resourceVersion={version}",
+        "a watch from the first "
+        "version": f"{LEASES}?watch=true&timeoutSeconds=60&resourceVersion=1",
         "a list of a version that is not there yet": f"{LEASES}?resourceVersion=1000000000000",
         "a watch from a version that is not there yet": (
             f"{LEASES}?watch=true&timeoutSeconds=60&resourceVersion=1000000000000"

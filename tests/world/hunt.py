@@ -131,7 +131,8 @@ def main(arguments: list[str]) -> int:
             )
         hunter = Hunter(folder, asked.seed, asked.minutes, asked.cpu_seconds)
         print(
-            "| bug | found after virtual minutes | CPU s | invariant | seed |\n|---|---|---|---|---|"
+            "| bug | found after virtual minutes | CPU s | invariant | seed "
+            "|\n|---|---|---|---|---|"
         )
         for bug in (one for one in BUGS if any(text in one.name for text in asked.only or [""])):
             began = cpu_of_children()

@@ -47,7 +47,8 @@ FOCUSED, STAGED, EVEN = 0.3, 0.55, 0.7
 STAGES = frozenset(
     name for part in (Stages, Plots) for name in vars(part) if not name.startswith("_")
 ) | {
-    "put_off", "namesakes", "namesake_of_a_victim", "lose_lease", "urgent_gang", "rival", "just_then",
+    "put_off", "namesakes", "namesake_of_a_victim", "lose_lease", "urgent_gang", "rival",
+    "just_then",
 }  # fmt: skip
 # More pending pods do not reveal more.
 MOST_WAITING = 64

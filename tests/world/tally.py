@@ -10,15 +10,18 @@ from tests.world.moves import Play
 # The source of each action. Unlisted ones are users' actions: pods, groups, and invalid objects.
 FAULTS = {
     "network": (
-        "cut", "silence", "lag", "partition", "blind", "missed", "ghost", "haunt", "hindsight", "look_alike",
+        "cut", "silence", "lag", "partition", "blind", "missed", "ghost", "haunt", "hindsight",
+        "look_alike",
         "namesakes", "namesake_of_a_victim", "rename", "late_receipts",
     ),
     "API server": (
-        "refuse", "restart_server", "compact", "put_off", "usurp", "shrink", "lose_list", "mute", "drop_kind",
+        "refuse", "restart_server", "compact", "put_off", "usurp", "shrink", "lose_list", "mute",
+        "drop_kind",
         "regain_kind", "blip", "turned_away", "told_to_wait", "raise_bar", "rotate", "locked_out",
     ),
     "processes": (
-        "kill", "hand_over", "crash", "lose_lease", "half_bound", "succeed", "retire", "inherit", "stand_still",
+        "kill", "hand_over", "crash", "lose_lease", "half_bound", "succeed", "retire", "inherit",
+        "stand_still",
         "upgrade", "bereave",
     ),
     "machines and other schedulers": (
@@ -57,7 +60,8 @@ class Tally:
         minutes = self.virtual_s / 60
         yield "| | |\n|---|---|"
         yield f"| seeds | {self.seeds}, from {first} on, {self.long_ones} of them for days |"
-        yield f"| virtual minutes | {minutes:.0f} ({minutes / max(cpu_s, 1e-9):.1f} in a second of CPU) |"
+        rate = minutes / max(cpu_s, 1e-9)
+        yield f"| virtual minutes | {minutes:.0f} ({rate:.1f} in a second of CPU) |"
         yield f"| of them quiet, in worlds that live for days | {self.quiet_s / 60:.0f} |"
         yield f"| binds, each held to capacity and to be the only one | {self.binds} |"
         yield f"| of them over room that others had just taken | {self.excused} |"

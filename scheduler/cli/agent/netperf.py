@@ -1,4 +1,6 @@
-"""`trellis agent netperf`: measures latency between nodes; `throughput` measures one link on request."""
+"""`trellis agent netperf`: measures latency between nodes; `throughput` measures one link on
+request.
+"""
 
 from __future__ import annotations
 

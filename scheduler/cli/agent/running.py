@@ -1,4 +1,6 @@
-"""What all agents share on the command line: flags, the connection to the API server, the way to end."""
+"""What all agents share on the command line: flags, the connection to the API server, the way to
+end.
+"""
 
 import asyncio
 import signal

@@ -120,7 +120,8 @@ def _only_node(name: str) -> Node:
 def setups(config: str, access: ClusterOptions | None = None) -> Setups:
     """Return the configurations at hand; the default is that of `--config`.
 
-    Without one it is that of the daemon that runs in the cluster of `access`, else the built-in one.
+    Without one it is that of the daemon that runs in the cluster of `access`, else the built-in
+    one.
     """
     known = registry()
     if config or access is None:

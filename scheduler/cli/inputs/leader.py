@@ -17,7 +17,8 @@ LEASE = "trellis"
 
 
 class Leader(msgspec.Struct, frozen=True):
-    """The holder of the Lease; `endpoint`, `configuration` and `version` are '' where not published.
+    """The holder of the Lease; `endpoint`, `configuration` and `version` are '' where not
+    published.
 
     `denied` names the resources that it may not list.
     """
@@ -52,7 +53,9 @@ _leases = msgspec.json.Decoder(_Leases)
 
 
 async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader:
-    """Return the daemon that holds the Lease; InputError without exactly one, ApiError if unreadable."""
+    """Return the daemon that holds the Lease; InputError without exactly one, ApiError if
+    unreadable.
+    """
     within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     path = f"/apis/coordination.k8s.io/v1{within}/leases?fieldSelector=metadata.name%3D{LEASE}"
     answer = await cluster.request("GET", path, timeout_s=timeout_s)

@@ -34,7 +34,7 @@ class ClusterOptions(NamedTuple):
 
 
 class SeenCluster(NamedTuple):
-    """The namespace in use, the time, what could not be read, and the API server's version or ''."""
+    """The current namespace, the time, unreadable kinds, and the API server's version or ''."""
 
     namespace: str
     now: float
@@ -56,7 +56,7 @@ _page = msgspec.json.Decoder(_Page)
 def look(
     access: ClusterOptions, kinds: Iterable[Kind], take: Callable[[SourceFile], None]
 ) -> SeenCluster:
-    """List all objects of `kinds`; `take` gets each page. ApiError when the cluster cannot be read."""
+    """List all objects of `kinds` and pass each page to `take`; raise ApiError if a list fails."""
     return asyncio.run(_look(access, tuple(kinds), take))
 
 

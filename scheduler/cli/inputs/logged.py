@@ -1,7 +1,7 @@
 """A decision log read for its past: the attempts with their reasons, and the cluster at any moment.
 
-Used by `trellis history` and `trellis ui --decision-log`. The log is run again, so that reasons come from
-the engine itself; where this version decides otherwise it ends, and a notice says so.
+Used by `trellis history` and `trellis ui --decision-log`. The log is run again, so that reasons
+come from the engine itself; where this version decides otherwise it ends, and a notice says so.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ class LogView:
         return assumed(self._ours(self._worlds.world(at)), self.attempts(), at)
 
     def _ours(self, world: Snapshot) -> Snapshot:
-        """Return `world` without the pods that wait for another scheduler, as the daemon shows it."""
+        """Return `world` without pending pods of other schedulers, as the daemon shows it."""
         ours = tuple(pod for pod in world.unbound if pod.spec.scheduler_name in self._served)
         return replace(world, unbound=ours, release=_release(self.header))
 

@@ -1,7 +1,8 @@
 """The cluster that a verb answers about, and the object that its words name.
 
-One implementation for `simulate`, `explain`, `capacity`, `groups`, `queue` and `history`: the live cluster
-(KUBECONFIG, `~/.kube/config`, in-cluster) unless `--snapshot` names files; `-f` adds objects.
+One implementation for `simulate`, `explain`, `capacity`, `groups`, `queue` and `history`: the live
+cluster (KUBECONFIG, `~/.kube/config`, in-cluster) unless `--snapshot` names files; `-f` adds
+objects.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +36,7 @@ class SeenWorld(NamedTuple):
 
 
 class WorldSource(NamedTuple):
-    """Where a cluster is read from: files, or an API server; `files` are added, as `-f` gives them."""
+    """Where a cluster is read from: files, or an API server; `files` (of `-f`) are added."""
 
     access: ClusterOptions
     snapshots: Sequence[str] = ()
@@ -57,8 +58,8 @@ def read_world(
 ) -> SeenWorld:
     """Read the cluster and what is given beside it; `note` gets each object as well.
 
-    `as_copies`: given pods and workloads are one more of theirs. `ended` is the name of a pod that may
-    have ended: those are not listed otherwise.
+    `as_copies`: given pods and workloads are one more of theirs. `ended` is the name of a pod that
+    may have ended: those are not listed otherwise.
     """
     if [*source.snapshots, *source.files].count("-") > 1:
         raise InputError("standard input can be read once only", where="-")
@@ -113,7 +114,9 @@ def given_pod(world: Snapshot) -> Pod:
 
 
 def with_copy(world: Snapshot, target: Target) -> Snapshot:
-    """Return the cluster with one more of a target for its only given pods: a pod, or a whole group."""
+    """Return the cluster with one more of a target for its only given pods: a pod, or a whole
+    group.
+    """
     found = pods_named(world, target)
     group = sources.group_of(found[0])
     pods = [pod for pod in found if sources.group_of(pod) == group] if group else found[:1]
@@ -127,7 +130,7 @@ def with_copy(world: Snapshot, target: Target) -> Snapshot:
 
 
 def applied_manifest(source: WorldSource, target: Target, namespace: str) -> list[Item]:
-    """Return a workload of the cluster as `-f` would give it; an empty list where it is not there."""
+    """Return a workload of the cluster as `-f` would give it; an empty list if it is missing."""
     kind = WORKLOADS.get(target.kind)
     if kind is None or not source.is_live:
         return []

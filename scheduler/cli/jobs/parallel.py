@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 # So many lines are answered before it is worth while to begin sharing.
 FEW: Final = 16
-# Lines that a process is given at a time: a moment's work, so that all are done at about the same time.
+# Lines that a process is given at a time: a moment's work, so that all are done at about the same
+# time.
 BLOCK: Final = 8
 # Beyond that, handing out is all that this process could do.
 MOST: Final = 8

@@ -1,7 +1,7 @@
 """`simulate --against F -o html`: two simulations of one snapshot as one file for a browser.
 
-The file is the page itself with its data in it: it needs no server and no network, and its policy lets it
-load nothing. Names stay text here as there: data is JSON in which no tag can begin.
+The file is the page itself with its data in it: it needs no server and no network, and its policy
+lets it load nothing. Names stay text here as there: data is JSON in which no tag can begin.
 """
 
 import base64
@@ -22,7 +22,9 @@ _IMPORT = re.compile(r'from "\./([a-z]+)\.js"')
 
 
 class ComparedSide(msgspec.Struct, frozen=True):
-    """One simulation, what it is called (the file of its configuration), and the world that it leaves."""
+    """One simulation, what it is called (the file of its configuration), and the world that it
+    leaves.
+    """
 
     title: str
     simulation: Simulation

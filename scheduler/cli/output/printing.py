@@ -58,7 +58,7 @@ def show_document(document: Any, output: Output) -> None:
 
 
 def _ascii(text: str) -> str:
-    """Write JSON without what a terminal could take for more than letters, as right-to-left marks."""
+    """Write JSON without characters that control a terminal, such as right-to-left marks."""
     if text.isascii():
         return text
     return re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], text)
@@ -78,7 +78,7 @@ def table(
     width: int = 0,
     coloured: bool = False,
 ) -> str:
-    """Return rows under upper-case titles, columns aligned; cut to `width` characters, 0 for any."""
+    """Return aligned rows under upper-case titles, cut to `width` characters; 0: any width."""
     lines = [[title.upper() for title in titles], *([_cell(one) for one in row] for row in rows)]
     widths = _narrowed([max(len(line[at]) for line in lines) for at in range(len(titles))], width)
     return "\n".join(
@@ -119,7 +119,9 @@ def _narrowed(widths: list[int], width: int) -> list[int]:
 
 
 def shown_width() -> int:
-    """Return the columns to cut tables to: the terminal's, else `COLUMNS`, 0 where neither is known."""
+    """Return the columns to cut tables to: the terminal's, else `COLUMNS`, 0 where neither is
+    known.
+    """
     if sys.stdout.isatty():
         return shutil.get_terminal_size().columns
     given = os.environ.get("COLUMNS", "")

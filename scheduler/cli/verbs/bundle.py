@@ -1,9 +1,10 @@
 """`trellis support-bundle`: what a running daemon reports about itself, as one archive to attach to
 an issue.
 
-Versions, configuration, metrics, the state of nodes and queues, the last decisions, stacks and a profile, as
-the debug endpoints answer them: the API server says who may have them, and what may be a secret is masked.
-Exit codes: 0 everything is in it, 1 something could not be read (the archive says what).
+Versions, configuration, metrics, the state of nodes and queues, the last decisions, stacks and a
+profile, as the debug endpoints answer them: the API server says who may have them, and what may be
+a secret is masked. Exit codes: 0 everything is in it, 1 something could not be read (the archive
+says what).
 """
 
 import io

@@ -1,7 +1,8 @@
-"""`trellis capacity`: how many more pods or groups of a shape fit, where, and what stops the next one.
+"""`trellis capacity`: how many more pods or groups of a shape fit, where, and what stops the next
+one.
 
-The shape is a manifest (`-f`), an object of the cluster (`deploy/web`) or amounts (`--cpu 4 --gpu 8`). Exit
-codes: 0 at least one fits, or as many as are wanted; 2 a file is invalid; 3 fewer do.
+The shape is a manifest (`-f`), an object of the cluster (`deploy/web`) or amounts (`--cpu 4 --gpu
+8`). Exit codes: 0 at least one fits, or as many as are wanted; 2 a file is invalid; 3 fewer do.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""`trellis config check|print|defaults`: what a configuration file means, and what is wrong in it."""
+"""`trellis config check|print|defaults`: the effective configuration and its mistakes."""
 
 import sys
 

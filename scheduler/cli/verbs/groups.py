@@ -1,7 +1,7 @@
 """`trellis groups [NAME]`: groups with members, racks, and the proof or what they wait for.
 
-What waits is planned here, by the daemon's own engine on what the user may read in the cluster or on a
-snapshot's files. Nothing is written to the cluster. Groups that do not fit come first.
+What waits is planned here, by the daemon's own engine on what the user may read in the cluster or
+on a snapshot's files. Nothing is written to the cluster. Groups that do not fit come first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""`trellis moves`: the fewest relocations of running pods that reach a goal, as a plan with its proof.
+"""`trellis moves`: the fewest relocations of running pods that reach a goal, as a plan with its
+proof.
 
-Of a snapshot, or of what the user may read in the cluster; nothing is evicted. Exit codes: 0 the goal
-is reached or planned; 2 a file is invalid; 3 no plan reaches it; 4 the time limit ended the search, or
-the plan is not proven.
+Of a snapshot, or of what the user may read in the cluster; nothing is evicted. Exit codes: 0 the
+goal is reached or planned; 2 a file is invalid; 3 no plan reaches it; 4 the time limit ended the
+search, or the plan is not proven.
 """
 
 from __future__ import annotations

@@ -99,7 +99,8 @@ def run(flags: RunFlags) -> int:
     log = _decision_file(flags.decision_log, source, loaded, options.seed)
     if log is not None:
         options = options._replace(record=log)
-    # A log is replayed from its header on: with one, a new configuration or release needs a new start.
+    # A log is replayed from its header on: with one, a new configuration or release needs a new
+    # start.
     release = ServerRelease(is_fixed=log is not None)
     building = DaemonParts(options, flags.kubeconfig, flags.context, clock, meters, release)
     followed = (file, meters, release) if log is None else (None, meters)
@@ -108,7 +109,7 @@ def run(flags: RunFlags) -> int:
 
 
 class ConfigSource(NamedTuple):
-    """Where the configuration comes from: a file, stdin (`-`) or nowhere, and the flags above it."""
+    """The source of the configuration: a file, stdin (`-`) or none, and the flags over it."""
 
     config: str
     leader_elect: bool | None
@@ -158,7 +159,9 @@ async def _logged(
     look: Coroutine[Any, Any, None],
     release: ServerRelease,
 ) -> int:
-    """Run the daemon with its decision log being written beside it; the log's header has the release."""
+    """Run the daemon with its decision log being written beside it; the log's header has the
+    release.
+    """
     if log is None:
         look.close()
         return await work
@@ -341,7 +344,8 @@ class MovePlanner:
 
 
 def _app_group_settings(loaded: Loaded) -> AppGroupSettings:
-    """Return the names of the first profile that sets one for a network plugin; the file may differ.
+    """Return the names of the first profile that sets one for a network plugin; the file may
+    differ.
 
     Every profile has NetworkOverhead, so a profile without names of its own decides nothing.
     """

@@ -1,4 +1,6 @@
-"""`trellis sandbox up|down|status`: an embedded cluster with simulated nodes for kubectl, helm and the daemon."""
+"""`trellis sandbox up|down|status`: an embedded cluster with simulated nodes for kubectl, helm and
+the daemon.
+"""
 
 import asyncio
 import gc

@@ -2,8 +2,8 @@
 
 Three forms: one cluster, one cluster under two configurations (`--against`), and many cases in one
 process (`--batch`); `-o html` writes a comparison as a page. Exit codes: 0 everything fits (or both
-configurations agree), 1 they differ, 2 a file is invalid, 3 a pod does not fit, 4 all fit but a group is
-not proven best.
+configurations agree), 1 they differ, 2 a file is invalid, 3 a pod does not fit, 4 all fit but a
+group is not proven best.
 """
 
 import sys

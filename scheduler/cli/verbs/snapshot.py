@@ -51,11 +51,8 @@ def snapshot(flags: SnapshotFlags) -> None:
         hidden = [obj for obj in objects if obj["kind"] != "ConfigMap"]
         if len(hidden) < len(objects):
             count = len(objects) - len(hidden)
-            tell(
-                [
-                    f"notice: left out: {count} ConfigMaps of groups and trees, whose text names things"
-                ]
-            )
+            left_out = f"{count} ConfigMaps of groups and trees, whose text contains names"
+            tell([f"notice: left out: {left_out}"])
         objects = hidden
         hiding = Anonymizer()
         hiding.learn(objects)

@@ -1,7 +1,7 @@
 """`trellis status`: the daemon that leads, its configuration, kinds and rights, and what is wrong.
 
-Read from the Lease, from the API server's lists of kinds, and from pods. Exit code 1 where something is
-wrong.
+Read from the Lease, from the API server's lists of kinds, and from pods. Exit code 1 where
+something is wrong.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""`trellis topology`: the tree of the cluster with requests, pods and groups, and its network's costs.
+"""`trellis topology`: the tree of the cluster with requests, pods and groups, and its network's
+costs.
 
-With `--numa` the NUMA zones that are known of each node, and what is wrong with them. Computed here from
-what the user may read in the cluster, or from a snapshot's files, with the daemon's configuration: the tree
-is the one in which its profile places groups that name none. Nothing is written to the cluster.
+With `--numa` the NUMA zones that are known of each node, and what is wrong with them. Computed here
+from what the user may read in the cluster, or from a snapshot's files, with the daemon's
+configuration: the tree is the one in which its profile places groups that name none. Nothing is
+written to the cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -143,7 +145,8 @@ def _show_tree(world: Snapshot, flags: TopologyFlags) -> None:
     if name and name not in trees:
         there = ", ".join(trees) or "none"
         raise InputError(
-            f"no topology ConfigMap, Topology of Kueue or HyperNodes make a tree of this name: {name}; "
+            f"no topology ConfigMap, Topology of Kueue or HyperNodes make a tree of this name: "
+            f"{name}; "
             f"there are: {there}",
             where="--tree",
         )

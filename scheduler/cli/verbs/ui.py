@@ -1,4 +1,5 @@
-"""`trellis ui`: the page in a browser, of a live cluster by kubeconfig, of a snapshot or of a decision log.
+"""`trellis ui`: the page in a browser, of a live cluster by kubeconfig, of a snapshot or of a
+decision log.
 
 Objects are listed with the user's own rights, so the page shows no more than kubectl would. It
 listens on 127.0.0.1 only. Answers are computed in a thread, one at a time, by the engine that the
@@ -57,7 +58,9 @@ class PastView(Protocol):
         """Return all attempts."""
 
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
-        """Return the cluster at `at`, when it is `now` today; InputError where nothing is known of it."""
+        """Return the cluster at `at`, when it is `now` today; InputError where nothing is known of
+        it.
+        """
 
 
 class TrailView:

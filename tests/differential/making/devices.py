@@ -1,7 +1,7 @@
 """Generated devices: pools, classes, claims that are allocated already, and what pods claim.
 
-The worlds are those of the invariants (tests/property/devicemaking.py), as far as an API server takes
-them.
+The worlds are those of the invariants (tests/property/devicemaking.py), as far as an API server
+takes them.
 """
 
 from copy import deepcopy

@@ -109,7 +109,8 @@ def _makers(
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(
-            f"unknown policies {unknown}; known are {[*known, _OWN, _OWN + _LEARNED, _OWN + _RANDOM_TIES]}"
+            f"unknown policies {unknown}; "
+            f"known are {[*known, _OWN, _OWN + _LEARNED, _OWN + _RANDOM_TIES]}"
         )
     return {name: known[name] for name in names}
 

@@ -63,7 +63,8 @@ HOSTILE = {
     "expression backtracks": "'" + "a" * 3000 + "'.matches('(a+)+b')",
     "expression alternates": "'" + "a" * 3000 + "'.find('(a|a)*(a|a)*(a|aa)*c') == ''",
     "expressions found": "'" + "a" * 4000 + "'.findAll('a*?b|a').size() == 1",
-    "expression finds nothing": "lists.range(900).map(x, 'aaaaaaaaaaaaaaaaaaaa').join().findAll('a*?b|a')"
+    "expression finds "
+    "nothing": "lists.range(900).map(x, 'aaaaaaaaaaaaaaaaaaaa').join().findAll('a*?b|a')"
     ".size() == 1",
     "expression is large": "lists.range(900).map(x, 'abababababababababab').join().matches('"
     + "[ab]{0,1000}c" * 40

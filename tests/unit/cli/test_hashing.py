@@ -17,7 +17,8 @@ DOCUMENTS = {
             "uid": "00-11",
             "node": "",
             "profile": "trellis",
-            "message": '0/1 nodes: persistentvolumeclaim "ledger" not found, taint {team: bank}, web-1 stays',
+            "message": '0/1 nodes: persistentvolumeclaim "ledger" not found, taint {team: bank}, '
+            "web-1 stays",
             "rejected": {"TaintToleration": {"had untolerated taint {team: bank}": 1}},
         }
     ],

@@ -19,7 +19,8 @@ profiles:
       enabled: [{name: NetworkOverhead}]
   pluginConfig:
   - name: NetworkOverhead
-    args: {namespaces: [platform, default], networkTopologyName: measured, weightsName: NetperfCosts}
+    args:
+      {namespaces: [platform, default], networkTopologyName: measured, weightsName: NetperfCosts}
 """
 OURS = """
 ---

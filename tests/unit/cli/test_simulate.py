@@ -17,7 +17,8 @@ from tests.unit.simulate.asking import HEAD, pod
 
 PROJECT = Path(__file__).parents[3]
 PACK = (
-    f"{HEAD}profiles:\n- plugins: {{score: {{disabled: [{{name: NodeResourcesBalancedAllocation}}]}}}}\n"
+    f"{HEAD}profiles:\n- plugins: {{score: {{disabled: [{{name: "
+    f"NodeResourcesBalancedAllocation}}]}}}}\n"
     "  pluginConfig:\n  - name: NodeResourcesFit\n    args: {scoringStrategy: "
     "{type: MostAllocated, resources: [{name: cpu, weight: 1}]}}\n"
 )

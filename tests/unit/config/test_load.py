@@ -158,7 +158,10 @@ profiles:
 
     assert [
         "s.yaml:3:1: parallelism: Invalid value: 0: should be an integer value greater than zero",
-        "s.yaml:6:43: profiles[0].pluginConfig[0].args.limit: Invalid value: -1: must not be negative",
+        (
+            "s.yaml:6:43: profiles[0].pluginConfig[0].args.limit: Invalid value: -1: must not be "
+            "negative"
+        ),
         (
             "s.yaml:8:3: profiles[1].percentageOfNodesToScore: Invalid value: 101: "
             "not in valid range [0-100]"

@@ -50,7 +50,10 @@ def test_a_file_of_newer_releases_loads_and_each_effect_is_named():
 
     assert [
         f'f.yaml:10:10: the plugin "GangScheduling" is accepted without effect: {GROUPS}',
-        f'f.yaml:11:10: the plugin "TopologyPlacementGenerator" is accepted without effect: {GROUPS}',
+        (
+            f'f.yaml:11:10: the plugin "TopologyPlacementGenerator" is accepted without effect: '
+            f"{GROUPS}"
+        ),
         (
             'f.yaml:12:10: the plugin "DeferredPodScheduling" is accepted without effect: '
             "a deferred resize of a bound pod evicts no other pod here"

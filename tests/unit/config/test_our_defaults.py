@@ -29,7 +29,10 @@ def test_every_profile_has_the_default_plugins():
     texts = (
         "- schedulerName: x\n",
         "- schedulerName: x\n- schedulerName: y\n",
-        "- {schedulerName: x, plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 7}]}}}\n",
+        (
+            "- {schedulerName: x, plugins: {score: {enabled: [{name: NodeResourcesFit, weight: "
+            "7}]}}}\n"
+        ),
         "- {schedulerName: x, pluginConfig: [{name: NodeResourcesFit, args: {}}]}\n",
         "- {schedulerName: x, plugins: {score: {disabled: [{name: ImageLocality}]}}}\n",
     )
@@ -48,7 +51,8 @@ def test_our_defaults_follow_the_rules_of_lists():
     name = "NetworkOverhead"
     one = loaded("- {plugins: {filter: {disabled: [{name: NetworkOverhead}]}}}").profiles[0]
     none = loaded("- {plugins: {multiPoint: {disabled: [{name: NetworkOverhead}]}}}").profiles[0]
-    every = "multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]}"
+    kept = "[{name: PrioritySort}, {name: DefaultBinder}]"
+    every = f"multiPoint: {{disabled: [{{name: '*'}}], enabled: {kept}}}"
     listed = loaded(f"- {{plugins: {{{every}}}}}").profiles[0]
     heavy = loaded(
         "- {plugins: {multiPoint: {enabled: [{name: NetworkOverhead, weight: 9}]}}}"

@@ -52,7 +52,8 @@ def faults(config):
             ["podInitialBackoffSeconds: Invalid value: 0: must be greater than 0"],
         ),
         (
-            {"profiles": [{"schedulerName": "a", "plugins": {"queueSort": {"disabled": [{"name": "*"}]}}},
+            {"profiles": [{"schedulerName": "a",
+                "plugins": {"queueSort": {"disabled": [{"name": "*"}]}}},
                           {"schedulerName": "b"}]},
             [
                 ('profiles[1].plugins.queueSort: Invalid value: {"Enabled":null,"Disabled":null}: '
@@ -68,7 +69,8 @@ def faults(config):
         ),
         (
             {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "EBSLimits"}]}},
-                           "pluginConfig": [{"name": "X"}, {"name": "X"}, {"name": "GCEPDLimits"}]}]},
+                           "pluginConfig": [{"name": "X"}, {"name": "X"},
+                               {"name": "GCEPDLimits"}]}]},
             [
                 f'profiles[0].plugins.filter.enabled[0]: Invalid value: "EBSLimits": {REMOVED}',
                 'profiles[0].pluginConfig[1]: Duplicate value: "X"',
@@ -80,8 +82,10 @@ def faults(config):
             [
                 "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
                 ('extenders[0].managedResources[0].name: Invalid value: "e.io/a b": name part must '
-                "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-                "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+                "consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+                "with an "
+                "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used "
+                "for "
                 "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"),
             ],
         ),

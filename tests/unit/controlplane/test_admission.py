@@ -101,7 +101,8 @@ def storage_class(name, created="", default="true"):
         ([storage_class("a")], "", ""),
         ([storage_class("a")], "b", "b"),
         ([storage_class("a", default="false")], None, None),
-        ([storage_class("b", "2026-01-01T00:00:00Z"), storage_class("a", "2025-01-01T00:00:00Z")], None, "b"),
+        ([storage_class("b", "2026-01-01T00:00:00Z"), storage_class("a", "2025-01-01T00:00:00Z")],
+            None, "b"),
         ([storage_class("b"), storage_class("a")], None, "a"),
     ],
 )  # fmt: skip

@@ -31,8 +31,10 @@ ONE = {"cpu": "1", "memory": "1Gi"}
     ("given", "containers", "requests"),
     [
         # The sum of the containers comes before the pod-level limit.
-        ({"limits": {"cpu": "4", "memory": "4Gi"}}, [container(ONE)] * 2, {"cpu": "2", "memory": "2Gi"}),
-        ({"requests": {"cpu": "500m"}}, [container({"memory": "2Gi"})] * 2, {"cpu": "500m", "memory": "4Gi"}),
+        ({"limits": {"cpu": "4", "memory": "4Gi"}}, [container(ONE)] * 2,
+            {"cpu": "2", "memory": "2Gi"}),
+        ({"requests": {"cpu": "500m"}}, [container({"memory": "2Gi"})] * 2,
+            {"cpu": "500m", "memory": "4Gi"}),
         # Without any request of a container the limit counts.
         ({"limits": {"cpu": "4"}}, [container()], {"cpu": "4"}),
         # A container's own limit is its request.

@@ -56,7 +56,8 @@ def test_ages_and_states_move_with_the_clock():
 def test_without_the_plugin_there_are_no_gauges():
     """Nothing that nobody decides by is shown."""
     meters = Meters()
-    plain = f"{HEAD}profiles: [{{plugins: {{multiPoint: {{disabled: [{{name: LoadAwareScheduling}}]}}}}}}]"
+    without = "multiPoint: {disabled: [{name: LoadAwareScheduling}]}"
+    plain = f"{HEAD}profiles: [{{plugins: {{{without}}}}}]"
     show_ages(engine(plain), ManualClock(NOW), meters)
 
     assert gauges(meters, "trellis_node_metric_age_seconds") == {}

@@ -43,7 +43,8 @@ class SlowVolumes(Plugin[NoArgs]):
 REGISTRY = Registry((*IN_TREE, SlowVolumes))
 PROFILES = load(
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-    "profiles: [{schedulerName: trellis, plugins: {multiPoint: {enabled: [{name: SlowVolumes}]}}}]\n",
+    "profiles: [{schedulerName: trellis, plugins: {multiPoint: {enabled: [{name: "
+    "SlowVolumes}]}}}]\n",
     file="test.yaml",
     registry=REGISTRY,
 ).profiles

@@ -167,7 +167,8 @@ def test_mypy_reports_every_wrong_signature(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--no-error-summary",
          "--config-file", "/dev/null", str(HERE)],
-        cwd=tmp_path, env={"MYPYPATH": str(HERE.parents[3]), "PATH": ""}, capture_output=True, text=True,
+        cwd=tmp_path, env={"MYPYPATH": str(HERE.parents[3]), "PATH": ""}, capture_output=True,
+        text=True,
         timeout=110, check=False,
     )  # fmt: skip
     lines = HERE.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Plans of snapshots: exclusions by their owners' values, destinations by the filters, the goals."""
+"""Plans of snapshots: exclusions by owners' values, destinations by filters, and goals."""
 
 from __future__ import annotations
 

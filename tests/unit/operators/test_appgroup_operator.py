@@ -131,7 +131,8 @@ def test_costs_are_those_that_pods_are_scored_by():
     nodes = [
         Node(NodeMeta(name=name, labels={REGION_LABEL: region, ZONE_LABEL: zone}))
         for name, region, zone in (
-            ("a", "r1", "z1"), ("b", "r1", "z1"), ("c", "r1", "z2"), ("d", "r2", "z3"), ("e", "r3", "z4"),
+            ("a", "r1", "z1"), ("b", "r1", "z1"), ("c", "r1", "z2"), ("d", "r2", "z3"),
+            ("e", "r3", "z4"),
         )
     ]  # fmt: skip
     topology: NetworkTopology = read_as(

@@ -133,7 +133,10 @@ def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
         (network(way(10**15)), "networkCost: 1000000000000000 is not between"),
         (
             network(way(), way(to="east")),
-            'spec.weights[0].topologyList[0].originList[1].origin: "east" stands in originList[0] too',
+            (
+                'spec.weights[0].topologyList[0].originList[1].origin: "east" stands in '
+                "originList[0] too"
+            ),
         ),
         (
             network(way(), way(9)),
@@ -142,7 +145,10 @@ def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
         (network(way(to="wets")), 'costList[0].destination: no node has the value "wets" (did you'),
         (
             network(key="topology.kubernetes.io/regoin"),
-            'spec.weights[0].topologyList[0].topologyKey: "topology.kubernetes.io/regoin" is not used by any plugin',
+            (
+                "spec.weights[0].topologyList[0].topologyKey: "
+                '"topology.kubernetes.io/regoin" is not used by any plugin'
+            ),
         ),
         (network(way(bandwidthCapacity="-1G")), "costList[0].bandwidthCapacity: -1G is negative"),
         (

@@ -15,7 +15,8 @@ ZONE, RACK, HOST = (
 
 
 def member(
-    name: str, group: str, total: int | str, *, cpu: str = "1", labels: Any = None, spec: Any = None,
+    name: str, group: str, total: int | str, *, cpu: str = "1", labels: Any = None,
+    spec: Any = None,
     **asked: str,
 ) -> Manifest:  # fmt: skip
     """Return an admitted pod of a group; `asked` are annotations, with `_` for `-`."""

@@ -172,7 +172,8 @@ def binding(world, pod):
         return None
     for (name, claim), used in zip(named, pod.spec.volumes, strict=False):
         if claim is None and used.ephemeral:
-            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+            waits_for = "waiting for ephemeral volume controller to create"
+            return f'{waits_for} the persistentvolumeclaim "{name}"'
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found'
     claims = list({claim.key: claim for _, claim in named}.values())

@@ -34,7 +34,9 @@ def world(*more, devices=("g0", "g1")):
 
 
 def test_it_keeps_the_invariants():
-    """The invariants of all plugins hold, for pods with claims and for those with extended resources."""
+    """The invariants of all plugins hold, for pods with claims and for those with extended
+    resources.
+    """
     check_plugin(
         DynamicResources,
         pods=[claiming("p", "c"), pod("e", requests={GPU: 1}), claiming("absent", "x")],

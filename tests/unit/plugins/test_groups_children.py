@@ -178,14 +178,20 @@ REFUSED = {
     ),
     "key": (
         [*child("g", 1, rules(node=APART), key=RACK)],
-        "spec.schedulingConstraints.topology and the annotation sakkara.group/constraints exclude each other",
+        (
+            "spec.schedulingConstraints.topology and the annotation sakkara.group/constraints "
+            "exclude each other"
+        ),
     ),
     "inner key": (
         [
             composite("c", 1, "app", key=RACK, annotations=rules(node=APART)),
             *child("g", 1, {}, "c"),
         ],
-        "spec.schedulingConstraints.topology and the annotation sakkara.group/constraints exclude each other",
+        (
+            "spec.schedulingConstraints.topology and the annotation sakkara.group/constraints "
+            "exclude each other"
+        ),
     ),
     "tree": (
         [*child("g", 1, {"sakkara.group/topology": "other"})],

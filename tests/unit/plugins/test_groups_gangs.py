@@ -1,4 +1,4 @@
-"""PodGroups of KAI and PodGangs of Grove: what is read of them, what is refused, who is a member."""
+"""PodGroups of KAI and PodGangs of Grove: fields read, objects rejected, and members."""
 
 from __future__ import annotations
 

@@ -232,7 +232,8 @@ def test_unlike_members_that_a_rule_keeps_from_fitting_wait():
 
     assert 0 == done.summary.scheduled
     told = (
-        "1 pod of 3 cpu and 3 pods of 1 cpu do not fit one rack: the largest, r0, has 5 of the 6 cpu "
+        "1 pod of 3 cpu and 3 pods of 1 cpu do not fit one rack: the largest, r0, has 5 of the 6 "
+        "cpu "
         "that they need; without rack hard pack enough fit"
     )
     assert told in done.pods[0].message

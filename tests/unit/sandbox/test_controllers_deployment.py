@@ -163,7 +163,8 @@ class TestReplicaSet:
         here = world()
         here.apply(
             PODS,
-            "{metadata: {name: old, labels: {app: set}}, spec: {containers: [{name: a, image: b}]}}",
+            "{metadata: {name: old, labels: {app: set}}, spec: {containers: [{name: a, image: "
+            "b}]}}",
         )
         here.apply(REPLICASETS, REPLICASET)
         assert 3 == len(here.pods())
@@ -392,8 +393,10 @@ class TestArithmetic:
         [
             ({"replicas": 10}, (3, 2)),
             ({"replicas": 1}, (1, 0)),
-            ({"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}, (0, 1)),
-            ({"replicas": 2, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 5}}}, (1, 2)),
+            ({"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}},
+                (0, 1)),
+            ({"replicas": 2, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 5}}},
+                (1, 2)),
             ({"replicas": 5, "strategy": {"type": "Recreate"}}, (0, 5)),
         ],
     )  # fmt: skip

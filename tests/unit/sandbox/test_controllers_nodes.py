@@ -187,7 +187,8 @@ class TestBudgets:
         here = World(actors=[Deployments, ReplicaSets, DisruptionBudgets])
         here.apply(
             PODDISRUPTIONBUDGETS,
-            f"{{metadata: {{name: web}}, spec: {{selector: {{matchLabels: {{app: web}}}}, {spec}}}}}",
+            f"{{metadata: {{name: web}}, spec: {{selector: {{matchLabels: {{app: web}}}}, "
+            f"{spec}}}}}",
         )
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         return here

@@ -155,7 +155,8 @@ class TestStarting:
         """Annotations delay the start and the readiness, and each step shows."""
         world = World(nodes=1)
         world.apply(PODS, POD.replace("labels:", "annotations: "
-            "{trellis.dev/simulate-start-after: 3s, trellis.dev/simulate-ready-after: 1m}, labels:"))  # fmt: skip
+            "{trellis.dev/simulate-start-after: 3s, trellis.dev/simulate-ready-after: 1m}, "
+            "labels:"))  # fmt: skip
 
         pod = world.get(PODS, "web")
         assert "Pending" == pod["status"]["phase"]
@@ -281,7 +282,8 @@ class TestEnding:
         """After its run time it is Succeeded, with the condition reasons of a kubelet."""
         world = World(nodes=1)
         world.apply(PODS, POD.replace("labels:",
-            "annotations: {trellis.dev/simulate-run-for: 30s}, labels:") + "  restartPolicy: Never")  # fmt: skip
+            "annotations: {trellis.dev/simulate-run-for: 30s}, "
+            "labels:") + "  restartPolicy: Never")  # fmt: skip
         world.tick(29.0)
         assert ["Running"] == world.phases()
 
@@ -298,7 +300,8 @@ class TestEnding:
         """A pod that never restarts and exits with an error is Failed."""
         world = World(nodes=1)
         world.apply(PODS, POD.replace("labels:", "annotations: {trellis.dev/simulate-run-for: 1s, "
-            'trellis.dev/simulate-exit-code: "3"}, labels:') + "  restartPolicy: Never")  # fmt: skip
+            'trellis.dev/simulate-exit-code: "3"}, '
+            'labels:') + "  restartPolicy: Never")  # fmt: skip
         world.tick(1.0)
 
         pod = world.get(PODS, "web")

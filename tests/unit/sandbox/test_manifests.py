@@ -60,7 +60,8 @@ def test_applying_creates_and_then_changes():
 def test_objects_pass_the_rules_of_the_server():
     """What comes in this way is defaulted as through HTTP."""
     here = store()
-    text = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, image: b}]}}"
+    spec = "{containers: [{name: a, image: b}]}"
+    text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}"
     (pod,) = manifests.parse(text, "f")
     manifests.apply(here, pod)
 

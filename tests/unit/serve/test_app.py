@@ -18,15 +18,18 @@ from tests.unit.serve.conftest import PAGES, House
 
 OPEN = {"/healthz", "/livez", "/readyz"}
 PIECES = [
-    *PAGES, *OPEN, "/", "//", "/..", "/.", "%2e%2e", "%2f", "%00", "%", "%zz", "%6detrics", ";", "?", "#",
-    "verbose", "exclude=", "&", "=", "\\", "é", "%c3%28", "http://other/metrics", ":443", "*", "a" * 300,
+    *PAGES, *OPEN, "/", "//", "/..", "/.", "%2e%2e", "%2f", "%00", "%", "%zz", "%6detrics", ";",
+    "?", "#",
+    "verbose", "exclude=", "&", "=", "\\", "é", "%c3%28", "http://other/metrics", ":443", "*",
+    "a" * 300,
 ]  # fmt: skip
 HEADERS = [
     "Authorization: Bearer", "Authorization: Basic AAAA", "Authorization: \t", "Accept: */*;q=x",
     "Accept: application/openmetrics-text;version=", "X-Remote-User: root",
     "X-Remote-Group: system:masters", "X-Forwarded-For: 127.0.0.1", "Content-Length: 0",
     "Transfer-Encoding: chunked", "Content-Length: -1", "Host: a, b", "Expect: 100-continue",
-    "Connection: upgrade", "Upgrade: websocket", "X-HTTP-Method-Override: PUT", "Cookie: " + "c" * 900,
+    "Connection: upgrade", "Upgrade: websocket", "X-HTTP-Method-Override: PUT",
+    "Cookie: " + "c" * 900,
     "Range: bytes=0-1", "bad header", "A" * 9000 + ": b",
 ]  # fmt: skip
 

@@ -13,7 +13,8 @@ CLUSTER = (
     pod("q", requests={"cpu": "9"}),
 )
 PACK = (
-    f"{HEAD}profiles:\n- plugins: {{score: {{disabled: [{{name: NodeResourcesBalancedAllocation}}]}}}}\n"
+    f"{HEAD}profiles:\n- plugins: {{score: {{disabled: [{{name: "
+    f"NodeResourcesBalancedAllocation}}]}}}}\n"
     "  pluginConfig:\n  - name: NodeResourcesFit\n    args: {scoringStrategy: "
     "{type: MostAllocated, resources: [{name: cpu, weight: 1}]}}\n"
 )

@@ -69,7 +69,8 @@ def test_an_unknown_runtime_class_is_an_error_where_the_cluster_is_known():
         ObjectError, match='Pod default/p: pod rejected: RuntimeClass "kata" not found'
     ):
         one_pod(runtimeClassName="kata")
-    text = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {runtimeClassName: kata, containers: [{name: c}]}}"
+    spec = "{runtimeClassName: kata, containers: [{name: c}]}"
+    text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}"
     assert any("RuntimeClass that is not known" in one for one in manifest(text, "m").notices)
 
 
@@ -126,7 +127,10 @@ def test_a_quota_that_pods_would_exceed_is_noticed():
     quota["status"] = {"used": {"requests.cpu": "1500m"}}
     new = pod("p", requests={"cpu": "1"})
     assert (
-        "the ResourceQuota default/q would refuse pods: requests.cpu would be 2500m, the limit is 2",
+        (
+            "the ResourceQuota default/q would refuse pods: requests.cpu would be 2500m, the limit "
+            "is 2"
+        ),
     ) == snapshot(quota, given=[new]).notices
     assert () == snapshot(quota, given=[pod("p", requests={"cpu": "500m"})]).notices
 

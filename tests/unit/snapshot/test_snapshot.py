@@ -25,7 +25,10 @@ def container(**resources):
     [
         (
             pod("p", requests={"cpu": "-1"}),
-            "objects[0]: Pod default/p: spec.containers[0].resources.requests[cpu]: -1 is less than 0",
+            (
+                "objects[0]: Pod default/p: spec.containers[0].resources.requests[cpu]: -1 is less "
+                "than 0"
+            ),
         ),
         (
             pod("p", requests={"cpu": "many"}),

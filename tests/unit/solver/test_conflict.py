@@ -114,7 +114,8 @@ def test_following_the_advice_makes_the_group_fit(name):
 @pytest.mark.parametrize(
     ("size", "least", "rule", "text"),
     [
-        (14, 12, LevelRule(), "fewer than 12 of 14 pods fit: the nodes have room for 10; a group of 10 would fit"),
+        (14, 12, LevelRule(),
+            "fewer than 12 of 14 pods fit: the nodes have room for 10; a group of 10 would fit"),
         (3, 1, LevelRule(factor=4), ("none of 3 pods fits: node factor 4 cannot hold; "
          "without node factor 4 at least 1 fits; a group of 4 would fit")),
         (12, 6, HARD_PACK, ("fewer than 6 of 12 pods fit: node hard pack cannot hold; "

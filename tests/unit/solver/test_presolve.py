@@ -22,7 +22,8 @@ GROUP = b"""{
 "minimum": 5, "held": [0, 0, 0, 1],
 "classes": [{"name": "c0", "kinds": [0]},
             {"name": "c1", "kinds": [1], "minimum": 1, "maximum": 1,
-             "rules": [{"level": 0, "rule": {"partitions": 1}}, {"level": 1, "rule": {"hard": true}}]},
+             "rules": [{"level": 0, "rule": {"partitions": 1}},
+                       {"level": 1, "rule": {"hard": true}}]},
             {"name": "c2", "kinds": [2], "maximum": 1, "held": [0, 0, 0, 0]},
             {"name": "c3", "kinds": [3], "minimum": 1, "maximum": 2, "held": [0, 0, 0, 1]}],
 "costs": {"steps": [2, 1, 1]}, "unwished": [0, 1, 2]}"""
@@ -31,7 +32,8 @@ import sys, msgspec
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.roles import GroupProblem
-found = heterogeneous.solve(msgspec.json.decode(sys.stdin.buffer.read(), type=GroupProblem), SolveLimits(stage_s=20.0, total_s=60.0))
+problem = msgspec.json.decode(sys.stdin.buffer.read(), type=GroupProblem)
+found = heterogeneous.solve(problem, SolveLimits(stage_s=20.0, total_s=60.0))
 print(found.outcome, found.optimal)
 """
 

@@ -236,7 +236,8 @@ def test_records_survive_the_wire():
 def test_ortools_is_loaded_only_to_solve():
     """The daemon may import the records and the door without carrying CP-SAT."""
     code = (
-        "import sys, scheduler.groups.solver.solve, scheduler.groups.solver.victims.search, scheduler.groups.solver.explain; "
+        "import sys, scheduler.groups.solver.solve, scheduler.groups.solver.victims.search, "
+        "scheduler.groups.solver.explain; "
         "sys.exit('ortools' in sys.modules)"
     )
 

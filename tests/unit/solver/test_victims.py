@@ -214,7 +214,7 @@ def test_like_single_pods_count_one_by_one_beside_groups():
 
 @pytest.mark.parametrize(("used_up", "hit"), [(search.SEARCH, 2), (search.SPARE, 2)])
 def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
-    """Stages that get no time prove nothing; victims that are not needed are spared all the same."""
+    """Stages without time prove nothing; victims that are not needed are still not evicted."""
     times = iter([0.0])
     monkeypatch.setattr(deadline, "perf_s", lambda: next(times, used_up))
     others = [gang(f"g{at}", at % 2, {at: 2, (at + 1) % 6: 1}) for at in range(6)]

@@ -82,7 +82,10 @@ def test_what_counts_as_used_memory_is_chosen(tmp_path, policy, kib, of_pod):
     [
         f"kubepods/besteffort/pod{UID}",
         f"kubepods/pod{UID}",
-        f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice",
+        (
+            "kubepods.slice/kubepods-burstable.slice/"
+            f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
+        ),
         f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice",
         f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{UID.replace('-', '_')}.slice",
     ],
