@@ -61,7 +61,7 @@ def look(
 
 
 def seconds(text: str, where: str = "--request-timeout") -> float:
-    """Read a duration as kubectl does: `30`, `30s`, `2m`, `1h`; InputError names the flag `where`."""
+    """Read a kubectl duration: `30`, `30s`, `2m` or `1h`; an InputError names the flag `where`."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
     if not number.isdecimal() or not int(number):

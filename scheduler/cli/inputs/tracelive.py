@@ -28,7 +28,7 @@ def record_live(
 ) -> None:
     """Record until `length_s` is over or Ctrl-C; ApiError where nodes or pods may not be listed.
 
-    `on_listed` is called once, when every required kind has been listed, with what may not be listed.
+    Call `on_listed` once, when every required kind has been listed, with the kinds that may not be.
     """
     asyncio.run(_record(access, recorder, length_s, on_listed))
 
