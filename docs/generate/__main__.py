@@ -1,7 +1,7 @@
-"""Write the pages that follow from the code, or check that they are up to date.
+"""Write the pages that are generated from the code, or check that they are up to date.
 
 python -m docs.generate          write them
-python -m docs.generate --check  exit 1 when a page is not what would be written
+python -m docs.generate --check  exit 1 if a page is stale
 """
 
 import sys
@@ -40,7 +40,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def stale() -> list[str]:
-    """Return the pages that are not what the code says."""
+    """Return the pages that differ from what the code generates."""
     return [
         name
         for name, page in PAGES.items()

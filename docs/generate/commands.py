@@ -26,25 +26,25 @@ or `NO_COLOR` is set.
 """
 
 EXIT_CODES = (
-    (0, "done; what was asked about fits"),
+    (0, "done; all requested pods fit"),
     (EXIT_ERROR, "an error, in one line on stderr"),
-    (EXIT_DIFFERS, "`simulate --against`, `replay`: there is a difference"),
-    (EXIT_USAGE, "wrong usage, or a file that cannot be used; every mistake with line and column"),
+    (EXIT_DIFFERS, "`simulate --against`, `replay`: the results differ"),
+    (EXIT_USAGE, "wrong usage or an invalid file; every mistake with line and column"),
     (EXIT_DOES_NOT_FIT, "`simulate`, `explain`: a pod does not fit"),
     (
         EXIT_UNPROVEN,
         (
-            "`simulate`: every pod fits, but a group perhaps not at its best: its time was over "
-            "before that was proven, or its solver is `Greedy`"
+            "`simulate`: every pod fits, but a placement of a group is not proven optimal: the "
+            "time limit was reached, or its solver is `Greedy`"
         ),
     ),
     (EXIT_INTERRUPTED, "interrupted by Ctrl-C"),
 )
 
 ENVIRONMENT = (
-    ("KUBECONFIG", "the kubeconfig, where no flag names one"),
-    ("NO_COLOR", "set to anything: no colour"),
-    ("COLUMNS", "the width of tables where stdout is no terminal"),
+    ("KUBECONFIG", "the kubeconfig if no flag names one"),
+    ("NO_COLOR", "any value: no colour"),
+    ("COLUMNS", "the width of tables if stdout is not a terminal"),
 )
 
 
@@ -76,13 +76,13 @@ def section(name: str, command: Any) -> Iterator[str]:
 
 
 def argument_row(argument: Any) -> tuple[str, str, str]:
-    """Return the line of an argument."""
+    """Return the table row of an argument."""
     needed = "needed" if argument.required else default(argument)
     return markdown.code(placeholder(argument)), needed, markdown.text(argument.help or "")
 
 
 def placeholder(argument: Any) -> str:
-    """Return what stands for an argument: `[F]` where it may be left out."""
+    """Return the placeholder of an argument, in brackets if it is optional: `[F]`."""
     if argument.metavar:
         return str(argument.metavar)
     name = argument.name.upper() + ("..." if argument.nargs != 1 or argument.multiple else "")
@@ -90,14 +90,14 @@ def placeholder(argument: Any) -> str:
 
 
 def option_row(option: Any) -> tuple[str, str, str]:
-    """Return the line of an option."""
+    """Return the table row of an option."""
     names = ", ".join([*option.opts, *option.secondary_opts])
     taken = "" if option.is_flag else f" {metavar(option)}"
     return markdown.code(names + taken), default(option), markdown.text(option.help or "")
 
 
 def metavar(option: Any) -> str:
-    """Return what stands after an option."""
+    """Return the placeholder of an option's value."""
     if option.metavar:
         return str(option.metavar)
     annotation = option.type_descriptor.annotation
@@ -107,7 +107,7 @@ def metavar(option: Any) -> str:
 
 
 def default(parameter: Any) -> str:
-    """Return what holds without it; nothing where that is nothing."""
+    """Return the default as text, or '' if there is none."""
     found = parameter.default
     found = getattr(found, "value", found)
     if found in (None, "", False) or found == [] or callable(found):

@@ -1,6 +1,4 @@
-"""The page of the configuration file: the structs tell fields, types and defaults, this file what
-for.
-"""
+"""The page of the configuration file: structs plus the meanings below."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -30,49 +28,47 @@ the effective configuration of a file, `trellis config defaults` the built-in on
 Durations are written as Go writes them: `500ms`, `15s`, `1m30s`.
 """
 
-_PER_POINT: Final = "what is enabled and disabled at this extension point"
-_NO_EFFECT: Final = "is read and checked, and changes nothing"
+_PER_POINT: Final = "plugins enabled and disabled at this extension point"
+_NO_EFFECT: Final = "validated, without effect"
 
 MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "KubeSchedulerConfiguration": {
-        "apiVersion": "as it stands",
-        "kind": "as it stands",
-        "parallelism": f"{_NO_EFFECT}: all nodes are looked at at once",
-        "leaderElection": "who leads when several replicas run",
-        "clientConnection": "how the API server is reached",
+        "apiVersion": "exactly this value",
+        "kind": "exactly this value",
+        "parallelism": f"{_NO_EFFECT}: all nodes are evaluated at once",
+        "leaderElection": "leader election among replicas",
+        "clientConnection": "the connection to the API server",
         "enableProfiling": "serve a sampling profile at `/debug/pprof/profile`",
         "enableContentionProfiling": _NO_EFFECT,
-        "percentageOfNodesToScore": "for profiles that say nothing themselves; 0 means every "
-        "node, too",
+        "percentageOfNodesToScore": "default of all profiles; 0 and 100: every node",
         "percentageOfPlacementsToScore": f"{_NO_EFFECT}: every placement of a group is searched",
-        "podInitialBackoffSeconds": "how long a pod waits after its first failed attempt; "
-        "doubled each time",
-        "podMaxBackoffSeconds": "the longest such wait",
-        "profiles": "one per schedulerName; without any there is one named `trellis`",
+        "podInitialBackoffSeconds": "after a pod's first failed attempt; doubled each time",
+        "podMaxBackoffSeconds": "the longest back-off",
+        "profiles": "one per schedulerName; default: one named `trellis`",
         "extenders": "see [Use an extender](../howto/extenders.md)",
-        "delayCacheUntilActive": f"{_NO_EFFECT}: a replica that does not lead watches all the same",
+        "delayCacheUntilActive": f"{_NO_EFFECT}: standby replicas always watch",
     },
     "LeaderElectionConfig": {
-        "leaderElect": "false: there is one replica and no Lease",
-        "leaseDuration": "how long a Lease counts that nobody renews",
-        "renewDeadline": "a leader that could not renew for so long stops acting",
-        "retryPeriod": "between two attempts to take or renew the Lease",
-        "resourceLock": "`leases` and nothing else",
-        "resourceName": "the Lease",
-        "resourceNamespace": "its namespace; without one the daemon's own",
+        "leaderElect": "false: one replica, without a Lease",
+        "leaseDuration": "time after the last renewal until another replica may take the Lease",
+        "renewDeadline": "time without a successful renewal after which the leader stops acting",
+        "retryPeriod": "time between two attempts to take or renew the Lease",
+        "resourceLock": "`leases`, the only valid value",
+        "resourceName": "name of the Lease",
+        "resourceNamespace": "namespace of the Lease; default: the daemon's own",
     },
     "ClientConnectionConfig": {
-        "kubeconfig": "where no flag names one",
+        "kubeconfig": "kubeconfig file if no flag names one",
         "acceptContentTypes": _NO_EFFECT,
         "contentType": f"{_NO_EFFECT}: requests are JSON",
-        "qps": "requests per second; 0: no limit of ours",
-        "burst": "how many more at once, where `qps` is set",
+        "qps": "requests per second; 0: unlimited",
+        "burst": "additional requests at once, if `qps` is set",
     },
     "ProfileConfig": {
-        "schedulerName": "the pods whose `spec.schedulerName` is this are ours",
-        "percentageOfNodesToScore": "below 100: look no further when so many nodes fit",
+        "schedulerName": "this profile schedules pods with this `spec.schedulerName`",
+        "percentageOfNodesToScore": "below 100: stop filtering when this share of the nodes fits",
         "percentageOfPlacementsToScore": f"{_NO_EFFECT}: every placement of a group is searched",
-        "plugins": "what is enabled and disabled",
+        "plugins": "enabled and disabled plugins",
         "pluginConfig": "arguments of plugins",
     },
     "Plugins": dict.fromkeys(
@@ -93,118 +89,118 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         _PER_POINT,
     )
     | {
-        "multiPoint": "the same for every point that a plugin has; what a single point says goes "
-        "before it",
+        "multiPoint": "plugins enabled and disabled at all their points; a single point's own list "
+        "takes precedence",
         "placementGenerate": _NO_EFFECT,
         "placementScore": _NO_EFFECT,
         "podGroupPostFilter": f"{_NO_EFFECT}: the profile's group plugin evicts for groups",
     },
     "PluginSet": {
-        "enabled": "added behind the default ones",
-        "disabled": "taken away; `*` takes all",
+        "enabled": "plugins added after the default ones",
+        "disabled": "plugins removed; `*`: all",
     },
-    "PluginEntry": {"name": "as `trellis plugins` lists it", "weight": "of its scores; 0 means 1"},
+    "PluginEntry": {
+        "name": "as `trellis plugins` lists it",
+        "weight": "weight of its scores; 0 means 1",
+    },
     "PluginConfig": {"name": "the plugin", "args": "see [Arguments of plugins](plugin-args.md)"},
     "Extender": {
-        "urlPrefix": "where it answers",
-        "filterVerb": "appended to the prefix; empty: it is not asked",
-        "preemptVerb": "the same",
-        "prioritizeVerb": "the same",
-        "weight": "of its scores; needed with `prioritizeVerb`",
-        "bindVerb": "the same; one extender at most",
-        "enableHTTPS": "with `tlsConfig`, or the system's authorities",
+        "urlPrefix": "URL of the extender",
+        "filterVerb": "appended to the prefix; empty: no such request",
+        "preemptVerb": "as `filterVerb`",
+        "prioritizeVerb": "as `filterVerb`",
+        "weight": "weight of its scores; required with `prioritizeVerb`",
+        "bindVerb": "as `filterVerb`; at most one extender has it",
+        "enableHTTPS": "use TLS, verified by `tlsConfig` or the system's certificate authorities",
         "tlsConfig": "certificates",
-        "httpTimeout": "of one question; 5s where nothing is said",
-        "nodeCacheCapable": "it is sent names of nodes instead of nodes",
-        "managedResources": "it is asked about pods that name one of these; without a list about "
+        "httpTimeout": "timeout of one request; default 5s",
+        "nodeCacheCapable": "requests contain node names instead of nodes",
+        "managedResources": "requests are sent only for pods that request one of these; empty: for "
         "every pod",
-        "ignorable": "when it fails, go on without it",
+        "ignorable": "if it fails, continue without it",
     },
     "ExtenderTLSConfig": {
         "insecure": "do not verify its certificate",
         "serverName": "the name to verify",
-        "certFile": "our certificate",
-        "keyFile": "its key",
-        "caFile": "who signs the extender's certificate",
+        "certFile": "client certificate",
+        "keyFile": "key of the client certificate",
+        "caFile": "authority that signs the extender's certificate",
         "certData": "instead of the file, base64",
         "keyData": "instead of the file, base64",
         "caData": "instead of the file, base64",
     },
     "ExtenderManagedResource": {
         "name": "an extended resource",
-        "ignoredByScheduler": "NodeResourcesFit leaves it alone",
+        "ignoredByScheduler": "NodeResourcesFit ignores it",
     },
     "TrellisConfiguration": {
-        "apiVersion": "as it stands",
-        "kind": "as it stands",
-        "operators": "the controllers of our own kinds",
-        "solver": "what the solves of [ClusterTopologyPlacementGroup]"
-        "(plugin-args.md#clustertopologyplacementgroup) may cost at most, whatever its arguments "
-        "say",
-        "page": "the page that the daemon serves",
-        "capacity": "shapes whose room is counted for the metric `trellis_capacity_pods`",
+        "apiVersion": "exactly this value",
+        "kind": "exactly this value",
+        "operators": "controllers of the kinds of Trellis",
+        "solver": "upper limits for solves of [ClusterTopologyPlacementGroup]"
+        "(plugin-args.md#clustertopologyplacementgroup), whatever its arguments allow",
+        "page": "web page of the daemon",
+        "capacity": "shapes for the metric `trellis_capacity_pods`: how many more fit",
         "decisionLog": "a log for `trellis replay`",
         "tracing": "spans of decisions; needs the extra `otel`",
-        "metricProviders": "who measures load, by name",
-        "featureGates": "gates of kube-scheduler that are not at their default",
+        "metricProviders": "sources of measured load, by name",
+        "featureGates": "gates of kube-scheduler that differ from their default",
     },
     "Operators": {
-        "enabled": "false: none runs",
+        "enabled": "false: run no operator",
         "appGroup": "order of workloads, cost and state of AppGroups",
         "networkTopology": "costs and bookings of NetworkTopologies",
         "nodeMetric": "one NodeMetric per node",
         "movePlan": "plans and executions of MovePlans",
     },
     "MovePlanOperatorConfig": {
-        "enabled": "off: nothing is ever moved",
+        "enabled": "false: no pod is ever moved",
         "approve": "goals whose plans are executed without an approval of each plan: `waiting`, "
         "`freeNodes`, `loadBelow`, `repair`",
     },
     "AppGroupOperatorConfig": {
-        "enabled": "false: leave the kind to somebody else",
-        "networkTopologyName": "whose table of costs an application is summed up by; empty: the "
-        "one that the network plugin reads",
-        "weightsName": "which table; empty: the one that the network plugin reads",
+        "enabled": "false: another controller owns the kind",
+        "networkTopologyName": "NetworkTopology by which the cost of an application is summed; "
+        "empty: the one that the network plugin reads",
+        "weightsName": "its table of costs; empty: the one that the network plugin reads",
     },
-    "OperatorConfig": {"enabled": "false: leave the kind to somebody else"},
+    "OperatorConfig": {"enabled": "false: another controller owns the kind"},
     "NodeMetricOperatorConfig": {
-        "enabled": "off where an installed Koordinator does it",
+        "enabled": "false: an installed Koordinator writes the NodeMetrics",
         "configMap": "`namespace/name` of the collect policies",
-        "provider": "one of `metricProviders`, which measures where no agent does",
-        "reportIntervalSeconds": "between two reports by that provider",
+        "provider": "one of `metricProviders`, for nodes without an agent",
+        "reportIntervalSeconds": "time between two reports by that provider",
     },
     "SolverLimits": {
         "timeLimitSeconds": "the smaller of this and a plugin's own limit holds",
         "workers": "processors of one solve, in the helper process; with more than one, equal "
-        "inputs may get equally good but different answers",
+        "inputs may get different, equally good answers",
     },
     "PageConfig": {
-        "enabled": "false: there is no page",
-        "bindAddress": "where else than at `/ui` of the endpoints it is; plain HTTP on loopback, "
-        "else HTTPS with the access of the endpoints",
-        "port": "for `kubectl port-forward`; 0: at `/ui` only",
+        "enabled": "false: serve no page",
+        "bindAddress": "an additional address beside `/ui` of the endpoints; plain HTTP on "
+        "loopback, else HTTPS with the access rules of the endpoints",
+        "port": "port for `kubectl port-forward`; 0: `/ui` of the endpoints only",
     },
     "CapacityConfig": {
-        "intervalSeconds": "how often they are counted; less often where counting takes more "
-        "than a tenth of the time",
-        "shapes": "32 at most",
+        "intervalSeconds": "interval of counting; longer if counting takes more than a tenth of it",
+        "shapes": "at most 32",
     },
     "CapacityShape": {
         "name": "the value of the metric's label `shape`, 1 to 63 characters",
-        "manifest": "YAML or JSON, as a text: one pod, or a group with its members, as for "
+        "manifest": "YAML or JSON text: one pod, or a group with its members, as for "
         "`trellis capacity -f`",
     },
-    "DecisionLog": {"path": "where it is written; empty: nowhere"},
+    "DecisionLog": {"path": "file of the log; empty: none"},
     "Tracing": {
-        "endpoint": "where spans of decisions are sent by OTLP over HTTP, a whole URL; empty: "
-        "nowhere",
-        "samplingRatePerMillion": "how many decisions in a million have a span",
+        "endpoint": "URL for spans of decisions, OTLP over HTTP; empty: none",
+        "samplingRatePerMillion": "decisions with a span, per million",
     },
     "MetricProviderConfig": {
-        "name": "by which others refer to it",
-        "type": "what answers there",
-        "address": "its URL; the metrics server needs none",
-        "tokenFile": "a file with a bearer token, such as a mounted Secret; read at each use",
+        "name": "the name in references",
+        "type": "type of the service",
+        "address": "URL of the service; not needed for the metrics server",
+        "tokenFile": "file with a bearer token, such as a mounted Secret; read at each use",
         "insecureSkipVerify": "do not verify its certificate",
     },
 }
@@ -229,5 +225,5 @@ def page() -> str:
 
 
 def meaning(struct: str, field: str) -> str:
-    """Return what a field is for; every one must be told of."""
+    """Return the meaning of a field; raise KeyError for a field without one."""
     return MEANINGS[struct][field]

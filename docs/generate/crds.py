@@ -1,4 +1,4 @@
-"""The page of our kinds, from the definitions in crds/."""
+"""The page of Trellis's kinds, from the definitions in crds/."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ INTRODUCTION = f"""\
 The kinds that Trellis reads or writes beside those of Kubernetes.
 The chart installs their definitions and keeps them when it is removed.
 `kubectl apply --server-side -f crds/` installs them without the chart.
-`*` marks a field that must be there.
+`*` marks a required field.
 Groups of pods also come as ConfigMaps, see [Place a group of pods together](../howto/groups.md).
 """
 
@@ -76,7 +76,7 @@ def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, str, s
 
 
 def below(schema: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
-    """Return the schema that holds a field's own fields, and how they are reached."""
+    """Return the schema of a field's own fields, and the path prefix of these."""
     if schema.get("type") == "array":
         return below(schema["items"], f"{path}[]")
     inner = schema.get("additionalProperties")
@@ -100,11 +100,11 @@ def type_of(schema: dict[str, Any]) -> str:
 
 
 def sentence(schema: dict[str, Any]) -> str:
-    """Return what a field is said to be."""
+    """Return the description of a field on one line."""
     return " ".join(str(schema.get("description", "")).split())
 
 
 def bounds(schema: dict[str, Any]) -> str:
-    """Return the limits of a field, of its items and of the names in it."""
+    """Return the limits of a field in parentheses, or ''."""
     words = [text.format(schema[key]) for key, text in _BOUNDS if key in schema]
     return f"({'; '.join(words)})" if words else ""

@@ -30,7 +30,7 @@ from tests.monitoring.watched import pause, watched
 
 IMAGES = Path("docs/images")
 STEP_S = 2
-# Some troubles, so that panels about them are not empty: when each begins, and for how long.
+# Faults that fill the panels about them: (start, duration, fault), in seconds.
 TROUBLES = (
     (4, 14, a_stranger_takes_a_zone),
     (20, 8, a_plugin_raises),
@@ -44,7 +44,7 @@ ALL_S = 96
 
 
 async def lines_of(prometheus: Prometheus, panel: Json, start: float, end: float) -> list[Line]:
-    """Return what a panel shows."""
+    """Return the lines of a panel between two times (s)."""
     found = []
     moments = round((end - start) / STEP_S)
     for target in panel["targets"]:
@@ -61,7 +61,7 @@ async def lines_of(prometheus: Prometheus, panel: Json, start: float, end: float
 
 
 async def main() -> None:
-    """Let the sandbox live, ask every query, write the pictures."""
+    """Run the sandbox with faults, evaluate every query, and write the pictures."""
     logs.configure(level="error")
     clock = RealClock()
     with tempfile.TemporaryDirectory() as folder:

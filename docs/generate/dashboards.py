@@ -9,11 +9,11 @@ import yaml
 
 PANELS = Path(__file__).parent / "panels.yaml"
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-# `$S` in a query: the series of the chosen release. A label that is not there matches `.*` as well.
+# `$S` in a query: the series of the chosen release. `.*` also matches a missing label.
 SELECTION = 'cluster=~"$cluster",namespace=~"$namespace",job=~"$job"'
 WIDTH = 24
-# What a series is about decides its colour, so that green means well and red means broken in every
-# panel. A legend is matched word by word; the first row that matches holds.
+# Colours of series by words of their legends, so that green is good and red is broken in every
+# panel. The first row that matches counts.
 MEANINGS = {
     "red": "error|failed|failure|lost|rejected|denied|expired|dropped|overcommitted|5..|infeasible",
     "orange": "unschedulable|backoff|errors|stale|unproven|"
@@ -31,7 +31,7 @@ def dashboards() -> dict[str, Json]:
 
 
 def dashboard(name: str, described: Json) -> Json:
-    """Return one dashboard as Grafana reads it."""
+    """Return one dashboard as Grafana JSON."""
     return {
         "uid": f"trellis-{name}",
         "title": f"Trellis / {described['title']}",
@@ -49,7 +49,7 @@ def dashboard(name: str, described: Json) -> Json:
 
 
 def variables() -> Iterator[Json]:
-    """Yield what the reader chooses: a data source, and whose series."""
+    """Yield the variables of a dashboard: data source, cluster, namespace and release."""
     yield {
         "name": "datasource",
         "label": "Data source",
@@ -71,7 +71,7 @@ def variables() -> Iterator[Json]:
 
 
 def panels(rows: list[list[Json]]) -> Iterator[Json]:
-    """Yield the panels, each row of them in one line from left to right."""
+    """Yield the panels, row by row from left to right."""
     top, number = 0, 0
     for row in rows:
         height = 4 if all(one.get("kind") == "stat" for one in row) else 8
@@ -84,7 +84,7 @@ def panels(rows: list[list[Json]]) -> Iterator[Json]:
 
 
 def panel(number: int, described: Json, where: dict[str, int]) -> Json:
-    """Return one panel; what is stacked in it adds up to something."""
+    """Return one panel; `stacked` in `described` stacks series whose sum has a meaning."""
     kind = described.get("kind", "timeseries")
     drawn: Json = {}
     if kind == "timeseries":
@@ -125,7 +125,7 @@ def panel(number: int, described: Json, where: dict[str, int]) -> Json:
 
 
 def steps(thresholds: dict[str, float]) -> list[Json]:
-    """Return colours with the value from which on they hold; the first one holds for all below."""
+    """Return Grafana threshold steps: each colour with its least value, None for the first."""
     first, *others = thresholds.items()
     return [
         {"color": first[0], "value": None},
@@ -134,7 +134,7 @@ def steps(thresholds: dict[str, float]) -> list[Json]:
 
 
 def overrides() -> Iterator[Json]:
-    """Yield the colours of series by what their legends mean."""
+    """Yield Grafana overrides that colour series by `MEANINGS`."""
     for colour, words in reversed(MEANINGS.items()):
         yield {
             "matcher": {"id": "byRegexp", "options": rf"/^({words})\b/i"},

@@ -22,18 +22,18 @@ from scheduler.demo.stage import stage
 
 SCENARIO = Path("docs/examples/groups/scenario.yaml")
 PICTURE = Path("docs/images/demo.svg")
-# Up to the group that fits nowhere: what comes after takes a group away again.
+# Ends with the group that fits nowhere: the next chapter deletes a group.
 CHAPTERS = 4
 
 
 async def draw() -> str:
-    """Play the scenario; return the picture of its end."""
+    """Play the scenario; return its last state as SVG."""
     logs.configure(level="error")
-    told = read_scenario(SCENARIO)
-    told = replace(told, chapters=told.chapters[:CHAPTERS])
+    scenario = read_scenario(SCENARIO)
+    scenario = replace(scenario, chapters=scenario.chapters[:CHAPTERS])
     story = io.StringIO()
-    async with stage(SCENARIO.parent / told.shape, SCENARIO.parent) as set_up:
-        await play(told, set_up, Show(Console(file=story, width=110)), 0.0)
+    async with stage(SCENARIO.parent / scenario.shape, SCENARIO.parent) as set_up:
+        await play(scenario, set_up, Show(Console(file=story, width=110)), 0.0)
         table = cluster_table(await set_up.nodes(), await set_up.pods())
     lines = story.getvalue().splitlines()
     starts = [number for number, line in enumerate(lines) if line[:1].isdigit()]
@@ -43,7 +43,7 @@ async def draw() -> str:
     text.highlight_regex(r"(?m)^ +\$.*$", "cyan")
     console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True)
     console.print(Group(table, Panel(text, border_style="dim")))
-    # The fonts that rich names lie on somebody's server; the reader's own will do.
+    # rich refers to fonts on a third-party server; the reader's own fonts suffice.
     return re.sub(
         r"@font-face \{.*?\}\s*",
         "",

@@ -52,8 +52,8 @@ _NODE: Final = Node(metadata=NodeMeta(name="NODE"))
 _STARTS: Final = ("node(s) ", "Insufficient ", "Too many ")
 
 
-class Told(NamedTuple):
-    """One event or condition, and when it is written."""
+class Entry(NamedTuple):
+    """One row: an event or a condition, and when it is written."""
 
     reason: str
     about: str
@@ -61,16 +61,16 @@ class Told(NamedTuple):
     when: str
 
 
-def events() -> Iterator[Told]:
+def events() -> Iterator[Entry]:
     """Yield every event of the table with its texts."""
     for about, when in reasons.EVENTS.items():
         for reason, moment in when.items():
             for kind, text in _TEXTS[about, reason]:
-                yield Told(reason, f"{about}, {kind}", text, moment)
+                yield Entry(reason, f"{about}, {kind}", text, moment)
 
 
 def _records() -> Iterator[Record]:
-    """Yield events about pods and nodes, each made by the function that the daemon makes it by."""
+    """Yield events about pods and nodes, each from the function that the daemon calls."""
     yield failure.scheduled_event(_POD, "NODE", 0.0)
     yield failure.failed_event(_POD, "MESSAGE", 0.0)
     volumes = WaitUntil(bool, ("PersistentVolume", "PersistentVolumeClaim"), 600.0)
@@ -91,7 +91,7 @@ def _records() -> Iterator[Record]:
 
 
 def _texts() -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """Return type and text of each event, by what it is about and its reason."""
+    """Return (type, text) of each event by (object, reason)."""
     group, tree = "ConfigMap or PodGroup", "ConfigMap of the topology"
     bound = "bound COUNT pods of the group to COUNT nodes"
     gone = "Pods of the group are evicted for the group GROUP (or the pod NAMESPACE/NAME): PODS"
@@ -144,44 +144,47 @@ def _move_plans() -> dict[tuple[str, str], list[tuple[str, str]]]:
 _TEXTS: Final = _texts()
 
 
-def conditions() -> Iterator[Told]:
+def conditions() -> Iterator[Entry]:
     """Yield the reasons of a pod's PodScheduled condition with status False, and of a victim's."""
     no_node = "0/COUNT nodes are available: REASONS."
-    yield Told(
-        reasons.UNSCHEDULABLE, "PodScheduled", no_node, "no node takes the pod, or its group"
+    yield Entry(
+        reasons.UNSCHEDULABLE,
+        "PodScheduled",
+        no_node,
+        "no node is feasible for the pod or its group",
     )
-    yield Told(
+    yield Entry(
         reasons.SCHEDULER_ERROR,
         "PodScheduled",
         "TEXT",
-        "the attempt broke off: a fault, a failed binding",
+        "the attempt failed with an error, or the binding failed",
     )
-    yield Told(
+    yield Entry(
         reasons.WAITING_ON_PRE_BIND,
         "PodScheduled",
         "TEXT",
-        "its node is chosen, and its volumes are not ready for half a minute",
+        "the pod has a node, and its volumes are not ready after 30 s",
     )
-    yield Told(
-        reasons.WAITING_FOR_GROUP, "PodScheduled", "TEXT", "members of its group are not there yet"
+    yield Entry(
+        reasons.WAITING_FOR_GROUP, "PodScheduled", "TEXT", "members of its group are missing"
     )
-    yield Told(
+    yield Entry(
         "SchedulingGated",
         "PodScheduled",
         "",
         "written by the API server: the pod has scheduling gates",
     )
-    yield Told(
+    yield Entry(
         "Scheduled, Unschedulable, SchedulerError",
         "PodGroupScheduled or PodGroupInitiallyScheduled, of a PodGroup of scheduling.k8s.io",
         "TEXT",
-        "True when its minimum is bound, and then for good; False with what its pods say",
+        "True once its minimum is bound, and permanently; False with the reason of its pods",
     )
-    yield Told(
+    yield Entry(
         reasons.PREEMPTION_BY_SCHEDULER,
         "DisruptionTarget",
         "PROFILE: preempting to accommodate a higher priority pod",
-        "the pod is evicted for another one",
+        "the pod is evicted for a preemptor",
     )
 
 
@@ -196,24 +199,24 @@ def page() -> str:
             markdown.table(header, map(_row, events())),
             "## Conditions of pods\n",
             markdown.table(("reason", "condition", "message", "when"), map(_row, conditions())),
-            "## Why nodes are left out\n",
+            "## Why nodes are rejected\n",
             REASONS,
             markdown.table(("text", "plugin"), reasons),
         ]
     )
 
 
-def _row(told: Told) -> tuple[str, str, str, str]:
+def _row(entry: Entry) -> tuple[str, str, str, str]:
     return (
-        markdown.code(told.reason),
-        told.about,
-        markdown.text(told.text),
-        markdown.text(told.when),
+        markdown.code(entry.reason),
+        entry.about,
+        markdown.text(entry.text),
+        markdown.text(entry.when),
     )
 
 
 def rejections() -> list[tuple[str, list[str]]]:
-    """Return the texts by which plugins reject nodes, each with the plugins that may say it."""
+    """Return the reasons of plugins for rejecting a node, each with the plugins that return it."""
     known = {cls.name: cls.__module__ for cls in registry()}
     found: dict[str, list[str]] = {}
     for file in sorted(PLUGINS.rglob("*.py")):
@@ -221,8 +224,8 @@ def rejections() -> list[tuple[str, list[str]]]:
         if not any(start in source for start in _STARTS):
             continue
         for statement in ast.parse(source).body:
-            speakers = plugins_of(file, getattr(statement, "name", ""), known)
-            found |= {text: speakers for text in texts_in(statement) if text.startswith(_STARTS)}
+            plugins = plugins_of(file, getattr(statement, "name", ""), known)
+            found |= {text: plugins for text in texts_in(statement) if text.startswith(_STARTS)}
     return sorted(found.items())
 
 
@@ -237,7 +240,7 @@ def plugins_of(file: Path, name: str, known: dict[str, str]) -> list[str]:
 
 
 def texts_in(node: ast.AST) -> Iterator[str]:
-    """Yield the strings below a node as they are written, with capitals for what is filled in."""
+    """Yield the string literals below a node; fields of f-strings become words in capitals."""
     if isinstance(node, ast.JoinedStr):
         yield "".join(
             str(part.value)

@@ -26,9 +26,9 @@ SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
         (
             "Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards "
             "carry over. "
-            "Of its names these are absent, for nothing here does what they count: `batch_*`, "
+            "These of its names are absent, because Trellis has no such component: `batch_*`, "
             "`get_node_hint_*`, `store_schedule_results_*` (results are not kept from pod to pod), "
-            "`volume_*` (the binder of volumes "
+            "`volume_*` (the volume binder "
             "has no cache of its own) and `*async_api_call*` (its gate is off; see "
             "`trellis_effects_*`)."
         ),
@@ -37,7 +37,7 @@ SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
         ("leader_election_", "kubernetes_", "rest_client_"),
         "`process_*` and `python_info` come from the client library of Prometheus.",
     ),
-    "Of Trellis alone": (("trellis_",), "What kube-scheduler has no counterpart for."),
+    "Of Trellis alone": (("trellis_",), "Metrics without a counterpart in kube-scheduler."),
 }
 
 
@@ -51,23 +51,23 @@ def page() -> str:
     resources = table([POD_REQUEST, POD_LIMIT])
     parts.append(
         "## `/metrics/resources`\n\n"
-        "Two lines per pod and resource; only the process that leads has any.\n\n" + resources
+        "Two series per pod and resource, on the leader only.\n\n" + resources
     )
     slis = table([HEALTHCHECK, HEALTHCHECKS])
     parts.append(
-        "## `/metrics/slis`\n\nThe health checks, as often as somebody asked for them.\n\n" + slis
+        "## `/metrics/slis`\n\nThe health checks, counted per request to a health endpoint.\n\n"
+        + slis
     )
     parts.append(
         "## `trellis agent netperf`\n\n"
-        "The agent's own page, plain HTTP on port 10262. `origin` and `destination` are nodes; a "
-        "pair is told by\n"
-        "one of them and counts both ways.\n\n" + table(NETPERF)
+        "The agent's own endpoint, plain HTTP on port 10262. `origin` and `destination` are "
+        "nodes.\nOne node of a pair reports it, for both directions.\n\n" + table(NETPERF)
     )
     return "\n".join(parts)
 
 
 def table(specs: Iterable[Spec]) -> str:
-    """Return a table with one line per metric."""
+    """Return a table with one row per metric."""
     return markdown.table(
         ("name", "type", "labels", "buckets", "meaning"),
         (
@@ -84,7 +84,7 @@ def table(specs: Iterable[Spec]) -> str:
 
 
 def buckets(spec: Spec) -> str:
-    """Return the bounds in short."""
+    """Return the bounds as `first … last (number)`, or '' without buckets."""
     if not spec.buckets:
         return ""
     return f"{spec.buckets[0]:.6g} … {spec.buckets[-1]:.6g} ({len(spec.buckets)})"

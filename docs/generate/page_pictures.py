@@ -42,9 +42,9 @@ EXAMPLES = Path("docs/examples")
 
 
 class Shot(NamedTuple):
-    """A view, and what is true when it has come; `do` is done to it then, until `done`.
+    """A view of the page: wait for `there`, run `do`, wait for `done` (JavaScript expressions).
 
-    The picture is called as the view is, or by `name`.
+    The file is named after the view, or `name`.
     """
 
     view: str
@@ -55,7 +55,7 @@ class Shot(NamedTuple):
 
 
 def _coloured(shade: str, name: str) -> Shot:
-    """Return the cluster in the colours of something else than requests."""
+    """Return a shot of the cluster view coloured by `shade` instead of requests."""
     there = f"document.querySelector('select option[value=\"{shade}\"]')"
     choose = (
         f"(() => {{ const one = document.querySelector('select'); one.value = '{shade}';"
@@ -64,13 +64,13 @@ def _coloured(shade: str, name: str) -> Shot:
     return Shot("cluster", there, choose, name=name)
 
 
-# Of the groups, up to the one that fits nowhere, as in the picture of the demo.
+# The chapters of groups end with the group that fits nowhere, as in the demo's picture.
 GROUPS = (
     Shot("cluster", "document.querySelector('.unit button')"),
     Shot("groups", "document.querySelector('.groups tbody tr')"),
     Shot("whatif", "document.querySelector('textarea')"),
 )
-# Whose last chapter leaves somebody waiting.
+# The last chapter of the demo leaves a pod pending.
 DEMO = (
     Shot("queue", "document.querySelector('.wait .said')?.innerText.length > 9"),
     Shot("pod", "document.querySelector('.score strong')"),
@@ -101,7 +101,7 @@ profiles:
 
 
 async def take() -> None:
-    """Play the scenarios and write the pictures of their ends, and of a report."""
+    """Play the scenarios; write pictures of their last states, and of a report."""
     logs.configure(level="error")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         async with browser(Path(folder)) as tab:
@@ -116,16 +116,16 @@ async def take() -> None:
 
 
 async def _played(tab: Tab, scenario: Path, chapters: int, shots: tuple[Shot, ...]) -> None:
-    told = read_scenario(scenario)
-    told = replace(told, chapters=told.chapters[:chapters])
-    config = scenario.parent / told.config if told.config else None
-    async with stage(scenario.parent / told.shape, scenario.parent, config) as set_up:
-        await play(told, set_up, Show(Console(file=io.StringIO(), width=110)), 0.0)
+    story = read_scenario(scenario)
+    story = replace(story, chapters=story.chapters[:chapters])
+    config = scenario.parent / story.config if story.config else None
+    async with stage(scenario.parent / story.shape, scenario.parent, config) as set_up:
+        await play(story, set_up, Show(Console(file=io.StringIO(), width=110)), 0.0)
         wanted = options("", Ties.UID, None, details=False)
         known = setups(str(config) if config else "")
         past = TrailView(set_up.trail)
         place = live_page(known, wanted, ClusterOptions(str(set_up.kubeconfig)), past=past)
-        # One that is placed: its scores fill the picture.
+        # A bound pod: its scores fill the picture.
         there = [one for one in await set_up.pods() if one.spec.node_name]
         placed = min((one for one in there if not one.is_terminating), key=_key).key
         named = [
@@ -155,7 +155,7 @@ async def _pictures(tab: Tab, address: str, shots: Iterable[Shot]) -> None:
 
 
 def _report(file: Path) -> None:
-    """Compare the default configuration with one that packs, for pods of forty on eight nodes."""
+    """Write the comparison of the default and a packing configuration: 41 pods, 8 nodes."""
     plain = [node(f"node-{at}", cpu="8", memory="32Gi") for at in range(8)]
     plain += [
         pod(

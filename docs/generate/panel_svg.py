@@ -1,7 +1,7 @@
 """Draw a Grafana dashboard as SVG from its own JSON and the answers of a Prometheus.
 
-Knows the panels that our dashboards have: time series, stacked or not, and single figures. No
-script, no font and no picture from elsewhere. Called by dashboard_pictures.py.
+Supports the panels of Trellis' dashboards: time series, stacked or not, and single figures. The
+SVG contains no script, font or external picture. Called by dashboard_pictures.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Json = dict[str, Any]
 
 COLUMN, ROW, GAP = 60, 26, 6
 HEAD = 56
-# For series without a meaning: none of the colours that have one.
+# Colours of series that match no row of `MEANINGS`.
 OTHERS = ("#5794f2", "#b877d9", "#8ab8ff", "#c8a2ff", "#3274d9", "#56a3a6", "#ca95e5", "#c0d8ff")
-# Grafana's names of colours, as its dark theme shows them.
+# Grafana's colour names in its dark theme.
 NAMED = {"green": "#73bf69", "yellow": "#f2cc0c", "orange": "#ff780a", "red": "#f2495c"}
 SCALES = {
     "s": ((86400, " d"), (3600, " h"), (60, " min"), (1, " s"), (1e-3, " ms"), (1e-6, " µs")),
@@ -38,14 +38,14 @@ STYLE = (
 
 
 class Line(NamedTuple):
-    """One series: its legend, and a value (None where there is none) for each moment."""
+    """One series: its legend, and one value (or None) per sample time."""
 
     legend: str
     values: tuple[float | None, ...]
 
 
 class Box(NamedTuple):
-    """Where something is drawn."""
+    """A rectangle of the drawing, in pixels."""
 
     x: float
     y: float
@@ -54,7 +54,7 @@ class Box(NamedTuple):
 
 
 def picture(dashboard: Json, lines: dict[int, list[Line]], seconds: float) -> str:
-    """Return the picture of a dashboard; `lines` are by the panel's id, over so many seconds."""
+    """Return a dashboard as SVG; `lines` by panel id, over `seconds` of time."""
     bottom = max(one["gridPos"]["y"] + one["gridPos"]["h"] for one in dashboard["panels"])
     width, height = 24 * COLUMN + GAP, HEAD + bottom * ROW + GAP
     parts = [
@@ -148,7 +148,7 @@ def _legends(box: Box, lines: list[Line], rows: int, colours: list[str]) -> Iter
 
 
 def threshold(defaults: Json, value: float) -> str:
-    """Return the colour of a single figure: that of the last step that it reaches."""
+    """Return the colour of a single figure: that of the highest threshold it reaches."""
     found = NAMED["green"]
     for step in defaults.get("thresholds", {}).get("steps", ()):
         if step["value"] is None or value >= step["value"]:
@@ -157,9 +157,7 @@ def threshold(defaults: Json, value: float) -> str:
 
 
 def colours_of(panel: Json, legends: Sequence[str]) -> list[str]:
-    """Return each series' colour: by the panel's overrides, of which the last one holds, else in
-    turn.
-    """
+    """Return each series' colour: the last matching override of the panel, else one of `OTHERS`."""
     free = iter(range(len(legends)))
     found = []
     for legend in legends:
@@ -173,7 +171,7 @@ def colours_of(panel: Json, legends: Sequence[str]) -> list[str]:
 
 
 def stacked(lines: Sequence[Line]) -> list[tuple[Line | None, Line]]:
-    """Return each line on top of those before it, with the one it stands on."""
+    """Return (lower edge, upper edge) of each stacked line."""
     found: list[tuple[Line | None, Line]] = []
     sums: list[float] = [0.0] * max((len(line.values) for line in lines), default=0)
     for line in lines:
@@ -188,7 +186,7 @@ def stacked(lines: Sequence[Line]) -> list[tuple[Line | None, Line]]:
 
 
 def runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-    """Return the stretches without a gap, as places with values."""
+    """Return the runs without gaps, as (index, value) pairs."""
     there = [(place, value) for place, value in enumerate(values) if value is not None]
     found = [[there[0]]] if there else []
     for before, one in pairwise(there):
@@ -200,7 +198,7 @@ def runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
 
 
 def nice(value: float) -> float:
-    """Return a round number that is not smaller; 1 for nothing."""
+    """Return the next round number up; 1 for 0."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
@@ -210,7 +208,7 @@ def nice(value: float) -> float:
 
 
 def shown(value: float, unit: str, *, largest: float | None = None) -> str:
-    """Return a value as Grafana writes it; the scale is that of the `largest` beside it."""
+    """Return a value in Grafana's notation, in the unit that suits `largest`."""
     reference = value if largest is None else largest
     if unit not in SCALES or not reference:
         return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
@@ -220,5 +218,5 @@ def shown(value: float, unit: str, *, largest: float | None = None) -> str:
 
 
 def legend(template: str, labels: dict[str, str]) -> str:
-    """Fill a legend in."""
+    """Return a legend with the labels of `metric` filled in."""
     return re.sub(r"{{(\w+)}}", lambda found: labels.get(found[1], ""), template)

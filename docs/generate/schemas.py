@@ -1,6 +1,4 @@
-"""From the JSON schema of a struct to tables of its fields; the pages of configuration and
-arguments.
-"""
+"""Tables of a struct's fields from its JSON schema, for pages of configuration and arguments."""
 
 import inspect
 import re
@@ -13,7 +11,7 @@ Schema = dict[str, Any]
 Meaning = Callable[[str, str], str]
 
 _DURATION = "a duration such as"
-# The bounds of Go's int32 and int64, which say nothing to a reader.
+# The bounds of Go's int32 and int64: a type's range, not a rule.
 _WORD_BOUNDS = {2**31 - 1, 2**63 - 1}
 
 
@@ -52,7 +50,7 @@ def tables(
 
 
 def _inlined(schema: Any, known: dict[str, Schema]) -> Any:
-    """Return a schema in which only structs are references; enumerations stand in their place."""
+    """Return a schema in which only structs are references; enumerations are inlined."""
     if isinstance(schema, list):
         return [_inlined(one, known) for one in schema]
     if not isinstance(schema, dict):
@@ -77,7 +75,7 @@ def _table(
 
 
 def _default(schema: Schema, value: Any) -> str:
-    """Return the default as a cell; a struct's own table tells those of its fields."""
+    """Return the default as a cell, or '' for a struct, whose own table has the defaults."""
     found = schema.get("default") if value is None else value
     if found in (None, "", [], {}) or (isinstance(found, dict) and structs_in(schema)):
         return ""
@@ -120,7 +118,7 @@ def type_of(schema: Schema, prefix: str = "") -> str:
 
 
 def bounds(schema: Schema) -> str:
-    """Return the range of a number, where it says something."""
+    """Return the range of a number, or '' if only its type limits it."""
     words = [
         f"{sign} {schema[key]:g}"
         for key, sign in (("exclusiveMinimum", ">"), ("minimum", "≥"), ("maximum", "≤"))

@@ -24,7 +24,7 @@ row lists, and reports it as a fault of the group plugin.
 A cause is a stage of an attempt to place the group, or a fact that the API server reports.
 [A group's way](../explanation/a-groups-way.md) follows a group through the code.
 """
-HEADER: Final = ("from", "cause", "to", "caused by", "what is written")
+HEADER: Final = ("from", "cause", "to", "caused by", "writes")
 
 
 def page() -> str:
@@ -43,7 +43,7 @@ def page() -> str:
 
 
 def drawing(states: Iterable[StrEnum], moves: Sequence[GroupMove] | Sequence[MemberMove]) -> str:
-    """Return each state with an arrow to each state that follows it."""
+    """Return a text drawing with an arrow from each state to each of its successors."""
     lines = ["```text"]
     for state in states:
         before = f"{state:<11}"
