@@ -1,12 +1,13 @@
 """The next action for a MovePlan: the rules of its execution, without clock and I/O.
 
 A move is Planned → Reserved (the engine keeps its destination free) → Evicted → Done (the
-replacement is Ready there). Every transition is one write of status, and each state can be entered
-from the objects of the API server alone, so a restart between any two actions continues.
+replacement is Ready there). Pods that restart together are one step: all of them are in it. Every
+transition is one write of status, and each state can be entered from the objects of the API server
+alone, so a restart between any two actions continues.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -37,6 +38,7 @@ from scheduler.objects.moveplan import (
     MovePlanSpec,
     PlanGoal,
     PlannedMove,
+    first_step,
 )
 from scheduler.objects.movewire import MoveCheck
 from scheduler.objects.pod import Pod
@@ -51,10 +53,16 @@ class CalculatePlan(NamedTuple):
     """Calculate the plan and write it."""
 
 
-class CheckMove(NamedTuple):
-    """Check the cluster, and evict the pod if nothing speaks against it."""
+class CheckMoves(NamedTuple):
+    """Check the cluster, and evict the pods of a step if nothing speaks against it."""
 
-    move: PlannedMove
+    moves: tuple[PlannedMove, ...]
+
+
+class EvictRest(NamedTuple):
+    """Evict the other pods of a step: they restart together with one that is evicted."""
+
+    moves: tuple[PlannedMove, ...]
 
 
 class WaitFor(NamedTuple):
@@ -63,20 +71,20 @@ class WaitFor(NamedTuple):
     until: float | None = None
 
 
-Action: TypeAlias = CalculatePlan | CheckMove | Step | WaitFor
+Action: TypeAlias = CalculatePlan | CheckMoves | EvictRest | Step | WaitFor
 
 
 class Situation(NamedTuple):
     """What the next action depends on besides the plan.
 
-    `old` is the pod of the current move while it is on its node; `arrived` are pods that may be
-    its replacement, on the destination. `blocked_by` names a plan that goes first. `approves` are
-    the goals that the configuration approves.
+    By uid of the pods of the current step: `old` has those that are on their nodes, `arrived` the
+    pods on the destination that may be the replacement. `blocked_by` names a plan that goes first.
+    `approves` are the goals that the configuration approves.
     """
 
     now: float
-    old: Pod | None = None
-    arrived: tuple[Pod, ...] = ()
+    old: Mapping[str, Pod] = {}
+    arrived: Mapping[str, tuple[Pod, ...]] = {}
     blocked_by: str = ""
     approves: Collection[str] = ()
 
@@ -104,9 +112,9 @@ def goal_name(goal: PlanGoal) -> str:
     return next((name for name, value in names.items() if value), "")
 
 
-def current(plan: MovePlan) -> PlannedMove | None:
-    """Return the first move that is not done."""
-    return next((move for move in plan.status.moves if move.state != DONE), None)
+def current(plan: MovePlan) -> tuple[PlannedMove, ...]:
+    """Return the moves of the first step that is not done."""
+    return first_step([move for move in plan.status.moves if move.state != DONE])
 
 
 def is_approved(plan: MovePlan, approves: Collection[str]) -> bool:
@@ -165,13 +173,14 @@ def _window(plan: MovePlan, now: float) -> tuple[float | None, bool]:
 
 
 def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
-    move = current(plan)
-    if move is None:
+    step = current(plan)
+    if not step:
         return completed(plan, "AllMovesDone", f"{len(plan.status.moves)} pods moved", seen.now)
-    if move.state == EVICTED:
-        return _evicted(plan, move, seen)
-    if move.state == RESERVED and (seen.old is None or seen.old.is_terminating):
-        return moved_on(plan, replace(move, state=EVICTED, since=rfc3339(seen.now)), seen.now)
+    gone = [move for move in step if move.state == RESERVED and _leaves(move, seen)]
+    if gone:
+        return moved_on(plan, evicted(gone, seen.now), seen.now)
+    if any(move.state == EVICTED for move in step):
+        return _begun(plan, step, seen)
     if plan.spec.aborted:
         return aborted(plan, "AbortedByUser", "spec.aborted is true", seen.now)
     if is_outdated:
@@ -181,22 +190,35 @@ def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
     opens, is_closed = _window(plan, seen.now)
     if is_closed:
         return aborted(plan, "WindowClosed", "spec.window has ended", seen.now)
+    is_reserved = step[0].state == RESERVED
     if plan.spec.paused or opens is not None:
-        return _paused(plan, move, seen, opens)
-    if move.state == RESERVED:
-        return _reserved(plan, move, seen)
-    return moved_on(plan, reserve(plan, move, seen), seen.now)
+        if is_reserved:
+            return moved_on(plan, tuple(map(_released, step)), seen.now)
+        return _paused(plan, seen, opens)
+    if not is_reserved:
+        return moved_on(plan, tuple(_reserve(plan, move, seen) for move in step), seen.now)
+    if _is_late(step, seen.now):
+        return _timed_out(plan, f"{_pods(step)} not evicted", seen.now)
+    return CheckMoves(step)
 
 
-def _paused(plan: MovePlan, move: PlannedMove, seen: Situation, opens: float | None) -> Action:
-    """Release the reservation of a pod that still runs; then wait."""
-    if move.state == RESERVED:
-        return moved_on(plan, _released(move), seen.now)
+def _leaves(move: PlannedMove, seen: Situation) -> bool:
+    old = seen.old.get(move.uid)
+    return old is None or old.is_terminating
+
+
+def evicted(moves: Iterable[PlannedMove], now: float) -> tuple[PlannedMove, ...]:
+    """Return moves whose pods are evicted from now on."""
+    return tuple(replace(move, state=EVICTED, since=rfc3339(now)) for move in moves)
+
+
+def _paused(plan: MovePlan, seen: Situation, opens: float | None) -> Action:
+    """Return that nothing happens, with the reason."""
     text = "spec.paused is true" if plan.spec.paused else "spec.window is not open"
     return progressing(plan, "Paused", text, seen.now) or WaitFor(opens)
 
 
-def reserve(plan: MovePlan, move: PlannedMove, seen: Situation) -> PlannedMove:
+def _reserve(plan: MovePlan, move: PlannedMove, seen: Situation) -> PlannedMove:
     """Return a move whose destination is reserved from now on."""
     limits = plan.spec.limits
     return replace(
@@ -204,7 +226,7 @@ def reserve(plan: MovePlan, move: PlannedMove, seen: Situation) -> PlannedMove:
         state=RESERVED,
         since=rfc3339(seen.now),
         deadline=rfc3339(seen.now + limits.step_seconds),
-        present=tuple(sorted(pod.metadata.uid for pod in seen.arrived)),
+        present=tuple(sorted(pod.metadata.uid for pod in seen.arrived.get(move.uid, ()))),
     )
 
 
@@ -212,45 +234,60 @@ def _released(move: PlannedMove) -> PlannedMove:
     return replace(move, state=PLANNED, since=None, deadline=None, present=())
 
 
-def _is_late(move: PlannedMove, now: float) -> bool:
-    return now >= (parse_rfc3339(move.deadline) or 0.0)
+def _is_late(step: Iterable[PlannedMove], now: float) -> bool:
+    return any(now >= (parse_rfc3339(move.deadline) or 0.0) for move in step)
 
 
-def _reserved(plan: MovePlan, move: PlannedMove, seen: Situation) -> Action:
-    if _is_late(move, seen.now):
-        text = f"{move.pod} was not evicted within {plan.spec.limits.step_seconds} s: {move.reason}"
-        return aborted(plan, "StepTimedOut", text, seen.now)
-    return CheckMove(move)
+def _timed_out(plan: MovePlan, what: str, now: float) -> Action:
+    text = f"{what} within {plan.spec.limits.step_seconds} s"
+    return aborted(plan, "StepTimedOut", text, now)
 
 
-def _evicted(plan: MovePlan, move: PlannedMove, seen: Situation) -> Action:
-    found = replacement(move, seen.arrived)
-    if found is not None and seen.old is None:
-        done = replace(
-            move,
-            state=DONE,
-            since=rfc3339(seen.now),
-            replacement=found.metadata.name,
-            deadline=None,
+def _pods(step: Sequence[PlannedMove]) -> str:
+    """Return the pods of a step with their verb."""
+    if len(step) == 1:
+        return f"{step[0].pod} was"
+    return f"{len(step)} pods of {step[0].unit} were"
+
+
+def _begun(plan: MovePlan, step: tuple[PlannedMove, ...], seen: Situation) -> Action:
+    """Go on with a step in which a pod is evicted: neither a pause nor an abort ends it."""
+    rest = tuple(move for move in step if move.state == RESERVED)
+    found = {} if rest else replacements(step, seen)
+    if len(found) == len(step):
+        done = tuple(
+            replace(
+                move,
+                state=DONE,
+                since=rfc3339(seen.now),
+                replacement=found[move.uid].metadata.name,
+                deadline=None,
+            )
+            for move in step
         )
         return moved_on(plan, done, seen.now)
-    if _is_late(move, seen.now):
-        text = (
-            f"no replacement of {move.pod} was Ready on {move.target} within "
-            f"{plan.spec.limits.step_seconds} s"
-        )
-        return aborted(plan, "StepTimedOut", text, seen.now)
-    return WaitFor(parse_rfc3339(move.deadline))
+    if _is_late(step, seen.now):
+        if rest:
+            return _timed_out(plan, f"{_pods(rest)} not evicted", seen.now)
+        missing = next(move for move in step if move.uid not in found)
+        text = f"no replacement of {missing.pod} was Ready on {missing.target}"
+        return _timed_out(plan, text, seen.now)
+    return EvictRest(rest) if rest else WaitFor(parse_rfc3339(step[0].deadline))
 
 
-def replacement(move: PlannedMove, arrived: Iterable[Pod]) -> Pod | None:
-    """Return the Ready pod that replaces the moved one."""
-    for pod in arrived:
-        ready = pod.condition("Ready")
-        is_new = pod.metadata.uid not in move.present and not pod.is_terminating
-        if is_new and ready is not None and ready.status == "True":
-            return pod
-    return None
+def replacements(step: Iterable[PlannedMove], seen: Situation) -> dict[str, Pod]:
+    """Return the Ready replacements by the uid of the pod that each of them replaces."""
+    found: dict[str, Pod] = {}
+    taken: set[str] = set()
+    for move in step:
+        for pod in seen.arrived.get(move.uid, ()) if move.uid not in seen.old else ():
+            ready, uid = pod.condition("Ready"), pod.metadata.uid
+            is_new = uid not in move.present and uid not in taken and not pod.is_terminating
+            if is_new and ready is not None and ready.status == "True":
+                found[move.uid] = pod
+                taken.add(uid)
+                break
+    return found
 
 
 def after_check(plan: MovePlan, check: MoveCheck, now: float) -> Action | None:
@@ -277,17 +314,12 @@ def _again(plan: MovePlan, why: str, now: float) -> Step:
     return Step(found, reasons.MOVE_PLAN_STALE, why)
 
 
-def after_eviction(plan: MovePlan, code: int, message: str, now: float) -> Action:
-    """Return what the answer to an eviction means."""
-    move = current(plan)
-    if move is None:
-        return WaitFor()
-    if 200 <= code < 300:
-        return moved_on(plan, replace(move, state=EVICTED, since=rfc3339(now)), now)
+def after_refusal(plan: MovePlan, pod: str, code: int, message: str, now: float) -> Action:
+    """Return what it means that the API server evicts none of the pods of a step, `pod` first."""
     if code in REFUSING or SEVERAL_BUDGETS in message:
-        text = f"the API server refuses the eviction of {move.pod}: {message}"
+        text = f"the API server refuses the eviction of {pod}: {message}"
         return aborted(plan, "EvictionRefused", text, now)
     if code in (404, 409):
         return WaitFor(now + 1.0)  # the watch shows soon that the pod is gone
-    text = f"the eviction of {move.pod} is refused for now: {message}"
+    text = f"the eviction of {pod} is refused for now: {message}"
     return progressing(plan, "Waiting", text, now) or WaitFor(now + RETRY_S)

@@ -23,16 +23,16 @@ def events(plan: MovePlan, step: Step, now: float) -> list[tuple[str, dict[str, 
         "uid": meta.uid,
     }
     found = [_event("default", regarding, step, step.message, now)]
-    if step.reason == reasons.MOVE_EVICTED and step.move is not None:
+    for move in step.moves if step.reason == reasons.MOVE_EVICTED else ():
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "namespace": step.move.namespace,
-            "name": step.move.name,
-            "uid": step.move.uid,
+            "namespace": move.namespace,
+            "name": move.name,
+            "uid": move.uid,
         }
-        note = f"MovePlan {meta.name}: {step.message}"
-        found.append(_event(step.move.namespace, pod, step, note, now))
+        note = f"MovePlan {meta.name}: evicted from {move.source} to {move.target}, {move.reason}"
+        found.append(_event(move.namespace, pod, step, note, now))
     return found
 
 

@@ -18,7 +18,7 @@ import structlog
 from operators.api import CONFLICT, NOT_FOUND
 from operators.cooperative import in_turns
 from operators.moveplan import deciding
-from operators.moveplan.deciding import CalculatePlan, CheckMove, Situation, WaitFor
+from operators.moveplan.deciding import CalculatePlan, CheckMoves, EvictRest, Situation, WaitFor
 from operators.moveplan.events import events
 from operators.moveplan.reading import cluster_pages
 from operators.moveplan.status import (
@@ -29,6 +29,7 @@ from operators.moveplan.status import (
     PROPOSED,
     Step,
     merge_patch,
+    moved_on,
     planned,
 )
 from operators.operator import OperatorSurroundings, Recipe
@@ -125,12 +126,14 @@ class MovePlanOperator:
         now = self._around.clock.now()
         try:
             action = deciding.next_action(plan, await self._situation(plan))
-            is_large = isinstance(action, CheckMove | CalculatePlan)
+            is_large = isinstance(action, CheckMoves | CalculatePlan | EvictRest)
             if is_large and now < self._not_before.get(name, 0.0):
                 return
             self._not_before.pop(name, None)
-            if isinstance(action, CheckMove):
-                action = await self._check_and_evict(plan)
+            if isinstance(action, CheckMoves):
+                action = await self._check_and_evict(plan, action.moves)
+            elif isinstance(action, EvictRest):
+                action = await self._evict_all(plan, action.moves)
             elif isinstance(action, CalculatePlan):
                 action = await self._calculated(plan)
             if isinstance(action, Step):
@@ -143,22 +146,29 @@ class MovePlanOperator:
             self._not_before[name] = self._around.clock.now() + RETRY_S
 
     async def _situation(self, plan: MovePlan) -> Situation:
-        move = deciding.current(plan) if plan.status.phase == EXECUTING else None
-        old, arrived = (None, ()) if move is None else await self._pods_of(move)
+        step = deciding.current(plan) if plan.status.phase == EXECUTING else ()
+        old, arrived = await self._pods_of(step) if step else ({}, {})
         return Situation(
             self._around.clock.now(), old, arrived, self._blocked_by(plan), self._settings.approves
         )
 
-    async def _pods_of(self, move: PlannedMove) -> tuple[Pod | None, tuple[Pod, ...]]:
-        """Return the pod of a move, and the pods that may replace it on the destination."""
-        old, arrived = None, []
+    async def _pods_of(
+        self, step: tuple[PlannedMove, ...]
+    ) -> tuple[dict[str, Pod], dict[str, tuple[Pod, ...]]]:
+        """Return the pods of a step, and those on the destinations that may replace them."""
+        old: dict[str, Pod] = {}
+        arrived: dict[str, tuple[Pod, ...]] = {}
+        moves, targets = {move.uid: move for move in step}, {move.target for move in step}
         async for handful in in_turns(list(self._around.view.pods())):
             for placed in handful:
-                if placed.pod.metadata.uid == move.uid:
-                    old = placed.pod
-                elif placed.node == move.target and serves(move, placed.pod):
-                    arrived.append(placed.pod)
-        return old, tuple(arrived)
+                uid = placed.pod.metadata.uid
+                if uid in moves:
+                    old[uid] = placed.pod
+                if placed.node in targets:
+                    for move in step:
+                        if placed.node == move.target and serves(move, placed.pod):
+                            arrived[move.uid] = (*arrived.get(move.uid, ()), placed.pod)
+        return old, arrived
 
     def _blocked_by(self, plan: MovePlan) -> str:
         """Return the plan that is executed now, or before this one; empty for none."""
@@ -217,7 +227,9 @@ class MovePlanOperator:
 
     # Executing
 
-    async def _check_and_evict(self, plan: MovePlan) -> deciding.Action:
+    async def _check_and_evict(
+        self, plan: MovePlan, step: tuple[PlannedMove, ...]
+    ) -> deciding.Action:
         left = tuple(move for move in plan.status.moves if move.state != DONE)
         question = MoveQuestion(
             CHECK, plan.spec, self._around.clock.now(), self._settings.config, moves=left
@@ -229,8 +241,21 @@ class MovePlanOperator:
             return action
         if self._plans().get(plan.metadata.name) != plan:
             return WaitFor(self._around.clock.now())  # changed during the check
-        code, message = await self._evict(left[0])
-        return deciding.after_eviction(plan, code, message, self._around.clock.now())
+        return await self._evict_all(plan, step)
+
+    async def _evict_all(self, plan: MovePlan, step: tuple[PlannedMove, ...]) -> deciding.Action:
+        """Evict pods that restart together, up to the first one that is refused."""
+        gone: list[PlannedMove] = []
+        for move in step:
+            code, message = await self._evict(move)
+            if not 200 <= code < 300 and not gone:
+                now = self._around.clock.now()
+                return deciding.after_refusal(plan, move.pod, code, message, now)
+            if not 200 <= code < 300:
+                break
+            gone.append(move)
+        now = self._around.clock.now()
+        return moved_on(plan, deciding.evicted(gone, now), now)
 
     async def _evict(self, move: PlannedMove) -> tuple[int, str]:
         """Evict a pod through the budgets; return code and message of the answer."""
@@ -266,7 +291,7 @@ class MovePlanOperator:
         if written["metadata"]["resourceVersion"] != meta.resource_version:
             self._written[meta.name] = meta.resource_version
         if step.reason in RESULTS:
-            self._around.meters.moves_done.labels(RESULTS[step.reason]).inc()
+            self._around.meters.moves_done.labels(RESULTS[step.reason]).inc(len(step.moves) or 1)
         _log.info("plan of moves", plan=meta.name, reason=step.reason, message=step.message)
         for path, event in events(plan, step, self._around.clock.now()):
             with contextlib.suppress(ApiError):  # the status states the same

@@ -1,5 +1,6 @@
 """The statuses that a MovePlan gets: phases, moves, conditions, and the event of each step."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,12 +30,12 @@ MOST_TEXT = 1000
 
 
 class Step(NamedTuple):
-    """A status to write, and the event that states it; `move` is the one that changed."""
+    """A status to write, and the event that states it; `moves` are those that changed."""
 
     status: MovePlanStatus
     reason: str
     message: str
-    move: PlannedMove | None = None
+    moves: tuple[PlannedMove, ...] = ()
 
 
 def with_conditions(plan: MovePlan, status: MovePlanStatus, now: float, *new: Condition) -> Any:
@@ -83,17 +84,27 @@ def started(plan: MovePlan, now: float) -> Step:
     return Step(with_conditions(plan, status, now, *new), reasons.MOVE_PLAN_APPROVED, text)
 
 
-def moved_on(plan: MovePlan, move: PlannedMove, now: float) -> Step:
-    """Return the status with one move in its next state."""
-    moves = tuple(move if one.uid == move.uid else one for one in plan.status.moves)
+def moved_on(plan: MovePlan, changed: Sequence[PlannedMove], now: float) -> Step:
+    """Return the status with moves of one step in their next state."""
+    by_uid = {move.uid: move for move in changed}
+    moves = tuple(by_uid.get(one.uid, one) for one in plan.status.moves)
     done = sum(one.state == DONE for one in moves)
-    text, reason = _words(move)
+    text, reason = _words(changed)
     new = condition(PROGRESSING, "Executing", f"{done} of {len(moves)} moves are done; {text}")
     status = replace(plan.status, moves=moves, summary=f"{done}/{len(moves)}")
-    return Step(with_conditions(plan, status, now, new), reason, text, move)
+    return Step(with_conditions(plan, status, now, new), reason, text, tuple(changed))
 
 
-def _words(move: PlannedMove) -> tuple[str, str]:
+def _words(moves: Sequence[PlannedMove]) -> tuple[str, str]:
+    move = moves[0]
+    if len(moves) > 1:
+        which = f"{len(moves)} pods of {move.unit}"
+        texts = {
+            "Reserved": (f"reserved the nodes for {which}", reasons.MOVE_RESERVED),
+            "Evicted": (f"evicted {which}, {move.reason}", reasons.MOVE_EVICTED),
+            "Done": (f"moved {which}: the replacements are Ready", reasons.MOVE_DONE),
+        }
+        return texts.get(move.state, (f"released the nodes for {which}", reasons.MOVE_RELEASED))
     path = f"{move.pod} from {move.source} to {move.target}"
     texts = {
         "Reserved": (

@@ -209,21 +209,13 @@ class ProblemBuilder:
         """Return why none of the pods of a unit moves; empty if they may."""
         if key in stay:
             return f"a pod that restarts with it stays: {stay[key]}"
-        if not (self.rules.moves_units or key.startswith("pod ")):
-            return "it restarts with other pods; a MovePlan moves single pods"
         if key.startswith("group "):
             spec = self._spec(key.removeprefix("group "), pods)
             if spec is None:
                 return "its group is not described"
             if _has_topology(spec):
                 return "its group has topology rules"
-        budgets = {one.metadata.name: one for pod in pods for one in self.eligibility.budgets(pod)}
-        for budget in budgets.values():
-            own = sum(budget in self.eligibility.budgets(pod) for pod in pods)
-            if own > budget.status.disruptions_allowed:
-                name = budget.metadata.name
-                return f"the PodDisruptionBudget {name} does not allow {own} disruptions"
-        return ""
+        return self.eligibility.over_budget(pods)
 
     def _spec(self, key: str, pods: Sequence[Pod]) -> GroupSpec | None:
         if key.startswith(kueue.PREFIX):

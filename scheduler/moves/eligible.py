@@ -7,7 +7,7 @@ replacement, budgets, opt-outs, data that would be lost. Nothing here reads a cl
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -40,8 +40,7 @@ class MoveRules(msgspec.Struct, frozen=True):
 
     `allowed` are names of ALLOWANCES. `priority` is the highest one that may move, None for any.
     `namespaces` are those whose pods may move, empty for all. Pods of the owners with the uids
-    `cooling` stay, because one of them was moved recently. Without `moves_units` only pods that
-    restart alone move.
+    `cooling` stay, because one of them was moved recently.
     """
 
     allowed: frozenset[str] = frozenset()
@@ -49,7 +48,6 @@ class MoveRules(msgspec.Struct, frozen=True):
     namespaces: frozenset[str] = frozenset()
     least_age_s: float = 300.0
     cooling: frozenset[str] = frozenset()
-    moves_units: bool = True
 
 
 class Eligibility:
@@ -83,15 +81,28 @@ class Eligibility:
 
     def why_immovable(self, pod: Pod) -> str:
         """Return the first reason why a pod may not move; empty if it may."""
-        return self.why_forbidden(pod) or self.why_unavailable(pod)
+        return self.why_forbidden(pod) or self.why_unavailable((pod,))
 
     def why_forbidden(self, pod: Pod) -> str:
         """Return the first reason that waiting does not remove; empty if there is none."""
         return next(self._forbidden(pod), "")
 
-    def why_unavailable(self, pod: Pod) -> str:
-        """Return the first reason that may pass: a budget, or replicas that are not Ready."""
-        return next(self._availability(pod), "")
+    def why_unavailable(self, pods: Sequence[Pod]) -> str:
+        """Return the first reason that may pass why pods may not be evicted together: replicas that
+        are not Ready, or a budget.
+        """
+        reasons = (reason for pod in pods for reason in self._availability(pod))
+        return next(reasons, "") or self.over_budget(pods)
+
+    def over_budget(self, pods: Sequence[Pod]) -> str:
+        """Return which budget does not allow that all of these pods are evicted; empty for none."""
+        covering = [budget for pod in pods for budget in self.budgets(pod)]
+        for budget in covering:
+            allowed = budget.status.disruptions_allowed
+            if covering.count(budget) > allowed:
+                name = budget.metadata.name
+                return f"the PodDisruptionBudget {name} allows {allowed} of {len(pods)} disruptions"
+        return ""
 
     def budgets(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets that cover a pod."""

@@ -18,6 +18,7 @@ from scheduler.objects.moveplan import (
     PlanExclusion,
     PlanGoal,
     PlannedMove,
+    first_step,
     ordinal_of,
 )
 from scheduler.objects.movewire import PLAN, MoveAnswer, MoveCheck, MoveQuestion
@@ -72,7 +73,6 @@ def _rules(spec: MovePlanSpec, cooling: tuple[str, ...]) -> MoveRules:
         namespaces=frozenset(spec.namespaces),
         least_age_s=float(spec.limits.min_age_seconds),
         cooling=frozenset(cooling),
-        moves_units=False,
     )
 
 
@@ -110,6 +110,7 @@ def _planned(
 def _move(planned: PodMove, pod: Pod, report: MovesReport) -> PlannedMove:
     owner = next((one for one in pod.metadata.owner_references if one.controller), None)
     known = MoveOwner() if owner is None else MoveOwner(owner.kind, owner.name, owner.uid)
+    is_whole = sum(one.unit == planned.unit for one in report.moves) > 1
     return PlannedMove(
         pod.metadata.namespace,
         pod.metadata.name,
@@ -117,7 +118,8 @@ def _move(planned: PodMove, pod: Pod, report: MovesReport) -> PlannedMove:
         planned.source,
         planned.target,
         known,
-        ordinal_of(pod, known.kind),
+        "" if is_whole else ordinal_of(pod, known.kind),
+        planned.unit if is_whole else "",
         pod.priority,
         planned.lost_seconds,
         f"so that {report.goal}"[:MOST_TEXT],
@@ -138,7 +140,7 @@ def _checked(
     question: MoveQuestion,
     told: AnswerOptions,
 ) -> MoveCheck:
-    """Return whether the first of the moves that are left may start."""
+    """Return whether the first step of the moves that are left may start."""
     builder = ProblemBuilder(world, facts, setup, told, _rules(question.spec, ()))
     pods = {pod.metadata.uid: pod for pod in world.bound}
     missing = next((move for move in question.moves if move.uid not in pods), None)
@@ -153,14 +155,15 @@ def _checked(
         settled = _settled(builder, judge, goal, steps)
         if settled is not None:
             return settled
-    first = steps[0].pod
-    why = builder.eligibility.why_forbidden(first)
-    if why:
-        return MoveCheck(stale=f"pod {first.key} may not move: {why}")
+    coming = [pods[move.uid] for move in first_step(question.moves)]
+    for pod in coming:
+        why = builder.eligibility.why_forbidden(pod)
+        if why:
+            return MoveCheck(stale=f"pod {pod.key} may not move: {why}")
     rejected = judge.rejected(steps)
     if rejected:
         return MoveCheck(stale=f"node {rejected[0].target} rejects {rejected[0].pod.key}")
-    return MoveCheck(later=builder.eligibility.why_unavailable(first))
+    return MoveCheck(later=builder.eligibility.why_unavailable(coming))
 
 
 def _settled(

@@ -4,6 +4,8 @@ The state of a plan is in these fields alone: the operator executes it and the e
 reservations from it, and both continue after a restart at any write.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from scheduler.objects.meta import Condition, Int32, Int64, Object, ObjectMeta
@@ -86,8 +88,10 @@ class PlannedMove(Object, frozen=True):
     """One move and its state: Planned, Reserved, Evicted or Done.
 
     `ordinal` is the pod's name under a StatefulSet, or the completion index under an indexed Job;
-    empty where pods of the owner are interchangeable. `present` are the uids of the owner's pods
-    on the destination when it was reserved: any other pod of the owner there is the replacement.
+    empty where pods of the owner are interchangeable. `unit` names the pods that restart together:
+    they are evicted together, and replacements are recognised by the name of their owner, which
+    may be created again. `present` are the uids of the owner's pods on the destination when it was
+    reserved: any other pod of the owner there is the replacement.
     """
 
     namespace: str = ""
@@ -97,6 +101,7 @@ class PlannedMove(Object, frozen=True):
     target: str = msgspec.field(name="to", default="")
     owner: MoveOwner = MoveOwner()
     ordinal: str = ""
+    unit: str = ""
     priority: Int32 = 0
     cost_seconds: Int64 = 0
     reason: str = ""
@@ -163,6 +168,12 @@ def ordinal_of(pod: Pod, owner_kind: str) -> str:
     return pod.metadata.labels.get(COMPLETION_INDEX, "") if owner_kind == "Job" else ""
 
 
+def first_step(moves: Sequence[PlannedMove]) -> tuple[PlannedMove, ...]:
+    """Return the first move with those whose pods restart together with its own."""
+    unit, first = (moves[0].unit, moves[0].uid) if moves else ("", "")
+    return tuple(m for m in moves if m.uid == first or (unit and m.unit == unit))
+
+
 def serves(move: PlannedMove, pod: Pod) -> bool:
     """Return whether a pod may take the destination of a move: its owner made it in place of the
     moved pod.
@@ -170,6 +181,9 @@ def serves(move: PlannedMove, pod: Pod) -> bool:
     if pod.metadata.uid == move.uid or pod.metadata.namespace != move.namespace:
         return False
     for owner in pod.metadata.owner_references:
-        if owner.controller and owner.uid == move.owner.uid:
-            return ordinal_of(pod, move.owner.kind) == move.ordinal
+        if not owner.controller:
+            continue
+        if move.unit:
+            return (owner.kind, owner.name) == (move.owner.kind, move.owner.name)
+        return owner.uid == move.owner.uid and ordinal_of(pod, move.owner.kind) == move.ordinal
     return False

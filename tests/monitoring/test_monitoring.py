@@ -47,9 +47,9 @@ class Alarms:
             await pause(0.5)
 
 
-# No server here puts requests off, and no plan of moves is executed; the rule itself is tried in
-# tests/chart/test_alerts.py.
-NOT_PROVOKED = {"TrellisWritesRefused", "TrellisMovePlanAborted"}
+# No server here rejects writes for overload, no plan of moves is executed, and no profile has
+# FragmentationAware; tests/chart/test_alerts.py evaluates these rules on series.
+NOT_PROVOKED = {"TrellisWritesRefused", "TrellisMovePlanAborted", "TrellisDevicesUnusable"}
 
 
 async def provoke(one: Watched, alarms: Alarms, troubles: dict[str, Trouble]) -> None:

@@ -19,10 +19,12 @@ from operators.settings import OperatorsSettings
 from scheduler.base.clock import ManualClock
 from scheduler.base.errors import ApiError
 from scheduler.config import default_config
-from scheduler.engine.effects import Bind, Watched
+from scheduler.engine.effects import Answer, Bind, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.groups.solver.questions import answer
 from scheduler.intree import IN_TREE
+from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.moveplan import (
     PLANNED,
     MoveOwner,
@@ -32,6 +34,7 @@ from scheduler.objects.moveplan import (
 )
 from scheduler.objects.movewire import PLAN, MoveAnswer, MoveCheck, unpacked
 from scheduler.objects.plain import read_node, read_pod
+from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.testing import node, pod
 
 START = 1_800_000_000.0
@@ -63,6 +66,7 @@ class MoveWorld:
             self._show("Node", "ADDED", read_node(node(name, cpu=str(CPUS))))
         self.pods: dict[str, dict[str, Any]] = {}
         self.owners: dict[str, int] = {}  # replicas that have to be Ready
+        self.gangs: dict[str, int] = {}  # owners whose pods restart together, and their sizes
         self.dying: dict[str, float] = {}
         self.plan: dict[str, Any] | None = None
         self.version = 0
@@ -191,16 +195,29 @@ class MoveWorld:
         assert self.plan is not None
         return msgspec.convert(self.plan.get("status", {}), MovePlanStatus)
 
+    def add_node(self, name: str) -> None:
+        """Add a node."""
+        self.nodes.append(name)
+        self._show("Node", "ADDED", read_node(node(name, cpu=str(CPUS))))
+
+    def gang(self, owner: str, cpu: int, *nodes: str) -> None:
+        """Create a gang of a Job on these nodes; no budget protects it."""
+        self.owners[owner], self.gangs[owner] = 0, len(nodes)
+        meta = AnnotatedMeta(name=owner, namespace="default", uid=f"group-{owner}")
+        self._show("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(len(nodes))))
+        for name in nodes:
+            self.create(owner, cpu, name)
+
     def create(self, owner: str, cpu: int, on: str = "") -> str:
         """Create a pod of an owner; on a node it is Ready."""
         self.version += 1
         uid = f"{owner}-{self.version}"
         raw = pod(uid, requests={"cpu": str(cpu)}, node_name=on)
+        kind = "Job" if owner in self.gangs else "ReplicaSet"
         raw["metadata"] |= {
             "uid": uid,
-            "ownerReferences": [
-                {"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
-            ],
+            "labels": {"scheduling.x-k8s.io/pod-group": owner} if owner in self.gangs else {},
+            "ownerReferences": [{"kind": kind, "name": owner, "uid": owner, "controller": True}],
         }
         raw["spec"]["schedulerName"] = "trellis"
         if on:
@@ -235,7 +252,8 @@ class MoveWorld:
 
     def moves(self) -> tuple[PlannedMove, ...]:
         """Return moves whose destinations fit while all sources still run."""
-        used, found = self.used(), []
+        used = self.used()
+        found: list[PlannedMove] = []
         for uid, raw in self.pods.items():
             source, cpu = raw["spec"]["nodeName"], cpu_of(raw)
             fits = [n for n in self.nodes if n != source and used[n] + cpu <= CPUS]
@@ -243,14 +261,21 @@ class MoveWorld:
                 continue
             target = self.random.choice(fits)
             used[target] += cpu
-            owner = raw["metadata"]["ownerReferences"][0]["uid"]
+            reference = raw["metadata"]["ownerReferences"][0]
+            owner = reference["uid"]
             found.append(
                 PlannedMove(
-                    "default", uid, uid, source, target, MoveOwner("ReplicaSet", owner, owner),
+                    "default", uid, uid, source, target,
+                    MoveOwner(reference["kind"], owner, owner),
+                    unit=f"default/{owner}" if owner in self.gangs else "",
                     requests={"cpu": str(cpu)}, state=PLANNED,
                 )
             )  # fmt: skip
-        return tuple(found[:3])
+        planned = Counter(move.unit for move in found)
+        whole = {f"default/{owner}" for owner, size in self.gangs.items()}
+        whole = {unit for unit in whole if planned[unit] == self.gangs[unit.partition("/")[2]]}
+        single = [move for move in found if not move.unit]
+        return (*single[:3], *(move for move in found if move.unit in whole))
 
     # Time.
 
@@ -274,8 +299,13 @@ class MoveWorld:
             if is_new and not self.is_broken:
                 raw["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
                 self._show("Pod", "MODIFIED", read_pod(raw))
-        for effect in self.engine.run(self.clock.now(), 64):
-            if isinstance(effect, Bind):
+        effects = self.engine.run(self.clock.now(), 64)
+        for effect in [one for one in effects if isinstance(one, Solve)]:
+            found = Answer(effect.id, 200, body=answer(effect.instance))
+            self.engine.handle(found, self.clock.now())
+            effects += self.engine.run(self.clock.now(), 64)
+        for effect in effects:
+            if isinstance(effect, Bind) and effect.uid in self.pods:
                 raw = self.pods[effect.uid]
                 raw["spec"]["nodeName"] = effect.node
                 self._show("Pod", "MODIFIED", read_pod(raw))

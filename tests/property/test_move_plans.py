@@ -171,6 +171,51 @@ async def test_the_operator_may_be_killed_at_every_write():
     assert await ended_everywhere(1) > 8
 
 
+def with_gang(world: MoveWorld) -> MoveWorld:
+    """Add a gang of three and an empty node that has capacity for it."""
+    world.gang("train", 1, "n0", "n1", "n2")
+    for name in ("n3", "n4"):
+        world.add_node(name)
+    return world
+
+
+async def test_a_group_is_moved_whole():
+    """Its pods are reserved, evicted and Ready together, each on its destination."""
+    world = with_gang(MoveWorld(Random(3)))
+    await approved(world)
+    seen = set()
+    for _ in range(100):
+        await world.step()
+        check(world)
+        seen.add(tuple(move.state for move in world.status.moves))
+        if world.status.phase in ENDED:
+            break
+
+    assert world.status.phase == "Completed"
+    assert {(state,) * 3 for state in ("Planned", "Reserved", "Evicted", "Done")} >= seen
+    found = {move.replacement: move.target for move in world.status.moves}
+    assert found == {uid: world.pods[uid]["spec"]["nodeName"] for uid in found}
+    assert len(found) == 3
+    check_end(world)
+
+
+async def test_the_operator_may_be_killed_at_every_write_of_a_group():
+    """Also between two evictions of one group: the rest follows."""
+    number = writes = 0
+    while writes >= number:
+        number += 1
+        for after in (False, True):
+            world = with_gang(MoveWorld(Random(3)))
+            world.kill_at = (number, after)
+            await approved(world)
+            await finish(world)
+            assert world.status.phase == "Completed", world.status
+            assert len(world.evicted) == 3
+            check_end(world)
+            writes = world.writes
+    assert number > 8
+
+
 async def troubled(seed: int) -> None:
     """Let everything go wrong that may, at random."""
     random = Random(seed)
@@ -182,6 +227,9 @@ async def troubled(seed: int) -> None:
             free = [n for n in world.nodes if world.used()[n] + cpu <= CPUS]
             if free:
                 world.create(owner, cpu, random.choice(free))
+    if random.random() < 0.5:
+        free = [n for n in world.nodes for _ in range(CPUS - world.used()[n])]
+        world.gang("train", 1, *random.sample(free, min(len(free), 2)))
     world.excluded = {uid for uid in world.pods if random.random() < 0.2}
     world.kills = random.choice((0.0, 0.1, 0.3))
     world.put_plan()

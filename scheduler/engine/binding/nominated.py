@@ -61,7 +61,7 @@ class NominatedPods:
         rows = np.flatnonzero(is_held | self._grouped if spares_groups else is_held)
         own = self._number_of(pod.metadata.uid)
         if own < 0 and self._nominations.has_reserved:
-            own = self._number_of(self._nominations.reserved(pod))
+            own = self._number_of(self._nominations.reserved((pod,)).get(pod.metadata.uid, ""))
 
         def on(rows: Rows) -> RowPods:
             return self._on(rows, priority, own, spares_groups=spares_groups)

@@ -7,6 +7,7 @@ Otherwise pods with a priority between the two would take the capacity freed for
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from scheduler.objects.pod import Pod
@@ -39,9 +40,13 @@ class Nominations(dict[str, str]):
         self._members: dict[str, dict[str, Pod]] = {}
         self._key_of: dict[str, str] = {}
         self._priorities: dict[str, int] = {}
-        # Set by `Reservations`: the key of the reserved nomination that a pod may take.
+        # Set by `Reservations`: the keys of reserved nominations by the uid of the pods that may
+        # take them, and the block in which these nominations do not count.
         self.has_reserved = False
-        self.reserved: Callable[[Pod], str] = lambda _: ""
+        self.reserved: Callable[[Sequence[Pod]], Mapping[str, str]] = lambda _: {}
+        self.lifted: Callable[[Sequence[Pod]], AbstractContextManager[None]] = lambda _: (
+            nullcontext()
+        )
 
     def node_of(self, uid: str) -> str:
         """Return the node a pod is nominated to, or an empty text."""

@@ -9,7 +9,8 @@ with the plan. Without plans the engine pays one test of an empty dict per attem
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -52,7 +53,8 @@ class Reservations:
     ) -> None:
         self._cluster, self._nominations, self._freed = cluster, nominations, freed
         self.by_node: dict[str, list[Reservation]] = {}
-        nominations.reserved = self._for_pod
+        self._lifted: frozenset[str] = frozenset()
+        nominations.reserved, nominations.lifted = self._for_pods, self._without
 
     def planned(self, now: float) -> None:
         """Derive the reservations again after a MovePlan changed."""
@@ -104,7 +106,7 @@ class Reservations:
             taken.add(uid)
             if uid:
                 self._nominations.drop(one.key)
-            elif not self._nominations.node_of(one.key):
+            elif one.key not in self._lifted and not self._nominations.node_of(one.key):
                 self._nominations.put(one.placeholder, node)
 
     def _arrived(self, one: Reservation, node: str) -> Iterator[str]:
@@ -113,17 +115,34 @@ class Reservations:
             if uid not in one.move.present and serves(one.move, placed.pod):
                 yield uid
 
-    def _for_pod(self, pod: Pod) -> str:
-        """Return the key of a counted reservation that a pod may take; empty for none."""
-        for one in self._all():
-            if self._nominations.node_of(one.key) and serves(one.move, pod):
-                return one.key
-        return ""
+    def _for_pods(self, pods: Sequence[Pod]) -> Mapping[str, str]:
+        """Return the keys of counted reservations by the uid of the pod that may take it."""
+        left = [one for one in self._all() if self._nominations.node_of(one.key)]
+        found: dict[str, str] = {}
+        for pod in pods:
+            mine = next((one for one in left if serves(one.move, pod)), None)
+            if mine is not None:
+                left.remove(mine)
+                found[pod.metadata.uid] = mine.key
+        return found
+
+    @contextmanager
+    def _without(self, pods: Sequence[Pod]) -> Iterator[None]:
+        """Do not count what is reserved for pods of one group until the block ends."""
+        self._lifted = frozenset(self._for_pods(pods).values())
+        nodes = {self._nominations.drop(key) for key in self._lifted}
+        try:
+            yield
+        finally:
+            self._lifted = frozenset()
+            for node in nodes & set(self.by_node):
+                self._count(node)
 
 
 def offered(pod: Pod, nominations: Nominations) -> Pod:
     """Return a pod that is tried on its reserved node first, if it has no other nomination."""
-    key = "" if pod.status.nominated_node_name else nominations.reserved(pod)
+    found = {} if pod.status.nominated_node_name else nominations.reserved((pod,))
+    key = found.get(pod.metadata.uid)
     if not key:
         return pod
     return replace(pod, status=replace(pod.status, nominated_node_name=nominations.node_of(key)))

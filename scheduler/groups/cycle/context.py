@@ -63,6 +63,8 @@ class GroupContext:
         self.attempts: dict[str, Attempt] = {}
         self._held: dict[str, None] = {}
         self._spares = False
+        # Nodes that MovePlans reserve for members, by uid, while their nominations are away.
+        self._destinations: dict[str, str] = {}
 
     @property
     def now(self) -> float:
@@ -123,7 +125,7 @@ class GroupContext:
         """Do the same for each distinct spec, with the pods of that spec."""
         pods = self.members if asked is None else asked
         with self._without_own_promises():
-            return tuple((alike, self._fits(alike[0])) for alike in _alike_in_spec(pods))
+            return tuple((alike, self._fits(alike)) for alike in _alike_in_spec(pods))
 
     def hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Assume every member on its node after asking all filters; say why not, and undo it."""
@@ -169,9 +171,10 @@ class GroupContext:
     def _attempt(self, pod: Pod) -> Attempt:
         return self._prepare(pod, self.now, self.members, spares=self._spares)
 
-    def _fits(self, pod: Pod) -> Fits:
+    def _fits(self, pods: Sequence[Pod]) -> Fits:
+        """Run the filters for pods with one spec."""
         nodes = self.nodes
-        attempt = self._attempt(pod)
+        attempt = self._attempt(pods[0])
         rows, rejected, status = _filtered(attempt)
         evictable = nodes.exists
         for one in rejected:
@@ -184,11 +187,29 @@ class GroupContext:
         rooms = _row_capacities(attempt, rows, MemberDemand(self.members, most))
         for room in rooms:
             slots = np.minimum(slots, room.slots)
+        rows, slots = self._at_destinations(pods, rows, slots)
         kind = tuple(room.kind for room in rooms)
         reach = next((room.reach for room in rooms if room.reach is not None), None)
         stocks = tuple(room.stock for room in rooms if room.stock is not None)
         costs = next((room.costs for room in rooms if room.costs is not None), None)
         return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks, costs)
+
+    def _at_destinations(
+        self, pods: Sequence[Pod], rows: BoolColumn, slots: IntColumn
+    ) -> tuple[BoolColumn, IntColumn]:
+        """Return rows and slots of the destinations that are reserved for pods with one spec.
+
+        Without a destination for each of them, or if one is full, all rows are kept.
+        """
+        if not self._destinations:
+            return rows, slots
+        kept = np.zeros_like(slots)
+        for pod in pods:
+            row = self._cluster.table.rows.get(self._destinations.get(pod.metadata.uid, ""))
+            if row is None or kept[row] == slots[row]:
+                return rows, slots
+            kept[row] += 1
+        return rows & (kept > 0), kept
 
     def _hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Assume all members, then filter each of them with the others in place."""
@@ -292,11 +313,17 @@ class GroupContext:
 
     @contextmanager
     def _without_own_promises(self) -> Iterator[None]:
-        """Take the members' own nominations away for a moment."""
-        nodes = [(pod, self._nominations.drop(pod.metadata.uid)) for pod in self.members]
+        """Take the members' own nominations away for a moment, and what is reserved for them."""
+        members = self.members
+        if self._nominations.has_reserved:
+            reserved = self._nominations.reserved(members)
+            self._destinations = {u: self._nominations[key] for u, key in reserved.items()}
+        nodes = [(pod, self._nominations.drop(pod.metadata.uid)) for pod in members]
         try:
-            yield
+            with self._nominations.lifted(members):
+                yield
         finally:
+            self._destinations = {}
             for pod, node in nodes:
                 if node:
                     self._nominations.put(pod, node)

@@ -3,16 +3,19 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.base.clock import rfc3339
 from scheduler.config import default_config
-from scheduler.engine.effects import Bind, Watched
+from scheduler.engine.effects import Answer, Bind, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.groups.solver.questions import answer
 from scheduler.intree import IN_TREE
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.moveplan import MoveOwner, MovePlan, MovePlanStatus, PlannedMove
 from scheduler.objects.plain import read_node, read_pod
+from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.testing import node, pod
 
 NOW = 1_800_000_000.0
@@ -69,6 +72,9 @@ class Cluster:
     def bound(self):
         """Return the pods that are bound now, with their nodes."""
         effects = self.engine.run(self.now, 64)
+        for one in [one for one in effects if isinstance(one, Solve)]:
+            self.engine.handle(Answer(one.id, 200, body=answer(one.instance)), self.now)
+            effects += self.engine.run(self.now, 64)
         return {one.name: one.node for one in effects if isinstance(one, Bind)}
 
 
@@ -139,3 +145,49 @@ def test_a_pod_of_a_stateful_set_needs_the_same_name():
 
     assert at.put("Pod", owned("web-6")).bound() == {}
     assert at.put("Pod", owned("web-7")).bound() == {"web-7": "n1"}
+
+
+def grouped(name, **fields):
+    """A member of the gang `g`, whose pods one Job creates."""
+    found = owned(name, **fields)
+    labels = {"scheduling.x-k8s.io/pod-group": "g"}
+    return replace(found, metadata=replace(found.metadata, labels=labels))
+
+
+@pytest.mark.parametrize("cpu", ["1", "2"])
+def test_a_group_takes_the_destinations_of_all_its_members(cpu):
+    """Together, although each member counts what is reserved for the others against itself.
+
+    A node with more free capacity stays as it is: other pods may wait for it.
+    """
+    meta = AnnotatedMeta(name="g", namespace="default", uid="g")
+    at = Cluster().put("PodGroup", PodGroup(meta, PodGroupSpec(3)))
+    at.put("Node", read_node(node("n3", cpu="4")), read_node(node("n0", cpu="64")))
+    moves = plan(count=3, unit="default/g", requests={"cpu": cpu})
+    targets = ["n1", "n1", "n3"]
+    status = replace(
+        moves.status,
+        moves=tuple(
+            replace(move, target=target)
+            for move, target in zip(moves.status.moves, targets, strict=True)
+        ),
+    )
+    at.put("MovePlan", replace(moves, status=status))
+    at.put("Pod", grouped("g-0", cpu=cpu), grouped("g-1", cpu=cpu))
+    assert at.bound() == {}
+    at.put("Pod", grouped("g-2", cpu=cpu))
+
+    assert sorted(at.bound().values()) == targets
+    assert not at.engine.nominations
+
+
+def test_a_group_whose_destinations_are_taken_is_placed_elsewhere():
+    """The owner of the pods was created again with the same name; one destination is gone."""
+    meta = AnnotatedMeta(name="g", namespace="default", uid="g")
+    at = Cluster().put("PodGroup", PodGroup(meta, PodGroupSpec(2)))
+    at.put("Node", read_node(node("n0", cpu="4")))
+    moves = plan(count=2, unit="default/g", owner=MoveOwner("ReplicaSet", "web", "before"))
+    at.put("MovePlan", moves).put("Pod", owned("rude", "other", on="n1"))
+    at.put("Pod", grouped("g-0"), grouped("g-1"))
+
+    assert list(at.bound()) == ["g-0", "g-1"]

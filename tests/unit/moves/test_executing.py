@@ -8,8 +8,8 @@ import pytest
 from scheduler.base.errors import InputError
 from scheduler.cli.jobs.movejobs import run_moves
 from scheduler.objects.moveplan import MovePlanSpec, PlanGoal
-from scheduler.objects.movewire import CHECK, PLAN, MoveAnswer, MoveQuestion, packed
-from tests.unit.moves.test_cluster import GPU, gpu_node, owned, two_nodes
+from scheduler.objects.movewire import CHECK, PLAN, MoveAnswer, MoveCheck, MoveQuestion, packed
+from tests.unit.moves.test_cluster import GPU, gpu_node, owned, two_nodes, waiting
 
 NOW = 1_800_000_000.0
 FIT = MovePlanSpec(PlanGoal("default/train"))
@@ -53,14 +53,50 @@ def test_an_owner_in_its_cool_down_stays():
     assert "recently" in status.excluded[0].reason
 
 
-def test_a_member_of_a_group_does_not_move_alone():
-    """Pods that restart together are no part of a MovePlan."""
-    world = uids(two_nodes())
-    labels = {"app": "web", "leaderworkerset.sigs.k8s.io/name": "x"}
-    for one in world[2:4]:
-        one["metadata"]["labels"] = labels
+def two_members(*more):
+    """Two pods that restart together; the waiting pod needs the node of one of them."""
+    world = uids([gpu_node("n1"), gpu_node("n2"), gpu_node("n3"), waiting("8")])
+    world[0] = gpu_node("n1", gpus="8")
+    members = [owned("a", "n1"), owned("b", "n2")]
+    for one in members:
+        one["metadata"]["labels"] = {"app": "web", "leaderworkerset.sigs.k8s.io/name": "x"}
+    return uids([*world[:3], *members, world[3], *more])
 
-    assert ask(world).status.phase == "Impossible"
+
+def budget(allowed):
+    """A budget of the two pods."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def test_pods_that_restart_together_are_one_step():
+    """Both moves name the unit; a budget has to allow both disruptions, also at the eviction."""
+    moves = ask(two_members(budget(2))).status.moves
+
+    assert [(move.pod, move.unit) for move in moves] == [
+        ("default/a", "default/x/"),
+        ("default/b", "default/x/"),
+    ]
+    status = ask(two_members(budget(1))).status
+    assert status.phase == "Impossible"
+    assert "1 of 2 disruptions" in status.excluded[0].reason
+    check = ask(two_members(budget(1)), CHECK, moves=moves).check
+    assert "1 of 2 disruptions" in check.later
+    assert ask(two_members(budget(2)), CHECK, moves=moves).check == MoveCheck()
+
+
+def test_a_step_starts_only_if_each_of_its_pods_may_move():
+    """The second pod of the group is excluded after the plan was made."""
+    moves = ask(two_members()).status.moves
+    world = two_members()
+    world[4]["metadata"]["annotations"] = {"trellis.dev/moves": "never"}
+
+    assert "default/b may not move" in ask(world, CHECK, moves=moves).check.stale
 
 
 def test_a_goal_that_is_missing_is_named():
