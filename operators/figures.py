@@ -35,17 +35,17 @@ _log = structlog.get_logger("operators.figures")
 
 # "MODIFIED" or "DELETED", and the object.
 Put = Callable[[str, WatcherMetrics], None]
-Told = Callable[[str, float | None, str], None]
+Reported = Callable[[str, float | None, str], None]
 Watcher = LoadWatcher | PrometheusWatcher | MetricsServerWatcher
 
 
 class FigureFeed:
     """One source, and what the scheduler has been shown of it."""
 
-    def __init__(self, kept: LastGood[ProviderFigures], put: Put, reported: Told) -> None:
+    def __init__(self, kept: LastGood[ProviderFigures], put: Put, reported: Reported) -> None:
         self._kept = kept
         self._put = put
-        self._told = reported
+        self._reported = reported
         self._shown: ProviderFigures | None = None
         self._error = ""
 
@@ -58,7 +58,7 @@ class FigureFeed:
                 _log.warning("no new figures", error=error)
         record = self._kept.statistics()
         current = self._kept.current()
-        self._told(record.name, None if current is None else record.measured_at, error)
+        self._reported(record.name, None if current is None else record.measured_at, error)
         if current is self._shown:
             return
         if current is not None:
@@ -70,7 +70,12 @@ class FigureFeed:
 
 
 async def keep_figures(
-    settings: FiguresSettings, view: ClusterView, api: Api, put: Put, clock: Clock, reported: Told
+    settings: FiguresSettings,
+    view: ClusterView,
+    api: Api,
+    put: Put,
+    clock: Clock,
+    reported: Reported,
 ) -> None:
     """Poll until cancelled."""
     async with AsyncExitStack() as stack:

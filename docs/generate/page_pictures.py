@@ -22,7 +22,7 @@ from scheduler.base import logs
 from scheduler.cli.inputs.asking import options, setups
 from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.output.comparison import html, side
-from scheduler.cli.verbs.ui import TrailView, live_page
+from scheduler.cli.verbs.ui import HistoryView, live_page
 from scheduler.config import load
 from scheduler.demo import play, read_scenario
 from scheduler.demo.show import Show
@@ -123,7 +123,7 @@ async def _played(tab: Tab, scenario: Path, chapters: int, shots: tuple[Shot, ..
         await play(story, set_up, Show(Console(file=io.StringIO(), width=110)), 0.0)
         wanted = options("", Ties.UID, None, details=False)
         known = setups(str(config) if config else "")
-        past = TrailView(set_up.trail)
+        past = HistoryView(set_up.history_log)
         place = live_page(known, wanted, ClusterOptions(str(set_up.kubeconfig)), past=past)
         # A bound pod: its scores fill the picture.
         there = [one for one in await set_up.pods() if one.spec.node_name]

@@ -182,12 +182,12 @@ def unknown_workloads(spec: AppGroupSpec, pods: Iterable[ObservedPod]) -> Iterat
     astray = Counter(pod.workload for pod in pods if pod.workload not in known)
     for number, (label, times) in enumerate(sorted(astray.items())):
         # A hint is dear: for as many as a message shows, among names of like length.
-        near = _alike(label, labels[:MOST_WORKLOADS]) if number < SHOWN else ()
+        near = _similar_names(label, labels[:MOST_WORKLOADS]) if number < SHOWN else ()
         named = f'"{label}"{did_you_mean(label, near)}' if label else "nothing"
         yield f"{times} pod(s) name {named} as their workload, which is none of the group"
 
 
-def _alike(label: str, known: Iterable[str]) -> list[str]:
+def _similar_names(label: str, known: Iterable[str]) -> list[str]:
     return sorted(known, key=lambda name: (abs(len(name) - len(label)), name))[:MOST_COMPARED]
 
 

@@ -126,7 +126,7 @@ def with_bookings(table: network.Weights, amounts: Mapping[LabelLink, int]) -> n
         for level, origin, path in _entries(table)
     }
 
-    def held(key: str, origin: network.Origin) -> tuple[network.Cost, ...]:
+    def allocated(key: str, origin: network.Origin) -> tuple[network.Cost, ...]:
         found = []
         for path in origin.ways:
             link = LabelLink(key, origin.origin, path.destination)
@@ -139,7 +139,7 @@ def with_bookings(table: network.Weights, amounts: Mapping[LabelLink, int]) -> n
         return tuple(found)
 
     return _with_origins(
-        table, lambda key, o: msgspec.structs.replace(o, cost_list=held(key, o), costs=())
+        table, lambda key, o: msgspec.structs.replace(o, cost_list=allocated(key, o), costs=())
     )
 
 

@@ -34,7 +34,7 @@ from scheduler.objects.network import (
 SEGMENT_LABEL = "topology.kubernetes.io/segment"
 LEVELS = (REGION_LABEL, ZONE_LABEL, SEGMENT_LABEL)
 # An object ends at about 1.5 MiB; a cost takes about 60 bytes, an edge about 200.
-MOST_WAYS = 8_000
+MOST_PATHS = 8_000
 MOST_EDGES = 2_000
 
 
@@ -124,18 +124,18 @@ async def calculated(
     """
     in_use = [level for level in LEVELS if any(level in node.labels for node in found.nodes)]
     by_node = await closed(_network(found), calculator) if len(found.origins) else None
-    tables, edges, room, left_out = [], [], MOST_WAYS, 0
+    tables, edges, left, left_out = [], [], MOST_PATHS, 0
     for level in in_use:
         between = measured_between(found, level)
         network = _both_directions(between)
         costs = await closed(network, calculator)
         rows = _rows(between, _direct(network) if costs is None else costs)
-        if sum(map(len, rows)) > room:
+        if sum(map(len, rows)) > left:
             rows = _rows(between, _direct(network))
-        if sum(map(len, rows)) > room:
+        if sum(map(len, rows)) > left:
             left_out += sum(map(len, rows))
             rows = [() for _ in rows]
-        room -= sum(map(len, rows))
+        left -= sum(map(len, rows))
         inside = _inside(found, between, by_node)
         await asyncio.sleep(0)
         origins = zip(between.values, rows, inside, strict=True)
@@ -226,10 +226,10 @@ def _inside(
     """Return least, mean and greatest cost between the nodes of each value, None where unknown."""
     if costs is None:
         return [None] * len(between.values)
-    held = [node.labels.get(between.level, "") for node in found.nodes]
+    values = [node.labels.get(between.level, "") for node in found.nodes]
     reported: list[Statistics | None] = []
     for value in between.values:
-        rows = np.array([place for place, one in enumerate(held) if one == value], dtype=np.intp)
+        rows = np.array([place for place, one in enumerate(values) if one == value], dtype=np.intp)
         inside = costs[np.ix_(rows, rows)]
         np.fill_diagonal(inside, NO_WAY)
         inside = inside[inside != NO_WAY]

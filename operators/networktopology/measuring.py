@@ -26,7 +26,7 @@ ENDS = ("origin", "destination")
 Key = tuple[str, str]
 
 # A source's name, when its newest answer was given, and what is wrong now.
-Told = Callable[[str, float | None, str], None]
+Reported = Callable[[str, float | None, str], None]
 
 
 class Measurement(msgspec.Struct, frozen=True, eq=False):
@@ -51,10 +51,10 @@ class _Asked(msgspec.Struct):
 class Measuring:
     """The sources of all objects that have one."""
 
-    def __init__(self, api: Client, clock: Clock, reported: Told = lambda *_: None) -> None:
+    def __init__(self, api: Client, clock: Clock, reported: Reported = lambda *_: None) -> None:
         self._api = api
         self._clock = clock
-        self._told = reported
+        self._reported = reported
         self._asked: dict[Key, _Asked] = {}
 
     def forget(self, known: Mapping[Key, NetworkTopology]) -> None:
@@ -106,11 +106,11 @@ class Measuring:
             else:
                 asked.error = f"{source} knows no latency any more"
         newest = None if asked.last is None else asked.last.taken_at
-        self._told(_name(key), newest, asked.error)
+        self._reported(_name(key), newest, asked.error)
 
     def _drop(self, key: Key) -> None:
         if self._asked.pop(key, None) is not None:
-            self._told(_name(key), None, "")
+            self._reported(_name(key), None, "")
 
     async def _ask(self, key: Key, topology: NetworkTopology) -> tuple[str, Reading]:
         """Return the source's name and what it says."""

@@ -31,7 +31,7 @@ from scheduler.objects.network import (
 
 # An object of the API server may hold 1 MiB; the rest is for its metadata.
 MOST_BYTES = 900_000
-MOST_WAYS = 2_000  # of one row: with the longest names they still fit
+MOST_PATHS = 2_000  # of one row: with the longest names they still fit
 STILL = 20
 API_VERSION = BY_KIND["NetworkTopology"].api_version
 
@@ -106,8 +106,8 @@ def _way(destination: str, cost: int, published: Mapping[str, Cost]) -> Cost:
 
 
 def _pieces(name: str, paths: tuple[Cost, ...]) -> Iterator[PathRow]:
-    for start in range(0, len(paths), MOST_WAYS):
-        yield PathRow(f"{name}/{start}", Origin(name, paths[start : start + MOST_WAYS]))
+    for start in range(0, len(paths), MOST_PATHS):
+        yield PathRow(f"{name}/{start}", Origin(name, paths[start : start + MOST_PATHS]))
 
 
 def _is_still(published: int | None, cost: int) -> bool:

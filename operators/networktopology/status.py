@@ -183,7 +183,7 @@ def _ready(
 ) -> Condition:
     doubtful = doubtful_paths(spec)
     if doubtful:
-        holds, reason, message = "False", "ListedTwice", _told(doubtful)
+        holds, reason, message = "False", "ListedTwice", _doubtful_message(doubtful)
     elif not spec.weights and not weights:
         holds, reason = "False", "NoCosts"
         message = "there is no table of costs, neither in spec.weights nor in status.weights"
@@ -206,7 +206,7 @@ def _with_doubts(
     return with_condition(conditions, new, observed.now)
 
 
-def _told(doubtful: list[Way]) -> str:
+def _doubtful_message(doubtful: list[Way]) -> str:
     named = [
         f'{table}, {key}: "{origin}" to "{destination}"'
         for table, key, origin, destination in doubtful

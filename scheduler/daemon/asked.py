@@ -26,7 +26,7 @@ class AskedParts:
     def __init__(
         self,
         engine: Engine,
-        trail: DecisionHistory,
+        history_log: DecisionHistory,
         access: RequestAuthorizer,
         clock: Clock,
         meters: Meters,
@@ -37,14 +37,14 @@ class AskedParts:
         self._helper = helper
         self.parts: list[DaemonPage | CapacityWatch] = []
         self.show: Callable[[ReviewedUser, str], Awaitable[PageView]] | None = None
-        room = loaded.trellis.capacity
+        capacity = loaded.trellis.capacity
         if jobs and loaded.trellis.page.enabled:
-            page = DaemonPage(engine, trail, access, clock, helper)
+            page = DaemonPage(engine, history_log, access, clock, helper)
             self.show = page.show
             self.parts.append(page)
-        if jobs and room.shapes:
-            shapes = {one.name: one.manifest for one in room.shapes}
-            watch = CapacityWatch(engine, helper, clock, meters, shapes, room.interval_seconds)
+        if jobs and capacity.shapes:
+            shapes = {one.name: one.manifest for one in capacity.shapes}
+            watch = CapacityWatch(engine, helper, clock, meters, shapes, capacity.interval_seconds)
             self.parts.append(watch)
 
     async def run(self) -> None:

@@ -90,7 +90,7 @@ class Loop:
         started_s = self._read_s()
         now = self._clock.now()
         events = self._take_in(now, started_s)
-        cycles = max(0, min(self._cycles, self._room()))
+        cycles = max(0, min(self._cycles, self._free_bindings()))
         trying_s = self._read_s()
         effects = self._engine.run(now, cycles)
         if self._record is not None:
@@ -125,12 +125,12 @@ class Loop:
         elif took_s < TURN_S / 2:
             self._cycles = min(MOST_CYCLES, self._cycles * 2)
 
-    def _room(self) -> int:
+    def _free_bindings(self) -> int:
         return MOST_IN_FLIGHT - self._engine.view.bindings().busy
 
     def _patience_s(self) -> float | None:
         """Return for how long nothing needs to be done; None for "until an event comes"."""
-        if self._engine.has_work() and self._room() > 0:
+        if self._engine.has_work() and self._free_bindings() > 0:
             return 0.0
         deadline = self._engine.next_wakeup()
         return None if deadline is None else max(0.0, deadline - self._clock.now())

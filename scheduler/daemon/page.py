@@ -50,13 +50,13 @@ class DaemonPage:
     def __init__(
         self,
         engine: Engine,
-        trail: DecisionHistory,
+        history_log: DecisionHistory,
         access: RequestAuthorizer,
         clock: Clock,
         helper: AnswerPool,
     ) -> None:
         self._engine = engine
-        self._trail = trail
+        self._history_log = history_log
         self._access = access
         self._clock = clock
         self.helper = helper
@@ -68,7 +68,7 @@ class DaemonPage:
         seen = await self._rights_of(user, namespace)
         view = self._views.get(seen)
         if view is None:
-            self._make_room()
+            self._drop_idle_view()
             view = _View(seen, self)
             await view.draw()
             # another request may have created it meanwhile
@@ -127,7 +127,7 @@ class DaemonPage:
     def attempts(self, seen: Rights) -> list[AttemptRecord]:
         """Return the attempts at pods that may be seen, without victims that may not."""
         found = []
-        for one in self._trail.attempts:
+        for one in self._history_log.attempts:
             if not may_see_pod(seen, one.namespace):
                 continue
             shown = tuple(gone for gone in one.victims if may_see_pod(seen, gone.namespace))
@@ -143,15 +143,15 @@ class DaemonPage:
             async def may(attributes: Mapping[str, str]) -> bool:
                 return await self._access.may(user, resourceAttributes=attributes)
 
-            found = await rights(may, self._held(), namespace)
+            found = await rights(may, self._namespaces_by_kind(), namespace)
             self._rights = {one: kept for one, kept in self._rights.items() if now < kept[0]}
             known = self._rights[key] = (now + RIGHTS_S, found)
         return known[1]
 
-    def _held(self) -> dict[str, Iterable[str]]:
+    def _namespaces_by_kind(self) -> dict[str, Iterable[str]]:
         """Return the kinds of which there are objects, each with the namespaces where they are."""
         view = self._engine.view
-        held: dict[str, Iterable[str]] = {
+        namespaces: dict[str, Iterable[str]] = {
             kind: {obj.metadata.namespace for obj in view.objects(kind).values()}
             for kind in view.kinds()
             if kind != FINISHED and BY_KIND[kind].namespaced
@@ -161,12 +161,12 @@ class DaemonPage:
         pods.update(queued.pod.metadata.namespace for queued in view.queue())
         pods.update(pod.metadata.namespace for pod in finished)
         return (
-            held
-            | {kind: () for kind in view.kinds() if kind not in (*held, FINISHED)}
+            namespaces
+            | {kind: () for kind in view.kinds() if kind not in (*namespaces, FINISHED)}
             | {POD.kind: pods}
         )
 
-    def _make_room(self) -> None:
+    def _drop_idle_view(self) -> None:
         """Drop the least recently used view without readers, above `MOST_VIEWS`."""
         idle = [(view.used_at, seen) for seen, view in self._views.items() if not view.feed.readers]
         if len(self._views) < MOST_VIEWS:

@@ -121,7 +121,7 @@ class Daemon:
             watched = (*watched, MOVE_PLAN)
         self._synced = Synced(self.engine.intake, clock, meters, watched)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
-        self.trail = DecisionHistory(self.engine, self._traces)
+        self.history_log = DecisionHistory(self.engine, self._traces)
         self._inbox = Inbox(None if options.record is None else options.record.arrive)
         self._fence = Fence(clock)
         configured = loaded.scheduler.extenders
@@ -172,7 +172,7 @@ class Daemon:
         )
         access = RequestAuthorizer(self._review, clock, meters)
         self._asked = AskedParts(
-            self.engine, self.trail, access, clock, meters, loaded, options.asking
+            self.engine, self.history_log, access, clock, meters, loaded, options.asking
         )
         self._server = self._make_server(loaded, access)
         self._fingerprint = fingerprint(loaded)
@@ -363,11 +363,11 @@ class Daemon:
             flags=lambda: options.flags,
             state=lambda most: inspection.state(engine, most),
             queues=lambda most: inspection.queues(engine, most),
-            decision=self.trail.last,
+            decision=self.history_log.last,
             pod_resources=lambda: inspection.pod_resources(engine),
             set_verbosity=options.set_verbosity,
-            history=lambda namespace, name: history(self.trail.attempts, namespace, name),
-            attempts=lambda most: self.trail.attempts[-most:],
+            history=lambda namespace, name: history(self.history_log.attempts, namespace, name),
+            attempts=lambda most: self.history_log.attempts[-most:],
             page=self._asked.show,
             profile=taken if loaded.scheduler.enable_profiling else None,
         )

@@ -34,9 +34,8 @@ class Rights(msgspec.Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
 
-async def rights(may: May, held: Mapping[str, Iterable[str]], namespace: str = "") -> Rights:
-    """Return a user's rights to list the kinds in `held`, which maps each to the namespaces of its
-    objects.
+async def rights(may: May, namespaces: Mapping[str, Iterable[str]], namespace: str = "") -> Rights:
+    """Return a user's rights to list kinds; `namespaces` has the namespaces of each kind's objects.
 
     If a kind may not be listed in all namespaces, only `namespace` is checked for it, if given.
     """
@@ -47,14 +46,14 @@ async def rights(may: May, held: Mapping[str, Iterable[str]], namespace: str = "
         async with limit:
             return await may({**asked, "namespace": where} if where else asked)
 
-    kinds = {name: BY_KIND[name] for name in (NODE.kind, POD.kind, *held) if name in _LISTED}
+    kinds = {name: BY_KIND[name] for name in (NODE.kind, POD.kind, *namespaces) if name in _LISTED}
     said = await asyncio.gather(*(ask(kind, "") for kind in kinds.values()))
     everywhere = {name for name, allowed in zip(kinds, said, strict=True) if allowed}
     pairs = [
         (name, where)
         for name, kind in kinds.items()
         if kind.namespaced and name not in everywhere
-        for where in ([namespace] if namespace else sorted(set(held.get(name, ()))))
+        for where in ([namespace] if namespace else sorted(set(namespaces.get(name, ()))))
     ]
     left_out = len(pairs) - MOST_REVIEWS
     pairs = pairs[:MOST_REVIEWS]

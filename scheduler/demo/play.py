@@ -94,7 +94,7 @@ async def _prove(group: str, stage: ScenarioStage, show: Show) -> str:
         show.broken(wrong)
         return wrong
     text = f"{group}: {where(found.placement)}; {cost(found)}"
-    show.held(f"{text}proven: there is no better placement")
+    show.met(f"{text}proven: there is no better placement")
     return ""
 
 
@@ -109,7 +109,7 @@ async def _cost(wanted: CostLimit, stage: ScenarioStage, show: Show) -> str:
         wrong = f"{text}: more than {wanted.at_most:.0%}"
         show.broken(wrong)
         return wrong
-    show.held(text)
+    show.met(text)
     return ""
 
 
@@ -122,7 +122,7 @@ async def _expect(wanted: Expectation, stage: ScenarioStage, show: Show) -> str:
         chosen = [pod for pod in pods if _is_meant(pod, wanted)]
         wrong = _wrong(wanted, chosen, nodes) or await _unsaid(wanted, chosen, stage)
         if not wrong:
-            show.held(_summary(wanted, chosen))
+            show.met(_summary(wanted, chosen))
             return ""
         if perf_s() > deadline:
             show.broken(wrong)

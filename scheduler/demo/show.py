@@ -53,7 +53,7 @@ class Show:
         more = f" ({len(lines)} objects)" if lines else ""
         self._tell(Text(f"   $ {what}{more}", style="cyan"))
 
-    def held(self, text: str) -> None:
+    def met(self, text: str) -> None:
         """Print that an expectation was met."""
         self._tell(Text(f"   ✓ {text}", style="green"))
 

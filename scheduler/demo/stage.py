@@ -76,9 +76,9 @@ class ScenarioStage:
         client: ApiClient,
         folder: Path,
         config: Loaded,
-        trail: DecisionHistory,
+        history_log: DecisionHistory,
     ) -> None:
-        self.trail = trail
+        self.history_log = history_log
         self._sandbox = sandbox
         self._client = client
         self._folder = folder
@@ -225,7 +225,7 @@ async def stage(
         )
         running = asyncio.create_task(daemon.run(), name="daemon")
         try:
-            yield ScenarioStage(sandbox, client, folder, loaded, daemon.trail)
+            yield ScenarioStage(sandbox, client, folder, loaded, daemon.history_log)
         finally:
             daemon.stop()
             await running

@@ -29,36 +29,36 @@ class PastDecision(Explanation, frozen=True, rename="camel", kw_only=True):
     rejected: dict[str, dict[str, int]]
 
 
-_told = msgspec.json.Decoder(LastVerdict)
+_decoder = msgspec.json.Decoder(LastVerdict)
 
 
 def past_decision(answer: bytes, *, node: str = "") -> tuple[PastDecision, tuple[str, ...]]:
     """Return a daemon's answer, of all nodes or just `node`, and notices."""
     try:
-        told = _told.decode(answer)
+        verdict = _decoder.decode(answer)
     except msgspec.MsgspecError as error:
         raise InputError(f"not what a daemon of this version answers: {error}") from error
-    nodes = explained_nodes(told.nodes or (), told.node, Ties.UID)
+    nodes = explained_nodes(verdict.nodes or (), verdict.node, Ties.UID)
     notices = () if nodes else ("the verdict on each node was not stored, only the counts",)
     if node and nodes:
         nodes = tuple(one for one in nodes if one.name == node)
         if not nodes:
             raise InputError("that decision has no such node", where=node)
     found = PastDecision(
-        namespace=told.namespace,
-        name=told.name,
-        uid=told.uid,
-        at=told.at,
-        profile=told.profile,
-        result=Result.SCHEDULED if told.node else Result.UNSCHEDULABLE,
-        node=told.node or None,
-        message=told.message,
-        nominated_node=told.nominated_node or None,
-        victims=told.victims,
-        attempts=told.attempts,
-        feasible_nodes=told.feasible_nodes,
-        all_nodes=told.all_nodes,
-        rejected=told.rejected,
+        namespace=verdict.namespace,
+        name=verdict.name,
+        uid=verdict.uid,
+        at=verdict.at,
+        profile=verdict.profile,
+        result=Result.SCHEDULED if verdict.node else Result.UNSCHEDULABLE,
+        node=verdict.node or None,
+        message=verdict.message,
+        nominated_node=verdict.nominated_node or None,
+        victims=verdict.victims,
+        attempts=verdict.attempts,
+        feasible_nodes=verdict.feasible_nodes,
+        all_nodes=verdict.all_nodes,
+        rejected=verdict.rejected,
         nodes=nodes,
     )
     return found, notices

@@ -97,13 +97,13 @@ def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) 
     plugins = sorted({plugin for node in ordered for plugin in node.scores}) if wide else []
     rows = [
         [
-            node.name if not alike else f"{node.name} and {alike} more",
+            node.name if not equal else f"{node.name} and {equal} more",
             verdict_text(node.feasible, node.rejected_by, "rejected"),
             "" if node.total is None else str(node.total),
             *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
             node.why,
         ]
-        for node, alike in (((node, 0) for node in ordered) if wide else _folded(ordered))
+        for node, equal in (((node, 0) for node in ordered) if wide else _folded(ordered))
     ]
     tables = [TextTable(["node", "verdict", "total", *plugins, "why"], rows)] if rows else []
     return [*tables, _ties_table(explanation)] if explanation.ties else tables

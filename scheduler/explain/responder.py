@@ -38,14 +38,14 @@ class QuestionResponder:
         if question.what == "explain":
             return explain(world, self._setups.default, question.pod, options)
         if question.what == "capacity":
-            return self._room(question.shapes, world, options)
+            return self._capacity(question.shapes, world, options)
         other = world
         if question.manifests.strip():
             other = merged(world, manifest(question.manifests, "the manifest"))
         after = simulate(other, self._setup_of(question.config), options)
         return {"diff": diff(self._plan(world, options), after), "after": after}
 
-    def _room(
+    def _capacity(
         self, shapes: Mapping[str, str], world: Snapshot, options: AnswerOptions
     ) -> ShapeCapacity:
         """Count shape by shape; a shape that cannot be counted does not affect the others."""
@@ -67,6 +67,6 @@ class QuestionResponder:
 
     def _plan(self, world: Snapshot, options: AnswerOptions) -> Simulation:
         if self._planned is None or self._planned[0] is not world:
-            told = replace(options, waking=True)
-            self._planned = (world, simulate(world, self._setups.default, told))
+            with_waking = replace(options, waking=True)
+            self._planned = (world, simulate(world, self._setups.default, with_waking))
         return self._planned[1]

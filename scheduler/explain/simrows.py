@@ -48,12 +48,12 @@ def _folded(
     racks: Mapping[str, str],
 ) -> list[list[str]]:
     """Return rows, those of pods without a node first where there are more than `FEW` rows."""
-    alike: dict[tuple[str, Result], list[PodResult]] = {}
+    equal: dict[tuple[str, Result], list[PodResult]] = {}
     for pod in pods:
         name = groups.get(pod.key) or workloads.get(pod.key) or pod.key
-        alike.setdefault((name, pod.result), []).append(pod)
+        equal.setdefault((name, pod.result), []).append(pod)
     found: list[tuple[bool, list[str]]] = []
-    for (name, result), some in alike.items():
+    for (name, result), some in equal.items():
         is_group = some[0].key in groups
         if len(some) == 1 or (not is_group and len(some) <= FEW):
             found += [(one.result not in _BAD, _short_row(one)) for one in some]

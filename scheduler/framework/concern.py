@@ -39,14 +39,14 @@ class Concern(msgspec.Struct, frozen=True):
     """The plugins to call for a pod, and the pod's key for each plugin that caches answers.
 
     `versions` are the versions of the data from which the keys were computed. Infeasible pods with
-    an equal `likeness` are rejected for the same reasons until something changes; None for a pod
-    that some plugin distinguishes from all others.
+    an equal `rejection_key` are rejected for the same reasons until something changes; it is None
+    for a pod that some plugin distinguishes from all others.
     """
 
     asked: ApplicablePlugins
     kinds: Mapping[str, PodKind]
     versions: tuple[int, ...]
-    likeness: Hashable | None = None
+    rejection_key: Hashable | None = None
 
 
 class Concerns:
@@ -64,7 +64,7 @@ class Concerns:
         self._follows = tuple(one for plugin in self._plugins for one in plugin.key_follows)
         refusing = {b.plugin.name: b.plugin for point in _REFUSING for b in getattr(profile, point)}
         self._refusing = tuple(refusing.values())
-        self._refuses_alike = keeps and all(
+        self._has_rejection_key = keeps and all(
             plugin.has_key and _is_whole(profile, plugin) for plugin in self._refusing
         )
         self._asked: dict[frozenset[str], ApplicablePlugins] = {}
@@ -100,10 +100,12 @@ class Concerns:
                 kind = self._memo.kind(plugin, key)
                 if kind is not None:
                     kinds[plugin.name] = kind
-        likeness = self._likeness(cycle, keys) if is_live and self._refuses_alike else None
-        return Concern(self._who(frozenset(absent)), kinds, versions, likeness)
+        rejection_key = (
+            self._rejection_key(cycle, keys) if is_live and self._has_rejection_key else None
+        )
+        return Concern(self._who(frozenset(absent)), kinds, versions, rejection_key)
 
-    def _likeness(self, cycle: Cycle, known: Mapping[str, Hashable]) -> Hashable | None:
+    def _rejection_key(self, cycle: Cycle, known: Mapping[str, Hashable]) -> Hashable | None:
         """Return the scheduling signature of a pod: pods with equal signatures are rejected for the
         same reasons.
 

@@ -24,7 +24,7 @@ class DisruptionUnit(msgspec.Struct, frozen=True):
     """A group as a unit of disruption: `members` are its pods on nodes, without terminating ones.
 
     With mode ALL they are evicted together or not at all, and count with the unit's `priority`;
-    with mode SINGLE each pod may be evicted alone and counts with its own. `spare` is the surplus
+    with mode SINGLE each pod may be evicted alone and counts with its own. `surplus` is the surplus
     of a unit with mode ALL: so many members may be evicted while the others keep running.
     """
 
@@ -32,7 +32,7 @@ class DisruptionUnit(msgspec.Struct, frozen=True):
     mode: DisruptionMode
     priority: int
     members: tuple[Placed, ...]
-    spare: int = 0
+    surplus: int = 0
 
 
 class DisruptionUnits(msgspec.Struct, frozen=True):

@@ -240,7 +240,7 @@ class Nodes:
 
     def image_present(self, name: str) -> BoolColumn | None:
         """Return the rows that have the image; None if no node has it."""
-        column = self._table.images.held(name, self._table.size)
+        column = self._table.images.present(name, self._table.size)
         return None if column is None else self._cut(column)
 
     def image_spread_bytes(self, name: str) -> int:

@@ -120,7 +120,7 @@ class Overlay:
             return sum(ports_conflict(port, own) for own in placed.shape.host_ports)
 
         left = sum(holds(placed) for placed, where in self.away(place) if where == row)
-        return used.held(row, port) - left + sum(map(holds, self.come(place))) > 0
+        return used.conflicting(row, port) - left + sum(map(holds, self.come(place))) > 0
 
     def _changed(self, key: _Key, column: IntColumn) -> IntColumn:
         resource, scored = key

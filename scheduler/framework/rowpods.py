@@ -134,7 +134,7 @@ def row_pods(rows: Rows, moves: Sequence[tuple[Placed, int]] = ()) -> RowPods:
     for placed, row in moves:
         if row in on:
             on[row].append(placed)
-    pods = [placed for standing in on.values() for placed in standing]
+    pods = [placed for on_row in on.values() for placed in on_row]
     return RowPods(rows, _column(map(len, on.values()), len(on)), pods.__getitem__)
 
 
@@ -150,7 +150,7 @@ class Nominated(msgspec.Struct, frozen=True):
     touched: Touched | None = None
 
 
-NOBODY = Nominated(np.zeros(0, dtype=np.intp), row_pods)
+NONE_NOMINATED = Nominated(np.zeros(0, dtype=np.intp), row_pods)
 
 
 def _no_pod(number: int) -> Placed:

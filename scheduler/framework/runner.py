@@ -53,9 +53,9 @@ class Runner:
         self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
         self._concerns = Concerns(profile, keeps=keeps)
 
-    def likeness(self, cycle: Cycle, nodes: Nodes) -> Hashable | None:
+    def rejection_key(self, cycle: Cycle, nodes: Nodes) -> Hashable | None:
         """Return the scheduling signature of a pod; None for a pod equivalent to no other."""
-        return self._concerns.of(cycle, nodes).likeness
+        return self._concerns.of(cycle, nodes).rejection_key
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
         """Run pre-filter, with kube-scheduler's rules for U, UAU, Pending and Skip."""

@@ -161,16 +161,16 @@ class _Least:
         self._heap: list[float] = []
 
     def add(self, number: float) -> None:
-        held = self.numbers.get(number, 0)
-        self.numbers[number] = held + 1
-        if not held:
+        uses = self.numbers.get(number, 0)
+        self.numbers[number] = uses + 1
+        if not uses:
             heapq.heappush(self._heap, number)
 
     def drop(self, number: float) -> bool:
         """Remove one number; return whether it was the last copy."""
-        held = self.numbers[number]
-        if held > 1:
-            self.numbers[number] = held - 1
+        uses = self.numbers[number]
+        if uses > 1:
+            self.numbers[number] = uses - 1
             return False
         del self.numbers[number]
         return True

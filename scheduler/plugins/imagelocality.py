@@ -53,24 +53,26 @@ class ImageLocality(Plugin[NoArgs]):
 
 
 def _scores(names: tuple[str, ...], most: int, nodes: Nodes) -> IntColumn:
-    held: list[BoolColumn] = []
+    columns: list[BoolColumn] = []
     weights: list[int] = []
     for name in names:
         column = nodes.image_present(name)
         if column is not None:
-            held.append(column)
+            columns.append(column)
             weights.append(nodes.image_spread_bytes(name))
-    return _by_combination(held, weights, most) if held else nodes.constant(_score(0, most))
+    return _by_combination(columns, weights, most) if columns else nodes.constant(_score(0, most))
 
 
-def _by_combination(held: list[BoolColumn], weights: list[int], most: int) -> IntColumn:
+def _by_combination(columns: list[BoolColumn], weights: list[int], most: int) -> IntColumn:
     """Score each combination of images once and look it up for each row."""
-    if len(held) > _MOST_COMBINED:
-        sums = sum(column * np.int64(weight) for column, weight in zip(held, weights, strict=True))
+    if len(columns) > _MOST_COMBINED:
+        sums = sum(
+            column * np.int64(weight) for column, weight in zip(columns, weights, strict=True)
+        )
         scores = [_score(present, most) for present in np.asarray(sums).tolist()]
         return np.array(scores, dtype=np.int64)
-    combination = held[0].view(np.uint8)
-    for bit, column in enumerate(held[1:], start=1):
+    combination = columns[0].view(np.uint8)
+    for bit, column in enumerate(columns[1:], start=1):
         combination = combination | (column.view(np.uint8) << np.uint8(bit))
     present = [0]
     for weight in weights:

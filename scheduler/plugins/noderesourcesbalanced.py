@@ -133,13 +133,13 @@ def _cell(requested: Requested, nodes: Nodes) -> Callable[[int], int]:
 def _cell_of_two(first: _Amounts, second: _Amounts) -> Callable[[int], int]:
     """Return the scores for two resources, the usual case: the deviation is half the difference."""
     offered, occupied, amount = first
-    offered_2, held_2, amount_2 = second
+    offered_2, occupied_2, amount_2 = second
 
     def cell(row: int) -> int:
         offer, offer_2 = offered(row), offered_2(row)
         if offer <= 0 or offer_2 <= 0:
             return 75  # a single resource is always balanced
-        used, used_2 = occupied(row), held_2(row)
+        used, used_2 = occupied(row), occupied_2(row)
         before = abs((_share(used, offer) - _share(used_2, offer_2)) / 2)
         after = abs((_share(used + amount, offer) - _share(used_2 + amount_2, offer_2)) / 2)
         return 50 + int((50 + int((1 - after) * 100) - int((1 - before) * 100)) / 2)

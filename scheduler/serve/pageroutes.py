@@ -84,13 +84,13 @@ class PageRoutes:
     def routes(self, prefix: str = "") -> list[web.RouteDef]:
         """Return the routes below `prefix`."""
         return [
-            web.get(f"{prefix}/api/events", _told(self._events)),
-            web.get(f"{prefix}/api/plan", _told(self._plan)),
-            web.get(f"{prefix}/api/explain", _told(self._explain)),
-            web.get(f"{prefix}/api/node", _told(self._node)),
-            web.post(f"{prefix}/api/whatif", _told(self._whatif)),
-            web.get(f"{prefix}/api/moments", _told(self._moments)),
-            web.get(f"{prefix}/api/world", _told(self._world)),
+            web.get(f"{prefix}/api/events", _with_faults(self._events)),
+            web.get(f"{prefix}/api/plan", _with_faults(self._plan)),
+            web.get(f"{prefix}/api/explain", _with_faults(self._explain)),
+            web.get(f"{prefix}/api/node", _with_faults(self._node)),
+            web.post(f"{prefix}/api/whatif", _with_faults(self._whatif)),
+            web.get(f"{prefix}/api/moments", _with_faults(self._moments)),
+            web.get(f"{prefix}/api/world", _with_faults(self._world)),
             web.get(prefix + "/{name:[a-z]*(?:\\.[a-z]+)?}", self._file),
         ]
 
@@ -170,7 +170,7 @@ class PageRoutes:
         return _json(await shown.answers.world(at))
 
 
-def _told(handler: Handler) -> Handler:
+def _with_faults(handler: Handler) -> Handler:
     """Answer what is wrong with a question in its own words."""
 
     async def answer(request: web.Request) -> web.StreamResponse:

@@ -105,7 +105,7 @@ def _filters_part(message: str) -> str:
     return before
 
 
-def room_for(
+def capacity_for(
     want: int,
     setup: Setup,
     options: AnswerOptions | None = None,

@@ -70,7 +70,7 @@ def after(world: Snapshot, simulation: Simulation) -> Snapshot:
             if pod.key in node_of or pod.spec.node_name
         ),
         unbound=tuple(
-            _told(pod, messages.get(pod.key, ""))
+            _with_message(pod, messages.get(pod.key, ""))
             for pod in there
             if pod.key not in node_of and not pod.spec.node_name
         ),
@@ -155,7 +155,7 @@ def _put(pod: Pod, node: str) -> Pod:
     )
 
 
-def _told(pod: Pod, message: str) -> Pod:
+def _with_message(pod: Pod, message: str) -> Pod:
     if not message:
         return pod
     others = tuple(one for one in pod.status.conditions if one.type != POD_SCHEDULED)

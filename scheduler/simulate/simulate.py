@@ -56,7 +56,7 @@ def simulate_stage(
     return simulation
 
 
-class _Course(msgspec.Struct):
+class _PodHistory(msgspec.Struct):
     """The history of a pod; `seen` are the world's changes at its last attempt."""
 
     result: str = ""
@@ -80,11 +80,11 @@ class SimulationRun:
         self.stops_at_refusal, self.is_over = stops_at_refusal, False
         self.pending = {pod.metadata.uid: pod for pod in stage.pending}
         self.others = (*stage.others, *stage.pending)
-        self.told = options or AnswerOptions()
+        self.options = options or AnswerOptions()
         self.clock = ManualClock(stage.now)
         self.world = World(self.engine, (*stage.bound, *stage.pending))
         # In the order of first attempts.
-        self.courses: dict[str, _Course] = {}
+        self.histories: dict[str, _PodHistory] = {}
         self.leaving: list[str] = []
         self.fruitless = 0
         # Pods may wake each other a few times over without any effect.
@@ -127,8 +127,8 @@ class SimulationRun:
 
     def simulation(self) -> Simulation:
         """Return the current result."""
-        order = [uid for uid in self.courses if uid in self.pending]
-        never = [uid for uid in self.pending if uid not in self.courses]
+        order = [uid for uid in self.histories if uid in self.pending]
+        never = [uid for uid in self.pending if uid not in self.histories]
         pods = tuple(self._result(self.pending[uid]) for uid in (*order, *never))
         results = [pod.result for pod in pods]
         return Simulation(
@@ -161,7 +161,7 @@ class SimulationRun:
         is_open = view.bindings().in_flight or view.count(Where.BACKOFF)
         if not is_open and view.count(Where.ERROR_BACKOFF):
             is_open = any(
-                self._course(queued.pod.metadata.uid).seen < self.world.changes
+                self._history_of(queued.pod.metadata.uid).seen < self.world.changes
                 for queued in view.queue()
                 if queued.where is Where.ERROR_BACKOFF
             )
@@ -170,37 +170,37 @@ class SimulationRun:
     # Reports of the engine.
 
     def _decided(self, queued: QueuedPod, decision: Decision) -> None:
-        is_first = queued.uid not in self.courses
-        course = self._course(queued.uid)
-        course.seen = self.world.changes
+        is_first = queued.uid not in self.histories
+        history = self._history_of(queued.uid)
+        history.seen = self.world.changes
         for victim in decision.victims:
             meta = victim.pod.metadata
-            course.victims[meta.uid] = PodName(meta.namespace, meta.name)
+            history.victims[meta.uid] = PodName(meta.namespace, meta.name)
             if victim.pod.is_terminating:
                 self.leaving.append(meta.uid)
-        if self.told.scores and decision.node:
+        if self.options.scores and decision.node:
             row = self.engine.view.row(decision.node)
-            course.scores = {
+            history.scores = {
                 one.plugin: int(one.normalized[row]) * one.weight for one in decision.scores
             }
-        if self.told.details and is_first:
-            course.nodes = verdicts(decision, self.engine.view.columns())
+        if self.options.details and is_first:
+            history.nodes = verdicts(decision, self.engine.view.columns())
 
     def _ended(self, queued: QueuedPod, result: str, _text: str) -> None:
-        course = self._course(queued.uid)
-        course.result, course.seen = result, self.world.changes
+        history = self._history_of(queued.uid)
+        history.result, history.seen = result, self.world.changes
         self.is_over |= self.stops_at_refusal and result == "unschedulable"
 
-    def _course(self, uid: str) -> _Course:
-        return self.courses.setdefault(uid, _Course())
+    def _history_of(self, uid: str) -> _PodHistory:
+        return self.histories.setdefault(uid, _PodHistory())
 
     # Results.
 
     def _result(self, pod: Pod) -> PodResult:
         uid, meta = pod.metadata.uid, pod.metadata
-        course = self.courses.get(uid, _Course())
+        history = self.histories.get(uid, _PodHistory())
         now = self.world.pod(uid)
-        result, reason, message = self._outcome(uid, now, course)
+        result, reason, message = self._outcome(uid, now, history)
         is_scheduled = result is Result.SCHEDULED
         nominated = None if now is None or is_scheduled else now.status.nominated_node_name
         return PodResult(
@@ -212,12 +212,12 @@ class SimulationRun:
             reason=reason,
             message=message,
             nominated_node=nominated or None,
-            victims=tuple(course.victims.values()),
-            nodes=course.nodes if self.told.details else msgspec.UNSET,
+            victims=tuple(history.victims.values()),
+            nodes=history.nodes if self.options.details else msgspec.UNSET,
             claims=self._claims(now) if now is not None and is_scheduled else msgspec.UNSET,
             extended_resource_claim_status=self.world.extended.get(uid, msgspec.UNSET),
-            scores=course.scores if self.told.scores else msgspec.UNSET,
-            woken_by=self._woken_by(pod) if self.told.waking else msgspec.UNSET,
+            scores=history.scores if self.options.scores else msgspec.UNSET,
+            woken_by=self._woken_by(pod) if self.options.waking else msgspec.UNSET,
         )
 
     def _woken_by(self, pod: Pod) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ class SimulationRun:
             found.append(ClaimResult(IN_MEMORY_NAME, made.status.allocation))
         return tuple(found)
 
-    def _outcome(self, uid: str, now: Pod | None, course: _Course) -> tuple[Result, str, str]:
+    def _outcome(self, uid: str, now: Pod | None, history: _PodHistory) -> tuple[Result, str, str]:
         """Return a pod's result, and the reason and message of its condition."""
         if now is None:
             return Result.UNSCHEDULABLE, reasons.PREEMPTED, self._preempted_text(uid)
@@ -254,16 +254,16 @@ class SimulationRun:
             if now.spec.scheduling_gates:
                 return Result.GATED, GATED_REASON, GATED_MESSAGE
             return Result.GATED, queued.gated_by, gate_text(self.engine, queued, self.others)
-        if queued is not None and (queued.where is Where.IN_FLIGHT or not course.result):
+        if queued is not None and (queued.where is Where.IN_FLIGHT or not history.result):
             return Result.WAITING, "", self._waiting_text(uid)
-        result = Result.ERROR if course.result == "error" else Result.UNSCHEDULABLE
+        result = Result.ERROR if history.result == "error" else Result.UNSCHEDULABLE
         if condition is None:
             return result, "", ""
         return result, condition.reason, condition.message
 
     def _preempted_text(self, uid: str) -> str:
-        for preemptor, course in self.courses.items():
-            if uid in course.victims and preemptor in self.pending:
+        for preemptor, history in self.histories.items():
+            if uid in history.victims and preemptor in self.pending:
                 return f"preempted by pod {self.pending[preemptor].key}"
         return "preempted"
 

@@ -52,10 +52,10 @@ def _record(obj: object) -> dict[str, Any]:
 
 
 def _load(metric: NodeMetric) -> dict[str, Any]:
-    told = metric.status.node_metric
-    if told is None:
+    report = metric.status.node_metric
+    if report is None:
         return {}
-    used = _amounts(told.node_usage.resources)
+    used = _amounts(report.node_usage.resources)
     at = parse_rfc3339(metric.status.update_time)
     return {"load": {name: used[name] for name in _SHOWN if name in used}, "measured": at}
 

@@ -19,13 +19,13 @@ class _Image:
 
     def hold(self, row: int) -> None:
         self.rows.add(row)
-        self._write(row, held=True)
+        self._write(row, present=True)
 
     def drop(self, row: int) -> None:
         self.rows.discard(row)
-        self._write(row, held=False)
+        self._write(row, present=False)
 
-    def held(self, rows: int) -> BoolColumn:
+    def present(self, rows: int) -> BoolColumn:
         if self.column is None:
             self.column = Column(np.bool_, fill=False, size=rows)
             for row in self.rows:
@@ -33,10 +33,10 @@ class _Image:
         self.column.grow(rows)
         return self.column.values
 
-    def _write(self, row: int, *, held: bool) -> None:
+    def _write(self, row: int, *, present: bool) -> None:
         if self.column is not None:
             self.column.grow(row + 1)
-            self.column.set(row, held)
+            self.column.set(row, present)
 
 
 class ImageIndex:
@@ -77,10 +77,10 @@ class ImageIndex:
         """Return whether any node holds the image."""
         return name in self._images
 
-    def held(self, name: str, rows: int) -> BoolColumn | None:
+    def present(self, name: str, rows: int) -> BoolColumn | None:
         """Return which rows (of `rows` in all) hold the image; None if none does."""
         image = self._images.get(name)
-        return None if image is None else image.held(rows)
+        return None if image is None else image.present(rows)
 
     def spread_bytes(self, name: str, nodes: int) -> int:
         """Return the image's size in bytes times the share of the `nodes` that hold it."""

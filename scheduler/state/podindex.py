@@ -44,10 +44,10 @@ def place(
     """
     if has_resize_status(pod):
         requests = counted(pod_requests(pod, use_status=True, sums_first=sums_first))
-        held = scored(pod, use_status=True, skip_pod_level=False, sums_first=sums_first)
+        scored_amounts = scored(pod, use_status=True, skip_pod_level=False, sums_first=sums_first)
     else:
-        requests, held = shape.requests, shape.bound_scored
-    return Placed(pod, shape, node, requests, held, assumed)
+        requests, scored_amounts = shape.requests, shape.bound_scored
+    return Placed(pod, shape, node, requests, scored_amounts, assumed)
 
 
 class PodIndex:

@@ -44,16 +44,16 @@ class HostPorts:
         """Take back what `hold` counted."""
         for port in ports:
             key = (port.protocol or "TCP", port.host_port)
-            held = self._used[key][row]
-            held[ip_of(port)] -= 1
-            if not held[ip_of(port)]:
-                del held[ip_of(port)]
-            if not held:
+            conflicting = self._used[key][row]
+            conflicting[ip_of(port)] -= 1
+            if not conflicting[ip_of(port)]:
+                del conflicting[ip_of(port)]
+            if not conflicting:
                 del self._used[key][row]
                 if not self._used[key]:
                     del self._used[key]
 
-    def held(self, row: int, port: ContainerPort) -> int:
+    def conflicting(self, row: int, port: ContainerPort) -> int:
         """Return how many ports in use on `row` conflict with `port`."""
         ips = self._used.get((port.protocol or "TCP", port.host_port), {}).get(row)
         if not ips:
@@ -66,6 +66,6 @@ class HostPorts:
         mask = np.zeros(rows, dtype=np.bool_)
         for port in ports:
             for row in self._used.get((port.protocol or "TCP", port.host_port), ()):
-                if self.held(row, port):
+                if self.conflicting(row, port):
                     mask[row] = True
         return mask

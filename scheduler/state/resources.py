@@ -159,8 +159,8 @@ def _containers(pod: Pod, *, use_status: bool, non_missing: Mapping[str, int]) -
     seen = _by_name(pod.status.container_statuses) if use_status else {}
     if use_status and pod.spec.init_containers:
         sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
-        told = _by_name(pod.status.init_container_statuses)
-        seen |= {name: status for name, status in told.items() if name in sidecars}
+        statuses = _by_name(pod.status.init_container_statuses)
+        seen |= {name: status for name, status in statuses.items() if name in sidecars}
 
     def own(container: Container) -> Amounts:
         needs = amounts(container.resources.requests)
@@ -192,9 +192,9 @@ def has_resize_status(pod: Pod) -> bool:
     if status.resources is not None:
         return True
     # Pods that have not begun have none of these; no generator is made for them.
-    told = status.container_statuses + status.init_container_statuses
-    return bool(told) and any(
-        one.resources is not None or one.allocated_resources is not None for one in told
+    statuses = status.container_statuses + status.init_container_statuses
+    return bool(statuses) and any(
+        one.resources is not None or one.allocated_resources is not None for one in statuses
     )
 
 

@@ -29,9 +29,9 @@ class RowCounts:
 
     def add(self, row: int, number: int) -> None:
         """Add to one row; `number` may be negative, the sum must not become so."""
-        held = self._by_row.get(row, 0) + number
-        if held:
-            self._by_row[row] = held
+        number_of_pods = self._by_row.get(row, 0) + number
+        if number_of_pods:
+            self._by_row[row] = number_of_pods
         else:
             del self._by_row[row]
             if len(self._by_row) < DENSE // 2:

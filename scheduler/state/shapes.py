@@ -184,9 +184,9 @@ def _without_node(spec: PodSpec) -> PodSpec:
     return msgspec.structs.replace(spec, node_name="") if spec.node_name else spec
 
 
-def _encoded(told: object) -> bytes:
+def _encoded(value: object) -> bytes:
     try:
-        return _encode(told)
+        return _encode(value)
     except OverflowError:
         # A quantity may be written as a number of any length; MessagePack holds 64 bits.
-        return _encode_any(told)
+        return _encode_any(value)

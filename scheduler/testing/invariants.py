@@ -153,10 +153,10 @@ def tracks(trial: Trial) -> Iterator[str]:
     for key, tracker in scene.handle.trackers.items():
         anew = key.made()
         anew.rebuild(scene.cluster)
-        expected, held = anew.columns(), tracker.columns()
-        for column in sorted({*expected, *held}):
-            both = column in expected and column in held
-            if not both or not np.array_equal(expected[column], held[column]):
+        expected, actual = anew.columns(), tracker.columns()
+        for column in sorted({*expected, *actual}):
+            both = column in expected and column in actual
+            if not both or not np.array_equal(expected[column], actual[column]):
                 yield f"tracker {key}: {column} differs from one built afresh"
 
 

@@ -20,7 +20,7 @@ from tests.world.grouproom import POD_GROUP
 from tests.world.history import History
 
 Object = dict[str, Any]
-RECEIPTS = ("Preempted", "GroupReleased")
+EVICTION_REASONS = ("Preempted", "GroupReleased")
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -89,7 +89,7 @@ class Judge:
 
     def _take(self, kind: str, verb: str, obj: Object) -> None:
         if kind == "Event":
-            if obj.get("reason") in RECEIPTS:
+            if obj.get("reason") in EVICTION_REASONS:
                 self.receipts.add(obj["involvedObject"].get("uid", ""))
             return
         self.history.take(kind, verb, obj, asyncio.get_running_loop().time())

@@ -4,6 +4,7 @@ The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiser
 """
 
 import asyncio
+import functools
 import json
 import signal
 from pathlib import Path
@@ -86,8 +87,9 @@ async def test_a_watched_cluster_becomes_a_trace(world: World, tmp_path: Path):
         assert line, "the process has ended"
     async with daemon(world, tmp_path):
         for number in range(6):
-            await world.pod(f"p{number}", requests={"cpu": "1"})
-            await world.until(lambda name=f"p{number}": world.is_bound(name))
+            name = f"p{number}"
+            await world.pod(name, requests={"cpu": "1"})
+            await world.until(functools.partial(world.is_bound, name))
         await world.ended("p0")
         await world.pod("last", requests={"cpu": "1"})
         await world.until(lambda: world.is_bound("last"))

@@ -20,7 +20,7 @@ from tests.faults import groupsources
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_pod, with_spec
 from tests.property.model_api import KINDS
-from tests.property.receipts import RECEIPTS, is_of_a_group
+from tests.property.receipts import EVICTION_REASONS, is_of_a_group
 
 CONSTRAINTS = "sakkara.group/constraints"
 CONFIG_MAP, COSCHEDULING = "GroupConfigMap", "PodGroup"
@@ -227,7 +227,7 @@ class Lives(Killer):
 
     def _note_eviction(self, effect: Evict) -> None:
         pod = self._placed(effect)
-        told = next(r for r in self._notes if r.uid == effect.uid and r.reason in RECEIPTS)
+        told = next(r for r in self._notes if r.uid == effect.uid and r.reason in EVICTION_REASONS)
         self._check_rank(pod, told)
         self.evicted.add(effect.uid)
         self._evictions.setdefault(group_of(pod), []).append(pod)
@@ -277,7 +277,7 @@ class Lives(Killer):
         told = {
             one.uid: at
             for at, one in enumerate(self.wire)
-            if isinstance(one, Record) and one.reason in RECEIPTS
+            if isinstance(one, Record) and one.reason in EVICTION_REASONS
         }
         return [
             at
@@ -291,7 +291,7 @@ class Lives(Killer):
         if isinstance(one, Bind) and not self.engine.objection(one):
             self._check_start(one)
         if isinstance(one, Evict):
-            told = any(r.uid == one.uid and r.reason in RECEIPTS for r in self.api.records)
+            told = any(r.uid == one.uid and r.reason in EVICTION_REASONS for r in self.api.records)
             assert told, f"{one.name} goes before anybody was told"
             self.seen["evicted"] += 1
         super().perform(place, times=times, deliver=deliver)

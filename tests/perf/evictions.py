@@ -104,7 +104,7 @@ def _evicting(size: int, evicted: int, fill: Callable[[EvictionPlay], None]) -> 
 
 def _node(at: int) -> dict[str, Any]:
     name = f"node-{at:05}"
-    room = {"cpu": "96", "memory": "1Ti", "pods": "110", GPU: str(GPUS)}
+    capacity = {"cpu": "96", "memory": "1Ti", "pods": "110", GPU: str(GPUS)}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -115,7 +115,7 @@ def _node(at: int) -> dict[str, Any]:
                 **({LABEL: f"rack-{at * RACKS // NODES:02}"} if RACKS else {}),
             },
         },
-        "status": {"allocatable": room, "capacity": room},
+        "status": {"allocatable": capacity, "capacity": capacity},
     }
 
 

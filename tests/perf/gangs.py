@@ -135,12 +135,12 @@ def played(
 def _node(at: int) -> dict[str, Any]:
     name = f"node-{at:05}"
     labels = {"kubernetes.io/hostname": name, LABEL: f"rack-{at * RACKS // NODES:02}"}
-    room = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    capacity = {"cpu": "8", "memory": "32Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": room, "capacity": room},
+        "status": {"allocatable": capacity, "capacity": capacity},
     }
 
 

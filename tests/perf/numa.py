@@ -120,7 +120,7 @@ def each_elsewhere(_random: Random) -> dict[str, list[int]]:
     }
 
 
-def build(args: dict[str, Any], room: Any, scope: str) -> tuple[Scene, float]:
+def build(args: dict[str, Any], capacity: Any, scope: str) -> tuple[Scene, float]:
     """Return a scene of 5,000 nodes with reports, and the MiB that the reports took."""
     random = Random(5)
     scene = Scene(NAME, args)
@@ -133,7 +133,7 @@ def build(args: dict[str, Any], room: Any, scope: str) -> tuple[Scene, float]:
     gc.collect()
     before = resident_mib()
     for index in range(NODES):
-        event = decoder.line(report_line(f"node-{index}", scope, room(random)))
+        event = decoder.line(report_line(f"node-{index}", scope, capacity(random)))
         assert isinstance(event, Watched)
         scene.follow(scene.cluster.put_object(event.kind, event.object))
     gc.collect()
@@ -234,7 +234,7 @@ def measure() -> dict[str, Any]:
     cached, memory = build(reserving, some_room, "pod")
     plain, plain_memory = build({}, some_room, "pod")
     counting, _ = build(reserving | least, some_room, "pod")
-    worst = [build(least, room, "pod")[0] for room in (far_apart, each_elsewhere)]
+    worst = [build(least, capacity, "pod")[0] for capacity in (far_apart, each_elsewhere)]
     figures = {
         **filter_us("filter", plain),
         **filter_us("filterOdd", plain, is_odd=True),

@@ -31,7 +31,7 @@ def row_picture(table: NodeTable, row: int) -> dict[str, Any]:
     names = table.resources
     size = table.size
     labels = {key: table.labels.column(key) for key in LABEL_KEYS}
-    held = {image: table.images.held(image, size) for image in IMAGES}
+    present = {image: table.images.present(image, size) for image in IMAGES}
     return {
         "allocatable": {n: int(v) for n in names if (v := table.allocatable(n)[row])},
         "requested": {n: int(v) for n in names if (v := table.requested(n)[row])},
@@ -45,7 +45,7 @@ def row_picture(table: NodeTable, row: int) -> dict[str, Any]:
         "integers": int(table.labels.integers("number", -7)[row]),
         "masks": [bool(table.labels.mask(r)[row]) for r in REQUIREMENTS],
         "taints": table.taints.sets[table.taints.ids[row]],
-        "images": [name for name, column in held.items() if column is not None and column[row]],
+        "images": [name for name, column in present.items() if column is not None and column[row]],
         "ports": [bool(table.ports.conflicts([port], size)[row]) for port in PORTS],
     }
 
@@ -63,8 +63,8 @@ def image_holders(table: NodeTable) -> dict[str, int]:
     """Return how many nodes hold each image."""
     found = {}
     for image in IMAGES:
-        held = table.images.held(image, table.size)
-        found[image] = 0 if held is None else int(np.count_nonzero(held))
+        present = table.images.present(image, table.size)
+        found[image] = 0 if present is None else int(np.count_nonzero(present))
         assert table.images.holds(image) == bool(found[image])
     return found
 

@@ -9,7 +9,7 @@ from scheduler.engine.engine import Engine
 from scheduler.groups.plugin import ClusterTopologyPlacementGroup
 
 # What a victim is told, by the reason of its event: for whom it goes, or with what.
-RECEIPTS = ("Preempted", "GroupReleased")
+EVICTION_REASONS = ("Preempted", "GroupReleased")
 
 
 def check_receipts(
@@ -27,7 +27,7 @@ def check_receipts(
         if isinstance(effect, Record):
             if effect.reason == "GroupPreempted":
                 groups.append(effect.note)
-            if effect.reason in RECEIPTS:
+            if effect.reason in EVICTION_REASONS:
                 told[effect.uid] = effect
             if effect.reason == "Preempting":
                 listed.add(effect.uid)

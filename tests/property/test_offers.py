@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.simulate.capacity import capacity, room_for
+from scheduler.simulate.capacity import capacity, capacity_for
 from scheduler.simulate.offers import NodeOffer, cheapest, pods_wait
 from scheduler.simulate.simulate import simulate
 from scheduler.snapshot.changes import with_nodes
@@ -97,7 +97,7 @@ def test_room_for_so_many_copies(case):
     free, number, size, kinds = case
     nodes = [node(f"n{at}", cpu=str(cores)) for at, cores in enumerate(free)]
     world = snapshot(*nodes, given=[pod("shape", requests={"cpu": str(size)})])
-    found = cheapest(world, offered(kinds), room_for(number, default_setup()), number)
+    found = cheapest(world, offered(kinds), capacity_for(number, default_setup()), number)
 
     assert {one.node: one.nodes for one in found.offers} == by_arithmetic(free, number, size, kinds)
     assert found.is_needed == (capacity(world, default_setup(), number).fits < number)

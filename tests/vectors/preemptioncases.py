@@ -16,7 +16,7 @@ from scheduler.engine.engine import Engine
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.postfilter import FitFailure
 from scheduler.framework.registry import Registry
-from scheduler.framework.rowpods import NOBODY
+from scheduler.framework.rowpods import NONE_NOMINATED
 from scheduler.framework.status import SUCCESS
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
@@ -117,7 +117,9 @@ class _Table:
         nodes = self.nodes
         rows = nodes.exists if potential is None else nodes.rows_named(potential)
         what_if = Attempted(self.runner, self.cycle, nodes, self.states)
-        return FitFailure(rows, (), SUCCESS, what_if, NOBODY, lambda rows: int(np.min(rows)))
+        return FitFailure(
+            rows, (), SUCCESS, what_if, NONE_NOMINATED, lambda rows: int(np.min(rows))
+        )
 
 
 class _From(Random):

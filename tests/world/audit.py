@@ -110,7 +110,7 @@ class Audit:
     _owed: dict[str, tuple[int, str]] = field(default_factory=dict)
     _priorities: dict[str, int] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
-    _rooms: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
+    _usage: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
     _born: dict[str, float] = field(default_factory=dict)
     # The allocatable amounts of nodes, and the time of their last change or deletion.
     _offers: dict[str, Object] = field(default_factory=dict)
@@ -134,14 +134,14 @@ class Audit:
             self._born.setdefault(uid, now)
             self._priorities[uid] = obj["spec"].get("priority", 0)
             deleted = verb == "DELETED" or "deletionTimestamp" in obj["metadata"]
-            room = (obj["spec"].get("nodeName", ""), requests_of(obj["spec"]), deleted)
-            before = self._rooms.get(uid)
-            if room != before:
-                self._changed[room[0]] = now
-            if room[0] and (before is None or not before[0]):
+            usage = (obj["spec"].get("nodeName", ""), requests_of(obj["spec"]), deleted)
+            before = self._usage.get(uid)
+            if usage != before:
+                self._changed[usage[0]] = now
+            if usage[0] and (before is None or not before[0]):
                 self._deprive(uid, obj["spec"])
                 self._strand((obj["metadata"].get("labels") or {}).get(POD_GROUP, ""))
-            self._rooms[uid] = room
+            self._usage[uid] = usage
         elif kind == "PodGroup":
             name = obj["metadata"]["name"]
             size = 0 if verb == "DELETED" else obj["spec"].get("minMember", 0)
@@ -359,10 +359,10 @@ class Audit:
         if not group or sum(1 for _ in mine) != 1:
             return
         self.checked["starts"] += 1
-        room, size = at_most(self.history, pods, group, closed=True), self._sizes.get(group, 0)
-        if room < size:
+        capacity, size = at_most(self.history, pods, group, closed=True), self._sizes.get(group, 0)
+        if capacity < size:
             self._broken(
-                Invariant.WHOLE, f"{group} begins where {room} of {size} members have room"
+                Invariant.WHOLE, f"{group} begins where {capacity} of {size} members have capacity"
             )
 
     def _check_again(self, sent: Sent, path: str, pod: Object) -> None:

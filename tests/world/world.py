@@ -210,10 +210,10 @@ class World:
 
     def node(self, name: str, cpu: str = "8", pods: str = "110", **labels: str) -> None:
         """Add a node."""
-        room = {"cpu": cpu, "memory": "64Gi", "pods": pods}
+        capacity = {"cpu": cpu, "memory": "64Gi", "pods": pods}
         status = {
-            "capacity": room,
-            "allocatable": room,
+            "capacity": capacity,
+            "allocatable": capacity,
             "conditions": [{"type": "Ready", "status": "True"}],
         }
         meta = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
@@ -221,8 +221,8 @@ class World:
 
     def resize(self, name: str, cpu: str) -> None:
         """Change a node's allocatable amounts; its pods stay."""
-        room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
-        self.outside.change(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": room}})
+        capacity = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+        self.outside.change(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": capacity}})
 
     def pod(self, name: str, cpu: str = "1", namespace: str = "default", **more: Any) -> str:
         """Create a pending pod; return its uid."""

@@ -80,11 +80,11 @@ class Sampler:
         )
         self._last = pods
         of_pods_s = self._gone_cpu_s + sum(use.cpu_s for use in pods.values())
-        held = sum(use.memory_bytes for use in pods.values())
+        pods_memory = sum(use.memory_bytes for use in pods.values())
         self._node.add(UsageSample(at, busy, used))
         # Pods are read a moment after the node, so that their sum may run ahead a little.
         self._system_s = max(busy - of_pods_s, self._system_s)
-        self._system.add(UsageSample(at, self._system_s, max(used - held, 0)))
+        self._system.add(UsageSample(at, self._system_s, max(used - pods_memory, 0)))
         for uid in self._pods.keys() - pods.keys():
             del self._pods[uid]
         for uid, use in pods.items():

@@ -52,8 +52,8 @@ class Series:
             return None
         first, last = samples[0], samples[-1]
         cores = (last.cpu_s - first.cpu_s) / (last.at - first.at)
-        held = sum(s.memory_bytes * (s.at - before.at) for before, s in pairwise(samples))
-        return AverageUse(cores, held / (last.at - first.at))
+        memory = sum(s.memory_bytes * (s.at - before.at) for before, s in pairwise(samples))
+        return AverageUse(cores, memory / (last.at - first.at))
 
     def percentiles(self, window_s: float) -> dict[str, AverageUse]:
         """Return avg and percentiles; nothing while the samples span less than half the window."""
@@ -61,9 +61,9 @@ class Series:
         if len(samples) < 2 or samples[-1].at - samples[0].at < window_s / 2:
             return {}
         rates = sorted((b.cpu_s - a.cpu_s) / (b.at - a.at) for a, b in pairwise(samples))
-        held = sorted(sample.memory_bytes for sample in samples[1:])
+        memory = sorted(sample.memory_bytes for sample in samples[1:])
         found = {
-            name: AverageUse(rank(rates, share), rank(held, share)) for name, share in PERCENTILES
+            name: AverageUse(rank(rates, share), rank(memory, share)) for name, share in PERCENTILES
         }
         average = self.average(window_s)
         return found if average is None else {"avg": average} | found

@@ -93,7 +93,9 @@ def stream(target: Target, keys: Keys, most_bytes: int, most_s: float) -> Arrive
             while left > 0 and perf_s() < until:
                 left -= connection.send(CHUNK[: min(left, len(CHUNK))])
             connection.shutdown(socket.SHUT_WR)
-        total, nanoseconds = protocol.RECEIPT.unpack(_exactly(connection, protocol.RECEIPT.size))
+        total, nanoseconds = protocol.STREAM_RESULT.unpack(
+            _exactly(connection, protocol.STREAM_RESULT.size)
+        )
     return ArrivedBytes(total, nanoseconds / 1e9)
 
 

@@ -29,7 +29,7 @@ HANDSHAKE_S = 2.0
 _HEAD = struct.Struct(f">BBQI{NONCE_BYTES}sBB")
 _CLAIM = b"trellis netperf hello"
 _REPLY = b"trellis netperf answer"
-RECEIPT = struct.Struct(">QQ")  # bytes and nanoseconds of a stream
+STREAM_RESULT = struct.Struct(">QQ")  # bytes and nanoseconds of a stream
 HEAD_BYTES = _HEAD.size
 ANSWER_BYTES = 1 + PROOF_BYTES
 

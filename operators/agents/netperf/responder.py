@@ -192,7 +192,7 @@ def _take_stream(connection: socket.socket, hello: protocol.Hello) -> None:
         if not got:
             break
         total, ended = total + got, perf_s()
-    connection.sendall(protocol.RECEIPT.pack(total, int((ended - began) * 1e9)))
+    connection.sendall(protocol.STREAM_RESULT.pack(total, int((ended - began) * 1e9)))
 
 
 async def _exactly(connection: socket.socket, count: int) -> bytes:

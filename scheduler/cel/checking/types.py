@@ -153,7 +153,7 @@ class Unifier:
 
     def __init__(self) -> None:
         self._known: dict[str, Type] = {}
-        self._trail: list[tuple[str, Type | None]] = []
+        self._assigned: list[tuple[str, Type | None]] = []
         self._fresh = 0
 
     def fresh(self) -> Type:
@@ -176,11 +176,11 @@ class Unifier:
         """Return whether each of `first` may stand where that of `second` is wanted, all at
         once.
         """
-        start = len(self._trail)
+        start = len(self._assigned)
         if self._all(first, second):
             return True
-        while len(self._trail) > start:
-            name, before = self._trail.pop()
+        while len(self._assigned) > start:
+            name, before = self._assigned.pop()
             if before is None:
                 del self._known[name]
             else:
@@ -201,7 +201,7 @@ class Unifier:
         return Type(kind.kind, kind.name, *params)
 
     def _learn(self, name: str, kind: Type) -> None:
-        self._trail.append((name, self._known.get(name)))
+        self._assigned.append((name, self._known.get(name)))
         self._known[name] = kind
 
     def _all(self, first: Sequence[Type], second: Sequence[Type]) -> bool:

@@ -128,7 +128,7 @@ def _check_list(node: ListLiteral, problems: SelectorProblems) -> None:
         kind = unwrapped(element.type)[0] if index in node.optional else element.type
         if first is None:
             first = kind
-        elif not _alike(first, kind):
+        elif not _compatible(first, kind):
             problems.add(element.at, f"expected type '{shown(first)}' but found '{shown(kind)}'")
             return
 
@@ -141,13 +141,13 @@ def _check_map(node: MapLiteral, problems: SelectorProblems) -> None:
             firsts = (key.type, kind)
             continue
         for part, expected, found in ((key, firsts[0], key.type), (value, firsts[1], kind)):
-            if not _alike(expected, found):
+            if not _compatible(expected, found):
                 problems.add(
                     part.at, f"expected type '{shown(expected)}' but found '{shown(found)}'"
                 )
 
 
-def _alike(first: Type, second: Type) -> bool:
+def _compatible(first: Type, second: Type) -> bool:
     """Return whether two types are equal up to the names of their parameters."""
     if first.kind == types.DYN.kind and second.kind == types.DYN.kind:
         return True

@@ -124,7 +124,7 @@ def _parsed(text: str) -> Quantity:
     digits = int(significant + fraction)
     small = digits << bits
     scale = exponent - len(fraction)
-    if _room(significant, fraction, bits) >= 0 and scale >= _NANO and small <= INT64_MAX:
+    if _headroom(significant, fraction, bits) >= 0 and scale >= _NANO and small <= INT64_MAX:
         return Quantity(-small if sign == "-" else small, scale)
     if not whole and not fraction:
         raise ObjectError(_NUMERIC)
@@ -149,7 +149,7 @@ def _interpreted(suffix: str) -> tuple[int, int]:
     raise ObjectError(_SUFFIX)
 
 
-def _room(whole: str, fraction: str, bits: int) -> int:
+def _headroom(whole: str, fraction: str, bits: int) -> int:
     """Return how many more digits upstream would hold in 64 bits; below 0 it takes the wide
     form.
     """

@@ -58,7 +58,7 @@ class Regex:
         try:
             self._regexp: Any = re2.compile(_bytes(pattern), options)
         except re2.error as error:
-            raise _told(error.args[0].decode(errors="replace"), pattern) from None
+            raise _regex_error(error.args[0].decode(errors="replace"), pattern) from None
         _check_beyond_go(pattern)
         self._steps = 1 + self._regexp.programsize // _PER_STEP
 
@@ -100,7 +100,7 @@ class Regex:
         WORK_BUDGET.spend(size * self._steps)
 
 
-def _told(reason: str, pattern: str) -> RegexError:
+def _regex_error(reason: str, pattern: str) -> RegexError:
     """Return the error that Go's package reports where RE2 gives this reason."""
     words, _, part = reason.partition(": ")
     if words == "invalid perl operator" and (found := _LOOK_BEHIND.search(pattern)):

@@ -4,7 +4,7 @@ from scheduler.cli.flags import ClusterFlags
 from scheduler.cli.inputs.live import ClusterOptions, seconds
 
 
-def reach(flags: ClusterFlags, namespace: str = "") -> ClusterOptions:
+def cluster_options(flags: ClusterFlags, namespace: str = "") -> ClusterOptions:
     """Return the options of a connection to the cluster that the flags name."""
     return ClusterOptions(
         flags.kubeconfig, flags.context, seconds(flags.request_timeout), namespace

@@ -50,7 +50,7 @@ class LogView:
     """The state that a log contains; `notices` are printed beside it."""
 
     def __init__(self, file: str) -> None:
-        self._trail: DecisionHistory | None = None
+        self._history: DecisionHistory | None = None
         self._worlds = LoggedCluster()
         self._served: frozenset[str] = frozenset()
         self.header = Header("")
@@ -73,7 +73,7 @@ class LogView:
 
     def attempts(self) -> Sequence[AttemptRecord]:
         """Return all attempts."""
-        return () if self._trail is None else self._trail.attempts
+        return () if self._history is None else self._history.attempts
 
     def world(self) -> Snapshot:
         """Return the cluster at the end."""
@@ -92,7 +92,7 @@ class LogView:
         self.header = header
         engine = engine_of(header)
         self._served = frozenset(engine.profiles)
-        self._trail = DecisionHistory(engine, most=MOST_ATTEMPTS)
+        self._history = DecisionHistory(engine, most=MOST_ATTEMPTS)
         # Messages that the daemon logged at that time are not repeated here.
         engine.observation.on_end = lambda _queued, _result, _text: None
         engine.observation.on_fault = lambda _plugin, _point, _error: None

@@ -32,10 +32,10 @@ _FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
 def ask(daemon: DaemonFlags, access: ClusterOptions, name: str) -> bytes:
     """Return the daemon's last decision about a pod; ApiError if it has none."""
     path = f"/debug/decisions/{NAMESPACE}/{quote(name, safe='')}?limit={MOST_NODES}"
-    return told(daemon, access, path)
+    return request(daemon, access, path)
 
 
-def told(daemon: DaemonFlags, access: ClusterOptions, path: str) -> bytes:
+def request(daemon: DaemonFlags, access: ClusterOptions, path: str) -> bytes:
     """Return the daemon's answer on a path; ApiError on failure.
 
     `NAMESPACE` in the path is replaced by that of `access`, else the kubeconfig's.

@@ -46,7 +46,7 @@ def document(before: ComparedSide, later: ComparedSide, found: SimulationDiff) -
                 "pod": one.key,
                 "before": one.before,
                 "after": one.after,
-                "scores": [told.get(one.key, {}) for told in scores],
+                "scores": [by_key.get(one.key, {}) for by_key in scores],
             }
             for one in found.pods
         ],

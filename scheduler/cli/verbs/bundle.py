@@ -22,7 +22,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.cli.commands import BundleFlags
 from scheduler.cli.inputs.asking import tell
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.past import fetch
 from scheduler.cli.output.hashing import NameTable
 from scheduler.kube.api import Response
@@ -60,12 +60,12 @@ def support_bundle(flags: BundleFlags) -> int:
     if flags.seconds:
         parts.append(BundlePart("profile.pb.gz", f"/debug/pprof/profile?seconds={flags.seconds}"))
     paths = [part.path for part in parts]
-    answers = fetch(flags.where, reach(flags.cluster), paths, flags.seconds)
+    answers = fetch(flags.where, cluster_options(flags.cluster), paths, flags.seconds)
     if not any(answer.ok for _, answer in answers):
         url, answer = answers[0]
         text = f"the daemon at {url} says: {answer.message or answer.reason or 'nothing'}"
         raise ApiError(text, code=answer.code, reason=answer.reason)
-    told = {
+    responses = {
         part.file: answer for part, (_, answer) in zip(parts, answers, strict=True) if answer.ok
     }
     missing = [
@@ -73,7 +73,7 @@ def support_bundle(flags: BundleFlags) -> int:
         for part, (_, answer) in zip(parts, answers, strict=True)
         if not answer.ok
     ]
-    contents = dict(_contents(told, hash_names=flags.hash_names))
+    contents = dict(_contents(responses, hash_names=flags.hash_names))
     contents["bundle.json"] = msgspec.json.encode(_about(missing, hash_names=flags.hash_names))
     _write(flags.file, contents)
     tell([f"{flags.file}: {len(contents)} files", *(f"left out: {line}" for line in missing)])
@@ -94,14 +94,16 @@ def _about(missing: list[str], *, hash_names: bool) -> dict[str, Any]:
     }
 
 
-def _contents(told: Mapping[str, Response], *, hash_names: bool) -> Iterator[tuple[str, bytes]]:
+def _contents(
+    responses: Mapping[str, Response], *, hash_names: bool
+) -> Iterator[tuple[str, bytes]]:
     documents = {
         name: _masked(msgspec.json.decode(answer.body))
-        for name, answer in told.items()
+        for name, answer in responses.items()
         if name.endswith(".json")
     }
     hashing = NameTable(documents) if hash_names else None
-    for name, answer in told.items():
+    for name, answer in responses.items():
         if name in documents:
             found = documents[name] if hashing is None else hashing.document(documents[name])
             yield name, msgspec.json.format(msgspec.json.encode(found))

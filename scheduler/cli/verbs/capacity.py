@@ -13,7 +13,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.world import (
     SeenWorld,
     WorldSource,
@@ -25,7 +25,7 @@ from scheduler.cli.output.progress import progress
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.folds import folded_counts
 from scheduler.explain.texttable import TextTable
-from scheduler.simulate.capacity import DEFAULT_LIMIT, Capacity, room_for
+from scheduler.simulate.capacity import DEFAULT_LIMIT, Capacity, capacity_for
 from scheduler.simulate.capacity import capacity as count
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.offers import cheapest, read_offers
@@ -48,7 +48,7 @@ def capacity(flags: CapacityFlags) -> int:
         )
     models = asking.node_models(nodes)
     wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
-    access = reach(flags.cluster, flags.namespace)
+    access = cluster_options(flags.cluster, flags.namespace)
     source = WorldSource(access, flags.snapshot or (), flags.filename or ())
     seen = _with_shape(flags, source, wanted)
     world, wanted = seen.world, seen.options
@@ -57,7 +57,7 @@ def capacity(flags: CapacityFlags) -> int:
     setup = asking.setups(flags.config, access if source.is_live else None).default
     if nodes.offer_nodes:
         number = 1 if want is None else want
-        judge = room_for(number, setup, wanted, changes)
+        judge = capacity_for(number, setup, wanted, changes)
         most = number * len(shape_of(world).pods)
         offers = read_offers(nodes.offer_nodes, world, models)
         with progress("trying the nodes on offer"):

@@ -14,7 +14,7 @@ from scheduler.cli.commands import DemoFlags
 from scheduler.cli.inputs.asking import options, setups
 from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.output.printing import show_table
-from scheduler.cli.verbs.ui import TrailView, live_page
+from scheduler.cli.verbs.ui import HistoryView, live_page
 from scheduler.demo import ScenarioOutcome, play, read_scenario
 from scheduler.demo.show import Show
 from scheduler.demo.stage import stage
@@ -37,28 +37,28 @@ def demo(flags: DemoFlags) -> int:
 
 
 async def _run(path: Path, *, once: bool) -> ScenarioOutcome:
-    told = await asyncio.to_thread(read_scenario, path)
-    config = path.parent / told.config if told.config else None
+    scenario = await asyncio.to_thread(read_scenario, path)
+    config = path.parent / scenario.config if scenario.config else None
     stays = not once and sys.stdin.isatty()
     async with AsyncExitStack() as opened:
         set_up = await opened.enter_async_context(
-            stage(path.parent / told.shape, path.parent, config)
+            stage(path.parent / scenario.shape, path.parent, config)
         )
         gc.freeze()
         address = ""
         if stays:
             wanted = options("", Ties.UID, None, details=False)
             known = await asyncio.to_thread(setups, str(config) if config else "")
-            past = TrailView(set_up.trail)
+            past = HistoryView(set_up.history_log)
             page = live_page(known, wanted, ClusterOptions(str(set_up.kubeconfig)), past=past)
             address = await opened.enter_async_context(page)
         with Show() as show:
-            show.say(told.title)
+            show.say(scenario.title)
             if address:
                 show.say(f"The page, live: {address}")
             # A pipe or --once has no reader to wait for.
             pause_s = READING_S if show.console.is_terminal and not once else 0.0
-            outcome = await play(told, set_up, show, pause_s)
+            outcome = await play(scenario, set_up, show, pause_s)
         if stays:
             print(_summary(outcome))
             print(f"The page: {address}")

@@ -14,7 +14,7 @@ from scheduler.base.errors import InputError, MissingError, TrellisError
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.inputs.past import ask
 from scheduler.cli.inputs.world import SeenWorld, WorldSource, chosen_pod, given_pod, read_world
@@ -46,7 +46,7 @@ def explain(flags: ExplainFlags) -> int:
     if not flags.words and not flags.filename:
         raise InputError("name what to explain: NAME, TYPE/NAME or -f FILE")
     target = target_of(flags.words, flags.namespace) if flags.words else None
-    access = reach(flags.cluster, target.namespace if target else flags.namespace)
+    access = cluster_options(flags.cluster, target.namespace if target else flags.namespace)
     source = WorldSource(access, flags.snapshot or (), flags.filename or ())
     # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
     ties = Ties.UID if source.is_live else Ties.NAME
@@ -130,7 +130,7 @@ def _past(flags: ExplainFlags) -> int:
     if flags.snapshot or flags.filename or flags.config or flags.now:
         raise InputError("--past asks the daemon; it goes without files, --config and --now")
     target = target_of(flags.words or (), flags.namespace)
-    name, access = pod_of(target, reach(flags.cluster, target.namespace))
+    name, access = pod_of(target, cluster_options(flags.cluster, target.namespace))
     found, notices = past_decision(ask(flags.where, access, name), node=flags.node)
     _show(found, notices, [past_line(found)], flags, counts_table(found))
     return 0 if found.fits else asking.EXIT_DOES_NOT_FIT

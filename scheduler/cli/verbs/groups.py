@@ -16,7 +16,7 @@ from scheduler.base.text import did_you_mean
 from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.world import SeenWorld, WorldSource, group_title, pods_named, read_world
 from scheduler.cli.output.printing import show_document
 from scheduler.cli.output.progress import progress
@@ -43,7 +43,7 @@ def groups(flags: GroupsFlags) -> int:
     """List the groups with members, placement, proof or conflict."""
     asking.be_quick()
     target = target_of(flags.words, flags.namespace) if flags.words else None
-    access = reach(flags.cluster, target.namespace if target else flags.namespace)
+    access = cluster_options(flags.cluster, target.namespace if target else flags.namespace)
     source = WorldSource(access, flags.snapshot or (), flags.filename or ())
     setup = asking.setups(flags.config, access if source.is_live else None).default
     wanted = asking.options(flags.now, Ties.NAME, None, details=False)

@@ -12,9 +12,9 @@ from scheduler.base.errors import InputError
 from scheduler.cli.commands import HistoryFlags
 from scheduler.cli.flags import DaemonFlags, Output
 from scheduler.cli.inputs.asking import be_quick, is_shown, items_in, show_tables, tell
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.logged import LogView
-from scheduler.cli.inputs.past import NAMESPACE, told
+from scheduler.cli.inputs.past import NAMESPACE, request
 from scheduler.cli.verbs.explain import pod_of
 from scheduler.explain.attempts import History, PastAttempt
 from scheduler.explain.attempts import history as found_in
@@ -36,9 +36,9 @@ def history(flags: HistoryFlags) -> int:
         tell(f"notice: {notice}" for notice in past.notices)
         found = found_in(past.attempts(), target.namespace or "default", target.name)
     else:
-        name, access = pod_of(target, reach(flags.cluster, target.namespace))
+        name, access = pod_of(target, cluster_options(flags.cluster, target.namespace))
         path = f"/debug/history/{NAMESPACE}/{quote(name, safe='')}"
-        answer = told(flags.where, access, path)
+        answer = request(flags.where, access, path)
         try:
             found = _history.decode(answer)
         except msgspec.MsgspecError as error:

@@ -19,7 +19,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.commands import MovesFlags, MovesForm
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.live import ClusterOptions, look
 from scheduler.cli.output.printing import show_document
 from scheduler.engine.attempt.cycle import Ties
@@ -62,7 +62,7 @@ def moves(flags: MovesFlags) -> int:
     asking.be_quick()
     facts = ClusterFacts()
     wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
-    access = reach(flags.cluster, flags.namespace)
+    access = cluster_options(flags.cluster, flags.namespace)
     if flags.snapshot:
         world = asking.read_files(flags.snapshot, flags.filename, facts.take)
         home = "default"

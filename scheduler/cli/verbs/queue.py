@@ -15,7 +15,7 @@ from scheduler.base.clock import parse_rfc3339
 from scheduler.cli.commands import QueueFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.world import SeenWorld, WorldSource, group_title, read_world
 from scheduler.cli.output.amounts import amount, duration
 from scheduler.cli.output.progress import progress
@@ -52,7 +52,7 @@ class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
 def queue(flags: QueueFlags) -> int:
     """List the pods and groups that wait, in the order of the queue."""
     asking.be_quick()
-    access = reach(flags.cluster, flags.namespace)
+    access = cluster_options(flags.cluster, flags.namespace)
     source = WorldSource(access, flags.snapshot or (), flags.filename or ())
     setup = asking.setups(flags.config, access if source.is_live else None).default
     wanted = asking.options(flags.now, Ties.NAME, None, details=False)

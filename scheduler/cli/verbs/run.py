@@ -234,8 +234,8 @@ class DaemonParts(NamedTuple):
                 def show(verb: str, metrics: WatcherMetrics) -> None:
                     put(Watched("WatcherMetrics", verb, metrics))
 
-                api, told = Api(client, REQUEST_LIMIT_S), health.sources.reported
-                return keep_figures(wanted_figures, view, api, show, self.clock, told)
+                api, reported = Api(client, REQUEST_LIMIT_S), health.sources.reported
+                return keep_figures(wanted_figures, view, api, show, self.clock, reported)
 
             options = options._replace(figures=figures)
         if loaded.trellis.operators.enabled:

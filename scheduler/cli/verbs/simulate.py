@@ -17,7 +17,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import read_text, shown
 from scheduler.cli.inputs.world import WorldSource, group_title, read_world, workload_title
 from scheduler.cli.jobs.parallel import answer_lines, processors
@@ -66,7 +66,7 @@ def simulate(flags: SimulateFlags) -> int:
         text = "a request is for nodes on offer: name them by --offer-nodes"
         raise InputError(text, where="-o provisioning-request")
     models = asking.node_models(nodes)
-    access = reach(flags.cluster)
+    access = cluster_options(flags.cluster)
     source = WorldSource(access, snapshot or (), filename or ())
     if flags.trace and not snapshot and filename:
         # A trace plays on nodes of its own; it has no live cluster.

@@ -17,7 +17,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.commands import SnapshotFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs.asking import be_quick, tell
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import manifest_files, read_bytes, shown
 from scheduler.cli.inputs.live import look
 from scheduler.snapshot.anonymize import Anonymizer
@@ -44,7 +44,7 @@ def snapshot(flags: SnapshotFlags) -> None:
         for name in manifest_files(flags.source):
             take(SourceFile(shown(name), read_bytes(name)))
     else:
-        seen = look(reach(flags.cluster), READ, take)
+        seen = look(cluster_options(flags.cluster), READ, take)
         version = seen.version
         tell(f"notice: {notice}" for notice in seen.notices)
     if flags.anonymize:

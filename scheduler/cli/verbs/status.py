@@ -18,7 +18,7 @@ from scheduler.base.errors import TrellisError
 from scheduler.base.text import closest
 from scheduler.cli.commands import StatusFlags
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import Leader, leader
 from scheduler.cli.inputs.live import ClusterOptions, connect
 from scheduler.cli.inputs.running import running_setup
@@ -61,7 +61,7 @@ class StatusLine(msgspec.Struct, frozen=True):
 def status(flags: StatusFlags) -> int:
     """Show leader, version, configuration, kinds, rights and what is wrong."""
     asking.be_quick()
-    access = reach(flags.cluster)
+    access = cluster_options(flags.cluster)
     lines = asyncio.run(_look(access))
     lines += _configuration(access, lines)
     lines += _pods(access)

@@ -16,7 +16,7 @@ from scheduler.base.errors import InputError, ObjectError
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs.asking import options, read_cluster, read_files, setups, show_tables, tell
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.output.amounts import amount
 from scheduler.cli.output.printing import TableColumn, show, show_document
 from scheduler.cli.output.watching import repeated
@@ -61,7 +61,7 @@ def topology(flags: TopologyFlags) -> int:
         raise InputError("--numa goes node by node, without --level, --tree and --nodes")
     if flags.levels and flags.name:
         raise InputError("a tree by its name has its levels: --tree goes without --level")
-    setup = setups(flags.config, None if flags.snapshot else reach(flags.cluster)).default
+    setup = setups(flags.config, None if flags.snapshot else cluster_options(flags.cluster)).default
     profiles = setup.loaded.profiles
     found: tuple[Snapshot, float]
 
@@ -86,7 +86,7 @@ def _read(flags: TopologyFlags) -> tuple[Snapshot, float]:
     else:
         kinds = (NODE, POD, *((BY_KIND[KIND],) if flags.numa else _OF_TREES))
         reader = SnapshotReader()
-        moment = read_cluster(reach(flags.cluster), reader, kinds).now
+        moment = read_cluster(cluster_options(flags.cluster), reader, kinds).now
         world = reader.snapshot()
     return world, moment
 
@@ -205,14 +205,14 @@ def _tree_table(root: TreeUnit, *, with_nodes: bool, is_wide: bool) -> TextTable
                 unit.level.rpartition("/")[2],
                 f"{unit.nodes:,}{closed}" if unit.level != "node" else "closed" * unit.closed,
                 f"{unit.pods:,}",
-                *(_room(unit, name) for name in root.room),
+                *(_capacity_cell(unit, name) for name in root.room),
                 _groups(unit.groups, is_wide=is_wide),
             ]
         )
     return TextTable(["unit", "level", "nodes", "pods", *root.room, "groups"], rows)
 
 
-def _room(unit: TreeUnit, name: str) -> str:
+def _capacity_cell(unit: TreeUnit, name: str) -> str:
     """Return what is requested of what is allocatable: `12 of 48`."""
     room = unit.room.get(name)
     if room is None:

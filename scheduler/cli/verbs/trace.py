@@ -10,7 +10,7 @@ from scheduler.base.errors import InputError
 from scheduler.base.logs import configure
 from scheduler.cli.commands import TraceFlags
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.live import seconds
 from scheduler.cli.inputs.logged import configuration
 from scheduler.engine.decisionlog import decode_header, decode_step
@@ -40,7 +40,7 @@ def _watched(flags: TraceFlags) -> TraceRecorder:
     from scheduler.cli.inputs.tracelive import record_live
 
     configure(level="warning")
-    access = reach(flags.cluster)
+    access = cluster_options(flags.cluster)
     length_s = seconds(flags.length, "--for") if flags.length else None
     loaded = asking.setups(flags.config, access).default.loaded
     recorder = TraceRecorder({one.scheduler_name for one in loaded.profiles})

@@ -22,7 +22,7 @@ from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.commands import UiFlags
 from scheduler.cli.inputs.asking import options, read_files, setups, tell
-from scheduler.cli.inputs.clusterflags import reach
+from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.live import ClusterOptions, connect, survey
 from scheduler.cli.inputs.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionHistory
@@ -63,19 +63,19 @@ class PastView(Protocol):
         """
 
 
-class TrailView:
+class HistoryView:
     """The past as a daemon of this process keeps it."""
 
-    def __init__(self, trail: DecisionHistory) -> None:
-        self._trail = trail
+    def __init__(self, history_log: DecisionHistory) -> None:
+        self._history_log = history_log
 
     def attempts(self) -> Sequence[AttemptRecord]:
         """Return the attempts that are kept."""
-        return self._trail.attempts
+        return self._history_log.attempts
 
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
         """Return `now` without what was decided later."""
-        return undone(now, self._trail.attempts, at)
+        return undone(now, self._history_log.attempts, at)
 
 
 class Work:
@@ -162,13 +162,15 @@ def ui(flags: UiFlags) -> int:
         shown = msgspec.structs.replace(world, notices=past.notices)
         wanted = options(flags.now, Ties.UID, None, details=False)
         return _run(page_of_files(shown, known, wanted, flags.port, past))
-    access = None if flags.snapshot else reach(flags.cluster, flags.namespace)
+    access = None if flags.snapshot else cluster_options(flags.cluster, flags.namespace)
     known = setups(flags.config, access)
     wanted = options(flags.now, Ties.NAME if flags.snapshot else Ties.UID, None, details=False)
     if flags.snapshot:
         world = read_files(flags.snapshot, None)
         return _run(page_of_files(world, known, wanted, flags.port))
-    return _run(live_page(known, wanted, reach(flags.cluster, flags.namespace), flags.port))
+    return _run(
+        live_page(known, wanted, cluster_options(flags.cluster, flags.namespace), flags.port)
+    )
 
 
 def _setups_of(past: LogView) -> Setups:

@@ -355,8 +355,8 @@ class TurnRefusals:
         """Return how an attempt would end, where that is known without making it."""
         if not self._known:
             return None
-        likeness = _likeness(attempt)
-        known = None if likeness is None else self._known.get(likeness)
+        rejection_key = _likeness(attempt)
+        known = None if rejection_key is None else self._known.get(rejection_key)
         return None if known is None else known[0]
 
     def note(self, attempt: Attempt, decision: Decision) -> None:
@@ -366,9 +366,9 @@ class TurnRefusals:
         if not _is_plain(decision):
             self._known.clear()
             return
-        likeness = _likeness(attempt)
-        if likeness is not None:
-            self._known[likeness] = decision, attempt.cycle.shape
+        rejection_key = _likeness(attempt)
+        if rejection_key is not None:
+            self._known[rejection_key] = decision, attempt.cycle.shape
 
     def forget(self) -> None:
         """Forget all: something else happens."""
@@ -391,5 +391,5 @@ def _likeness(attempt: Attempt) -> Hashable | None:
     pod = attempt.cycle.pod
     if pod.status.nominated_node_name:
         return None
-    found = attempt.runner.likeness(attempt.cycle, attempt.nodes)
+    found = attempt.runner.rejection_key(attempt.cycle, attempt.nodes)
     return None if found is None else (pod.spec.scheduler_name, found)

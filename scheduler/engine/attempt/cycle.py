@@ -20,7 +20,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.rowpods import NOBODY, Nominated
+from scheduler.framework.rowpods import NONE_NOMINATED, Nominated
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.state.shapes import Shape
@@ -120,7 +120,7 @@ class Attempt(msgspec.Struct):
     nodes: Nodes
     runner: Runner
     states: States
-    nominated: Nominated = NOBODY
+    nominated: Nominated = NONE_NOMINATED
     ties: Ties = Ties.UID
     percentage: int = 100
     first_row: int = 0

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows, no_rows
 from scheduler.engine.binding.nominations import Nominations
-from scheduler.framework.rowpods import NOBODY, Nominated, RowPods
+from scheduler.framework.rowpods import NONE_NOMINATED, Nominated, RowPods
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import Placed, place
@@ -87,7 +87,7 @@ class NominatedPods:
     def _begin_log(self) -> None:
         self._touched = Touched()
         # The nominations of an attempt that has none to respect.
-        self.none = Nominated(NOBODY.rows, NOBODY.on, self._touched)
+        self.none = Nominated(NONE_NOMINATED.rows, NONE_NOMINATED.on, self._touched)
 
     def _catch_up(self) -> None:
         changed = self._nominations.take_changed()

@@ -1,6 +1,6 @@
 """Step 5 of a pod's way: carry the engine's effects out and bring the answers back as events.
 
-The daemon submits what the engine put out; each effect goes into the lane of its kind and is sent
+The daemon submits the engine's effects; each goes into the write queue of its kind and is sent
 beside the others, so many at a time. An answer that leaves doubt goes back as code 0 and the engine
 asks: nothing is guessed here, and no decision is made. After `fence` nothing is sent any more.
 """
@@ -63,7 +63,7 @@ class EffectLimits(msgspec.Struct, frozen=True):
     # Fewer leave an API server idle while its store writes: with 64 an eighth less is bound.
     binds: int = 128
     writes: int = 32
-    room: int = 2000
+    capacity: int = 2000
     refusals_per_s: float = 250.0
     refusals_at_once: int = 2000
 
@@ -129,23 +129,31 @@ class Executor:
         # answered.
         self._changing: dict[str, asyncio.Event] = {}
         self._evictor = PodEvictor(self._sender, clock)
-        room = limits.room
+        capacity = limits.capacity
         self._statuses = StatusWriter(
-            self._sender, meters, limit=limits.writes, room=room, pace=limits.pace(clock)
+            self._sender, meters, limit=limits.writes, capacity=capacity, pace=limits.pace(clock)
         )
-        self._lanes: dict[type[Effect], WriteQueue[_Task]] = {
-            Bind: WriteQueue("Bind", self._carried(self._bind), limit=limits.binds, room=room),
-            Look: WriteQueue("Look", self._carried(self._look), limit=limits.binds, room=room),
-            Evict: WriteQueue("Evict", self._carried(self._evict), limit=limits.writes, room=room),
-            Call: WriteQueue("Call", self._carried(self._call), limit=limits.writes, room=room),
+        self._queues: dict[type[Effect], WriteQueue[_Task]] = {
+            Bind: WriteQueue(
+                "Bind", self._carried(self._bind), limit=limits.binds, capacity=capacity
+            ),
+            Look: WriteQueue(
+                "Look", self._carried(self._look), limit=limits.binds, capacity=capacity
+            ),
+            Evict: WriteQueue(
+                "Evict", self._carried(self._evict), limit=limits.writes, capacity=capacity
+            ),
+            Call: WriteQueue(
+                "Call", self._carried(self._call), limit=limits.writes, capacity=capacity
+            ),
         }
         for kind, carry in (others or {}).items():
             write_queue = WriteQueue(
-                kind.__name__, self._carried(carry), limit=limits.binds, room=room
+                kind.__name__, self._carried(carry), limit=limits.binds, capacity=capacity
             )
-            self._lanes[kind] = write_queue
+            self._queues[kind] = write_queue
         self._all: list[WriteQueue[Any]] = [
-            *self._lanes.values(),
+            *self._queues.values(),
             self._statuses.write_queue,
             recorder.write_queue,
         ]
@@ -167,7 +175,7 @@ class Executor:
             elif isinstance(effect, SetStatus):
                 self._statuses.put(effect)
             else:
-                self._lanes[type(effect)].put(_Task(effect, now))
+                self._queues[type(effect)].put(_Task(effect, now))
 
     async def wait_capacity(self) -> None:
         """Wait until no queue is full: the caller decides nothing new before."""
@@ -177,7 +185,7 @@ class Executor:
     def fence(self) -> int:
         """Send nothing any more and abandon what is under way; return how much was left undone."""
         self._fence.close()
-        left = sum(write_queue.stop() for write_queue in self._lanes.values())
+        left = sum(write_queue.stop() for write_queue in self._queues.values())
         left += self._statuses.stop() + self._recorder.stop()
         self._evictor.forget()
         if left:

@@ -48,7 +48,7 @@ class StatusWriter:
         meters: Meters,
         *,
         limit: int,
-        room: int,
+        capacity: int,
         pace: RateLimit | None = None,
     ) -> None:
         self._sender = sender
@@ -56,10 +56,10 @@ class StatusWriter:
         self._waiting: dict[str, SetStatus] = {}
         self._under_way: dict[str, _UnderWay] = {}
         self.write_queue: WriteQueue[str] = WriteQueue(
-            "SetStatus", self._write, limit=limit, room=room
+            "SetStatus", self._write, limit=limit, capacity=capacity
         )
         self.refusals: WriteQueue[str] = WriteQueue(
-            "SetStatus of refusals", self._write, limit=limit, room=None, pace=pace
+            "SetStatus of refusals", self._write, limit=limit, capacity=None, pace=pace
         )
 
     def put(self, effect: SetStatus) -> None:

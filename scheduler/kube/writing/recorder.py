@@ -36,8 +36,8 @@ TRIES_REFUSED = 5
 # server refuses it: roles and namespaces may be wrong for a moment. Then the pod is evicted with
 # its DisruptionTarget condition, and the event is retried for ten minutes, since a deleted pod
 # shows no condition.
-RECEIPTS = frozenset((reasons.PREEMPTED, reasons.GROUP_RELEASED))
-TRIES_RECEIPT = 9
+EVICTION_REASONS = frozenset((reasons.PREEMPTED, reasons.GROUP_RELEASED))
+TRIES_EVICTION = 9
 TRIES_LATE = 70
 MAX_SERIES = 16_384
 MOST_REFUSALS = 5_000
@@ -92,7 +92,7 @@ class Recorder:
         *,
         meters: Meters,
         limit: int = 32,
-        room: int = 10_000,
+        capacity: int = 10_000,
         pace: RateLimit | None = None,
     ) -> None:
         self._sender = sender
@@ -105,12 +105,12 @@ class Recorder:
         self._under_way: dict[str, _UnderWay] = {}
         self._last_ns = 0
         self._refreshed_at: float | None = None
-        self._untold = meters.refusals_untold.labels("Record")
+        self._unreported = meters.refusals_untold.labels("Record")
         self.write_queue: WriteQueue[_Entry] = WriteQueue(
-            "Record", self._write, limit=limit, room=room
+            "Record", self._write, limit=limit, capacity=capacity
         )
         self.refusals: WriteQueue[_Entry] = WriteQueue(
-            "Record of refusals", self._write, limit=limit, room=None, pace=pace
+            "Record of refusals", self._write, limit=limit, capacity=None, pace=pace
         )
         both = self.write_queue, self.refusals
         meters.events_queued.read_from(lambda: sum(one.queued + one.in_flight for one in both))
@@ -125,7 +125,7 @@ class Recorder:
         entry = self._entries.get(key)
         if entry is None:
             if _is_refusal(record) and self.refusals.queued_of(record.namespace) >= MOST_REFUSALS:
-                self._untold.inc()
+                self._unreported.inc()
                 return
             entry = self._entries[key] = self._entry(record)
             self._begin(entry)
@@ -257,26 +257,26 @@ class Recorder:
     async def _create(self, entry: _Entry) -> Response:
         path = event_path(entry.record.namespace)
         body = self._bodies.event(entry.record, entry.name, entry.count, entry.last_s)
-        receipt = entry if entry.record.reason in RECEIPTS else None
-        response = await self._deliver("POST", path, body, receipt)
+        eviction = entry if entry.record.reason in EVICTION_REASONS else None
+        response = await self._deliver("POST", path, body, eviction)
         if response.code == 409 and response.reason == "AlreadyExists":
             # The name is ours alone: an earlier try arrived, only its answer did not.
             return Response(200)
         return response
 
     async def _deliver(
-        self, method: str, path: str, body: bytes, receipt: _Entry | None = None
+        self, method: str, path: str, body: bytes, eviction: _Entry | None = None
     ) -> Response:
         content_type = STRATEGIC if method == "PATCH" else JSON
         request = EffectRequest("Record", method, path, body, content_type)
         response = await self._sender.once(request)
-        backoff, is_receipt = self._sender.backoff(), receipt is not None
+        backoff, is_eviction = self._sender.backoff(), eviction is not None
         while True:
             tries = backoff.failures + 1
-            if receipt is not None and tries >= _most(response, is_receipt=True):
-                self._ended(receipt)
-                is_receipt = is_receipt and tries < TRIES_LATE
-            if _is_final(response, tries, is_receipt=is_receipt):
+            if eviction is not None and tries >= _most(response, is_eviction=True):
+                self._ended(eviction)
+                is_eviction = is_eviction and tries < TRIES_LATE
+            if _is_final(response, tries, is_eviction=is_eviction):
                 return response
             await self._sender.pause("Record", response, backoff)
             response = await self._sender.once(request)
@@ -304,20 +304,20 @@ def _key(record: Record) -> Key:
     )
 
 
-def _most(response: Response, *, is_receipt: bool) -> int:
+def _most(response: Response, *, is_eviction: bool) -> int:
     """Return the retry limit for this response while a task waits for the event."""
     if response.is_transient and response.code in (0, 401, 429, 503):
         return TRIES
-    return TRIES_RECEIPT if is_receipt else TRIES_REFUSED
+    return TRIES_EVICTION if is_eviction else TRIES_REFUSED
 
 
-def _is_final(response: Response, tries: int, *, is_receipt: bool) -> bool:
+def _is_final(response: Response, tries: int, *, is_eviction: bool) -> bool:
     """Return whether an answer is final after so many tries; eviction events are always retried."""
     if response.ok or (response.code == 409 and response.reason == "AlreadyExists"):
         return True
-    if is_receipt:
+    if is_eviction:
         return False
-    return not response.is_transient or tries >= _most(response, is_receipt=False)
+    return not response.is_transient or tries >= _most(response, is_eviction=False)
 
 
 def _is_namespace_ending(response: Response) -> bool:

@@ -1,10 +1,9 @@
-"""A `WriteQueue`: work of one kind, carried out in order of arrival, so many at a time.
+"""A `WriteQueue`: work of one kind in order of arrival, with a limit on concurrent calls.
 
-The executor and the recorder put their work into lanes. Items with an owner are taken in turns by
-owner: a thousand items of one owner do not delay the first item of another. A lane owns its tasks:
-they end when the work is done, or when the lane is stopped. Work that only waits for its next try
-steps `aside` and leaves its place to others. A lane drops nothing by itself; what a stop leaves
-undone is counted and returned.
+The executor and the recorder put their work into write queues. Owners take turns: a thousand items
+of one owner do not delay the first item of another. A queue owns its tasks: they end when the work
+is done, or when the queue is stopped. Work that waits for a retry is `aside` and does not count
+against the limit. A queue drops work only when it is stopped, and returns the number of items.
 """
 
 import asyncio
@@ -61,16 +60,16 @@ class FairQueue(Generic[T]):
         return item
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all items."""
         self._lines.clear()
         self._size = 0
 
 
 class WriteQueue(Generic[T]):
-    """Runs at most `limit` calls of `work` at a time; `wait_capacity` waits while `room` or more
-    are queued.
+    """Runs at most `limit` calls of `work` at a time.
 
-    With `room` None it never waits. A `pace` limits the number of calls started per second.
+    `wait_capacity` waits while `capacity` or more items are queued, never if it is None. A `pace`
+    limits the number of calls started per second.
     """
 
     def __init__(
@@ -79,19 +78,19 @@ class WriteQueue(Generic[T]):
         work: Callable[[T], Awaitable[None]],
         *,
         limit: int,
-        room: int | None = 1000,
+        capacity: int | None = 1000,
         pace: RateLimit | None = None,
     ) -> None:
         self.name = name
         self._work = work
         self._limit = limit
-        self._room = sys.maxsize if room is None else room
+        self._capacity = sys.maxsize if capacity is None else capacity
         self._pace = pace
         self._queue: FairQueue[T] = FairQueue()
-        # In the order of their beginning: so they end, and answer, when the lane is stopped.
+        # In start order: tasks end, and answer, in this order when the queue is stopped.
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._has_room = asyncio.Event()
-        self._has_room.set()
+        self._has_capacity = asyncio.Event()
+        self._has_capacity.set()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._is_stopped = False
@@ -102,20 +101,20 @@ class WriteQueue(Generic[T]):
 
     @property
     def queued(self) -> int:
-        """Return how many wait for their turn."""
+        """Return the number of waiting items."""
         return len(self._queue)
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nothing waits and nothing is under way."""
+        """Return whether no item is waiting or in flight."""
         return self._is_idle.is_set()
 
     def queued_of(self, whose: str) -> int:
-        """Return how many items of an owner wait for their turn."""
+        """Return the number of waiting items of an owner."""
         return self._queue.of(whose)
 
     def put(self, item: T, whose: str = "") -> bool:
-        """Queue work; a stopped lane counts it as dropped, and False says so."""
+        """Queue work; return False if the queue is stopped, which counts it as dropped."""
         if self._is_stopped:
             self.dropped += 1
             return False
@@ -126,15 +125,15 @@ class WriteQueue(Generic[T]):
         return True
 
     async def wait_capacity(self) -> None:
-        """Wait until fewer than `room` are queued."""
-        await self._has_room.wait()
+        """Wait until fewer than `capacity` are queued."""
+        await self._has_capacity.wait()
 
     async def wait_idle(self) -> None:
-        """Wait until nothing is queued or under way."""
+        """Wait until no item is queued or in flight."""
         await self._is_idle.wait()
 
     def stop(self) -> int:
-        """Begin nothing more and abandon what is under way; return how much was left undone."""
+        """Start no further item, cancel those in flight; return the number of unfinished items."""
         if self._is_stopped:
             return 0
         self._is_stopped = True
@@ -142,22 +141,22 @@ class WriteQueue(Generic[T]):
         self.dropped += left
         self._queue.clear()
         self._returning.clear()
-        self._has_room.set()
+        self._has_capacity.set()
         for task in self._tasks:
             task.cancel()
         return left
 
     def start(self) -> None:
-        """Take work again after a stop."""
+        """Accept work again after a stop."""
         self._is_stopped = False
 
     async def wait_stopped(self) -> None:
-        """Wait until the tasks of a stopped lane have ended."""
+        """Wait until the tasks of a stopped queue have ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @asynccontextmanager
     async def stepping_aside(self) -> AsyncGenerator[None, None]:
-        """Leave one's place to others inside the block; it ends when there is a place again."""
+        """Free the current task's slot inside the block, and wait for a slot at its end."""
         self.in_flight -= 1
         self.aside += 1
         self._pass_on()
@@ -197,10 +196,10 @@ class WriteQueue(Generic[T]):
 
     def _check_capacity(self) -> None:
         # Who stepped aside is still to be done: else a server that is busy would fill our memory.
-        if len(self._queue) + self.aside < self._room:
-            self._has_room.set()
+        if len(self._queue) + self.aside < self._capacity:
+            self._has_capacity.set()
         else:
-            self._has_room.clear()
+            self._has_capacity.clear()
 
     async def _run(self) -> None:
         _current.set(self)
@@ -232,7 +231,7 @@ class WriteQueue(Generic[T]):
             self._is_idle.set()
 
 
-_current: ContextVar[WriteQueue[Any] | None] = ContextVar("lane", default=None)
+_current: ContextVar[WriteQueue[Any] | None] = ContextVar("write_queue", default=None)
 
 
 @asynccontextmanager

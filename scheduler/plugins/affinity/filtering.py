@@ -22,7 +22,7 @@ REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 Sums: TypeAlias = dict[str, IntColumn]
 
-_NOBODY = RowCounts()
+_NO_PODS = RowCounts()
 
 
 class AffinityState(msgspec.Struct, eq=False):
@@ -100,7 +100,7 @@ class AffinityState(msgspec.Struct, eq=False):
 
     def _add(self, sums: Sums, key: str, holders: RowCounts | None) -> None:
         domains = self.nodes.domains(key)
-        found = (holders or _NOBODY).sums(domains)
+        found = (holders or _NO_PODS).sums(domains)
         found[0] = 0
         sums[key] = sums[key] + found if key in sums else found
 

@@ -33,7 +33,7 @@ class TermHolders(RowTracker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: PerShape[tuple[ExistingTerm, ...]] = PerShape(existing_terms)
+        self._existing_terms: PerShape[tuple[ExistingTerm, ...]] = PerShape(existing_terms)
         self._holders: dict[ExistingTerm, RowCounts] = {}
         self._repelling: SelectionIndex[ExistingTerm] = SelectionIndex()
         self._scoring: SelectionIndex[ExistingTerm] = SelectionIndex()
@@ -108,7 +108,7 @@ class TermHolders(RowTracker):
         ]
 
     def _terms(self, placed: Placed) -> tuple[ExistingTerm, ...]:
-        return () if placed.pod.spec.affinity is None else self._held.of(placed)
+        return () if placed.pod.spec.affinity is None else self._existing_terms.of(placed)
 
     def _index(self, existing: ExistingTerm) -> SelectionIndex[ExistingTerm]:
         return self._repelling if existing.kind == ANTI else self._scoring

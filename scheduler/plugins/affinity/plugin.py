@@ -58,7 +58,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         self._names = handle.tracker(NamespaceNames)
         self._terms: PerShape[PodTerms] = PerShape(pod_terms)
         self._terms_of: PerPod[PodTerms] = PerPod(pod_terms)
-        self._held: PerShape[tuple[ExistingTerm, ...]] = PerShape(existing_terms)
+        self._existing_terms: PerShape[tuple[ExistingTerm, ...]] = PerShape(existing_terms)
         self.key_follows = (
             self._holders.repelling_terms,
             self._holders.scoring_terms,
@@ -145,7 +145,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             for key, selection, weight in wanted:
                 if selection.matches(meta.namespace, meta.labels):
                     weighing.move(key, row, sign * weight)
-            for existing in self._held.of(placed):
+            for existing in self._existing_terms.of(placed):
                 if self._weighs(existing) and existing.term.matches(cycle.pod, labels):
                     weighing.move(existing.term.key, row, sign * self._weight(existing))
         weights = weighing.weights()

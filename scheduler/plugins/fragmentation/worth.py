@@ -153,12 +153,12 @@ def _scarcities(users: Sequence[tuple[MixShape, float]], supply: Supply) -> list
     The demand, scaled to the inventory, is distributed over the classes that admit it by their
     devices.
     """
-    stock = np.array([float(node_class.devices * count) for node_class, count in supply])
+    devices = np.array([float(node_class.devices * count) for node_class, count in supply])
     pressure = np.zeros(len(supply))
     total = sum(shape.amount * share for shape, share in users)
     for shape, share in users:
         admitting = np.array([node_class.admits(shape) for node_class, _ in supply], dtype=bool)
-        if stock[admitting].sum() > 0:
-            demand = shape.amount * share / total * stock.sum()
-            pressure[admitting] += demand / stock[admitting].sum()
+        if devices[admitting].sum() > 0:
+            demand = shape.amount * share / total * devices.sum()
+            pressure[admitting] += demand / devices[admitting].sum()
     return (1.0 + pressure - pressure.min(initial=np.inf)).tolist() if len(supply) else []

@@ -31,8 +31,8 @@ class Headrooms(msgspec.Struct, frozen=True):
 
     def fits(self, weight: Weight) -> bool:
         """Return whether a pod breaks no threshold."""
-        rooms = self.prod if weight.is_prod else self.node
-        return all(n < headroom for n, headroom in zip(weight.estimate, rooms, strict=True))
+        headrooms = self.prod if weight.is_prod else self.node
+        return all(n < headroom for n, headroom in zip(weight.estimate, headrooms, strict=True))
 
 
 class LoadColumns:
@@ -109,17 +109,17 @@ class LoadColumns:
     def write(
         self,
         row: int,
-        rooms: Headrooms,
+        headrooms: Headrooms,
         *,
         node_free: Sequence[int],
         prod_free: Sequence[int],
         flags: tuple[bool, ...],
     ) -> None:
         """Write a row except its divisors."""
-        values = (*rooms.node, *rooms.prod, *node_free, *prod_free)
+        values = (*headrooms.node, *headrooms.prod, *node_free, *prod_free)
         self._amounts[: len(values), row] = values
         self._flags[:, row] = flags
-        self._updated[row] = rooms.updated
+        self._updated[row] = headrooms.updated
 
     def offer(self, row: int, amounts: Sequence[int]) -> None:
         """Write what a row's percentages are taken of."""

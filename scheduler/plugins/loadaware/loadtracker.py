@@ -72,7 +72,7 @@ class LoadTracker:
         self._rows: dict[str, int] = {}
         self._loads: dict[str, NodeLoad] = {}
         self._limits: dict[str, NodeLimits] = {}
-        self._rooms: dict[str, Headrooms] = {}
+        self._headrooms: dict[str, Headrooms] = {}
         self.touched = Touched()
         # Nodes for one of whose percentiles another figure stands in.
         self.substitutes: set[str] = set()
@@ -118,8 +118,8 @@ class LoadTracker:
 
     def fits(self, node: str, weight: Weight) -> bool:
         """Return whether a pod breaks no threshold of a node; so of one that is not known."""
-        rooms = self._rooms.get(node)
-        return rooms is None or rooms.fits(weight)
+        headrooms = self._headrooms.get(node)
+        return headrooms is None or headrooms.fits(weight)
 
     @property
     def reports(self) -> int:
@@ -232,7 +232,7 @@ class LoadTracker:
         if row is not None:
             del self._loads[name]
             del self._limits[name]
-            del self._rooms[name]
+            del self._headrooms[name]
             self.substitutes.discard(name)
             self._grid.clear(row)
             self.touched.add(row)
@@ -241,7 +241,7 @@ class LoadTracker:
         return self.settings.scores_prod or limits.prod_breaks is not None
 
     def _report(self, name: str, metric: NodeMetric | None) -> None:
-        load, before = self._loads.get(name), self._rooms.get(name)
+        load, before = self._loads.get(name), self._headrooms.get(name)
         if metric is None:
             self._close(name)
         elif load is None:
@@ -249,7 +249,9 @@ class LoadTracker:
         else:
             load.take(read_report(metric, self.settings))
             self._write(name)
-        self.last_report = LastReport(name, before, self._rooms.get(name), is_gone=metric is None)
+        self.last_report = LastReport(
+            name, before, self._headrooms.get(name), is_gone=metric is None
+        )
 
     def _pod(self, before: Placed | None, after: Placed | None) -> None:
         if before is not None and (after is None or before.node != after.node):
@@ -260,9 +262,9 @@ class LoadTracker:
             load = self._loads.get(after.node)
             if load is not None:
                 uid = after.pod.metadata.uid
-                held = load.entries.get(uid)
+                entry = load.entries.get(uid)
                 self._hold(load, uid, after)
-                if load.entries.get(uid) is not held:
+                if load.entries.get(uid) is not entry:
                     self._write(after.node)
 
     def _hold(self, load: NodeLoad, uid: str, placed: Placed) -> None:
@@ -300,10 +302,10 @@ class LoadTracker:
                 prod_headroom = _headroom(limits.prod_breaks, report, filtered_by, nothing)
         has_node, has_prod = limits.node_breaks is not None, limits.prod_breaks is not None
         has_percentile = limits.percentile is not None
-        self._rooms[name] = rooms = Headrooms(node_headroom, prod_headroom, report.updated)
+        self._headrooms[name] = headrooms = Headrooms(node_headroom, prod_headroom, report.updated)
         self._grid.write(
             row,
-            rooms,
+            headrooms,
             node_free=node_free,
             prod_free=prod_free,
             flags=(

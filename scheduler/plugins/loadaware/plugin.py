@@ -37,7 +37,7 @@ REASON_AGGREGATED = "node(s) {} aggregated usage exceed threshold"
 
 # The limit of events about nodes without recent reports, per pass.
 _MOST_WARNINGS = 16
-_NOBODY: BoolColumn = np.zeros(0, dtype=np.bool_)
+_NO_ROWS: BoolColumn = np.zeros(0, dtype=np.bool_)
 
 # With soft thresholds: what nodes within them score at least, and the others at most.
 _WITHIN, _BEYOND = 50, 10
@@ -79,7 +79,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
             self.effective.dominant_resource_weight,
             packs=self.effective.scoring_strategy == MOST,
         )
-        self._warned = _NOBODY
+        self._warned = _NO_ROWS
         self._is_soft = self.effective.thresholds == SOFT
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Incoming:
@@ -185,7 +185,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
     def _warn(self, cycle: Cycle, nodes: Nodes, old: BoolColumn) -> None:
         """Say once per silence, on the node, that it gets no pods; a few nodes per decision."""
         if not np.count_nonzero(old):
-            self._warned = _NOBODY
+            self._warned = _NO_ROWS
             return
         warned = self._warned
         if len(warned) != nodes.size:

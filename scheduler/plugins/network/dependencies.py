@@ -57,11 +57,11 @@ class GroupNeeds(msgspec.Struct, frozen=True, weakref=True):
         found = self.known_indirect.get(workload)
         if found is None:
             between = self.both.get(workload, ())
-            ways = sum(len(self.both.get(need.workload, ())) for need in between)
+            pairs = sum(len(self.both.get(need.workload, ())) for need in between)
             others = (
                 other.workload for need in between for other in self.both.get(need.workload, ())
             )
-            names = dict.fromkeys(others) if ways <= MOST_INDIRECT else ()
+            names = dict.fromkeys(others) if pairs <= MOST_INDIRECT else ()
             found = tuple(Need(name, HIGHEST_LIMIT) for name in names)
             self.known_indirect[workload] = found
         return found
@@ -72,7 +72,7 @@ class Dependencies:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[AppGroup, GroupNeeds]] = {}
-        self._alike: WeakValueDictionary[bytes, GroupNeeds] = WeakValueDictionary()
+        self._by_content: WeakValueDictionary[bytes, GroupNeeds] = WeakValueDictionary()
 
     def of(self, group: AppGroup) -> GroupNeeds:
         """Return the needs of a group's workloads."""
@@ -83,8 +83,8 @@ class Dependencies:
         if len(self._known) >= _MOST:
             self._known.pop(next(iter(self._known)))
         needs = needs_of(group.spec.members)
-        alike = msgspec.json.encode((needs.own, tuple(needs.numbering.numbers)))
-        needs = self._alike.setdefault(alike, needs)
+        content = msgspec.json.encode((needs.own, tuple(needs.numbering.numbers)))
+        needs = self._by_content.setdefault(content, needs)
         self._known[key] = (group, needs)
         return needs
 

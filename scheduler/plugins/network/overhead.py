@@ -99,7 +99,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         """Reject nodes where more limits are broken than kept, and nodes behind a full link."""
         places = self._tracker.place_column(nodes)
         reasons = []
-        rows, counts = self._too_dear(nodes, state, places)
+        rows, counts = self._too_expensive(nodes, state, places)
         if rows is not None:
             reasons.append(Reason(rows, _MANY))
         if self._enforces and state.ties.table.capacities:
@@ -142,7 +142,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         """Return 100 for the cheapest node, 0 for the dearest; all 0 when nothing costs
         anything.
         """
-        return cheapest_best(nodes, raw, alike_at_zero=0)
+        return cheapest_best(nodes, raw, score_at_zero=0)
 
     def add_pod(self, state: TiesState, placed: Placed, row: int) -> None:
         """Count a hypothetical pod."""
@@ -186,7 +186,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             headroom = self._headroom = LinkHeadroom(table, places)
         return headroom
 
-    def _too_dear(
+    def _too_expensive(
         self, nodes: Nodes, state: TiesState, places: Rows
     ) -> tuple[BoolColumn | None, Callable[[int], tuple[int, int]]]:
         """Return the rows where too many limits are broken, None for none, and the counts by
@@ -219,10 +219,10 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return self._tracker.spread(nodes, state.pods.rows[lone], state.ties_by_cell()[lone])
 
 
-def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> IntColumn:
+def cheapest_best(nodes: Nodes, raw: IntColumn, *, score_at_zero: int = 100) -> IntColumn:
     """Return 100 for the cheapest feasible node and 0 for the dearest; equal ones get 100.
 
-    Where all cost nothing, `alike_at_zero`. The share is cut before it is taken from 100.
+    Where all cost nothing, `score_at_zero`. The share is cut before it is taken from 100.
     """
     # Picking by a mask costs twice as much as finding the rows first.
     feasible = nodes.feasible
@@ -233,7 +233,7 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, alike_at_zero: int = 100) -> 
     # Finding where the smallest is costs half of finding out how small it is.
     low, high = int(costs[costs.argmin()]), int(costs[costs.argmax()])
     if low == high:
-        return nodes.constant(100 if high else alike_at_zero)
+        return nodes.constant(100 if high else score_at_zero)
     width = high - low
     if width <= _TABLE and 0 <= low <= _TABLE:
         # A look-up in a small table is several times faster than a division of whole columns.

@@ -70,12 +70,12 @@ class PlaceCosts:
             return judged_anew(self, size, tied)
         sums: FloatColumn | None = None
         for limit, columns, counts in tied:
-            ways = self._of_limit(limit)
+            matrix = self._of_limit(limit)
             if len(columns) > 2 * size:
-                part = np.bincount(columns, counts, 2 * size) @ ways
+                part = np.bincount(columns, counts, 2 * size) @ matrix
             else:
                 # The whole matrix does not fit into the nearest cache, a few of its rows do.
-                part = counts @ ways.take(columns, axis=0)
+                part = counts @ matrix.take(columns, axis=0)
             sums = part if sums is None else sums + part
         if sums is None:
             sums = np.zeros(3 * size)

@@ -104,12 +104,12 @@ def _take(
 ) -> None:
     """Deduct a container from the lowest zone that fits, on every row at once."""
     rows, slots = lowest(zones)
-    for matrix, amount in _held(view, taken, demand, needs):
+    for matrix, amount in _free_and_request(view, taken, demand, needs):
         cells = matrix[rows, slots]
         matrix[rows, slots] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
 
 
-def _held(
+def _free_and_request(
     view: ZoneView, taken: dict[str, IntMatrix], demand: ZoneDemand, needs: Needs
 ) -> Iterator[tuple[IntMatrix, int]]:
     """Yield for each resource in zones the free amounts, and a container's request."""
@@ -235,7 +235,7 @@ def _take_shares(
     masks: dict[int, tuple[int, ...]],
 ) -> None:
     """Deduct a container from its zones, lowest first."""
-    for matrix, amount in _held(view, taken, demand, needs):
+    for matrix, amount in _free_and_request(view, taken, demand, needs):
         for row, mask in masks.items():
             rest = amount
             for slot in mask:

@@ -67,9 +67,9 @@ def score_by_count(view: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> IntC
         if not is_any(here):
             continue
         requests = [demand.whole] if is_whole else [part.needs for part in demand.parts] or [()]
-        for number, alike in _by_layout(view, np.flatnonzero(here)):
-            inventory = ZoneInventory(view, view.layout(number), alike)
-            scores[alike] = _score(inventory, requests, inventory.of_rows(view.most_zones))
+        for number, same_layout in _by_layout(view, np.flatnonzero(here)):
+            inventory = ZoneInventory(view, view.layout(number), same_layout)
+            scores[same_layout] = _score(inventory, requests, inventory.of_rows(view.most_zones))
     return scores
 
 

@@ -164,8 +164,8 @@ class _Lookup:
         for number in victims.pods_of(place):
             violating = 0
             for budgets, count in self._covers(victims, number).items():
-                room = min(left[budget] for budget in budgets)
-                allowed = min(max(room, 0), count)
+                disruptions = min(left[budget] for budget in budgets)
+                allowed = min(max(disruptions, 0), count)
                 violating += count - allowed
                 if first_ends:
                     _use_up(left, budgets, allowed, count - allowed)

@@ -107,8 +107,8 @@ def examine(
         among = fits & (pods.counts > step)
         numbers = pods.starts[:-1][among] + step
         among[among] = ~((rest[numbers] >= 0) & dry_run.gone[rest[numbers]])
-        spared, _ = dry_run.verdict(among, again=True)
-        dry_run.keep(spared)
+        kept, _ = dry_run.verdict(among, again=True)
+        dry_run.keep(kept)
     leaving = dry_run.gone
     if order is not None:
         leaving = np.empty_like(leaving)

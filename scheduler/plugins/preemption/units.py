@@ -75,12 +75,14 @@ class UnitIndex:
         """Return whether no pod on any node belongs to a group."""
         return not self._on
 
-    def spare(self, gang: Gang) -> int:
+    def surplus(self, gang: Gang) -> int:
         """Return how many pods of a group may be evicted alone, without those already being
         evicted.
         """
-        going = sum(self._elastic.get(uid) is gang for uid in self.going) if gang.unit.spare else 0
-        return max(0, gang.unit.spare - going)
+        going = (
+            sum(self._elastic.get(uid) is gang for uid in self.going) if gang.unit.surplus else 0
+        )
+        return max(0, gang.unit.surplus - going)
 
     def with_their_groups(self, victims: Sequence[Placed]) -> list[tuple[Placed, Gang | None]]:
         """Return `victims` and all pods evicted with them, each once, with the group it counts in.
@@ -92,8 +94,8 @@ class UnitIndex:
         found: dict[str, tuple[Placed, Gang | None]] = {}
         for victim, gang in zip(victims, gangs, strict=True):
             whole = gang if gang is not None and gang.is_whole else None
-            is_spared = whole is None or asked[whole.unit.key] <= self.spare(whole)
-            together = (victim,) if whole is None or is_spared else whole.unit.members
+            is_surplus = whole is None or asked[whole.unit.key] <= self.surplus(whole)
+            together = (victim,) if whole is None or is_surplus else whole.unit.members
             for one in together:
                 found.setdefault(one.pod.metadata.uid, (one, whole))
         return list(found.values())
@@ -101,7 +103,7 @@ class UnitIndex:
     def _put(self, gang: Gang, nodes: Nodes) -> None:
         for member in gang.unit.members:
             self._on.setdefault(member.node, {})[member.pod.metadata.uid] = gang
-            if gang.unit.spare:
+            if gang.unit.surplus:
                 self._elastic[member.pod.metadata.uid] = gang
             self._touch(member.node, nodes)
 
@@ -123,7 +125,7 @@ class UnitIndex:
 def _is_same(one: DisruptionUnit, other: DisruptionUnit) -> bool:
     """Return whether nothing relevant changed; records of pods are new ones after any change."""
     return (
-        (one.mode, one.priority, one.spare) == (other.mode, other.priority, other.spare)
+        (one.mode, one.priority, one.surplus) == (other.mode, other.priority, other.surplus)
         and len(one.members) == len(other.members)
         and all(a is b for a, b in zip(one.members, other.members, strict=True))
     )  # fmt: skip

@@ -41,8 +41,8 @@ class Victims(RowPods):
         kept = kept[joined.fields[PRIORITY, kept] < priority]
         counts = np.bincount(joined.index[kept], minlength=len(rows))
         if not counts.all():
-            held = np.flatnonzero(counts)
-            rows, counts = rows[held], counts[held]
+            occupied = np.flatnonzero(counts)
+            rows, counts = rows[occupied], counts[occupied]
         fields = joined.fields[:, kept]
         amounts = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
         finders = kept.tolist()
@@ -57,10 +57,10 @@ class Victims(RowPods):
                 at = place_of[number]
                 gangs[at] = gang
                 companions[at] = joined.companions(number)
-                spared = joined.alone.get(number, ())
-                rest[[place_of[one] for one in spared]] = at
-                if spared:
-                    alone[at] = frozenset(pods[places[one]].pod.metadata.uid for one in spared)
+                alone_here = joined.alone.get(number, ())
+                rest[[place_of[one] for one in alone_here]] = at
+                if alone_here:
+                    alone[at] = frozenset(pods[places[one]].pod.metadata.uid for one in alone_here)
         super().__init__(rows, counts, lambda pod: pods[places[finders[pod]]], amounts, companions)
         # With groups, the pods' own priorities do not determine which units are here.
         self.below = None if joined.has_gangs else priority
@@ -164,7 +164,7 @@ class _Joined:
 
     def _begin(self, gang: Gang, own: list[int]) -> None:
         """Join a group's pods on one row, without the least important surplus members."""
-        many = max(0, len(own) - self._units.spare(gang))
+        many = max(0, len(own) - self._units.surplus(gang))
         together, alone = own[:many], own[many:]
         self.fields[PRIORITY, own] = gang.unit.priority
         if not together:

@@ -16,7 +16,7 @@ from scheduler.state.podcounts import PodCounts
 from scheduler.state.rowcounts import RowCounts
 
 MOST = 100
-_NOBODY = RowCounts()
+_NO_PODS = RowCounts()
 
 
 class Scorer:
@@ -47,13 +47,13 @@ class Scorer:
     ) -> FloatColumn:
         domains = nodes.domains(constraint.key)
         weight = log(int(np.count_nonzero(among)) + 2)
-        held = self._of(constraint).column(nodes.size)
+        counts = self._of(constraint).column(nodes.size)
         moves = [m for m in nodes.moves() if constraint.counts(m[0].pod)]
         if moves:
-            held = held.copy()
+            counts = counts.copy()
             for _, row, sign in moves:
-                held[row] += sign
-        added = held * np.float64(weight)
+                counts[row] += sign
+        added = counts * np.float64(weight)
         added += constraint.max_skew - 1
         if domains.labelled != nodes.count:
             added[domains.slots == 0] = 0
@@ -64,11 +64,11 @@ class Scorer:
     ) -> FloatColumn:
         """Return what the constraint adds, per slot."""
         domains = nodes.domains(constraint.key)
-        held = self._of(constraint)
+        counts = self._of(constraint)
         if included is None:
-            sums = held.sums(domains)
+            sums = counts.sums(domains)
         else:
-            sums = held.sums_at(domains.slots * included, domains)
+            sums = counts.sums_at(domains.slots * included, domains)
         for placed, row, sign in nodes.moves():
             if (included is None or included[row]) and constraint.counts(placed.pod):
                 sums[domains.slots[row]] += sign
@@ -76,7 +76,7 @@ class Scorer:
         if empty > 0:
             # kube-scheduler: a node without the label counts as one with an empty value.
             here = domains.slots == 0 if included is None else included & (domains.slots == 0)
-            sums[empty] += int(held.column(nodes.size)[here].sum())
+            sums[empty] += int(counts.column(nodes.size)[here].sum())
         added = sums * np.float64(log(_seen(nodes, constraint.key, among, empty) + 2))
         added += constraint.max_skew - 1
         added[0] = 0
@@ -84,7 +84,7 @@ class Scorer:
 
     def _of(self, constraint: SpreadConstraint) -> RowCounts:
         selection = constraint.selection
-        return _NOBODY if selection is None else self._counts.count(selection)
+        return _NO_PODS if selection is None else self._counts.count(selection)
 
 
 def normalized(nodes: Nodes, constraints: Constraints, raw: IntColumn) -> IntColumn:

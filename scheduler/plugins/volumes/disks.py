@@ -122,9 +122,9 @@ class DisksInUse:
 
 def conflicts(wanted: Iterable[tuple[Disk, bool]], other: Pod) -> bool:
     """Return whether a pod with these disks cannot be on a node with `other`."""
-    held = pod_disks(other)
+    used = pod_disks(other)
     return any(
-        disk == own and not (reads and is_read) for disk, is_read in wanted for own, reads in held
+        disk == own and not (reads and is_read) for disk, is_read in wanted for own, reads in used
     )
 
 

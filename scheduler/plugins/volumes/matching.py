@@ -109,7 +109,7 @@ class Matcher:
                 refused = needy
             else:
                 refused = needy & ~self._places.of_topologies(nodes, found.allowed_topologies)
-                short = needy & ~refused & ~self._with_room(nodes, claim, found)
+                short = needy & ~refused & ~self._with_capacity(nodes, claim, found)
                 cramped, left = cramped | short, left & ~short
             unmatched, left = unmatched | refused, left & ~refused
         return VolumePlan(unmatched, cramped, tuple(choices), tuple(made))
@@ -154,18 +154,18 @@ class Matcher:
         size, class_name = requested_bytes(claim), class_of(claim)
         for volume in self._catalog.reserved_for(claim):
             is_large_enough = quantity(volume.spec.capacity.get(STORAGE, 0)) >= size
-            if is_large_enough and class_of(volume) == class_name and _is_alike(volume, claim):
+            if is_large_enough and class_of(volume) == class_name and _matches_claim(volume, claim):
                 yield volume, True
         modes, selector = set(claim.spec.access_modes), claim.spec.selector
         for volume in self._catalog.free(class_name, size):
             if (
-                _is_alike(volume, claim)
+                _matches_claim(volume, claim)
                 and modes.issubset(volume.spec.access_modes)
                 and (selector is None or selector_matches(selector, volume.metadata.labels))
             ):
                 yield volume, False
 
-    def _with_room(
+    def _with_capacity(
         self, nodes: Nodes, claim: PersistentVolumeClaim, found: StorageClass
     ) -> BoolColumn:
         """Return the rows where the class's driver reports enough capacity for the claim."""
@@ -240,7 +240,7 @@ def _names_size(claim: PersistentVolumeClaim) -> bool:
     return STORAGE in claim.spec.resources.requests
 
 
-def _is_alike(volume: Any, claim: Any) -> bool:
+def _matches_claim(volume: Any, claim: Any) -> bool:
     """Return whether mode and attributes class agree and the volume is not being deleted."""
     own, wanted = volume.spec, claim.spec
     return bool(

@@ -24,7 +24,7 @@ Interest: TypeAlias = tuple[Resource, Hear]
 
 _SLICE_S: Final = 0.005
 _ROUND: Final = 500
-_DEAR_S: Final = 0.002
+_EXPENSIVE_S: Final = 0.002
 _REST: Final = 10.0
 _LONGEST_REST_S: Final = 1.0
 _FIRST_RETRY_S: Final = 0.5
@@ -248,7 +248,7 @@ class ControllerLoop:
 
     def _pace(self, controller: Controller, key: str, now: float, spent_s: float) -> None:
         """Pause a key whose work is expensive, so that it takes a tenth of the time at most."""
-        if spent_s > _DEAR_S:
+        if spent_s > _EXPENSIVE_S:
             controller.work_queue.rest(key, now + min(_REST * spent_s, _LONGEST_REST_S))
 
 

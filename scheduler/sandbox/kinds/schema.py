@@ -48,7 +48,9 @@ class Schema:
     def check(self, obj: Object) -> list[Cause]:
         """Return all faults of an object; empty when it is valid."""
         content = {key: part for key, part in obj.items() if key != "metadata"}
-        causes = [cause for fault in self._validator.iter_errors(content) for cause in _told(fault)]
+        causes = [
+            cause for fault in self._validator.iter_errors(content) for cause in _causes(fault)
+        ]
         causes += _list_faults(obj, self.document, "")
         return causes
 
@@ -140,7 +142,7 @@ def _fill(obj: Any, schema: Object) -> None:
                 _fill(part, extra)
 
 
-def _told(fault: jsonschema_rs.ValidationError) -> Iterator[Cause]:
+def _causes(fault: jsonschema_rs.ValidationError) -> Iterator[Cause]:
     path = _dotted(fault.instance_path)
     rule = fault.kind.name
     seen: Any = fault.instance

@@ -112,7 +112,7 @@ class Watch:
         self._position = position
         self._prefix = prefix
         self._wake = wake
-        self._told = False
+        self._is_signalled = False
         self._closed = False
 
     def changes(self) -> list[StoreChange]:
@@ -120,7 +120,7 @@ class Watch:
 
         410 `Expired` when the reader was too slow.
         """
-        self._told = False
+        self._is_signalled = False
         found = self._collection.since(self._position)
         self._position += len(found)
         if not self._prefix:
@@ -134,8 +134,8 @@ class Watch:
 
     def notify(self) -> None:
         """Called by the collection after a write."""
-        if not self._told and not self._closed:
-            self._told = True
+        if not self._is_signalled and not self._closed:
+            self._is_signalled = True
             self._wake()
 
 

@@ -54,7 +54,7 @@ def test_a_pipe_gets_plain_lines_without_colour():
     with show:
         show.chapter(1, "First")
         show.did("kubectl apply -f x.yaml", ["a", "b"])
-        show.held("2 of 2 pods are placed")
+        show.met("2 of 2 pods are placed")
 
     assert [
         "1. First",

@@ -259,7 +259,7 @@ async def test_those_who_come_back_wait_for_a_place():
 
 async def test_who_is_put_off_still_fills_the_lane():
     """A server that puts everybody off must not fill our memory: the lane has no room any more."""
-    async with running(EffectLimits(binds=2, room=10)) as run:
+    async with running(EffectLimits(binds=2, capacity=10)) as run:
         uids = [run.pod(f"p{number}") for number in range(12)]
         run.accidents(*[refused(429, retry_after_s=20.0)] * 12, on="binding")
         binds = [Bind(n, "default", f"p{n}", uid, "n1") for n, uid in enumerate(uids)]
@@ -308,7 +308,7 @@ async def test_a_full_queue_asks_to_wait():
 
     Until then nothing new should be decided.
     """
-    async with running(EffectLimits(binds=1, room=3)) as run:
+    async with running(EffectLimits(binds=1, capacity=3)) as run:
         run.accidents(*[Accident(Response(200), delay_s=1.0)] * 10, on="binding")
         for number in range(5):
             run.executor.submit([Bind(number, "default", "x", "u", "n1")])

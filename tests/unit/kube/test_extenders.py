@@ -19,7 +19,7 @@ from scheduler.base.meters import Meters
 from scheduler.config.model import Extender, ExtenderTLSConfig
 from scheduler.engine.effects import AskExtender, Complete, ExtenderAnswer, Listed, Watched
 from scheduler.framework.calls import Offer
-from scheduler.kube import extenders as room
+from scheduler.kube import extenders as extenders_module
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.watching.decode import Decoder
 from scheduler.kube.writing.fence import Fence, FencedError
@@ -247,7 +247,7 @@ async def test_an_answer_of_another_shape_is_a_failure(answer: Any):
 
 async def test_an_answer_that_is_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch):
     """It is not read to its end."""
-    monkeypatch.setattr(room, "MOST_BYTES", 1000)
+    monkeypatch.setattr(extenders_module, "MOST_BYTES", 1000)
     async with talking(saying({"Error": "x" * 2000})) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 
@@ -256,7 +256,7 @@ async def test_an_answer_that_is_too_long_is_a_failure(monkeypatch: pytest.Monke
 
 async def test_a_long_answer_is_read_elsewhere():
     """The result is the same."""
-    answer = {"NodeNames": ["n1"], "Filler": "x" * room.LONG_BYTES}
+    answer = {"NodeNames": ["n1"], "Filler": "x" * extenders_module.LONG_BYTES}
     async with talking(saying(answer), node_cache_capable=True) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 

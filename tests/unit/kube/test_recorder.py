@@ -270,7 +270,7 @@ async def test_a_namespace_that_ends_takes_its_last_events():
 
 async def test_nothing_is_dropped_when_writing_is_slow():
     """The queue fills and asks the daemon to wait; all events are written in the end."""
-    async with running(limit=2, room=10) as run:
+    async with running(limit=2, capacity=10) as run:
         run.api.accident = lambda _, __: Accident(Response(200), delay_s=0.1)
         for number in range(100):
             await run.recorder.write_queue.wait_capacity()

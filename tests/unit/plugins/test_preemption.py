@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.base.errors import PluginError
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.postfilter import FitFailure
-from scheduler.framework.rowpods import NOBODY, Nominated, row_pods
+from scheduler.framework.rowpods import NONE_NOMINATED, Nominated, row_pods
 from scheduler.framework.status import SUCCESS, Code
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from scheduler.objects.pod import (
@@ -354,7 +354,9 @@ def test_a_hopeless_nominated_node_holds_nobody_back():
     table = Table(situation, pods)
     failure = failure_of(table, situation)
     candidates = table.nodes.rows_named(["n1"])
-    failure = FitFailure(candidates, (), SUCCESS, failure.attempted, NOBODY, failure.break_tie)
+    failure = FitFailure(
+        candidates, (), SUCCESS, failure.attempted, NONE_NOMINATED, failure.break_tie
+    )
 
     assert "n1" == table.plugin.post_filter(table.cycle, table.nodes, failure).nominated_node
 
@@ -377,7 +379,12 @@ def test_nodes_that_cannot_be_helped_are_counted():
     table = Table(situation, pods)
     failure = failure_of(table, situation)
     failure = FitFailure(
-        table.nodes.rows_named([]), (), SUCCESS, failure.attempted, NOBODY, failure.break_tie
+        table.nodes.rows_named([]),
+        (),
+        SUCCESS,
+        failure.attempted,
+        NONE_NOMINATED,
+        failure.break_tie,
     )
 
     answer = table.plugin.post_filter(table.cycle, table.nodes, failure)

@@ -229,8 +229,8 @@ def test_a_recorded_log_is_played_with_the_same_placements():
 
     recorder = TraceRecorder(["trellis"])
     for line in bytes(log.take()).splitlines(keepends=True):
-        turn = decode_step(line)
-        recorder.take(turn.now, turn.events)
+        step_line = decode_step(line)
+        recorder.take(step_line.now, step_line.events)
     stage = staged(
         Snapshot(nodes=tuple(nodes)),
         asking.setups("").default,

@@ -24,9 +24,9 @@ def test_images_are_found_on_the_rows_that_hold_them(writes):
         rows[row] = frozenset(name for image in images for name in image.names)
         for name in "abc" if asked else "":
             holders = {r for r, names in rows.items() if name in names}
-            held = index.held(name, 5)
+            present = index.present(name, 5)
             assert index.holds(name) == bool(holders)
-            assert holders == (set() if held is None else set(held.nonzero()[0].tolist()))
+            assert holders == (set() if present is None else set(present.nonzero()[0].tolist()))
             assert int(10 * (len(holders) / 5)) == index.spread_bytes(name, 5)
 
 
