@@ -1,5 +1,4 @@
-"""Names for the column types, so that a signature says what a column holds; `is_any`, `no_rows`,
-`lower_of`.
+"""Aliases of column types for signatures, and helpers on columns.
 
 A column has one entry per row of the node table. Rows are int32 indices into it.
 """

@@ -26,7 +26,7 @@ class InputError(TrellisError):
 
 
 class MissingError(TrellisError):
-    """What was asked about is not there; `where` names it. The question itself was well put."""
+    """The requested object is missing; `where` names it. The request itself was valid."""
 
     def __init__(self, message: str, *, where: str) -> None:
         super().__init__(f"{where}: {message}")

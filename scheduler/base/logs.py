@@ -87,7 +87,7 @@ class Threshold:
         self.set_level(level)
 
     def set_level(self, level: str) -> None:
-        """Let through what is at least this grave; InputError for an unknown name."""
+        """Set the lowest level that is logged; InputError for an unknown name."""
         known = logging.getLevelNamesMapping()
         if level.upper() not in known:
             raise InputError(
@@ -98,7 +98,7 @@ class Threshold:
     def __call__(
         self, _logger: object, method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
-        """Drop what is below the level."""
+        """Drop records below the level."""
         if structlog.processors.NAME_TO_LEVEL.get(method, logging.ERROR) < self.number:
             raise structlog.DropEvent
         return event

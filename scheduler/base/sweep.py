@@ -1,6 +1,4 @@
-"""`Sweep`: when to look in a table for what has gone, so that the table stays small and looking
-costs little.
-"""
+"""`Sweep`: decides when to remove stale entries from a table, at amortized constant cost."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,7 +9,7 @@ LEAST_KEPT = 256
 
 
 class Sweep:
-    """Clears a table each time that it holds twice as many entries as were left the last time.
+    """Removes stale entries whenever the table has twice as many entries as after the last sweep.
 
     So of a table of more than `LEAST_KEPT` no more than half has gone, and an entry is looked at
     twice or so.
@@ -21,7 +19,7 @@ class Sweep:
         self._most = LEAST_KEPT
 
     def clear(self, table: dict[K, Any], is_there: Callable[[K], bool]) -> None:
-        """Take those out whose key is not there any more; does nothing while the table is small."""
+        """Remove entries whose key is stale; do nothing while the table is small."""
         if len(table) <= self._most:
             return
         for key in [key for key in table if not is_there(key)]:

@@ -215,7 +215,7 @@ def _error(text: str, event: Any) -> YamlError:
 
 @lru_cache(maxsize=65536)
 def plain_scalar(text: str) -> Any:
-    """Return what an unquoted scalar means: null, bool, int, float or text."""
+    """Return the value of an unquoted scalar: null, bool, int, float or text."""
     if text in _NULLS:
         return None
     if text.lower() in _BOOLS and text in (text.lower(), text.upper(), text.capitalize()):

@@ -153,7 +153,7 @@ class DaemonFlags(NamedTuple):
 
 
 class NodeFlags(NamedTuple):
-    """What is to be different about nodes; each flag may be given any number of times."""
+    """Changes of nodes for a simulation; each flag is repeatable."""
 
     add_nodes: AddNodesFlag = None
     remove_node: RemoveNodeFlag = None

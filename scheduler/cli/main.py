@@ -29,7 +29,7 @@ _HELP_FLAGS: Final = ("-h", "--help")
 
 
 class Verb(NamedTuple):
-    """One line of the command line: what it says in the help and where it is."""
+    """One verb of the command line: name, help and module."""
 
     name: str
     help: str

@@ -204,7 +204,7 @@ class _Loading:
 def _limited(
     specs: Iterable[ProfileSpec], limits: SolverLimits, notices: Notices
 ) -> tuple[ProfileSpec, ...]:
-    """Return the profiles with each solve limited to what the process allows."""
+    """Return the profiles with each solve limited by the process-wide solver limits."""
     return tuple(
         msgspec.structs.replace(
             spec,

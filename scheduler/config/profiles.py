@@ -301,7 +301,9 @@ def list_notices(
 
 
 def _groups_notice(profile: ProfileConfig, path: str, registry: Registry, notices: Notices) -> None:
-    """Report what the lists mean for groups: a name gates their pods, "*" changes nothing."""
+    """Report the effect of the plugin lists on groups: a name gates their pods, "*" changes
+    nothing.
+    """
     if GROUPS not in registry or GROUPS in set(_all_names(profile.plugins)):
         return
     for point, given in (

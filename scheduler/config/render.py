@@ -31,7 +31,7 @@ def to_yaml(loaded: Loaded) -> str:
 
 
 def to_configz(loaded: Loaded) -> dict[str, Any]:
-    """Return the answer of /configz: kube-scheduler's key and ours; no private keys."""
+    """Return the answer of /configz: kube-scheduler's key and one of Trellis, no private keys."""
     scheduler, ours = documents(loaded)
     _hide_keys(scheduler)
     return {"componentconfig": scheduler, "trellisconfig": ours}

@@ -17,7 +17,7 @@ class LeaderElection(msgspec.Struct, frozen=True):
 
 
 class ClientConnection(msgspec.Struct, frozen=True):
-    """The connection to the API server; `qps` None means no limit of ours."""
+    """The connection to the API server; `qps` None means unlimited."""
 
     kubeconfig: str = ""
     content_type: str = "application/json"

@@ -32,7 +32,7 @@ def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
 
 
 def name_of(obj: Object) -> str:
-    """Return the name of an object, or what its name will begin with."""
+    """Return the name of an object, or its generateName."""
     meta = obj["metadata"]
     return str(meta.get("name") or meta.get("generateName") or "")
 

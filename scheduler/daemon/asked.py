@@ -1,6 +1,4 @@
-"""`AskedParts`: what the daemon answers beside scheduling, in one helper process: the page and the
-metric of free capacity.
-"""
+"""`AskedParts`: the page and the capacity metric, computed in one helper process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

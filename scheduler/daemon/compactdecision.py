@@ -24,7 +24,7 @@ _MOST_REASONS = 60  # as many as fit into a number beside the bit for `final`
 
 
 class CompactScores(msgspec.Struct, frozen=True):
-    """What one plugin gave each row; a column of one value is kept as that value."""
+    """The scores of one plugin by row; a column with one value is stored as that value."""
 
     plugin: str
     weight: int
@@ -33,7 +33,7 @@ class CompactScores(msgspec.Struct, frozen=True):
 
 
 class CompactDecision(msgspec.Struct, frozen=True):
-    """The verdicts of one attempt; `which` says for each row which of `statuses` is its own."""
+    """The verdicts of one attempt; `which` has the index in `statuses` of each row."""
 
     node: str
     names: tuple[str, ...]
@@ -83,7 +83,7 @@ class CompactDecision(msgspec.Struct, frozen=True):
 
 
 def keep(decision: Decision, nodes: Nodes, names: tuple[str, ...]) -> CompactDecision:
-    """Copy what a decision says of each row; `names` are those of the rows, "" without a node."""
+    """Copy the verdicts of a decision; `names` are the node names by row, '' without a node."""
     statuses = [SUCCESS]
     which = np.zeros(nodes.size, dtype=np.uint32)
 

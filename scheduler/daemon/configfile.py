@@ -51,7 +51,7 @@ class ConfigFile:
         self._meters.config_last_reload_success_timestamp.set(self._clock.now())
 
     def refuse(self, error: Exception) -> None:
-        """Note that what the file says cannot be used, so that the last good one stays."""
+        """Record that the file is invalid; the last valid configuration stays in force."""
         self._meters.config_reloads.labels("error").inc()
         self._meters.config_last_reload_successful.set(0)
         _log.error("configuration not reloaded, the last good one stays", error=str(error))

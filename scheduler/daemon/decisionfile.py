@@ -20,7 +20,7 @@ WRITE_EVERY_S = 0.2
 
 
 class DecisionFile:
-    """Appends turns to a file; `run` writes, `close` writes what is left."""
+    """Appends turns to a file; `run` writes them, `close` writes the rest."""
 
     def __init__(self, path: str, header: Header) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class DecisionFile:
             await self._write()
 
     async def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining turns and close the file."""
         await self._write()
         if self._file is not None:
             await asyncio.to_thread(self._file.close)

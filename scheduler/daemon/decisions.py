@@ -47,7 +47,7 @@ class DecisionHistory:
 
     @property
     def attempts(self) -> tuple[AttemptRecord, ...]:
-        """Return what is kept, oldest first; entries are not changed by others."""
+        """Return the recorded attempts, oldest first; entries are immutable."""
         return tuple(self._ring)
 
     def last(self, namespace: str, name: str, most: int) -> LastVerdict | None:

@@ -19,26 +19,26 @@ _FULL = 2
 
 
 def keep() -> None:
-    """Set aside all that is alive now."""
+    """Collect garbage and freeze all live objects."""
     gc.collect()
     gc.freeze()
     gc.collect()  # so that it counts nothing of what is set aside when it next decides to run
 
 
 def set_aside() -> None:
-    """Set aside all that is alive without looking for garbage in it: modules are none."""
+    """Freeze all live objects without a collection, for modules contain no garbage."""
     gc.freeze()
 
 
 def forget() -> None:
-    """Look through everything again, then set it aside."""
+    """Unfreeze all objects, collect garbage, and freeze the live ones."""
     gc.unfreeze()
     keep()
 
 
 @contextmanager
 def short_pauses() -> Iterator[None]:
-    """Meanwhile, set aside what a collection of more than `LONG_S` has left."""
+    """Inside the block, freeze the live objects after each collection longer than `LONG_S`."""
     began = 0.0
 
     def notice(phase: str, info: dict[str, int]) -> None:

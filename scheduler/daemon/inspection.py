@@ -14,9 +14,7 @@ _PLACES = tuple(where for where in Where if where is not Where.GONE)
 
 
 def state(engine: Engine, most: int) -> dict[str, Any]:
-    """Return nodes with what they offer and hold, at most `most` of them, and counts of the
-    rest.
-    """
+    """Return up to `most` nodes with allocatable and used amounts, and the number of the others."""
     view = engine.view
     bindings = view.bindings()
     nodes = {

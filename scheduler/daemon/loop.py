@@ -48,7 +48,8 @@ class Outside(Protocol):
 
 
 class Loop:
-    """Drives one engine; `after_turn` is called when a turn is over, `record` keeps what it did.
+    """Drives one engine; `after_turn` is called after each turn, `record` receives its events and
+    effects.
 
     How much a turn takes in depends on how long that takes by `stopwatch`, how much it tries on how
     long trying took.
@@ -103,7 +104,7 @@ class Loop:
         self._pace(ended_s - trying_s)
 
     def _take_in(self, now: float, started_s: float) -> list[Arrived]:
-        """Hand the engine what has come in, as far as a turn may take; return it."""
+        """Pass pending events to the engine, at most a turn's share; return them."""
         taken: list[Arrived] = []
         most_s = TURN_S / 2 if self._engine.has_work() else TURN_S
         while len(taken) < MOST_EVENTS and (some := self._inbox.take(AT_A_TIME)):

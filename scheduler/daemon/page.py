@@ -64,7 +64,7 @@ class DaemonPage:
         self._views: dict[Rights, _View] = {}
 
     async def show(self, user: ReviewedUser, namespace: str) -> PageView:
-        """Return what a user may see, limited to `namespace` if they may not list all."""
+        """Return the page of a user's rights, limited to `namespace` if they may not list all."""
         seen = await self._rights_of(user, namespace)
         view = self._views.get(seen)
         if view is None:
@@ -121,7 +121,7 @@ class DaemonPage:
                 return
 
     def taken(self, seen: Rights) -> Snapshot:
-        """Return what may be seen of the cluster as it is in memory."""
+        """Return the visible part of the cluster in memory."""
         return within(cluster_of(self._engine, self._clock.now()), seen)
 
     def attempts(self, seen: Rights) -> list[AttemptRecord]:
@@ -149,7 +149,7 @@ class DaemonPage:
         return known[1]
 
     def _namespaces_by_kind(self) -> dict[str, Iterable[str]]:
-        """Return the kinds of which there are objects, each with the namespaces where they are."""
+        """Return each kind that has objects, with the namespaces of these."""
         view = self._engine.view
         namespaces: dict[str, Iterable[str]] = {
             kind: {obj.metadata.namespace for obj in view.objects(kind).values()}
@@ -191,7 +191,7 @@ class _View:
 
     @property
     def answers(self) -> Answers:
-        """Return what the page may ask."""
+        """Return the answers to the page's questions."""
         return Answers(
             self._planned, self._explain, self._change, self._moments, self._back, self._node
         )

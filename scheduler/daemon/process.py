@@ -70,7 +70,7 @@ Figures = Callable[[ClusterView, Callable[[Event], None]], Coroutine[Any, Any, N
 
 
 class DaemonOptions(NamedTuple):
-    """What the command line adds to the configuration."""
+    """Settings of the command line beside the configuration."""
 
     version: str
     address: Address = Address()
@@ -195,7 +195,7 @@ class Daemon:
         await release.changed(self._client)
 
     async def discard(self) -> None:
-        """Free what was built, of a daemon that is not going to run."""
+        """Release the resources of a daemon that will not run."""
         await self._end()
 
     async def run(self) -> int:
@@ -258,7 +258,7 @@ class Daemon:
         return 0
 
     async def _finish(self) -> None:
-        """Finish what is under way, then give the lease back."""
+        """Finish the writes in flight, then release the lease."""
         _log.info("stopping", in_flight=self.engine.view.bindings().in_flight)
         self._inbox.put(Leading(active=False))
         self._cancel("operators")
@@ -294,7 +294,7 @@ class Daemon:
         await self._client.close()
 
     def _after_turn(self) -> None:
-        """Begin to lead once the lease is ours and every kind has been listed."""
+        """Start leading once this process has the lease and every kind has been listed."""
         self._synced.note()
         if self._is_elected and not self.engine.is_leading and not self._is_stopping.is_set():
             if self._synced.missing():

@@ -60,7 +60,7 @@ def _sample(stop: threading.Event, seconds: float) -> Counter[Stack]:
 def _look(
     stop: threading.Event, until: float, own: int, ran: dict[int, int], found: Counter[Stack]
 ) -> None:
-    """Add what threads but `own` do until then to `found`; `ran` is what they had run before."""
+    """Count stacks of threads that used CPU until `until` in `found`; `ran` has their CPU times."""
     while perf_s() < until and not stop.wait(PERIOD_S):
         # At once, for reading a file lets the other threads run on.
         frames = sys._current_frames()  # noqa: SLF001 - documented, and there is no other way

@@ -47,7 +47,7 @@ class Synced:
         return None
 
     def note(self) -> None:
-        """Log when decisions begin to pause, and when they go on."""
+        """Log when decisions pause and when they resume."""
         behind = self._intake.behind
         if bool(behind) is (self._paused_at is not None):
             return

@@ -34,7 +34,7 @@ class Traces:
 
     @classmethod
     def wanted(cls, settings: Tracing, version: str, clock: Clock) -> Self | None:
-        """Return what the configuration asks for; ConfigError when the extra is not installed."""
+        """Return the tracing settings; ConfigError if the extra is not installed."""
         if not settings.endpoint:
             return None
         try:
@@ -57,7 +57,7 @@ class Traces:
         return cls(provider, version, clock)
 
     def decided(self, queued: QueuedPod, decision: Decision) -> None:
-        """Open the span of an attempt, with what was decided."""
+        """Open the span of an attempt, with its decision."""
         span = self._tracer.start_span("schedule pod", start_time=int(queued.last_attempt * NS))
         if not span.is_recording():
             return
@@ -98,7 +98,7 @@ class Traces:
         return Trace(f"{span.get_span_context().trace_id:032x}", self._clock.now())
 
     async def close(self) -> None:
-        """Send what is left, and end the library's thread."""
+        """Send the remaining spans and stop the library's thread."""
         await asyncio.to_thread(self._provider.shutdown)
 
     def _now_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""A group in one row of a table: members placed, where, what is proven, why it waits."""
+"""A group as one table row: placed members, domains, proof, and the reason for waiting."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -56,7 +56,7 @@ def short_message(group: GroupReport) -> str:
 
 
 def proof_text(group: GroupReport) -> str:
-    """Return what is proven of a placement, in words: `proven best: 1 rack, 2 nodes`."""
+    """Return the proof of a placement in words: `proven best: 1 rack, 2 nodes`."""
     if not group.optimal or not placed(group):
         return ""
     counts = [

@@ -1,4 +1,4 @@
-"""What a generator of the framework may yield, and what it receives.
+"""The values that a generator of the framework may yield, and the answers it receives.
 
 A plugin's `pre_bind` and `bind` do `answer = yield ApiCall(...)`. A cycle that cannot decide at
 once does `(answer,) = yield (SolverCall(...),)`: all calls of a tuple start at the same time, and

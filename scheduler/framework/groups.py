@@ -182,9 +182,7 @@ class PlanningContext(Protocol):
         """Count or ignore the nominations of less important pods; return whether there are any."""
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
-        """Return each row's free amounts of these resources, without what is nominated to other
-        pods.
-        """
+        """Return each row's free amounts of these resources, less the nominations of other pods."""
 
     def ways(self, rows: Rows) -> Ways | None:
         """Return the network paths between members on these rows; None where they are not known."""

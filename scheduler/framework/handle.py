@@ -1,4 +1,4 @@
-"""`Handle`: what a plugin may read or request beyond nodes and pod.
+"""`Handle`: data and requests for plugins beyond nodes and pod.
 
 Each member needs a reason; most plugins use none of them.
 """
@@ -18,7 +18,7 @@ TrackerT = TypeVar("TrackerT", bound=Tracker)
 
 
 class Handle(Protocol):
-    """What the engine offers to its plugins."""
+    """The engine's interface for its plugins."""
 
     @property
     def pods(self) -> PodIndex:

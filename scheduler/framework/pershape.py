@@ -1,4 +1,4 @@
-"""`PerShape` and `PerPod`: caches of what a plugin computes from a pod's spec alone.
+"""`PerShape` and `PerPod`: caches of values that a plugin computes from a pod's spec alone.
 
 Replicas share a shape, so a plugin that parses selectors or sums requests does it once per
 workload. Queueing hints run for waiting pods without a cycle and are cached by pod. Values that

@@ -107,7 +107,7 @@ class Score(Protocol[State_contra]):
 
 
 class Reserve(Protocol[State_contra]):
-    """Reserves what the pod uses; the state is passed if the plugin has a `pre_filter`."""
+    """Reserves the pod's resources; the state is passed if the plugin has a `pre_filter`."""
 
     def reserve(self, cycle: Cycle, node: str, state: State_contra, /) -> Status | None:
         """Reserve on the node called `node`; a rejecting status ends the attempt."""
@@ -224,15 +224,15 @@ class AssignsTogether(Protocol[State_contra]):
         """
 
     def release_allocations(self, members: Sequence[Pod], /) -> tuple[ApiCall, ...]:
-        """Return calls that release what an earlier attempt of a group allocated and that fits
-        nowhere now.
+        """Return calls that release allocations of an earlier attempt at a group that now fits
+        nowhere.
 
         `members` are all of its waiting pods.
         """
 
 
 class Unbounded(Protocol):
-    """A filter that compares amounts with what nodes offer, and reports rows without a limit."""
+    """A filter that compares amounts with allocatable amounts, and reports rows without a limit."""
 
     def unbounded(self, nodes: Nodes, resources: Iterable[str], /) -> Mapping[str, BoolColumn]:
         """Return by resource the rows whose allocatable amount does not limit their pods.

@@ -38,7 +38,7 @@ KEEP_IDLE_S = 90.0
 
 
 class _Endpoint:
-    """One extender; `verbs` are its paths by what they are for."""
+    """One extender; `verbs` are its paths by purpose."""
 
     def __init__(self, extender: Extender) -> None:
         self.url = extender.url_prefix.rstrip("/")
@@ -151,7 +151,7 @@ async def _read(verb: str, data: bytes, *, by_name: bool) -> ExtenderAnswer:
 
 
 def _said(error: Exception) -> str:
-    """Return what a connection's failure says of itself, never an empty text."""
+    """Return the message of a connection failure, never an empty text."""
     if isinstance(error, ConnectionRefusedError) or (
         isinstance(error, aiohttp.ClientConnectorError)
         and isinstance(error.os_error, ConnectionRefusedError)
@@ -170,7 +170,7 @@ def _raw_objects(configured: Sequence[Extender]) -> RawObjects:
 
 
 def tls_context(extender: Extender) -> ssl.SSLContext:
-    """Return the context for an extender's connections; ConfigError names what cannot be used.
+    """Return the context for an extender's connections; ConfigError names the unusable part.
 
     The rules are kube-scheduler's, also the odd one: `enableHTTPS` without a CA certificate does
     not check the extender's certificate.
@@ -200,7 +200,7 @@ def _context(extender: Extender, wanted: ExtenderTLSConfig) -> ssl.SSLContext:
 
 
 def _content(data: str, file: str) -> bytes:
-    """Return what `data` carries, or else what is in `file`; b"" without either."""
+    """Return `data` if given, else the content of `file`; b'' without either."""
     if data:
         return base64.b64decode(data, validate=True)
     return Path(file).read_bytes() if file else b""

@@ -47,7 +47,7 @@ def question(effect: AskExtender, raw_objects: RawObjects, *, by_name: bool) -> 
 
 
 def answer(verb: str, body: bytes, *, by_name: bool) -> ExtenderAnswer:
-    """Read what an extender answered; msgspec.MsgspecError when it is none."""
+    """Decode the answer of an extender; msgspec.MsgspecError if it is invalid."""
     if verb == "prioritize":
         return ExtenderAnswer(scores=_scores(body))
     found = _fields(body)

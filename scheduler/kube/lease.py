@@ -144,7 +144,7 @@ class Election:
                 return False
 
     async def _try(self) -> bool:
-        """Take or renew the lease once; return whether it is ours now."""
+        """Take or renew the lease once; return whether this process has it."""
         if self.is_leader and self._record.is_current:
             # The usual renewal is one request: other candidates do not write to a valid lease.
             if await self._write("PUT", self._record.claimed(self._clock.now())):

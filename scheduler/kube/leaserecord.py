@@ -96,8 +96,8 @@ class LeaseRecord:
         }
 
     def claimed(self, now: float) -> dict[str, Any]:
-        """Return the next version with this process as holder: renewed if it was ours, else taken
-        over.
+        """Return the next version with this process as holder: renewed if it had the lease, else
+        taken over.
         """
         transitions = int(self._spec.get("leaseTransitions") or 0)
         if self.is_ours:
@@ -153,7 +153,7 @@ class LeaseRecord:
 
 
 def _annotated(lease: Mapping[str, Any], published: Mapping[str, str]) -> dict[str, Any]:
-    """Return a Lease with what we publish in place of what an earlier leader did."""
+    """Return a Lease with this process's annotations in place of an earlier leader's."""
     meta = lease.get("metadata") or {}
     given = meta.get("annotations") or {}
     notes = {key: value for key, value in given.items() if key not in PUBLISHED} | dict(published)

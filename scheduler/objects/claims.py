@@ -43,7 +43,7 @@ class CapacityRequirements(Object, frozen=True):
 
 
 class DeviceAsk(Object, frozen=True):
-    """A device request: how many devices, or all, of which class.
+    """A device request: a number of devices, or all, of a class.
 
     As `exactly` of a request it has no name, as an entry of `firstAvailable` no admin access.
     """

@@ -107,7 +107,7 @@ def _of_group(labels: Mapping[str, str]) -> str:
 
 
 def derived(kind: str, obj: Any) -> dict[str, DerivedGroup]:
-    """Return what an object states of the groups of its pods, by name."""
+    """Return the groups of an object's pods, by name."""
     meta = obj.metadata
     found: dict[str, DerivedGroup] = {}
     for name, size in _SIZES[kind](obj):

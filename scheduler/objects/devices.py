@@ -123,7 +123,7 @@ class CounterSet(Object, frozen=True):
 
 
 class CounterConsumption(Object, frozen=True):
-    """What an allocated device consumes of a counter set."""
+    """The amounts of a counter set that an allocated device consumes."""
 
     counter_set: str = ""
     counters: Annotated[dict[str, Counter], _FEW] = {}

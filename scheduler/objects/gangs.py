@@ -60,7 +60,7 @@ class GroveTopology(Object, frozen=True):
 
 
 class GrovePodGroup(Object, frozen=True):
-    """The pods of one PodClique, at least `min_replicas` of which start together."""
+    """The pods of one PodClique; at least `min_replicas` of them start together."""
 
     name: str = ""
     min_replicas: Int32 = 0

@@ -111,7 +111,7 @@ class GangStatus(Object, frozen=True):
 
 
 class AppGroupStatus(Object, frozen=True):
-    """What was observed and calculated; None is a field that was never written.
+    """Observed and calculated values; None is a field that was never written.
 
     The scheduler writes `gang`, the operator all other fields.
     """

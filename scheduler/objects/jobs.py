@@ -1,6 +1,4 @@
-"""Objects of workload controllers from which groups are derived: only what says how many pods there
-are.
-"""
+"""Workload objects from which groups are derived: only the fields that determine their pods."""
 
 import math
 import re
@@ -114,7 +112,7 @@ class LeaderWorkerSet(Object, frozen=True):
 
 
 class RayWorkerGroup(Object, frozen=True):
-    """Replicas of so many hosts."""
+    """Replicas of `num_of_hosts` hosts each."""
 
     replicas: Int32 | None = None
     min_replicas: Int32 = 0

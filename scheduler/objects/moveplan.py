@@ -64,7 +64,7 @@ class PlanWindow(Object, frozen=True):
 
 
 class MovePlanSpec(Object, frozen=True):
-    """What the user wants; `approved` has to equal `status.planHash` for an execution."""
+    """The user's goal; `approved` must equal `status.planHash` for an execution."""
 
     goal: PlanGoal = PlanGoal()
     limits: PlanLimits = PlanLimits()
@@ -119,7 +119,7 @@ class PlannedMove(Object, frozen=True):
 
 
 class PlanExclusion(Object, frozen=True):
-    """Why so many pods may not move, with the names of some."""
+    """A reason that excludes `count` pods from moving, with some of their names."""
 
     reason: str = ""
     pods: Int32 = 0

@@ -133,7 +133,7 @@ class Edge(Object, frozen=True):
 
 
 class NetworkTopologyStatus(Object, frozen=True):
-    """What was observed and calculated; None is a field that was never written."""
+    """Observed and calculated values; None is a field that was never written."""
 
     node_count: int | None = None
     observed_generation: int | None = None

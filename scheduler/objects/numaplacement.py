@@ -45,7 +45,7 @@ def zones_of(
 
 
 def encode(zone_of: Mapping[Name, int], zones: int) -> tuple[str, dict[int, str]]:
-    """Return the metadata text and each zone's vector for containers in so many zones."""
+    """Return the metadata text and each zone's vector for containers in `zones` zones."""
     places: dict[int, list[int]] = {}
     for at, (_, name) in enumerate(sorted((_hash(name), name) for name in zone_of)):
         places.setdefault(zone_of[name], []).append(at)

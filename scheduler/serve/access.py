@@ -104,7 +104,7 @@ class RequestAuthorizer:
         return Refusal(403, "Forbidden", message)
 
     async def user(self, request: AccessRequest) -> ReviewedUser | None:
-        """Return the user, None for an invalid token; raises what the review raises."""
+        """Return the user, or None for an invalid token; errors of the review are raised."""
         by_certificate = _certificate_user(request.certificate)
         if by_certificate is not None:
             return by_certificate
@@ -121,9 +121,7 @@ class RequestAuthorizer:
         return user
 
     async def may(self, user: ReviewedUser, **attributes: Mapping[str, str]) -> bool:
-        """Say whether a user may do what a SubjectAccessReview of these attributes asks; raises as
-        above.
-        """
+        """Return whether a user has the right of these review attributes; errors as above."""
         if ALLOWED_GROUP in user.groups:
             return True
         spec: dict[str, Any] = {
@@ -207,7 +205,7 @@ def _token_user(status: Mapping[str, Any]) -> ReviewedUser | None:
 
 
 def _safe(error: Exception) -> str:
-    """Return why a review failed, without what the caller sent.
+    """Return the cause of a failed review, without the caller's data.
 
     The message of a failed request may quote its body, and that holds the token; code and reason
     are the API server's own words.

@@ -32,7 +32,7 @@ def json_page(record: object) -> web.Response:
 def status_page(
     code: int, reason: str, message: str, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """Answer with a Kubernetes `Status` that says what failed."""
+    """Return a response with a Kubernetes `Status` of the failure."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",

@@ -108,7 +108,7 @@ class Server:
         self._reload = asyncio.create_task(self._follow_certificate(), name="serve-certificate")
 
     async def stop(self) -> None:
-        """Close the listener and, after 2 s at most, what is open; may be called twice."""
+        """Close the listener, and open connections after at most 2 s; may be called twice."""
         if self._reload is not None:
             self._reload.cancel()
             await asyncio.wait([self._reload])

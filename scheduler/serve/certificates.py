@@ -91,7 +91,7 @@ class ServingCertificate:
         self.context.verify_mode = ssl.CERT_OPTIONAL
 
     async def refresh(self) -> bool:
-        """Take changed files into use, or renew what was made here; True when it was replaced."""
+        """Load changed files, or renew the self-signed certificate; return whether it changed."""
         if not self._files.certificate:
             ends_in_s = self._meters.certificate_expiry.value - self._clock.now()
             if ends_in_s > _RENEW_BEFORE_S:

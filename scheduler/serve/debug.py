@@ -1,4 +1,4 @@
-"""What a person looks at when something is odd: configuration, state, queues, decisions, tasks.
+"""The debug endpoints: configuration, state, queues, decisions and tasks.
 
 Routes for `app.py`. Each asks one function of `EndpointSources` and writes its record as JSON, the
 small overviews also as text; no handler computes. Lists are bounded by `?limit=`.
@@ -45,7 +45,7 @@ def routes(sources: EndpointSources) -> list[web.RouteDef]:
 
 
 class Pages:
-    """The handlers; each writes down what one source answers."""
+    """The handlers; each formats the answer of one source."""
 
     def __init__(self, sources: EndpointSources) -> None:
         self._sources = sources

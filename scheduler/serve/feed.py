@@ -49,7 +49,7 @@ class FeedReader:
         self._news.set()
 
     def put(self, event: bytes) -> None:
-        """Add a patch, or forget all that wait when there are too many."""
+        """Add a patch; if too many wait, drop them all."""
         if not self._is_behind:
             self._waiting.append(event)
             if len(self._waiting) > MOST_WAITING:

@@ -36,7 +36,7 @@ _log = structlog.get_logger()
 
 
 class HealthReport(NamedTuple):
-    """What one request to a health endpoint found; `lines` is for verbose output and failures."""
+    """The result of one health request; `lines` is for verbose output and failures."""
 
     healthy: bool
     lines: str
@@ -64,7 +64,7 @@ class HealthChecks:
         return self._checks[endpoint] or {"ping": _ping}
 
     def run(self, endpoint: Endpoint, exclude: Collection[str] = ()) -> HealthReport:
-        """Ask every check that is not excluded."""
+        """Run every check that is not excluded."""
         lines: list[str] = []
         failed: dict[str, str] = {}
         checks = self.checks(endpoint)

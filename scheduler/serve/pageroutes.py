@@ -1,4 +1,4 @@
-"""What the page may ask, and how it is answered: files, live events, questions.
+"""The routes of the page: files, live events and questions.
 
 `ui.py` (a page for one user on loopback) and `app.py` (the daemon's `/ui`) mount these routes; each
 says by an `Entry` what the caller of a request may see. Times (`at`) are seconds since the epoch.
@@ -46,7 +46,7 @@ class TrialChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answers(NamedTuple):
-    """What the page may ask; each returns a record for JSON and raises TrellisError with a reason.
+    """The answers to the page's questions: JSON records, or TrellisError with a reason.
 
     `at` is a moment of the past, None for now. `moments` lists the decisions between which one can
     go back, `world` is the document as it was then.
@@ -171,7 +171,7 @@ class PageRoutes:
 
 
 def _with_faults(handler: Handler) -> Handler:
-    """Answer what is wrong with a question in its own words."""
+    """Return the handler with its errors turned into a 422 response with their message."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:

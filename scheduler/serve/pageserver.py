@@ -1,5 +1,4 @@
-"""The daemon's page at an address of its own: loopback, which `kubectl port-forward` reaches,
-unless told otherwise.
+"""The daemon's page at an address of its own: by default loopback, for `kubectl port-forward`.
 
 On loopback it is plain HTTP: a tunnel ends there, and no browser trusts a self-signed certificate.
 Every local user may open the page, and a token determines what they may see. Any other address is
@@ -94,9 +93,7 @@ class PageServer:
 
 
 def entry(show: Show, access: RequestAuthorizer, *, is_named: bool = False) -> Entry:
-    """Show callers what the API server allows them to see; with `is_named` anonymous callers are
-    denied.
-    """
+    """Return the view of the caller's rights; with `is_named` reject anonymous callers."""
 
     async def found(request: web.Request) -> PageView:
         # A browser sends a client certificate also for requests of foreign pages: deny those.

@@ -1,4 +1,4 @@
-"""What the endpoints show, and where they get it: the one seam between serve and the daemon.
+"""The data sources of the endpoints: the only interface between serve and the daemon.
 
 The daemon fills in `EndpointSources`; handlers call these functions and write down what they
 return. Every function answers at once from memory, returns a record of its own (nothing that

@@ -111,7 +111,7 @@ def capacity_for(
     options: AnswerOptions | None = None,
     changes: NodeChanges | None = None,
 ) -> Judge:
-    """Return a judge that requires so many copies to fit."""
+    """Return a judge that requires `want` copies to fit."""
 
     def judge(snapshot: Snapshot) -> str:
         shape = shape_of(snapshot)

@@ -211,7 +211,7 @@ def _pending(snapshot: Snapshot, engine: Engine) -> tuple[tuple[Pod, ...], tuple
 
 
 def _given(pod: Pod, engine: Engine, where: str) -> Pod:
-    """Return a pod given apart as one of ours: without schedulerName it gets the first profile."""
+    """Return an additional pod with a schedulerName: the first profile's if it has none."""
     name = pod.spec.scheduler_name
     if name != DEFAULT_SCHEDULER:
         hint = did_you_mean(name, engine.profiles)

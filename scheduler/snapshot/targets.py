@@ -68,7 +68,7 @@ _ALIASES: Final = {
 
 
 class Target(NamedTuple):
-    """What a user named; `kind` is '' for a name alone, `namespace` '' for the default."""
+    """The target of a command; `kind` is '' for a name alone, `namespace` '' for the default."""
 
     kind: str
     namespace: str
@@ -151,7 +151,7 @@ def _is_of(pod: Pod, kind: str, name: str) -> bool:
 
 
 def missing(world: Snapshot, target: Target) -> MissingError:
-    """Return the error for a target without pods: where else the name is, or what is like it."""
+    """Return the error for a target without pods, with similar names and other namespaces."""
     every = [*world.unbound, *world.bound, *world.ended]
     spaces = sorted({pod.metadata.namespace for pod in every} - {target.namespace})
     elsewhere = [one for one in spaces if pods_of(world, target._replace(namespace=one))]

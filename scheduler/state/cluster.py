@@ -47,7 +47,7 @@ class Cluster:
         return Change("Node", "update", changed, label, old, node)
 
     def drop_node(self, name: str) -> Change:
-        """Take a node away; pods that name it are remembered until they go themselves."""
+        """Remove a node; its pods stay known until they are deleted themselves."""
         row = self.table.rows.get(name)
         if row is None:
             return NOTHING

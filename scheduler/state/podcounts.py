@@ -48,7 +48,7 @@ class PodCounts(RowTracker):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all pods and selections."""
+        """Drop all pods and selections."""
         self._cohorts: dict[_Key, _Cohort] = {}
         self._by_namespace: dict[str, dict[_Cohort, None]] = {}
         # Label key → value → cohorts; only for keys that some selection names.

@@ -13,7 +13,7 @@ from scheduler.state.shapes import Shape, scored
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A pod on a node: bound as the API server says, or assumed by us until it says so.
+    """A pod on a node: bound by the API server, or assumed.
 
     `requests` and `scored_requests` are what the pod takes away from the node.
     """

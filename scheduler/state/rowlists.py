@@ -50,7 +50,7 @@ class RowLists:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Drop all rows."""
         self._first = _NO_ROWS
         self._count = _NO_ROWS
         self._pods: list[Placed] = []

@@ -33,7 +33,7 @@ class RowTracker:
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all rows and values."""
         raise NotImplementedError
 
     def columns(self) -> Mapping[str, Any]:

@@ -42,7 +42,7 @@ def expressions_of(selector: LabelSelector) -> Expressions:
 
 
 def pairs_of(expressions: Expressions) -> tuple[Pair, ...]:
-    """Return label pairs of which every matching pod has one; empty if there are none to name."""
+    """Return label pairs, one of which every matching pod has; () if there are none."""
     lists = [e for e in expressions if e.operator == "In"]
     if not lists:
         return ()

@@ -132,9 +132,7 @@ class NodeTable:
         return int(np.count_nonzero(short))
 
     def short(self, row: int, requests: Mapping[str, int]) -> frozenset[str]:
-        """Return of which of these resources, and of places for pods, a row has promised too
-        much.
-        """
+        """Return the resources, and pod slots, of which a row has allocated more than it offers."""
         short: set[str] = set()
         for name in (*requests, PODS):
             index = self.resources.get(name)

@@ -1,5 +1,4 @@
-"""`Touched`: which rows changed since a moment, so that what is dear to work out is redone for them
-alone.
+"""`Touched`: rows that changed since a mark, so that only these are recomputed.
 
 One pod landing changes one row; a column of scores over 5,000 rows then needs one new cell.
 """

@@ -34,7 +34,7 @@ class Tracker(Protocol):
         """Follow one change."""
 
     def columns(self) -> "Mapping[str, Any]":
-        """Return what it holds by name, for invariants and dumps."""
+        """Return the content by name, for invariants and dumps."""
 
 
 class TrackerKey(NamedTuple):

@@ -75,7 +75,7 @@ def read_cluster(
     kinds: Iterable[Kind] = READ,
     note: Callable[[Item], None] | None = None,
 ) -> SeenCluster:
-    """Let a reader take what the user may read in a cluster; `note` gets each object as well."""
+    """Pass all readable objects of a cluster to a reader; `note` receives each of them too."""
 
     def take(page: SourceFile) -> None:
         reader.read(noted(items_of(page), note))

@@ -11,7 +11,7 @@ MANIFEST_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def read_bytes(name: str) -> bytes:
-    """Return what is in a file; InputError when it cannot be read."""
+    """Return the bytes of a file; InputError if it cannot be read."""
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except (OSError, ValueError) as error:

@@ -80,7 +80,7 @@ async def _look(
 
 
 def get(access: ClusterOptions, path: str) -> Response:
-    """Return what the API server answers on a path."""
+    """Return the API server's response body for a path."""
     return asyncio.run(_get(access, path))
 
 
@@ -129,7 +129,7 @@ async def _list(
     take: Callable[[SourceFile], None],
     needed: Collection[Kind],
 ) -> str:
-    """List one kind; return what to say of it when it could not be read as a whole."""
+    """List one kind; return a notice if it could not be read completely, else None."""
     failed = await _take_all(client, kind, kind.path, timeout_s, take)
     if failed is None or failed.code == 404:
         return ""

@@ -49,9 +49,7 @@ def request(daemon: DaemonFlags, access: ClusterOptions, path: str) -> bytes:
 def fetch(
     daemon: DaemonFlags, access: ClusterOptions, paths: Sequence[str], more_s: float = 0.0
 ) -> list[tuple[str, Response]]:
-    """Return the daemon's address with its answer to each path; `more_s` is what they may take
-    longer.
-    """
+    """Return the daemon's address and its response to each path; `more_s` extends the timeout."""
     return asyncio.run(_fetch(daemon, access, paths, access.timeout_s + more_s))
 
 

@@ -56,7 +56,7 @@ def read_world(
     ended: str = "",
     note: Callable[[Item], None] | None = None,
 ) -> SeenWorld:
-    """Read the cluster and what is given beside it; `note` gets each object as well.
+    """Read the cluster and the additional files; `note` receives each object too.
 
     `as_copies`: given pods and workloads are one more of theirs. `ended` is the name of a pod that
     may have ended: those are not listed otherwise.

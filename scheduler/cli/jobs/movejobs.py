@@ -1,4 +1,4 @@
-"""What the process beside the daemon does for MovePlans: plan one, or check its next move.
+"""The helper process for MovePlans: calculate a plan, or check its next move.
 
 Named by `trellis run` as the jobs of a `scheduler.workers` pool, which starts it with the first
 MovePlan.
@@ -17,7 +17,7 @@ from scheduler.simulate.stage import Setup
 
 
 def run_moves(payload: bytes) -> tuple[bytes, bytes]:
-    """Answer a question as `objects.movewire` packs it; InputError states what is wrong with it."""
+    """Answer a question packed by `objects.movewire`; raise InputError if it is invalid."""
     question, pages = unpacked(payload)
     try:
         found = answer(question, pages, _setup(question.config))

@@ -18,7 +18,7 @@ from scheduler.simulate.stage import Setup
 
 
 def run_page(payload: bytes) -> tuple[bytes, bytes]:
-    """Answer a question as `explain.wire` packs it; InputError with what is wrong with it."""
+    """Answer a question packed by `explain.wire`; raise InputError if it is invalid."""
     question, world, options, config = unpacked(payload)
     try:
         answer = _answering(config).answer(question, world, options)

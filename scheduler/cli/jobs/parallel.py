@@ -1,4 +1,4 @@
-"""A line in, a line out, in order, by as many processes as there are processors.
+"""Map lines to lines in order, in one process per processor.
 
 Called by `simulate --batch`. The first lines are answered in this process. If more come, and faster
 than one process answers them, copies of it (forks, so that they start at once with everything
@@ -70,7 +70,7 @@ class _Incoming:
         self._part_size = 0
 
     def read(self) -> None:
-        """Take in what is there; wait only if nothing is."""
+        """Read the available input once; block only if there is none."""
         try:
             # One read and no more: what is not here yet may come only after an answer.
             found = self.source.read1(_READ)  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ class _Incoming:
 
 
 class _Worker:
-    """A process that answers; `block` is the number of what it is working on."""
+    """A worker process; `block` is the number of the block of lines that it processes."""
 
     def __init__(self, process: "ForkProcess", line: "Connection") -> None:
         self.process = process
@@ -125,7 +125,7 @@ class _Workers:
         self._fault: InputError | None = None
 
     def run(self) -> None:
-        """Go on until everything is answered."""
+        """Process all lines."""
         try:
             while True:
                 self._hand_out()

@@ -22,9 +22,7 @@ _IMPORT = re.compile(r'from "\./([a-z]+)\.js"')
 
 
 class ComparedSide(msgspec.Struct, frozen=True):
-    """One simulation, what it is called (the file of its configuration), and the world that it
-    leaves.
-    """
+    """One simulation: its name (the configuration file), its result, and the resulting cluster."""
 
     title: str
     simulation: Simulation

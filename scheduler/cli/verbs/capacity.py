@@ -39,7 +39,7 @@ FEW = 10
 
 
 def capacity(flags: CapacityFlags) -> int:
-    """Count how many more pods or groups of a shape fit, or whether as many do as are wanted."""
+    """Count how many more pods or groups of a shape fit, or check whether a given number fits."""
     asking.be_quick()
     want, nodes, output = flags.want, flags.nodes, flags.output
     if flags.limit is not None and want is not None:

@@ -1,4 +1,4 @@
-"""`trellis demo`: an embedded cluster, the daemon, and a story that shows what it does."""
+"""`trellis demo`: an embedded cluster, the daemon and a narrated scenario."""
 
 import asyncio
 import gc

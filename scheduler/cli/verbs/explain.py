@@ -154,7 +154,7 @@ def _show(
     flags: ExplainFlags,
     otherwise: Sequence[TextTable] = (),
 ) -> None:
-    """Print an explanation, or `otherwise` where it says nothing of single nodes."""
+    """Print an explanation, or `otherwise` if it has no verdicts on nodes."""
     asking.tell(f"notice: {notice}" for notice in notices)
     if not asking.is_shown(found, flags.output, (found.node,) if found.node else ()):
         print(*lines, sep="\n")

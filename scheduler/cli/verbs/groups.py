@@ -1,4 +1,4 @@
-"""`trellis groups [NAME]`: groups with members, racks, and the proof or what they wait for.
+"""`trellis groups [NAME]`: groups with members, domains, and the proof or the reason for waiting.
 
 What waits is planned here, by the daemon's own engine on what the user may read in the cluster or
 on a snapshot's files. Nothing is written to the cluster. Groups that do not fit come first.

@@ -49,7 +49,7 @@ def history(flags: HistoryFlags) -> int:
 
 
 def _target(flags: HistoryFlags) -> Target:
-    """Return what the words name, else the first object with pods in the files of `-f`."""
+    """Return the target of the arguments, else the first object with pods in the files of `-f`."""
     if flags.words:
         return target_of(flags.words, flags.namespace)
     for item in items_in(flags.filename or ()):

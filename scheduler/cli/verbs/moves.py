@@ -207,7 +207,7 @@ def _show(
 
 
 def headlines(report: MovesReport) -> list[str]:
-    """Return the goal, the state of it before and after, and what is proven."""
+    """Return the goal, its state before and after, and the proof."""
     states = f"{report.before} -> {report.after}" if report.after else report.before
     return [f"goal: {report.goal}", f"now: {states}", f"plan: {report.statement}"]
 

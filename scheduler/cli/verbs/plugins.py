@@ -38,7 +38,7 @@ def plugins(flags: PluginsFlags) -> None:
 
 
 def describe(known: Registry) -> list[dict[str, Any]]:
-    """Return what there is to say about each plugin, in the registry's order."""
+    """Return a description of each plugin, in the registry's order."""
     enabled = {
         listed.name
         for spec in default_config(known).profiles

@@ -129,7 +129,7 @@ class ConfigSource(NamedTuple):
         return self._flagged(default_config(registry())), None
 
     def read(self, text: str) -> Loaded:
-        """Return what a text comes to, with the flags."""
+        """Return the configuration of a text, with the flags applied."""
         return self._flagged(load_or_report_all(text, file=shown(self.config), registry=registry()))
 
     def _flagged(self, loaded: Loaded) -> Loaded:
@@ -285,7 +285,7 @@ def _imported_operators() -> Callable[..., Coroutine[Any, Any, None]]:
 
 
 def _elected(loaded: Loaded, leader_elect: bool | None) -> Loaded:
-    """Let the flag override what the file says of leader election."""
+    """Return the configuration with leader election overridden by the flag, if given."""
     if leader_elect is None:
         return loaded
     replace = msgspec.structs.replace
@@ -300,7 +300,7 @@ def _with_gates(loaded: Loaded, gates: Mapping[str, bool]) -> Loaded:
 
 
 def operators_settings(loaded: Loaded) -> OperatorsSettings:
-    """Return what a configuration means for the operators."""
+    """Return the settings of the operators in a configuration."""
     wanted = loaded.trellis.operators
     chosen = {
         "appgroup": wanted.app_group.enabled,

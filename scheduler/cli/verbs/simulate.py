@@ -1,4 +1,4 @@
-"""`trellis simulate`: what the scheduler would do with the pending pods of a cluster or a snapshot.
+"""`trellis simulate`: place the pending pods of a cluster or a snapshot without changing it.
 
 Three forms: one cluster, one cluster under two configurations (`--against`), and many cases in one
 process (`--batch`); `-o html` writes a comparison as a page. Exit codes: 0 everything fits (or both

@@ -1,4 +1,4 @@
-"""`trellis status`: the daemon that leads, its configuration, kinds and rights, and what is wrong.
+"""`trellis status`: the leader, its configuration, kinds and rights, and its problems.
 
 Read from the Lease, from the API server's lists of kinds, and from pods. Exit code 1 where
 something is wrong.
@@ -59,7 +59,7 @@ class StatusLine(msgspec.Struct, frozen=True):
 
 
 def status(flags: StatusFlags) -> int:
-    """Show leader, version, configuration, kinds, rights and what is wrong."""
+    """Show leader, version, configuration, kinds, rights and problems."""
     asking.be_quick()
     access = cluster_options(flags.cluster)
     lines = asyncio.run(_look(access))
@@ -166,7 +166,7 @@ def _pods(access: ClusterOptions) -> list[StatusLine]:
 
 
 def _misspelt(world: Snapshot) -> list[StatusLine]:
-    """Return the scheduler names of waiting pods that are near to ours."""
+    """Return the scheduler names of pending pods that are similar to a profile's name."""
     names = Counter(pod.spec.scheduler_name for pod in world.unbound)
     return [
         StatusLine(

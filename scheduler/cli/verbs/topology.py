@@ -213,7 +213,7 @@ def _tree_table(root: TreeUnit, *, with_nodes: bool, is_wide: bool) -> TextTable
 
 
 def _capacity_cell(unit: TreeUnit, name: str) -> str:
-    """Return what is requested of what is allocatable: `12 of 48`."""
+    """Return requested and allocatable amount as `12 of 48`."""
     room = unit.room.get(name)
     if room is None:
         return ""

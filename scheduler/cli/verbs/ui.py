@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class PastView(Protocol):
-    """What is known of the past: the attempts, and the cluster as it was."""
+    """The past: the recorded attempts, and the cluster at a time."""
 
     def attempts(self) -> Sequence[AttemptRecord]:
         """Return all attempts."""
@@ -74,7 +74,7 @@ class HistoryView:
         return self._history_log.attempts
 
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
-        """Return `now` without what was decided later."""
+        """Return `now` without later decisions."""
         return undone(now, self._history_log.attempts, at)
 
 
@@ -91,7 +91,7 @@ class Work:
 
     @property
     def answers(self) -> Answers:
-        """Return what the page may ask."""
+        """Return the answers to the page's questions."""
         return Answers(
             self._plan, self._explain, self._change, self._moments, self._back, self._node
         )

@@ -60,7 +60,7 @@ class GroupTrial:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Limit each trial in the block to so many seconds."""
+        """Limit each trial in the block to `seconds`."""
         before, self._until = self._until, perf_s() + seconds
         try:
             yield
@@ -102,7 +102,7 @@ class GroupTrial:
             self.run.engine.handle(Watched(kind, "MODIFIED", obj), self._now)
 
     def _free_claims(self) -> None:
-        """Restore claims: no controller frees here what a trial has allocated."""
+        """Restore claims: no controller here releases the allocations of a trial."""
         engine = self.run.engine
         for key, claim in list(engine.view.objects(CLAIM).items()):
             before = self._claims.get(key)

@@ -73,7 +73,7 @@ class _EndingLoop(asyncio.SelectorEventLoop):
         return transport, protocol
 
     async def end_programs(self) -> None:
-        """Kill what is still running, and wait until it is gone."""
+        """Kill the running programs and wait for their end."""
         for transport in self._programs:
             if transport.get_returncode() is None:
                 transport.kill()

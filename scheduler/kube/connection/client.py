@@ -270,7 +270,7 @@ class ApiClient:
             self._refreshing = asyncio.create_task(self._refresh(force=False))
 
     async def _refresh(self, *, force: bool) -> bool:
-        """Look for new credentials; return whether they differ from those that we used."""
+        """Reload the credentials; return whether they differ from those in use."""
         await self._credentials.refresh(force=force)
         # Not the result of `refresh`: another client with the same credentials may have refreshed
         # them.
@@ -336,7 +336,5 @@ def _give_up(opened: aiohttp.ClientResponse) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """Return what went wrong; aiohttp names the TLS context as Python prints it, which says
-    nothing.
-    """
+    """Return the cause of a failure without aiohttp's Python representation of the TLS context."""
     return re.sub(r" ssl:(<[^>]*>|\S+)", "", str(error)) or type(error).__name__

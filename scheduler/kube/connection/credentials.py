@@ -62,7 +62,7 @@ class Credentials:
         return self._clock.now() - self._checked_at >= CHECK_EVERY_S
 
     async def refresh(self, *, force: bool = False) -> bool:
-        """Look at the source again; return whether the access has changed by now.
+        """Reload the source; return whether the access has changed.
 
         What cannot be read leaves the old access in place: it may well still be good. A source that
         takes long goes on by itself, one at a time.
@@ -109,7 +109,7 @@ class Credentials:
             self._loading = None
 
     async def _wait(self) -> bool:
-        """Wait a little for what is being loaded; return whether it has come to an end."""
+        """Wait briefly for the load in progress; return whether it has ended."""
         loading = self._loading
         if loading is None:
             return True

@@ -36,7 +36,7 @@ def client_at(
     meters: Meters,
     user_agent: str,
 ) -> ApiClient:
-    """Return a client of the daemon at `url`; ConfigError for what a token must not be sent to.
+    """Return a client of the daemon at `url`; ConfigError for an address unfit for a token.
 
     `authority` is a file of certificates to trust; without one the system's hold.
     """

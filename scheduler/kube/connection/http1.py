@@ -17,7 +17,9 @@ class HttpProtocolError(ConnectionError):
 
 
 class HttpAnswer(NamedTuple):
-    """A complete answer; `head` is in lower case, `closes` says that the connection is used up."""
+    """A complete response; `head` is in lower case, `closes` means that the connection must be
+    closed.
+    """
 
     code: int
     head: bytes

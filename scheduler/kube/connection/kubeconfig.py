@@ -89,7 +89,7 @@ _Found = TypeVar("_Found")
 
 
 class _Merged(NamedTuple):
-    """By name, what the first file to name it says, with that file's folder."""
+    """Merged entries by name: the first file with an entry wins; each has its file's folder."""
 
     clusters: dict[str, tuple[KubeconfigCluster, Path]]
     users: dict[str, tuple[KubeconfigUser, Path]]
@@ -138,7 +138,7 @@ class KubeconfigSource:
 
 
 def _read(paths: str) -> tuple[_Merged, str]:
-    """Return what the files say together, and the current context."""
+    """Return the merged content of the files, and the current context."""
     merged, current = _Merged({}, {}, {}), ""
     for path in map(Path, filter(None, paths.split(os.pathsep))):
         file = path.expanduser()
@@ -199,7 +199,7 @@ def _authorization(who: KubeconfigUser, folder: Path) -> str:
 
 
 def _content(data: str, file: str, folder: Path) -> bytes:
-    """Return what is written out in base64, else what the file holds; b"" without either."""
+    """Return the base64 data if given, else the content of the file; b'' without either."""
     if data:
         return base64.b64decode("".join(data.split()), validate=True)
     return (folder / file).read_bytes() if file else b""

@@ -1,4 +1,4 @@
-"""The URL of a kind, and what can be asked there: a page of its list, a watch from a version.
+"""The URLs of a kind: one page of its list, and a watch from a version.
 
 A reflector decides when to ask and what to do about failures; this module knows how to ask.
 """
@@ -17,7 +17,7 @@ LIST_TIMEOUT_S = 60.0
 
 
 def selectors(kind: Kind) -> str:
-    """Return what a list or watch of a kind adds to its query: the parts of it that we read."""
+    """Return the query parameters that restrict a list or watch of a kind to what Trellis reads."""
     chosen = (("fieldSelector", kind.field_selector), ("labelSelector", kind.label_selector))
     return "".join(f"&{name}={quote(text, safe='')}" for name, text in chosen if text)
 

@@ -20,11 +20,11 @@ VERBS = frozenset((ADDED, MODIFIED, DELETED))
 
 
 class GarbageError(ValueError):
-    """Bytes that are not what an API server sends, for example the half of a line."""
+    """Bytes that an API server never sends, such as half of a line."""
 
 
 class DecodeFault(msgspec.Struct, frozen=True):
-    """An object that could not be read: whose it is, and what is wrong where."""
+    """An object that could not be decoded: its name, the location and the cause."""
 
     kind: str
     key: str
@@ -211,7 +211,7 @@ def _bookmark(data: bytes) -> Bookmark:
 
 
 def _identity(raw: bytes) -> _Identity:
-    """Return what can be read of an object's name, for a report."""
+    """Return the readable part of an object's name, for a report."""
     try:
         return _named.decode(raw).metadata
     except msgspec.MsgspecError:

@@ -22,7 +22,7 @@ Keep = Callable[[bytes], None]
 
 
 class RawObjects:
-    """Pods by uid and nodes by name, as JSON without what no extender is shown."""
+    """Pods by uid and nodes by name as JSON, without fields that extenders do not receive."""
 
     def __init__(self, *, nodes: bool, all_pods: bool) -> None:
         self._keeps_nodes = nodes
@@ -45,7 +45,7 @@ class RawObjects:
         return self._keep_node if kind == "Node" and self._keeps_nodes else None
 
     def note(self, event: Event) -> None:
-        """Forget what an event says is gone."""
+        """Drop the object that an event reports as deleted."""
         if isinstance(event, Watched):
             if event.verb == "DELETED":
                 self._of(event.kind).pop(identity(event.object), None)

@@ -64,7 +64,7 @@ class _End(Enum):
 
 
 class Reflector:
-    """Lists and watches one kind and emits what it learns.
+    """Lists and watches one kind and emits its changes as events.
 
     `others_listed` returns when all required kinds have been listed; without it they count as
     listed.

@@ -123,7 +123,7 @@ class Watches:
         self._tasks[name] = group.create_task(reflector.run(), name=f"watch {name}")
 
     def unsynced(self) -> list[str]:
-        """Return the kinds of which the engine has received no list yet."""
+        """Return the kinds whose list the engine has not received yet."""
         return [r.kind.kind for r in self._reflectors if not r.is_synced]
 
     def look_again(self) -> None:

@@ -67,9 +67,7 @@ class _DeleteOptions(_Body, frozen=True):
 
 
 def pod_path(namespace: str, name: str) -> str:
-    """Return the URL path of a pod; its names are what the API server allows, so nothing is
-    quoted.
-    """
+    """Return the URL path of a pod; valid names need no quoting."""
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 

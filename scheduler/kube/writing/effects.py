@@ -88,7 +88,7 @@ class _Task(NamedTuple):
 
 
 class OutdatedError(Exception):
-    """A bind that was not sent, because what it was decided on is not so any more."""
+    """A bind that was not sent, because its decision is outdated."""
 
 
 # Carries an effect out, given when it was handed in; returns the answer, and its outcome for
@@ -113,7 +113,8 @@ class Executor:
         objection: Callable[[Bind], str] = lambda _: "",
         others: Mapping[type[Effect], Carry] | None = None,
     ) -> None:
-        """Take what the engine puts out; `others` carry out effects that no API server answers.
+        """Create the executor; `emit` receives answers, `others` carry out effects without an API
+        request.
 
         `objection` is asked right before a bind is sent, each time, and says why it must not be.
         """
@@ -183,7 +184,7 @@ class Executor:
             await write_queue.wait_capacity()
 
     def fence(self) -> int:
-        """Send nothing any more and abandon what is under way; return how much was left undone."""
+        """Stop sending and cancel requests in flight; return the number of unfinished effects."""
         self._fence.close()
         left = sum(write_queue.stop() for write_queue in self._queues.values())
         left += self._statuses.stop() + self._recorder.stop()
@@ -212,7 +213,7 @@ class Executor:
         return self.fence()
 
     async def close(self) -> None:
-        """Drop what is left and wait until all tasks have ended."""
+        """Drop the queued effects and wait until all tasks have ended."""
         self.fence()
         for write_queue in self._all:
             await write_queue.wait_stopped()
@@ -240,7 +241,7 @@ class Executor:
         self._meters.effect_duration.labels(name).observe(self._clock.now() - submitted_at)
 
     async def _bind(self, effect: Bind, submitted_at: float) -> tuple[Answer, Response]:
-        """Bind once; what was certainly not carried out (401, 429, no connection) is sent again.
+        """Send a bind; retry only if it was certainly not executed (401, 429, no connection).
 
         It may have waited for its turn, or for a server that was busy, while its node became
         another.
@@ -315,7 +316,7 @@ class Executor:
                 del self._changing[effect.path]
 
     async def _sent(self, effect: Call) -> tuple[Answer, Response]:
-        """Send a plugin's request; only what was certainly not carried out is sent again."""
+        """Send a plugin's request; retry only if it was certainly not executed."""
         if isinstance(effect.body, bytes):
             body = effect.body
         else:

@@ -75,7 +75,7 @@ class PodEvictor:
                 self._units.pop(effect.unit, None)
 
     def forget(self) -> None:
-        """Forget the units of which some were dropped before their turn came."""
+        """Drop all units, because a fence dropped some of their evictions."""
         self._units.clear()
 
     async def _decided(self, unit: _Unit) -> Response | None:
@@ -89,7 +89,7 @@ class PodEvictor:
         return unit.refusal
 
     async def _mark(self, effect: Evict) -> Response:
-        """Write on a pod that it is to go, unless it says so already."""
+        """Set the DisruptionTarget condition on a victim that lacks it."""
         path = pod_path(effect.namespace, effect.name)
         found = await self._send("GET", path)
         if not found.ok:

@@ -1,4 +1,4 @@
-"""What an answer to a write means, in the words of the metrics and of the engine."""
+"""The outcome of a write, in the words of the metrics and of the engine."""
 
 from scheduler.engine.effects import Answer
 from scheduler.kube.api import Response

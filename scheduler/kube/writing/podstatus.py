@@ -40,7 +40,7 @@ class _UnderWay:
 
 
 class StatusWriter:
-    """Patches the statuses of pods; what has not been sent is merged, or left to a binding."""
+    """Patches pod statuses; a queued patch is merged with newer ones, or dropped for a binding."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ Key: TypeAlias = tuple[object, ...]
 
 
 class _Entry:
-    """One event on the server, and what has been observed since it was written."""
+    """One event on the server, and the occurrences since its last write."""
 
     __slots__ = (
         "count",
@@ -283,7 +283,7 @@ class Recorder:
 
 
 def _is_refusal(record: Record) -> bool:
-    """Return whether an event says that a pod could not be placed, which its condition says as
+    """Return whether an event reports a failed placement, which the pod's condition reports as
     well.
     """
     return record.reason == reasons.FAILED_SCHEDULING
@@ -312,7 +312,7 @@ def _most(response: Response, *, is_eviction: bool) -> int:
 
 
 def _is_final(response: Response, tries: int, *, is_eviction: bool) -> bool:
-    """Return whether an answer is final after so many tries; eviction events are always retried."""
+    """Return whether an answer is final after `tries`; eviction events are always retried."""
     if response.ok or (response.code == 409 and response.reason == "AlreadyExists"):
         return True
     if is_eviction:

@@ -19,7 +19,7 @@ from scheduler.kube.writing.writequeue import aside
 
 
 class EffectRequest(msgspec.Struct, frozen=True, gc=False):
-    """What is to be sent; `effect` names it in metrics."""
+    """A request to send; `effect` names it in metrics."""
 
     effect: str
     method: str

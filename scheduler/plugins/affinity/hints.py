@@ -12,7 +12,7 @@ from scheduler.state.podindex import PodIndex
 
 
 class WaitingPod(msgspec.Struct, frozen=True):
-    """A waiting pod with its terms, and what is known of namespaces and placed pods."""
+    """A waiting pod with its terms, and the known namespaces and placed pods."""
 
     pod: Pod
     terms: PodTerms

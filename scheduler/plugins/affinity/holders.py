@@ -39,7 +39,7 @@ class TermHolders(RowTracker):
         self._scoring: SelectionIndex[ExistingTerm] = SelectionIndex()
 
     def clear(self) -> None:
-        """Forget all pods."""
+        """Drop all pods."""
         self._holders.clear()
         self._repelling.clear()
         self._scoring.clear()

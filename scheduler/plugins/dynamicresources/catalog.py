@@ -258,7 +258,7 @@ class DeviceCatalog:
         return tuple(self._cluster.store.of(RULE).values())
 
     def _taint(self) -> None:
-        """Look at all slices again after a change of a rule."""
+        """Evaluate all slices again after a change of a taint rule."""
         if not self._follows_rules or self._cluster is None:
             return
         rules = self._rules()

@@ -106,7 +106,7 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         return scores
 
     def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
-        """Return what the node's devices can take after the pod, for `explain`."""
+        """Return the capacity of the node's devices after the pod, for `explain`."""
         inventory = self.inventory
         if inventory.version < 0 or inventory.worth is None or (row := inventory.row_of(node)) < 0:
             return ()

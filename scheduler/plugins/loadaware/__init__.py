@@ -1,4 +1,4 @@
-"""Load-aware placement: what nodes really use, how old that is, and what is about to be added.
+"""Load-aware placement: measured use of nodes, its age, and the estimate of new pods.
 
 The plugin family of NodeMetric: arguments, estimates, accounting and the plugin itself.
 """

@@ -1,5 +1,4 @@
-"""The arguments of LoadAwareScheduling: what may be written, what holds when it is not, what is
-wrong.
+"""The arguments of LoadAwareScheduling: fields, defaults and validation.
 
 Field names and defaults are Koordinator's (config API v1); `estimateInFilter`, `scoringStrategy`
 and `thresholds` are ours. `effective` gives the values that count, `range_faults` judges values as

@@ -1,4 +1,4 @@
-"""What a pod will probably use before it is measured.
+"""The estimated use of a pod without a measurement.
 
 The larger of request and limit times a factor, never above the limit; a small default for pods that
 ask for nothing. Class and annotations of the pod decide under which names its requests are looked

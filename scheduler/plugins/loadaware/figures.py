@@ -1,5 +1,4 @@
-"""What load-aware placement knows of a node, in words: figures, their age and source, what was
-added.
+"""The load of a node in words: figures, their age and source, and estimates of new pods.
 
 For `explain`; decides nothing.
 """
@@ -26,7 +25,7 @@ def figures(
     now: float,
     source: str,
 ) -> Iterator[str]:
-    """Yield what is known of a node, most important first."""
+    """Yield the load figures of a node in words, most important first."""
     if load is None or limits is None or load.report is None:
         yield "no NodeMetric"
         return
@@ -46,7 +45,7 @@ def figures(
 
 
 def silence(updated: float, now: float) -> str:
-    """Return what to say on a node whose figures are too old to count."""
+    """Return the message for a node whose figures are too old."""
     since = "never" if updated == NEVER else f"{go_duration(round(now - updated))} ago"
     return f"its NodeMetric was updated {since}: it gets no pods that load is checked for"
 

@@ -122,7 +122,7 @@ class LoadColumns:
         self._updated[row] = headrooms.updated
 
     def offer(self, row: int, amounts: Sequence[int]) -> None:
-        """Write what a row's percentages are taken of."""
+        """Write the amounts that a row's percentages refer to."""
         divisors = [max(amount, 1) for amount in amounts]
         self._amounts[-self._width :, row] = divisors
         self._floats[:, row] = divisors

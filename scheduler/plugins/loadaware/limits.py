@@ -1,5 +1,4 @@
-"""`NodeLimits`: what a node may use: the divisor of percentages, and the thresholds that hold for
-it.
+"""`NodeLimits`: the divisors of a node's percentages, and its thresholds.
 
 Both come from the node and its annotations. A threshold becomes the smallest usage that breaks it,
 so that deciding needs no division.

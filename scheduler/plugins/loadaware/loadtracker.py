@@ -31,7 +31,7 @@ _MOST_WEIGHTS = 256
 
 
 class LastReport(msgspec.Struct, frozen=True):
-    """What the last change of a report did to its node, for hints."""
+    """The effect of the last report on its node, for queueing hints."""
 
     node: str = ""
     before: Headrooms | None = None
@@ -162,7 +162,7 @@ class LoadTracker:
             self._open(name, metric)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == "Pod":
             self._pod(change.before, change.after)
         elif change.kind == KIND:
@@ -227,7 +227,7 @@ class LoadTracker:
         return limits
 
     def _close(self, name: str) -> None:
-        """Forget a load: the node or its report is gone."""
+        """Drop the load of a node: the node or its report is gone."""
         row = self._rows.pop(name, None)
         if row is not None:
             del self._loads[name]

@@ -1,4 +1,4 @@
-"""`NodeLoad`: the pods on one node and what they add to the node's last report.
+"""`NodeLoad`: the pods on one node, and the estimates to add to its last report.
 
 A pod counts with its estimate until a report can have seen it: one that is not reported, or was
 assigned within the interval that the report covers, or for as long as its owner asks. All times are
@@ -176,7 +176,7 @@ class NodeLoad:
                 _add(self.prod_usage, report.usage_of(entry.key) or (), sign)
 
     def _unseen(self, entry: Entry) -> Vector:
-        """Return what the pod adds to the node's reported usage."""
+        """Return the estimate to add to the node's reported use for a pod."""
         report = self.report
         if report is None:
             return ()

@@ -44,14 +44,14 @@ _WITHIN, _BEYOND = 50, 10
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """What counts of a pod that is to be placed; `is_daemon` ones go wherever they belong."""
+    """The load of a pod to place; `is_daemon` pods are exempt from thresholds."""
 
     weight: Weight
     is_daemon: bool
 
 
 class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
-    """Reject nodes whose measured use is too high or too old; score the rest by what is left."""
+    """Reject nodes whose measured use is too high or too old; score by free share."""
 
     reads = (
         KIND,
@@ -152,7 +152,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         return change.before is None or self.tracker.fits(change.before.node, weight)
 
     def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
-        """Return what is known of a node, for `explain`."""
+        """Return the load figures of a node, for `explain`."""
         tracker = self.tracker
         metric = self.handle.objects(KIND).get(node)
         source = "" if metric is None else metric.metadata.annotations.get(SOURCE_ANNOTATION, "")

@@ -64,7 +64,7 @@ class LoadReport(msgspec.Struct, frozen=True):
         return ChosenUsage(average, is_substitute=True)
 
     def usage_of(self, pod: str) -> Vector | None:
-        """Return what a pod uses; None if the report does not say or cannot be read."""
+        """Return a pod's measured use; None if it is missing or unreadable."""
         found = self.pods.get(pod)
         return None if found is None else _vector(found.pod_usage.resources, self.settings)
 

@@ -91,5 +91,5 @@ def settings_of(given: LoadAwareSchedulingArgs) -> Settings:
 
 
 def percentile(kind: str, duration: str) -> Percentile | None:
-    """Return what a type and a Go duration name; None without a type."""
+    """Return the percentile that a type and a Go duration name; None without a type."""
     return Percentile(kind, max(seconds(duration), 0.0)) if kind else None

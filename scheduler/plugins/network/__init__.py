@@ -1,4 +1,4 @@
-"""Network-aware plugins: near to what a pod talks to, inside cost limits and bandwidth.
+"""Network-aware plugins: place pods near their dependencies, inside cost limits and bandwidth.
 
 `NetworkTracker` keeps the placed pods of every AppGroup by workload and row, the plugins ask it;
 `UsageTracker` keeps load-watcher's figures for those that look at risk.

@@ -43,7 +43,7 @@ class TopologyArgs(Args):
             self.namespaces = ("default",)
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what cannot work."""
+        """Yield the mistakes."""
         if not self.network_topology_name:
             yield "networkTopologyName", "must be the name of a NetworkTopology"
 

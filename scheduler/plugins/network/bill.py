@@ -1,4 +1,4 @@
-"""What a placement costs on the network: the whole of a cluster, or one pod's ties from one node.
+"""The network cost of a placement: of a whole cluster, or of one pod on a node.
 
 For `simulate` and `explain`, which put the same question to any configuration: a profile without
 network plugins is measured by the same table. Costs are those of NetworkOverhead: nothing on one
@@ -25,7 +25,7 @@ from scheduler.plugins.network.tracker import NetworkTracker
 
 
 class Tie(msgspec.Struct, frozen=True, rename="camel"):
-    """What a pod is tied to, seen from one node: how many pods, at what cost together.
+    """A pod's dependency on one workload, from a node: number of pods and their total cost.
 
     `is_dependent` says that the other workload is the one that depends; `kept` and `broken` count
     the pods within and beyond the limit.
@@ -65,9 +65,7 @@ class Bill:
         )
 
     def ties(self, pod: Pod, node: str) -> tuple[Tie, ...]:
-        """Return what a pod is tied to, both ends, as it is from a node; () when nothing is
-        known.
-        """
+        """Return a pod's dependencies in both directions, with costs from a node; () if unknown."""
         matrices = self._prices()
         tracker = self._tracker
         row = tracker.row_of(node) if tracker is not None else None

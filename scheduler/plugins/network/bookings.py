@@ -1,4 +1,4 @@
-"""`Bookings`: what the pods of all AppGroups book on the links between zones and regions.
+"""`Bookings`: bandwidth that the pods of all AppGroups allocate on links between zones and regions.
 
 Each placed pod of a workload books its `minBandwidth` once per dependency workload, split evenly
 over that workload's placed pods. Two pods of one zone book nothing, two of one region the link
@@ -33,7 +33,7 @@ _Between = Callable[[Rows, int], FloatMatrix]
 
 
 class BookedAmounts(NamedTuple):
-    """What is booked from place to place of one region, and from region to region."""
+    """Allocated bandwidth between places of one region, and between regions."""
 
     zones: FloatMatrix
     regions: FloatMatrix
@@ -66,12 +66,12 @@ class Bookings:
         self._unsummed: dict[str, None] = {}
 
     def touch(self, group: str) -> None:
-        """Note that nodes of a group's pods moved, or that its dependencies changed."""
+        """Mark a group whose pods' nodes or dependencies changed."""
         self._touched[group] = None
         self._unsummed[group] = None
 
     def moved(self, group: str, workload: str, count: int) -> None:
-        """Note that pods of a group came to a node, or left one (negative)."""
+        """Count pods of a group that came to a node (positive) or left one (negative)."""
         self._touched[group] = None
         needs = self._needs(group)
         asked = needs.asked.get(workload) if needs is not None else None
@@ -79,7 +79,8 @@ class Bookings:
             self._ask(group, self._asked.get(group, 0) + asked * count)
 
     def most(self) -> float:
-        """Return what no link can have booked more of, in bit/s: the wishes of all pods together.
+        """Return an upper bound on the bandwidth allocated on any link, in bit/s: the sum of all
+        requests.
 
         Far cheaper than `amounts`, which need not be worked out while the least link holds this.
         """
@@ -92,7 +93,7 @@ class Bookings:
         return float(self._most + len(self._asked))  # each group rounds up once
 
     def amounts(self) -> BookedAmounts:
-        """Return what is booked; not to be written to, and good until the next change."""
+        """Return the allocated bandwidth: read-only, and valid until the next change."""
         self._grow()
         if self._touched:
             touched, self._touched = self._touched, {}
@@ -105,7 +106,7 @@ class Bookings:
         return self._amounts
 
     def totals(self) -> dict[Link, int]:
-        """Return what is booked per link in bit/s; links without bookings are left out."""
+        """Return the allocated bandwidth per link in bit/s; links without any are left out."""
         zones, regions = self.amounts()
         names, of_region = self._places.names, self._places.regions
         found: dict[Link, int] = {}
@@ -124,7 +125,7 @@ class Bookings:
         return change
 
     def _ask(self, group: str, asked: int) -> None:
-        """Write down what a group asks for at most."""
+        """Set the largest bandwidth that a group can request."""
         self._most += asked - self._asked.pop(group, 0)
         if asked:
             self._asked[group] = asked
@@ -142,7 +143,7 @@ class Bookings:
         origins, destinations, shares = (np.array(column) for column in zip(*edges, strict=True))
 
         def between(bins: Rows, size: int) -> FloatMatrix:
-            """Return what is booked from bin to bin."""
+            """Return the allocated bandwidth between bins."""
             cells = pods.by_workload(bins, size)
             booked: FloatMatrix = (cells[origins] * shares[:, None]).T @ cells[destinations]
             booked -= GRAIN
@@ -152,7 +153,7 @@ class Bookings:
         return _Part(*self._zones(places, between), self._regions(places, between))
 
     def _regions(self, places: Rows, between: _Between) -> FloatMatrix:
-        """Return what is booked from region to region."""
+        """Return the allocated bandwidth between regions."""
         size = len(self._places.regions)
         if size > self._places.most:
             return _NOTHING
@@ -162,7 +163,7 @@ class Bookings:
         return regions
 
     def _zones(self, places: Rows, between: _Between) -> tuple[Rows | None, FloatMatrix]:
-        """Return what is booked from place to place of a region."""
+        """Return the allocated bandwidth between places of a region."""
         size = len(self._places)
         if size > self._places.most:
             return None, _NOTHING

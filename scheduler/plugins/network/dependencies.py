@@ -1,4 +1,4 @@
-"""What the workloads of an AppGroup need of one another, looked up by the pods' label.
+"""The dependencies between workloads of an AppGroup, by the pods' label.
 
 Made once per version of an AppGroup. Names are resolved as the operators do: by selector, or by the
 name of a workload.

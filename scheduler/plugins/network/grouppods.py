@@ -167,7 +167,7 @@ class GroupPods:
         return self.rows[cells], self.counts[cells].astype(np.int64)
 
     def wanted(self, workload: str, needs: Sequence[Need], *, kind: str) -> WorkloadNeeds:
-        """Return the needs of a workload by number; those of one kind are remembered."""
+        """Return the needs of a workload by number; equal needs are cached."""
         known = self._numbering.wanted
         found = known.get((workload, kind))
         if found is None or found.needs is not needs:

@@ -45,7 +45,7 @@ class _Listed(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What a pod changes at the bookings of its group, per region or place.
+    """The change of a group's allocations by a pod, per region or place, in bit/s.
 
     `towards` is what the pod sends there, `back` what is sent from there to its workload, `among`
     what is sent there among pods of its own workload, which `own` counts: `total` together. `sent`
@@ -98,15 +98,13 @@ class LinkHeadroom:
             yield FullLink(candidates, text)
 
     def _edges(self, state: TiesState) -> tuple[BandwidthEdge, ...]:
-        """Return the dependencies of the pod's group, nothing if the pod asks none that is
-        placed.
-        """
+        """Return the dependencies of the pod's group; () if none of the pod's has a placed pod."""
         pods, needs = state.pods, state.membership.needs_of(state.ties.group)
         asks = any(need.bandwidth and pods.total(need.workload) for need in state.ties.needs)
         return needs.edges if needs is not None and asks else ()
 
     def _booked_now(self, state: TiesState) -> BookedAmounts:
-        """Return what is booked, with hypothetical changes."""
+        """Return the allocated bandwidth, with hypothetical changes."""
         zones, regions = state.membership.bookings.amounts()
         for more in state.booked_more():
             zones, regions = zones + more.zones, regions + more.regions
@@ -141,7 +139,7 @@ class LinkHeadroom:
 
 
 def _wishes(state: TiesState) -> float:
-    """Return what the pod, and those that depend on it, could ask of one link at most."""
+    """Return the largest bandwidth on one link that the pod and its dependents could request."""
     pods = state.pods
     wishes = 0
     for need in state.ties.needs:
@@ -151,7 +149,7 @@ def _wishes(state: TiesState) -> float:
 
 
 def _asked(state: TiesState, edges: Sequence[BandwidthEdge], bins: Rows, size: int) -> _Asked:
-    """Count what the group books, and what the pod changes at it; `bins` has one entry per cell."""
+    """Count the group's allocations and the pod's change of them; `bins` has one entry per cell."""
     pods, workload = state.pods, state.ties.workload
     cells = pods.by_workload(bins, size)
     nothing = np.zeros(size)
@@ -177,7 +175,7 @@ def _asked(state: TiesState, edges: Sequence[BandwidthEdge], bins: Rows, size: i
 
 
 def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple[int, str]]:
-    """Yield (candidate's domain, what to say) where what is asked does not fit."""
+    """Yield (candidate's domain, message) where the request does not fit."""
     if not listed.names:
         return  # so many that nothing is booked between them
     columns = (asked.towards, asked.back, asked.among)

@@ -81,8 +81,7 @@ class Lookup:
         return PodTies(key, workload, needs, table, "indirect") if needs else None
 
     def ways(self, pod: Pod, rows: Rows, *, books: bool) -> Ways | None:
-        """Return what it costs to talk from one of these rows to another, None without a
-        NetworkTopology.
+        """Return the network cost between these rows; None without a NetworkTopology.
 
         If it `books`, with the links that could be too narrow for the pod's application.
         """
@@ -140,9 +139,7 @@ class Lookup:
         return topology.status.weight_calculation_time
 
     def _needs(self, pod: Pod) -> tuple[str, str, GroupNeeds | None]:
-        """Return a pod's AppGroup and workload, and what is needed there; None without an
-        AppGroup.
-        """
+        """Return (AppGroup, workload, dependencies) of a pod; dependencies None if unknown."""
         membership = self.membership
         key, workload = membership.key_and_workload(pod)
         return key, workload, membership.needs_of(key)

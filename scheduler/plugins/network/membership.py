@@ -1,4 +1,4 @@
-"""Which placed pods belong to which AppGroup, and what they book.
+"""Placed pods by AppGroup, and their bandwidth allocations.
 
 A pod's label names its group without a namespace. It refers to the group in the pod's own
 namespace, or else to the first of that name in the namespaces of the plugin's arguments: so there
@@ -20,14 +20,14 @@ AppGroups = dict[str, dict[str, AppGroup]]  # those of a name by namespace
 
 
 class Named(NamedTuple):
-    """What pods say of their group: their namespace, and the value of their label."""
+    """The group that a pod's label names: its namespace and the label's value."""
 
     namespace: str
     label: str
 
 
 class Labelled:
-    """What there is under any list of namespaces: placed pods by what they say, and AppGroups."""
+    """Placed pods by label and AppGroups, under any list of namespaces."""
 
     def __init__(self, dependencies: Dependencies, app_groups: AppGroups) -> None:
         self.pods: dict[Named, GroupPods] = {}
@@ -108,7 +108,7 @@ class Membership:
         return self._labelled.app_groups.get(name, {}).get(namespace)
 
     def needs_of(self, key: str) -> GroupNeeds | None:
-        """Return what the workloads of a group need of one another, None if it is gone."""
+        """Return the dependencies between a group's workloads; None if the group is gone."""
         group = self.group(key)
         return self._dependencies.of(group) if group is not None else None
 
@@ -134,7 +134,7 @@ class Membership:
         return self._parts
 
     def columns(self) -> Mapping[str, object]:
-        """Return the pods of each group and what is booked, for comparison."""
+        """Return each group's pods and allocations, for comparison."""
         found: dict[str, object] = {key: sorted(self.pods(key).cells()) for key in self._parts}
         found["bookings"] = sorted(self.bookings.totals().items())
         return found

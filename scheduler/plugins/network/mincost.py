@@ -60,7 +60,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         return cheapest_best(nodes, raw)
 
     def ways(self, pod: Pod, rows: Rows) -> Ways | None:
-        """Return what it costs that pods on these rows talk to one another, the direct way."""
+        """Return the network cost between pods on these rows, by direct paths."""
         return self.lookup.ways(pod, rows, books=False)
 
     def _by_place(self, nodes: Nodes, state: TiesState) -> IntColumn:

@@ -1,4 +1,4 @@
-"""NetworkOverhead: keep pods near to what they talk to, inside cost limits and bandwidth."""
+"""NetworkOverhead: place pods near their dependencies, inside cost limits and bandwidth."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ class NetworkRejected(Rejected, frozen=True):
 
 
 class NetworkOverhead(Plugin[NetworkOverheadArgs]):
-    """Reject nodes too dear to reach for most of the pod's ties; score the rest by accumulated
-    cost.
-    """
+    """Reject nodes too expensive for most of the pod's dependencies; score by total cost."""
 
     reads = (
         "node",
@@ -164,9 +162,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         )
 
     def ways(self, pod: Pod, rows: Rows) -> Ways | None:
-        """Return what it costs that pods on these rows talk to one another; for those that are
-        placed at once.
-        """
+        """Return the network cost between pods on these rows, for pods that are placed together."""
         return self.lookup.ways(pod, rows, books=self._enforces)
 
     def hint(self, change: Change, pod: Pod) -> bool:

@@ -34,7 +34,7 @@ class Tied(NamedTuple):
 
 
 class TieVerdicts(NamedTuple):
-    """Whole numbers per place: how many ties hold, how many do not, and what they cost together."""
+    """Per place: number of satisfied and of violated dependencies, and their total cost."""
 
     satisfied: FloatColumn
     violated: FloatColumn
@@ -52,7 +52,7 @@ class Prices(Protocol):
 
 
 class PlaceCosts:
-    """Whole matrices; up to `MOST_JUDGED` places also what a limit makes of them."""
+    """Integer matrices of costs; up to `MOST_JUDGED` places also the verdicts per limit."""
 
     def __init__(self, price: FloatMatrix, cost: FloatMatrix) -> None:
         self.price = price

@@ -1,4 +1,4 @@
-"""The risk that a node's use of a resource goes past what it has: mean and deviation in one number.
+"""The risk that a node's use of a resource exceeds its capacity, from mean and deviation.
 
 risk = (mu + sigma) / 2, where mu is the average use plus what the pod asks for, sigma the
 deviation, both as shares of capacity between 0 and 1; sigma is raised to 1/sensitivity and
@@ -16,9 +16,7 @@ MAX_SCORE = 100
 
 
 class NodeUse(NamedTuple):
-    """One resource per node, all in one unit: what there is, what the pod asks for, what is
-    used.
-    """
+    """One resource per node in one unit: capacity, the pod's request, and use."""
 
     capacity: FloatColumn
     request: float

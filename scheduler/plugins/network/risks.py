@@ -55,7 +55,7 @@ class RiskArgs(Args):
     metric_provider: WatcherProvider | None = None
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what cannot work."""
+        """Yield the mistakes."""
         provider = self.metric_provider
         if provider is None:
             return
@@ -85,7 +85,7 @@ class CheckRiskNodeBandwidthArgs(RiskArgs):
     risk_threshold: float = 0.75
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what cannot work."""
+        """Yield the mistakes."""
         yield from super().validate()
         if not 0 <= self.risk_threshold <= 1:
             yield "riskThreshold", "must be between 0 and 1"
@@ -131,7 +131,9 @@ class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
         return Rejected(rows, np.zeros_like(rows), (Reason(rows, text),))
 
     def _use(self, nodes: Nodes) -> tuple[FloatColumn, FloatColumn]:
-        """Return average and deviation in bit/s of the busier direction, or what is requested."""
+        """Return average and deviation in bit/s of the busier direction, or the requested
+        bandwidth.
+        """
         average = nodes.requested(BANDWIDTH).astype(np.float64)
         deviation = np.zeros(nodes.size)
         measured = np.full(nodes.size, -np.inf)

@@ -65,7 +65,7 @@ class TiesState:
 
     @property
     def wanted(self) -> WorkloadNeeds:
-        """Return what the pod needs of the workloads that are there."""
+        """Return the pod's needs of workloads with placed pods."""
         if self._wanted is None:
             ties = self.ties
             self._wanted = self.pods.wanted(ties.workload, ties.needs, kind=ties.kind)
@@ -100,7 +100,7 @@ class TiesState:
         return twin
 
     def booked_more(self) -> Iterator[BookedAmounts]:
-        """Yield how the hypothetical moves of each group change what is booked."""
+        """Yield the change of allocations by the hypothetical moves of each group."""
         if self.has_moved:
             for group, pods in {**self._elsewhere, self.ties.group: self.pods}.items():
                 yield self.membership.bookings.changed_by(group, pods)

@@ -1,5 +1,4 @@
-"""What placed applications cost on the network: of one, and of all with what has not moved
-remembered.
+"""The network cost of placed applications: of one, and of all, cached until pods move.
 
 Costs are those of NetworkOverhead: nothing on one node, 1 inside a zone, the listed cost beyond,
 100 where it is not known; every pair of pods that talk to each other counts once.
@@ -20,7 +19,7 @@ _Stand = tuple[GroupPods, int, GroupNeeds, Prices, RowPlaces, int]
 
 
 def group_cost(pods: GroupPods, needs: GroupNeeds, prices: Prices, places: RowPlaces) -> int:
-    """Return what the ties between the pods of one application cost together."""
+    """Return the total cost between the pods of one application."""
     edges = [
         (number, pods.numbers[need.workload])
         for workload, number in pods.numbers.items()
@@ -43,9 +42,7 @@ def group_cost(pods: GroupPods, needs: GroupNeeds, prices: Prices, places: RowPl
 
 
 class TotalCost:
-    """The cost of all applications, by the table of one plugin; only what has moved is worked
-    out.
-    """
+    """The cost of all applications, by the table of one plugin; recomputed for moved pods only."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup

@@ -37,7 +37,7 @@ class NetworkTracker(RowTracker):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all pods."""
+        """Drop all pods."""
         self._labelled = Labelled(self.dependencies, self._app_groups)
         self._memberships: dict[tuple[str, ...], Membership] = {}
         self.groups_version = 0
@@ -122,7 +122,7 @@ class NetworkTracker(RowTracker):
         self._count(placed, row, -1)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return the pods by group, workload, row and place, and what is booked by default."""
+        """Return pods by group, workload, row and place, and the default allocations."""
         found: dict[str, Any] = {
             f"{named.namespace}/{named.label}": sorted(
                 (*cell, self.places.names[self.places.of(cell[1])]) for cell in pods.cells()
@@ -182,7 +182,7 @@ class NetworkTracker(RowTracker):
 
 
 def _said(placed: Placed) -> tuple[Named | None, str]:
-    """Return what a pod says of its group, and its workload; None for a pod without the label."""
+    """Return the group and workload that a pod's labels name; None without the label."""
     meta = placed.pod.metadata
     label = meta.labels.get(GROUP_LABEL, "")
     return (

@@ -102,7 +102,7 @@ def _figures(metrics: Iterable[WatcherMetric]) -> dict[Figure, float]:
 
 
 def _what(metric: WatcherMetric) -> str:
-    """Return what a figure is about: transmit, receive and drops share one type."""
+    """Return the subject of a figure: transmit, receive and drops share one type."""
     if metric.type == "CPU":
         return CPU
     if metric.type == "Memory":

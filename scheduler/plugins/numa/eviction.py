@@ -124,7 +124,7 @@ class ZoneEvictions:
     def _holdings(
         self, view: ZoneView, pods: Iterable[tuple[int, Placed]], index: Rows
     ) -> "_Holdings":
-        """Look up the pods, each with its number; `index` has the row of a number.
+        """Look up the zones in use by pods, each with its number; `index` has the row of a number.
 
         Those of a row follow one another. Several pods may have one number: they are removed
         together.

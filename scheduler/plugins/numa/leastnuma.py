@@ -49,7 +49,8 @@ class ServedZones(msgspec.Struct, frozen=True):
 
 
 class Sets(msgspec.Struct, frozen=True):
-    """All sets of so many zones of a layout, nearest first; `members` is [set, slot], of 0 and 1.
+    """All sets of a given number of zones of a layout, nearest first; `members` is [set, slot], 0
+    or 1.
 
     The first `nearest` are at the smallest distance, if that is none larger than an unknown one.
     """

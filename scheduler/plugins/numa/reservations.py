@@ -84,7 +84,7 @@ class Reservations(msgspec.Struct, eq=False):
         self._log.append((placed, came))
 
     def went(self, placed: Placed) -> Owed | None:
-        """Record that a pod left the node; return what it was owed."""
+        """Record that a pod left the node; return its reserved amounts."""
         self.remember(placed, came=False)
         self._marks.pop(placed.pod.metadata.uid, None)
         return self.owed.pop(placed.pod.metadata.uid, None)

@@ -1,4 +1,4 @@
-"""What is known of each node's zones, for users: gauges, events and `trellis topology --numa`.
+"""The state of each node's zones, for users: gauges, events and `trellis topology --numa`.
 
 without   no report: the node is used as if zones did not matter
 used      the report is in force

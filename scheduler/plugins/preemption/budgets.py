@@ -128,7 +128,7 @@ class _Lookup:
         return len(self._shapes) > _MOST_SHAPES
 
     def update(self, budget: PodDisruptionBudget) -> None:
-        """Store what a budget allows now."""
+        """Store the disruptions that a budget allows."""
         number = self._number[_key(budget)]
         self.allowed[number] = budget.status.disruptions_allowed
         self._disrupted.pop(number, None)

@@ -44,7 +44,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 
 
 class Constraints(msgspec.Struct, frozen=True):
-    """All constraints of one action; `fault` says why they cannot be read.
+    """All constraints of one action; `fault` states why they are invalid.
 
     `ignores_unlabelled`: nodes that lack one of the topology keys are left out altogether.
     """

@@ -22,7 +22,7 @@ from scheduler.state.shapes import Shape, is_controlled
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """Constraints by action, and what they were worked out from."""
+    """Default constraints by action, with the inputs that they were derived from."""
 
     generation: int
     controller: Selector

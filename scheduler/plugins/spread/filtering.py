@@ -1,5 +1,5 @@
-"""The filter of PodTopologySpread: counts per domain, the smallest of them, and who would exceed
-it.
+"""The filter of PodTopologySpread: counts per domain, their minimum, and the domains above the
+skew.
 
 Everything is kept per domain, not per row: a hypothetical pod changes one number, and a view of a
 few rows is answered from the same numbers.
@@ -68,7 +68,7 @@ class Counted:
 
 
 class SpreadState:
-    """What the filter works with; also brought up to date pod by pod for hypotheticals."""
+    """The filter's state; hypothetical pods update it one by one."""
 
     __slots__ = ("counted", "labelled")
 

@@ -27,7 +27,7 @@ class Scorer:
         self._counts = counts
 
     def raw(self, cycle: Cycle, nodes: Nodes, constraints: Constraints) -> IntColumn:
-        """Return the sum of what the constraints add; 0 for nodes that are left out."""
+        """Return the sum over the constraints; 0 for ignored nodes."""
         unlabelled_are_out = constraints.ignores_unlabelled
         with_labels = labelled(nodes, constraints.keys) if unlabelled_are_out else None
         among = nodes.feasible if with_labels is None else nodes.feasible & with_labels
@@ -62,7 +62,7 @@ class Scorer:
     def _per_domain(
         self, nodes: Nodes, constraint: SpreadConstraint, among: BoolColumn, included: Mask
     ) -> FloatColumn:
-        """Return what the constraint adds, per slot."""
+        """Return the constraint's part of the score, per slot."""
         domains = nodes.domains(constraint.key)
         counts = self._of(constraint)
         if included is None:

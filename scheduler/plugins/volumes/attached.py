@@ -96,7 +96,7 @@ class AttachedVolumes:
             self._object_changed(change)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return uses and limits by driver, leaving out what is the same as nothing."""
+        """Return uses and limits by driver, without entries that equal the default."""
         found: dict[str, Any] = {}
         for driver in self._used:
             if self.used(driver).any():
@@ -230,7 +230,7 @@ class AttachedVolumes:
                 self._attach(change.new)
 
     def _volume_changed(self, name: str) -> None:
-        """Look again at the attachments of a volume."""
+        """Evaluate the attachments of a volume again."""
         for key in list(self._attachments_of.get(name, ())):
             self._detach(key)
             self._attach(self._objects(ATTACHMENT)[key])

@@ -202,7 +202,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return None
 
     def unreserve(self, _cycle: Cycle, _node: str, claims: PodClaims | None) -> None:
-        """Take back what was assumed and has not been written."""
+        """Revert assumed bindings that are not written."""
         if claims is not None:
             writing.undo(self._catalog, claims.steps)
             claims.steps = []
@@ -210,7 +210,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     def pre_bind(
         self, _cycle: Cycle, node: str, claims: PodClaims | None
     ) -> Generator[BindStep, CallResult, Status]:
-        """Write what was assumed and wait until the claims are bound."""
+        """Write the assumed bindings and wait until the claims are bound."""
         if claims is None or not claims.steps:
             return SUCCESS
         progress = writing.Progress(
@@ -256,8 +256,8 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return ""
 
     def _mode(self, claim: storage.PersistentVolumeClaim) -> str | None:
-        """Return the binding mode of a claim's class, empty without one, None if it does not
-        say.
+        """Return the binding mode of a claim's class: '' without a class, None if the class has
+        none.
         """
         found = self.handle.objects(CLASS).get(class_of(claim))
         if found is None:
@@ -298,7 +298,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return (is_moved & mask_of(moved, size)) | (~is_moved & mask_of(found, size))
 
     def _affinity_on(self, volume: storage.PersistentVolume, node: str) -> NodeSelector | None:
-        """Return what a volume asks of a node, in the labels that count on it."""
+        """Return a volume's node affinity, restricted to the labels that count on the node."""
         migration = migration_of(volume) if volume.spec.csi is None else None
         csi_node = self.handle.objects(CSI_NODE).get(node)
         if migration is not None and _is_migrated(csi_node, migration.plugin):

@@ -1,4 +1,4 @@
-"""The claims of a pod and what their objects say: the words that all volume plugins share.
+"""The claims of a pod and the state of their objects, for all volume plugins.
 
 Looks objects up and compares fields; decides nothing about nodes and keeps nothing.
 """

@@ -1,4 +1,4 @@
-"""Which volume of which CSI driver a pod's volumes and claims stand for."""
+"""The CSI driver and volume handle behind a pod's volumes and claims."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ Objects = Callable[[str], Mapping[str, Any]]
 
 
 class CountedVolume(msgspec.Struct, frozen=True):
-    """What is counted once per node; one that is still to be made is known by its claim."""
+    """A volume counted once per node; one not provisioned yet is identified by its claim."""
 
     driver: str
     handle: str
@@ -41,7 +41,7 @@ def volume_of_claim(objects: Objects, key: str) -> CountedVolume | None:
 
 
 def volume_of_attachment(objects: Objects, attachment: VolumeAttachment) -> CountedVolume | None:
-    """Return what is attached; kube-scheduler: in-tree volumes do not count, migrated or not."""
+    """Return the attached volume; kube-scheduler: in-tree volumes do not count, migrated or not."""
     spec = attachment.spec
     volume = objects(VOLUME).get(spec.source.persistent_volume_name or "")
     if not spec.attacher or volume is None or volume.spec.csi is None:
@@ -61,6 +61,6 @@ def inline_volumes(pod: Pod) -> list[CountedVolume]:
 
 
 def volumes_of(objects: Objects, pod: Pod) -> list[CountedVolume]:
-    """Return what a pod's claims and volumes stand for; those that say nothing are left out."""
+    """Return the volumes of a pod's claims and volumes, without those that no CSI driver owns."""
     found = [volume_of_claim(objects, key) for key in claim_keys(pod)]
     return [volume for volume in found if volume is not None] + inline_volumes(pod)

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node takes only so many volumes of each CSI driver."""
+"""NodeVolumeLimits: limit the number of volumes of each CSI driver per node."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final

@@ -62,7 +62,7 @@ class VolumePlan(msgspec.Struct, frozen=True):
 
 
 class Matcher:
-    """Makes plans from what is in memory."""
+    """Plans bindings of claims from objects in memory."""
 
     def __init__(self, objects: Objects, catalog: VolumeCatalog, places: SelectedRows) -> None:
         self._objects = objects

@@ -97,7 +97,7 @@ class VolumeRestrictions(Plugin[NoArgs]):
         return EACH_POD if has_storage(pod) else None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | WantedDisks:
-        """Return what the pod wants, Skip when nothing of it can conflict."""
+        """Return the pod's disks and exclusive claims; Skip if none of them can conflict."""
         if not self._has_storage.of(cycle):
             return SKIP
         claims = self.handle.objects(CLAIM)

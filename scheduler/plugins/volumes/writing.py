@@ -1,4 +1,4 @@
-"""What VolumeBinding writes before a pod is bound, and what it then waits for.
+"""The writes of VolumeBinding before a pod is bound, and the wait for their results.
 
 Generators that a plugin's `pre_bind` hands on: the engine answers. A write fetches the whole object
 and puts it back with the version that the decision was made on, so the API server refuses it after
@@ -90,7 +90,7 @@ def undo(catalog: VolumeCatalog, steps: list[ClaimStep]) -> None:
 
 
 def write(steps: list[ClaimStep]) -> Generator[BindStep, CallResult, None]:
-    """Write what is due, volumes first; BindingError with the API server's words."""
+    """Write the planned bindings, volumes first; BindingError with the API server's message."""
     for step in sorted(steps, key=_is_made):
         if not step.is_due:
             continue
@@ -106,7 +106,7 @@ def write(steps: list[ClaimStep]) -> Generator[BindStep, CallResult, None]:
 
 
 def wait(progress: "Progress", timeout_s: float) -> Generator[BindStep, CallResult, None]:
-    """Wait until all claims of a pod are bound; VolumeBindingError says why one will not be."""
+    """Wait until all claims of a pod are bound; VolumeBindingError states why one cannot be."""
     try:
         answer = yield WaitUntil(progress.is_done, READS, timeout_s, progress.what)
     except VolumeBindingError as error:
@@ -141,7 +141,7 @@ class Progress:
 
     @property
     def what(self) -> str:
-        """Return what is waited for, of many claims the first few."""
+        """Return the awaited claims, at most the first few."""
         names = [step.claim.key for step in self._steps]
         rest = len(names) - MOST_NAMED
         named = ", ".join(names[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
@@ -218,7 +218,7 @@ class Progress:
 
 
 def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> dict[str, Any]:
-    """Return the fields of a volume that say whose it is, as Kubernetes' binder writes them."""
+    """Return the fields of a volume that name its claim, as Kubernetes' binder writes them."""
     meta = claim.metadata
     owner = {
         "kind": CLAIM,

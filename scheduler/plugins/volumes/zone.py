@@ -1,4 +1,4 @@
-"""VolumeZone: a pod goes where the zone and region labels of its volumes say."""
+"""VolumeZone: restrict a pod to the zones and regions of its volumes' labels."""
 
 from collections.abc import Hashable, Iterator
 
@@ -54,7 +54,7 @@ class VolumeZone(Plugin[NoArgs]):
         return EACH_POD if _claim_names(pod) else None
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Topologies:
-        """Return where the bound volumes are; Skip when none of them says."""
+        """Return the zones of the bound volumes; Skip if none has a zone label."""
         names = self._names.of(cycle)
         if not names:
             return SKIP

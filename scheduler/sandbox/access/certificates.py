@@ -23,7 +23,7 @@ _VALID_DAYS = 365
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """PEM bytes: what clients trust, and what the server shows."""
+    """PEM bytes: the authority for clients, and the server's certificate."""
 
     authority: bytes
     certificate: bytes

@@ -76,7 +76,7 @@ def wishes(wanted: Impersonated) -> Iterator[Wish]:
 
 
 def may_not(sender: str, wish: Wish) -> StatusError:
-    """Return 403 for a sender who may not impersonate."""
+    """Return 403 for a user without the right to impersonate."""
     where = f' in the namespace "{wish.namespace}"' if wish.namespace else " at the cluster scope"
     qualified = f"{wish.resource}.{wish.group}" if wish.group else wish.resource
     text = (

@@ -137,7 +137,7 @@ def _merge(live: Any, config: Any, shape: TypeShape | None, field: TypeField | N
 def _remove(
     value: Any, before: Object, current: Object, shape: TypeShape | None, field: TypeField | None
 ) -> None:
-    """Remove from `value` what was in `before` and is in no manager's set any more."""
+    """Remove from `value` the fields of `before` that no manager owns any more."""
     for step, below in before.items():
         inner = _inner(step, shape)
         if step in current:

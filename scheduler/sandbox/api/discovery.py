@@ -29,7 +29,7 @@ _SUBRESOURCES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 
 
 def version(release: str) -> Object:
-    """What /version says of a release such as 1.36."""
+    """Return the content of /version for a release such as 1.36."""
     major, _, minor = release.partition(".")
     return {
         "major": major,

@@ -93,7 +93,7 @@ class HttpConnection(asyncio.Protocol):
             self._write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def end_stream(self) -> None:
-        """Finish the stream and go on with the next request."""
+        """Finish the stream and serve the next request."""
         self._write(b"0\r\n\r\n")
         self._streaming = False
         self.on_lost = self.on_writable = None

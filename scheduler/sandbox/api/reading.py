@@ -37,7 +37,7 @@ _PARTIAL = '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """A part of a list and how to go on."""
+    """A page of a list and the token of the next one."""
 
     items: Sequence[Stored]
     version: int

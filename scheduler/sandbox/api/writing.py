@@ -282,9 +282,7 @@ def decode_into(
 
 
 def _check_binding(store: ObjectStore, call: ResourceRequest, obj: Object) -> None:
-    """Reject a claim's allocation and reservations from users who may only write the rest of its
-    status.
-    """
+    """Reject changes of a claim's allocation and reservations by users without that right."""
     if not call.may_not_bind:
         return
     old = store.find(call.resource, call.namespace, call.name)

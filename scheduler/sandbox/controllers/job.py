@@ -254,7 +254,7 @@ def _ended(job: Object) -> Object | None:
 def _verdict(
     job: Object, status: Object, active: list[Stored], now: float
 ) -> tuple[str, str, str] | None:
-    """Return condition, reason and message of a finished job; None while it goes on."""
+    """Return condition, reason and message of a finished job; None for an active one."""
     spec = job["spec"]
     limit = spec.get("backoffLimit", 6)
     if status.get("failed", 0) > limit or _restarts(spec, active) > limit:

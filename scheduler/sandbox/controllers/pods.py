@@ -29,7 +29,7 @@ def phase(pod: Object) -> str:
 
 
 def is_ended(pod: Object) -> bool:
-    """Return whether the containers ended for good."""
+    """Return whether the containers have ended permanently."""
     return phase(pod) in _ENDED
 
 

@@ -51,7 +51,7 @@ class ResourceClaims:
         ]
 
     def act(self, key: str, now: float) -> None:
-        """Create the claims of a pod or a group, or release what a claim's users no longer need."""
+        """Create the claims of a pod or a group, or release claims without users."""
         del now
         kind, _, name = key.partition(":")
         namespace, _, name = name.partition("/")

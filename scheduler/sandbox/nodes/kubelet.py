@@ -131,7 +131,7 @@ class Kubelets:
         run.address = status.get("podIP") or ""
 
     def _admit(self, stored: Stored, run: _Run, machine: Machine) -> bool:
-        """Admit the pod, or reject it for good when the node lacks free capacity."""
+        """Admit the pod, or reject it permanently if the node lacks free capacity."""
         pod = stored.obj
         phase = (pod.get("status") or {}).get("phase")
         if phase in _ENDED:

@@ -42,7 +42,7 @@ _PATH_KINDS: Final = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRo
 
 
 def fill_new(obj: status.Object, now: str, source: random.Random) -> None:
-    """Set what the API server sets at creation: generated name, uid, creation time."""
+    """Set the metadata of a new object: generated name, uid and creation time."""
     meta = obj["metadata"]
     if meta.get("generateName") and not meta.get("name"):
         suffix = "".join(source.choices(_ALPHABET, k=5))

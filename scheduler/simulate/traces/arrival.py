@@ -1,4 +1,4 @@
-"""`Arrival`: what a trace adds at one moment, read from any of the file formats."""
+"""`Arrival`: the objects that a trace adds at one time, read from any file format."""
 
 from typing import Any
 

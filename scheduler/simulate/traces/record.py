@@ -102,7 +102,7 @@ class TraceRecorder:
 
 
 def _line(seen: _Seen, notes: dict[str, str]) -> bytes:
-    """Return an object as a manifest with annotations; a pod of ours without its result."""
+    """Return an object as an annotated manifest; a pod of a recorded profile without its result."""
     kind = BY_KIND[seen.kind]
     plain = msgspec.to_builtins(seen.obj)
     plain = {"apiVersion": kind.api_version, "kind": kind.name} | plain

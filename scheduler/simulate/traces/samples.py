@@ -19,7 +19,8 @@ Requests = tuple[tuple[str, int], ...]
 
 
 class TracePoint(msgspec.Struct, frozen=True, rename="camel"):
-    """The state at `seconds`: percent allocated and percent of what is free that is fragmented.
+    """The state at `seconds`: percent allocated, and percent of the free capacity that is
+    fragmented.
 
     A free amount is fragmented for a shape if it is on nodes where the shape does not fit; the
     value is the mean over the most frequent shapes of the trace. `network_cost` is None without a

@@ -84,7 +84,7 @@ class _Set(msgspec.Struct):
     size: int
 
     def sized(self) -> rollout.Size:
-        """Return its size; a bound pod is available unless its condition Ready says otherwise."""
+        """Return the ReplicaSet's size; a bound pod is available if Ready is True or missing."""
         return rollout.Size(self.name, self.size, sum(map(_is_available, self.pods)))
 
 

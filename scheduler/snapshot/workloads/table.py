@@ -1,4 +1,4 @@
-"""The supported workloads, by kind; `missing_objects` yields what one lacks."""
+"""The supported workloads, by kind; `missing_objects` yields the objects that one lacks."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -61,7 +61,7 @@ _PARTS: Final = ("strategy", "updateStrategy", "ordinals", "scheduling")
 
 
 def missing_objects(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
-    """Yield what a workload lacks: its pods, the claims of their volumes, the ReplicaSet between.
+    """Yield the missing objects of a workload: pods, claims of their volumes, ReplicaSets.
 
     ObjectError names the invalid field. A workload that another one of the snapshot controls yields
     nothing: its owner does.
