@@ -28,7 +28,7 @@ class Access(Protocol):
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """Return how to check the server, and our certificate."""
+        """Return the TLS context with the server's authority and the client certificate."""
 
     @property
     def authorization(self) -> str:
@@ -40,18 +40,18 @@ class Access(Protocol):
 
 
 class Credentials(Protocol):
-    """The access of this moment, and a way to ask for a newer one."""
+    """The current access, and a method to reload it."""
 
     @property
     def access(self) -> Access:
         """Return the access of this moment."""
 
     async def refresh(self, *, force: bool = False) -> bool:
-        """Look at the source again; return whether the access has changed."""
+        """Reload the source; return whether the access has changed."""
 
 
 class Response(Protocol):
-    """The outcome of a request; `code` 0 says that no answer arrived."""
+    """The outcome of a request; `code` 0 means that no answer arrived."""
 
     @property
     def code(self) -> int:
@@ -63,7 +63,7 @@ class Response(Protocol):
 
     @property
     def message(self) -> str:
-        """Return what a failure says."""
+        """Return the message of a failure."""
 
 
 class Requests(Protocol):
@@ -82,7 +82,7 @@ class Requests(Protocol):
 
 
 class Connection(NamedTuple):
-    """The daemon's connection: kopf gets the credentials, our own requests the client."""
+    """The daemon's connection: credentials for kopf, the client for the operators' own requests."""
 
     client: Requests
     credentials: Credentials

@@ -60,11 +60,11 @@ class Client(ApiClient):
         return _Answer(200, found)
 
     async def fetch(self, path: str) -> bytes:
-        """Return what a path answers, unread."""
+        """Return the undecoded response body of a path."""
         return await self._send("GET", path)
 
     async def post(self, path: str, body: Any) -> bytes:
-        """Send a document to a path of which the library has no method that suits."""
+        """Send a document to a path for which the library has no suitable method."""
         return await self._send("POST", path, body)
 
     async def _send(self, method: str, path: str, body: Any = None) -> bytes:
@@ -109,7 +109,7 @@ class Client(ApiClient):
 
 @dataclass
 class _Answer:
-    """What the base class reads of an answer; it writes the decoded text into `data`."""
+    """The part of a response that the base class reads; it writes the decoded text into `data`."""
 
     status: int
     data: bytes

@@ -16,7 +16,7 @@ AT_A_TIME = 2000
 
 
 async def in_turns(items: Iterable[T], at_a_time: int = AT_A_TIME) -> AsyncIterator[list[T]]:
-    """Yield handfuls; others may run after each, so `items` must not be what they change."""
+    """Yield chunks of `items`, which must not change meanwhile: other tasks may run after each."""
     source = iter(items)
     while handful := list(islice(source, at_a_time)):
         yield handful
@@ -24,7 +24,7 @@ async def in_turns(items: Iterable[T], at_a_time: int = AT_A_TIME) -> AsyncItera
 
 
 async def step_by_step(steps: Steps[T]) -> T:
-    """Return what a calculation comes to; others may run after each of its steps."""
+    """Return the result of a calculation; other tasks may run after each step."""
     found: list[T] = []
     for _ in _into(found, steps):
         await asyncio.sleep(0)
@@ -32,7 +32,7 @@ async def step_by_step(steps: Steps[T]) -> T:
 
 
 def at_once(steps: Steps[T]) -> T:
-    """Return what a calculation comes to, without a pause."""
+    """Return the result of a calculation, without pauses."""
     found: list[T] = []
     for _ in _into(found, steps):
         pass

@@ -34,7 +34,7 @@ _log = structlog.get_logger("operators")
 
 
 class EndedError(TrellisError):
-    """A task that should have run until cancelled has ended without an error of its own."""
+    """A task that must run until cancelled has ended without an error."""
 
 
 async def live(
@@ -45,7 +45,7 @@ async def live(
     beside: Coroutine[Any, Any, None],
     stop_limit_s: float,
 ) -> None:
-    """Run an operator until one of its tasks, or `beside`, ends; raise why.
+    """Run an operator until one of its tasks, or `beside`, ends; raise its error.
 
     Leaves no task and no signal handler.
     """
@@ -117,7 +117,7 @@ def _registry(
 
 
 def _why(tasks: Collection[asyncio.Future[Any]]) -> BaseException:
-    """Return the error of the task that ended first, preferring one with a message."""
+    """Return the error of the first ended task, preferring one with a message."""
     ended = [one for one in tasks if one.done()]
     for one in ended:
         error = None if one.cancelled() else one.exception()
@@ -141,7 +141,7 @@ async def _scanned(of_kopf: Tasks, insights: Insights, limit_s: float) -> None:
 
 
 async def _finish(task: asyncio.Task[None]) -> None:
-    """Wait for a task also when we are cancelled meanwhile; the cancellation comes after it."""
+    """Wait for a task even if this one is cancelled meanwhile; then raise the cancellation."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -158,9 +158,7 @@ async def _clear_up(
     insights: Insights,
     limit_s: float,
 ) -> None:
-    """Cancel our tasks and kopf's and wait for their end; errors are noted, so that none is
-    lost.
-    """
+    """Cancel the operator's and kopf's tasks and wait for their end; errors are logged."""
     for task in ours:
         task.cancel()
     await asyncio.wait([spawning])
@@ -222,7 +220,7 @@ RECONNECT_S = 1.0
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """Remembers no last handled state: our handlers take every event as it comes."""
+    """Stores no last handled state: the handlers need no differences."""
 
     def build(self, **_: Any) -> Any:
         """Return nothing, instead of copying the whole object at every event."""
@@ -236,7 +234,7 @@ class NoDiffBase(kopf.DiffBaseStorage):
 
 
 class NoProgress(kopf.ProgressStorage):
-    """Remembers no progress of handlers: ours are done when they return."""
+    """Stores no progress of handlers: each is done when it returns."""
 
     def fetch(self, *, key: Any, body: kopf.Body) -> None:
         """Know of nothing."""
@@ -245,13 +243,13 @@ class NoProgress(kopf.ProgressStorage):
         """Keep nothing."""
 
     def purge(self, *, key: Any, body: kopf.Body, patch: kopf.Patch) -> None:
-        """Do nothing: there is no state to forget."""
+        """Do nothing: no state is stored."""
 
     def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
         """Leave the object alone."""
 
     def clear(self, *, essence: Any) -> Any:
-        """Return it as it is: there is nothing of ours in it."""
+        """Return the object unchanged: no state is stored in it."""
         return essence
 
 
@@ -284,8 +282,7 @@ class SharedAccess(kopf.ConnectionInfo):
 
 
 class Login:
-    """Answers kopf, which asks at its start and each time that the API server has refused what it
-    was given.
+    """Gives kopf credentials at its start, and again whenever the API server has rejected them.
 
     `broken` gets the error when there are no credentials to be had.
     """

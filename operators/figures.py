@@ -40,7 +40,7 @@ Watcher = LoadWatcher | PrometheusWatcher | MetricsServerWatcher
 
 
 class FigureFeed:
-    """One source, and what the scheduler has been shown of it."""
+    """One source of figures, and the last ones that the scheduler received."""
 
     def __init__(self, kept: LastGood[ProviderFigures], put: Put, reported: Reported) -> None:
         self._kept = kept
@@ -50,7 +50,7 @@ class FigureFeed:
         self._error = ""
 
     async def round(self) -> None:
-        """Ask once and show what is new; nothing that a source does ends the feed."""
+        """Fetch once and publish new figures; errors of the source do not end the feed."""
         error = await self._kept.refresh()
         if error != self._error:
             self._error = error

@@ -51,7 +51,7 @@ class OperatorRecord(msgspec.Struct, frozen=True):
 
 
 class OperatorsHealth:
-    """The records of all operators of this process; `sources` has those of what they ask."""
+    """The health of all operators of this process; `sources` has that of their data sources."""
 
     def __init__(self, meters: Meters, clock: Clock) -> None:
         self._clock = clock

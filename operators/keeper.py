@@ -49,14 +49,14 @@ class StatusKeeper(Generic[ObjectT]):
     # For subclasses.
 
     async def gather(self) -> None:
-        """Look at the cluster once before a round over the objects."""
+        """Read shared inputs once before a round over the objects."""
 
     def patience_s(self) -> float | None:
         """Return after how long to look again though nothing changes; None for never."""
         return None
 
     async def surroundings(self, _key: Key, _obj: ObjectT) -> Hashable:
-        """Return what the status depends on besides the object; equal values, equal status."""
+        """Return the inputs of the status besides the object; equal inputs give an equal status."""
         return None
 
     async def patch(self, _key: Key, _obj: ObjectT) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class StatusKeeper(Generic[ObjectT]):
     # What the runner calls.
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
-        """Take in an object as the API server shows it; `type_` DELETED says that it is gone."""
+        """Receive the current version of an object; `type_` DELETED means that it is gone."""
         meta = raw["metadata"]
         key = (meta["namespace"], meta["name"])
         if type_ == "DELETED":
@@ -107,7 +107,7 @@ class StatusKeeper(Generic[ObjectT]):
         return float(min(doubled, max(settings.retry_limit_s, settings.status_interval_s)))
 
     async def _look(self) -> None:
-        """Write the status of every object whose status differs from what it should be."""
+        """Write each status that differs from the calculated one."""
         failed = ""
         await self.gather()
         for key, known in list(self.objects.items()):
@@ -130,7 +130,7 @@ class StatusKeeper(Generic[ObjectT]):
         self._settle(failed)
 
     def _settle(self, failed: str) -> None:
-        """Come back soon after a failure; say so once, and once more when it is over."""
+        """Retry soon after a failure; log its beginning and its end, once each."""
         if failed:
             if not self._failures:
                 _log.warning("status not written, trying again", kind=self.kind.kind, error=failed)

@@ -1,4 +1,4 @@
-"""What kopf logs, in our log and at our volume.
+"""Route kopf's log records to Trellis' log, at a lower level.
 
 While the operators run, kopf's records go to structlog instead of the root logger. The runner says
 itself when an operator ends and why, so kopf's own words are for debugging, except what it reports

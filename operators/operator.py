@@ -16,7 +16,7 @@ from scheduler.state.view import ClusterView
 
 
 class JobOutcome(Protocol):
-    """The end of a job: `blob` is the answer if it is `ok`, else `message` says why not."""
+    """The end of a job: `blob` is the answer if it is `ok`, else `message` states the error."""
 
     @property
     def ok(self) -> bool: ...
@@ -27,7 +27,7 @@ class JobOutcome(Protocol):
 
 
 class Calculator(Protocol):
-    """Runs what computes long elsewhere (`scheduler.workers`), so that the loop goes on."""
+    """Runs long calculations in another process (`scheduler.workers`), beside the event loop."""
 
     async def run(self, kind: str, payload: bytes, limit_s: float) -> JobOutcome:
         """Run a job of a kind; the payload is JSON, and every failure is an outcome."""
@@ -41,7 +41,7 @@ class Planner(Calculator, Protocol):
 
 
 class OperatorSurroundings(NamedTuple):
-    """What an operator is given at its start.
+    """The inputs of an operator at its start.
 
     `legacy` says that the kind has no status subresource; `report` takes an error that the operator
     lives on with, "" when it is over; `reported` takes how a source of measurements does: its name,
@@ -64,7 +64,7 @@ class Operator(Protocol):
     """One run of an operator: its memory begins empty and ends with the run."""
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
-        """Take in an object as the API server shows it; `type_` DELETED says that it is gone."""
+        """Receive the current version of an object; `type_` DELETED means that it is gone."""
 
     async def work(self) -> None:
         """Keep the objects until cancelled."""

@@ -38,7 +38,7 @@ _log = structlog.get_logger("operators")
 
 
 class StartAnewError(TrellisError):
-    """What an operator was started with has changed; that is no crash."""
+    """The operator must restart because its settings changed; this is no crash."""
 
 
 class House(NamedTuple):

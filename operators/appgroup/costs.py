@@ -1,4 +1,4 @@
-"""What the placed pods of an application cost each other: least, mean and greatest, by workload.
+"""Network costs between the placed pods of an application: least, mean and greatest, by workload.
 
 The same figures that NetworkOverhead scores by and `explain` shows: 0 on one node, 1 in one zone,
 the table's cost between zones and regions (`objects.networkways`), 100 where the cost is unknown.
@@ -63,9 +63,7 @@ def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str
 
 
 def statistics(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: NodePlaces) -> Summed:
-    """Return the cost of each workload's placed pods to what they depend on, and of all
-    together.
-    """
+    """Return the cost of each workload's placed pods to their dependencies, and the total."""
     return at_once(summing(spec, pods, at))
 
 

@@ -1,4 +1,4 @@
-"""Keep `status` of every AppGroup in step with its spec, its pods and what they cost each other."""
+"""Keep `status` of every AppGroup up to date with its spec, its pods and their network costs."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
@@ -51,7 +51,7 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         self._at = costs.places(view.nodes(), topology, wanted.weights)
 
     async def surroundings(self, key: Key, obj: AppGroup) -> Hashable:
-        """Return the group's pods, what is odd about others, and what they cost each other."""
+        """Return the group's pods, oddities of other pods, and network costs."""
         pods = tuple(self._pods.get(key, ()))
         steps = costs.summing(obj.spec, pods, self._at)
         by_workload, total = self._summed[key] = await step_by_step(steps)

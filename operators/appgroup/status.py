@@ -1,4 +1,4 @@
-"""What the status of an AppGroup has to say: the rules, without clock and I/O.
+"""The status of an AppGroup as a function of its inputs, without clock and I/O.
 
 The operator gathers `ObservedGroup`, calls `status_of` when the object, its pods or the costs
 between them have changed, and sends what `merge_patch` returns. Both are total: whatever the API
@@ -54,7 +54,7 @@ class ObservedPod(msgspec.Struct, frozen=True):
 
 
 class ObservedGroup(msgspec.Struct, frozen=True):
-    """What the status depends on besides the spec; `now` is RFC 3339 in whole seconds.
+    """The inputs of the status besides the spec; `now` is RFC 3339 in whole seconds.
 
     `namespace` is the group's own. `costs` are the placed costs by workload label, for whom they
     are known, `total` those of all. `oddities` are texts on pods that seem to belong to the group
@@ -146,7 +146,7 @@ def merge_patch(
 
 
 def faults(spec: AppGroupSpec) -> Iterator[str]:
-    """Yield what is wrong with a spec apart from cycles, each text beginning with the field."""
+    """Yield the mistakes in a spec other than cycles, each beginning with the field."""
     algorithm = spec.topology_sorting_algorithm
     if algorithm and algorithm not in ALGORITHMS:
         hint = did_you_mean(algorithm, ALGORITHMS)
@@ -271,7 +271,7 @@ def _indices(entries: Iterable[OrderEntry]) -> list[tuple[str, int]]:
 
 
 def _complete(ref: WorkloadRef) -> WorkloadRef:
-    """Fill in what the schema demands of a workload and older texts left out."""
+    """Add required fields of a workload that older objects lack."""
     return msgspec.structs.replace(
         ref,
         selector=ref.label,

@@ -1,4 +1,4 @@
-"""Metric providers: measured load from wherever a cluster keeps it, as frozen snapshots with ages.
+"""Metric providers: measured load from several sources, as immutable snapshots with ages.
 
 A provider answers `fetch()` with a `FigureSnapshot`; `LastGood` keeps the last one until it
 expires. To add a source, write a class with `name` and `fetch` that returns figures in plain units

@@ -14,7 +14,7 @@ from scheduler.base.clock import Clock
 
 
 class ProviderAnswer(Protocol):
-    """What a provider answered: when, and when the newest of it was measured."""
+    """An answer of a provider: its time, and the newest measurement in it."""
 
     @property
     def taken_at(self) -> float: ...

@@ -7,7 +7,7 @@ from scheduler.base.errors import TrellisError
 
 
 class ProviderError(TrellisError):
-    """A source did not answer, or not with what was asked for."""
+    """A source did not answer, or its answer is unusable."""
 
 
 class FigureProvider(Protocol):

@@ -1,4 +1,4 @@
-"""`FigureSnapshot`: what one answer of a metric provider says, frozen, every figure with its time.
+"""`FigureSnapshot`: one answer of a metric provider, immutable, with a time for every figure.
 
 Units are plain: cores, bytes, bytes per second. A figure that a source does not have is absent,
 never zero.
@@ -13,7 +13,7 @@ CPU, MEMORY, BANDWIDTH = "cpu", "memory", "bandwidth"
 
 
 class FigureName(NamedTuple):
-    """What a figure is about: a resource and a statistic (avg, std, p50, p90, p95, p99, latest)."""
+    """The name of a figure: a resource and a statistic (avg, std, p50, p90, p95, p99, latest)."""
 
     resource: str
     statistic: str = "avg"

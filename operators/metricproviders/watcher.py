@@ -75,7 +75,7 @@ class LoadWatcher:
 
 
 class PrometheusWatcher:
-    """The recording rules that load-watcher asks Prometheus for."""
+    """The recording rules of load-watcher, queried from Prometheus."""
 
     name = "Prometheus"
 
@@ -103,7 +103,7 @@ class PrometheusWatcher:
 
 
 class MetricsServerWatcher:
-    """The latest CPU and memory of metrics.k8s.io, as parts of what nodes have."""
+    """The latest CPU and memory of metrics.k8s.io, as shares of a node's capacity."""
 
     name = MetricsServer.name
 

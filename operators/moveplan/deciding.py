@@ -75,7 +75,7 @@ Action: TypeAlias = CalculatePlan | CheckMoves | EvictRest | Step | WaitFor
 
 
 class Situation(NamedTuple):
-    """What the next action depends on besides the plan.
+    """The inputs of the next action besides the plan.
 
     By uid of the pods of the current step: `old` has those that are on their nodes, `arrived` the
     pods on the destination that may be the replacement. `blocked_by` names a plan that goes first.
@@ -291,7 +291,7 @@ def replacements(step: Iterable[PlannedMove], seen: Situation) -> dict[str, Pod]
 
 
 def after_check(plan: MovePlan, check: MoveCheck, now: float) -> Action | None:
-    """Return what a check means; None if the pod may be evicted now."""
+    """Return the action that follows from a check; None if the pod may be evicted now."""
     if check.over:
         return completed(plan, "GoalReached", check.over, now)
     if check.stale:
@@ -315,7 +315,7 @@ def _again(plan: MovePlan, why: str, now: float) -> Step:
 
 
 def after_refusal(plan: MovePlan, pod: str, code: int, message: str, now: float) -> Action:
-    """Return what it means that the API server evicts none of the pods of a step, `pod` first."""
+    """Return the action after the API server rejected the eviction of a step, `pod` first."""
     if code in REFUSING or SEVERAL_BUDGETS in message:
         text = f"the API server refuses the eviction of {pod}: {message}"
         return aborted(plan, "EvictionRefused", text, now)

@@ -1,4 +1,4 @@
-"""What a table of costs says besides costs: bandwidth booked per link, statistics per origin.
+"""The status of a table beside its costs: allocated bandwidth per link, statistics per origin.
 
 Pure. Capacities are the user's; bookings follow the rule of the scheduler's plugin, from the pods
 that are there: each pod of a workload books its `minBandwidth` once per dependency, split evenly
@@ -47,7 +47,7 @@ def booked(
 
 
 def booked_by(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, int]:
-    """Return what one group books per link in bit/s."""
+    """Return the bandwidth that one group allocates per link, in bit/s."""
     return {link: ceil(amount) for link, amount in _shares(workloads, pods).items()}
 
 

@@ -16,7 +16,7 @@ from scheduler.state.view import ClusterView
 
 
 class _Group(NamedTuple):
-    """What a group booked, and for which workloads and pods."""
+    """The allocations of a group, with the workloads and pods that they were computed from."""
 
     workloads: Sequence[Workload]
     pods: Mapping[str, Counter[Place]]
@@ -24,7 +24,7 @@ class _Group(NamedTuple):
 
 
 class PodBookings:
-    """Counts pods when asked and remembers by group.
+    """Counts allocations of pods on demand, cached by group.
 
     `namespaces` are those where the plugins look for AppGroups besides the pod's own.
     """
@@ -37,7 +37,7 @@ class PodBookings:
         self.version = 0
 
     async def count(self, places: Mapping[str, Place]) -> None:
-        """Bring `totals` up to date; `places` says where nodes are."""
+        """Update `totals`; `places` has the locations of nodes."""
         there, groups = self._booking()
         pods: dict[Key, dict[str, Counter[Place]]] = defaultdict(lambda: defaultdict(Counter))
         async for handful in in_turns(list(self._view.pods()) if groups else ()):
@@ -59,9 +59,7 @@ class PodBookings:
             self.version += 1
 
     def _booking(self) -> tuple[Mapping[str, set[str]], Mapping[Key, Sequence[Workload]]]:
-        """Return the namespaces of all groups by name, and the workloads of those that ask for
-        bandwidth.
-        """
+        """Return the namespaces of all groups by name, and the workloads that request bandwidth."""
         there: dict[str, set[str]] = defaultdict(set)
         asking: dict[Key, Sequence[Workload]] = {}
         for group in self._view.objects("AppGroup").values():

@@ -23,7 +23,7 @@ Values = Mapping[str, Collection[str]]
 
 
 def doubts(spec: network.NetworkTopologySpec, values: Values | None = None) -> Iterator[str]:
-    """Yield what is doubtful; `values` are those that nodes have, by label, as far as known."""
+    """Yield doubtful entries; `values` are the nodes' values by label, if known."""
     yield from _of_measuring(spec)
     known = values or {}
     unknown = _Unknown()

@@ -58,9 +58,7 @@ class LatencySamples(NamedTuple):
 
 
 class LabelLatencies(NamedTuple):
-    """What was measured between the values of one label, either way, the first one by name in
-    front.
-    """
+    """Measurements between the values of one label, in both directions, the lower name first."""
 
     level: str
     values: tuple[str, ...]
@@ -88,9 +86,7 @@ class Calculated(msgspec.Struct, frozen=True):
 async def samples(
     nodes: Iterable[MeasuredNode], reading: Reading, asked_at: float
 ) -> LatencySamples:
-    """Return the latencies between known nodes; what has no time of its own is as old as the
-    answer.
-    """
+    """Return the latencies between known nodes; entries without a time have the answer's age."""
     listed = sorted(nodes, key=lambda node: node.name)
     number = {node.name: place for place, node in enumerate(listed)}
     known = []
@@ -155,7 +151,7 @@ async def calculated(
 
 
 def measured_between(found: LatencySamples, level: str) -> LabelLatencies:
-    """Return the means of what was measured between the values of a label."""
+    """Return the mean measurements between the values of a label."""
     values = sorted({node.labels.get(level, "") for node in found.nodes})
     number = {value: place for place, value in enumerate(values)}
     code = np.array([number[node.labels.get(level, "")] for node in found.nodes], dtype=np.int64)

@@ -113,7 +113,7 @@ class Measuring:
             self._reported(_name(key), None, "")
 
     async def _ask(self, key: Key, topology: NetworkTopology) -> tuple[str, Reading]:
-        """Return the source's name and what it says."""
+        """Return the source's name and its answer."""
         spec = topology.spec
         if source_of(topology) == PROMETHEUS:
             return PROMETHEUS, await self._from_prometheus(key, spec)
@@ -142,7 +142,7 @@ class Measuring:
         return await read_samples(values, times)
 
     async def _secret(self, namespace: str, ref: SecretRef | None, usual: str) -> str:
-        """Return what a Secret of the object's own namespace holds, "" without one."""
+        """Return the token in a Secret of the object's own namespace; '' without one."""
         if ref is None:
             return ""
         found = await self._api.core.read_namespaced_secret(ref.name, namespace)
@@ -156,7 +156,7 @@ class Measuring:
 
 
 def source_of(topology: NetworkTopology) -> str | None:
-    """Return where an object's measurements come from, None when it asks for none."""
+    """Return the source of an object's measurements; None if it has none."""
     provider = topology.spec.metric_provider
     if provider is not None and provider.type == PROMETHEUS and provider.address:
         return PROMETHEUS

@@ -60,7 +60,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         self._error = ""
 
     async def gather(self) -> None:
-        """Ask the sources whose time has come, work out costs, write slices, count bookings."""
+        """Query the due sources, compute costs, write slices, and count allocations."""
         self._measuring.forget(self.objects)
         for key, topology in list(self.objects.items()):
             await self._measuring.refresh(key, topology)
@@ -83,9 +83,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         return max(0.1, min(due) - now) if due else None
 
     async def surroundings(self, key: Key, obj: NetworkTopology) -> Hashable:
-        """Return what was measured and what is wrong, nodes, and what is booked if that is
-        shown.
-        """
+        """Return measurements and their faults, nodes, and allocations if they are shown."""
         result, (_, fault) = self._results.get(key), self._measuring.of(key)
         return (
             self.around.view.node_count(),

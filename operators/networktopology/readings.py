@@ -1,4 +1,4 @@
-"""Latencies between nodes as sources tell them: what a ConfigMap's keys say, what is refused.
+"""Latencies between nodes from the keys of a ConfigMap, with rejected entries.
 
 Pure. An invalid number is reported and left out; a pair without a number is unknown, never free of
 cost.
@@ -22,7 +22,7 @@ Pair = tuple[str, str]
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """Latencies by (origin node, destination node), each `unit_us` microseconds; what was refused.
+    """Latencies by (origin node, destination node), each `unit_us` microseconds, and rejections.
 
     `taken` is when a pair was measured last, in seconds since the epoch, where the source says so.
     """

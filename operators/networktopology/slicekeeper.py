@@ -1,4 +1,4 @@
-"""`SliceKeeper`: makes the NetworkTopologySlices of all topologies what they should be.
+"""`SliceKeeper`: keeps the NetworkTopologySlices of all topologies up to date.
 
 Writes a slice only when its content changes, deletes unused slices, and keeps those that users
 wrote (slices without a NetworkTopology as controller). What there is, the scheduler's own store
@@ -42,7 +42,7 @@ class SliceKeeper:
         return bool(self._written)
 
     def published(self, topology: Key) -> list[NetworkTopologySlice]:
-        """Return the slices of ours that a topology has."""
+        """Return a topology's slices that this operator wrote."""
         return [part for key, part in self._known().items() if (key[0], part.topology) == topology]
 
     async def keep(self, wanted: Mapping[Key, Slices | None]) -> str:

@@ -83,7 +83,7 @@ async def slices_of(
 
 
 def is_same(one: NetworkTopologySlice, other: NetworkTopologySlice) -> bool:
-    """Return whether two slices say the same; when they were calculated does not count."""
+    """Return whether two slices are equal except for their time of calculation."""
     return one.origins == other.origins and one.origin_zone == other.origin_zone
 
 
@@ -115,7 +115,7 @@ def _is_still(published: int | None, cost: int) -> bool:
 
 
 def _parts(rows: Sequence[PathRow]) -> dict[int, list[Origin]]:
-    """Divide rows by their keys into as many parts as are needed, a power of two."""
+    """Divide rows by their keys into a sufficient number of parts, a power of two."""
     sizes = [len(msgspec.json.encode(row.origin)) for row in rows]
     number = 1
     while True:

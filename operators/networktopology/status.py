@@ -1,4 +1,4 @@
-"""What the status of a NetworkTopology has to say: the rules, without clock and I/O.
+"""The status of a NetworkTopology as a function of its inputs, without clock and I/O.
 
 The operator calls `status_of` for every object when the object or the number of nodes has changed,
 and sends what `merge_patch` returns. Both are total: whatever the API server lets through has an
@@ -40,7 +40,7 @@ Way = tuple[str, str, str, str]
 
 
 class ObservedTopology(msgspec.Struct, frozen=True):
-    """What the status depends on besides the spec; times are RFC 3339 in whole seconds.
+    """The inputs of the status besides the spec; times are RFC 3339 in whole seconds.
 
     `measured` are the costs worked out from the figures fetched at `measured_at`, as long as these
     have not `expired`; `fault` says what is wrong with the source since then, `source` what it is
@@ -63,7 +63,7 @@ class ObservedTopology(msgspec.Struct, frozen=True):
 
 
 def status_of(spec: NetworkTopologySpec, observed: ObservedTopology) -> NetworkTopologyStatus:
-    """Return the status that should stand there; what others wrote into it stays."""
+    """Return the desired status; fields of other writers are kept."""
     previous = observed.previous
     before = condition_of(previous.conditions, MEASURED)
     is_ours = before is not None and before.reason in OUR_REASONS
@@ -98,9 +98,7 @@ def status_of(spec: NetworkTopologySpec, observed: ObservedTopology) -> NetworkT
 def _booked(
     spec: NetworkTopologySpec, kept: list[Weights], amounts: Mapping[LabelLink, int]
 ) -> tuple[Weights, ...]:
-    """Return the tables of status with what is booked: measured ones whole, users' as bare
-    links.
-    """
+    """Return the tables of status with allocations: measured ones whole, users' as bare links."""
     names = {table.name for table in kept}
     links = [
         links_of(with_statistics(table))
@@ -140,7 +138,7 @@ def merge_patch(
 
 
 def doubtful_paths(spec: NetworkTopologySpec) -> list[Way]:
-    """Return (table, topology key, origin, destination) of what is listed twice, in file order."""
+    """Return (table, topology key, origin, destination) of duplicates, in file order."""
     paths: Counter[Way] = Counter(
         (table.name, costs.topology_key, origin.origin, cost.destination)
         for table in spec.weights
@@ -195,7 +193,7 @@ def _ready(
 def _with_doubts(
     conditions: tuple[Condition, ...], spec: NetworkTopologySpec, observed: ObservedTopology
 ) -> tuple[Condition, ...]:
-    """Say what is doubtful about the user's costs, and that it is no longer; else say nothing."""
+    """Set the condition on doubtful costs, or clear it when there are none."""
     found = list(islice(doubts(spec, observed.values), MOST_DOUBTS))
     if not found and condition_of(conditions, CONSISTENT) is None:
         return conditions

@@ -59,7 +59,7 @@ class NodeMetricOperator:
         self._judged_by: Policies | None = None
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
-        """Take nothing in: what there is, the view knows."""
+        """Do nothing: the view already has all objects."""
 
     async def work(self) -> None:
         """Keep objects and figures until cancelled."""
@@ -212,7 +212,7 @@ class NodeMetricOperator:
             raise ProviderError(str(error)) from error
 
     async def _report_all(self, snapshot: Any) -> None:
-        """Write what is newer than what was written, spread over half the interval."""
+        """Write new figures, spread over half the interval."""
         pods: dict[str, list[Pod]] = defaultdict(list)
         async for handful in in_turns(list(self._around.view.pods())):
             for placed in handful:

@@ -1,4 +1,4 @@
-"""Which NodeMetrics have to be made or told another policy: the rules, without I/O."""
+"""The NodeMetrics to create, or to give another policy: the rules, without I/O."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -36,7 +36,7 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class SetPolicy(msgspec.Struct, frozen=True):
-    """An object says something else than the policy for its node."""
+    """A NodeMetric whose policy differs from its node's."""
 
     name: str
     policy: NodeMetricCollectPolicy

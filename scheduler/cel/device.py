@@ -47,7 +47,7 @@ class DeviceInput:
 
 
 class UnseenDevice(DeviceInput):
-    """A device of which only the driver is known: an expression that reads anything else fails.
+    """A device with a known driver only: an expression that reads anything else fails.
 
     What an expression answers for it holds for every device of the driver.
     """

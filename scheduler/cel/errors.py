@@ -1,4 +1,4 @@
-"""What is wrong with a selector: as a text (compile) or for one device (run time).
+"""Errors of a selector: in its text (compile), or for one device (run time).
 
 Both use upstream's words, so that an event, a condition or an answer of the API server reads as
 kube-scheduler's and kube-apiserver's do. Raised by this package only.
@@ -12,7 +12,7 @@ class CelCompileError(InputError):
 
 
 class CelRuntimeError(InputError):
-    """The selector has no answer for a device; `cost` is what the evaluation used until then."""
+    """The selector cannot be evaluated for a device; `cost` is the cost until the error."""
 
     def __init__(self, message: str, *, cost: int = 0) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What a function is: its overloads as the checker sees them, and how the right one is called.
+"""Functions: their overloads for the checker, and the dispatch to one of them.
 
 Libraries declare each overload as a text, `name id signature -> result`:
 

@@ -61,13 +61,13 @@ class BandwidthAgent:
         self.writes = 0
 
     async def run(self) -> None:
-        """Look and advertise until cancelled."""
+        """Measure and publish the link's speed until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(self._settings.every_s)
 
     async def look(self) -> None:
-        """Look once, and write if the node says something else."""
+        """Measure once; write if the node's status differs."""
         try:
             link = await asyncio.to_thread(self._read)
             now = self._clock.now()

@@ -85,7 +85,9 @@ def _speeds(
 
 
 def _megabits(file: Path) -> int | None:
-    """Return a speed; None where the kernel says -1, 0 or an error (a link that is down)."""
+    """Return the speed in Mbit/s; None if the kernel reports -1, 0 or an error (a link that is
+    down).
+    """
     word = _word(file)
     # Drivers that do not know write the largest number that the field holds.
     return int(word) if word.isascii() and word.isdigit() and 0 < int(word) < 2**31 - 1 else None

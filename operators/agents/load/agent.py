@@ -70,7 +70,7 @@ class LoadAgent:
         self.reports = 0
 
     async def run(self) -> None:
-        """Look and report until cancelled."""
+        """Sample and report until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._looking(), name="looking")
             group.create_task(self._reporting(), name="reporting")
@@ -106,7 +106,7 @@ class LoadAgent:
             await asyncio.sleep(max(began + interval_s - loop.time(), 0.0))
 
     async def report(self) -> float:
-        """Write one report if there is something to say; return the seconds until the next."""
+        """Write a report if there are new figures; return the seconds until the next one."""
         path = f"{KIND.path}/{self._settings.node}"
         try:
             metric = msgspec.json.decode(await self._api.send("GET", path), type=NodeMetric)

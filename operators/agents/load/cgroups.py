@@ -1,4 +1,4 @@
-"""What the kernel says of pods: their control groups, version 2 or 1, as kubelets name them.
+"""Use of pods from their control groups, version 2 or 1, under the names that kubelets give them.
 
 Both drivers are known: `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice`
 with the uid's dashes as underscores, and `kubepods/burstable/pod<uid>`. A pod that goes while it is
@@ -22,7 +22,7 @@ _DEPTH = 4
 
 
 class PodUse(msgspec.Struct, frozen=True):
-    """What a pod has used up (CPU seconds since it began) and holds (bytes)."""
+    """A pod's accumulated CPU time (seconds since its start) and current memory (bytes)."""
 
     cpu_s: float
     memory_bytes: int

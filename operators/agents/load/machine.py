@@ -1,4 +1,4 @@
-"""What the kernel says of the node as a whole: `/proc/stat` and `/proc/meminfo`.
+"""Use of the node as a whole, from `/proc/stat` and `/proc/meminfo`.
 
 Reads of small files in memory; nothing here waits. A file that is not as the kernel writes it is a
 `ReadingError`: the agent then skips the sample rather than report a guess.

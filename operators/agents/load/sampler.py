@@ -45,7 +45,7 @@ class Sampler:
         self._last: dict[str, PodUse] = {}
 
     def follow(self, policy: NodeMetricCollectPolicy) -> None:
-        """Measure by this policy from now on; what it leaves open is by default."""
+        """Apply a policy from now on; missing settings have their defaults."""
         default = DEFAULT_POLICY
         aggregate = policy.aggregate_duration_seconds or default.aggregate_duration_seconds or 0
         self.average_s = max(float(aggregate), LEAST_AVERAGE_S)
@@ -65,7 +65,7 @@ class Sampler:
         return max([self.average_s, *(length for _, length in self._windows)])
 
     def look(self) -> CounterSample:
-        """Read what the kernel says; ReadingError when the node itself cannot be read."""
+        """Read a sample from the kernel; ReadingError if the node's own files cannot be read."""
         return CounterSample(
             busy_s(read(self._proc / "stat")),
             used_bytes(read(self._proc / "meminfo"), self._memory_policy),

@@ -33,7 +33,7 @@ _log = structlog.get_logger("agent.netperf")
 
 
 class NetperfSettings(msgspec.Struct, frozen=True):
-    """Where the agent is, where it listens ("" for all addresses), how often it asks."""
+    """The agent's location, its listening address ('' for all), and the interval of its probes."""
 
     node: str
     host: str = ""
@@ -73,7 +73,7 @@ class NetperfAgent:
         self.metrics_port = 0
 
     async def run(self) -> None:
-        """Answer and ask until cancelled; OSError when a port is taken."""
+        """Serve and probe until cancelled; OSError if a port is in use."""
         settings = self._settings
         async with (
             self.responder,

@@ -1,4 +1,4 @@
-"""The side that asks: one probe or one stream, in blocking calls for a thread of its own.
+"""The client of a measurement: one probe or one stream, in blocking calls on its own thread.
 
 Times are taken around the system calls and nothing else, so that a round trip is what an
 application on these two nodes would see.

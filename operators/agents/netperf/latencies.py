@@ -84,7 +84,7 @@ class Latencies:
         self.probes: Counter[str] = Counter()
 
     def put(self, peer: Peer, round_trips: Collection[float], now: float) -> None:
-        """Note the round trips of a probe, of which there is at least one, in microseconds."""
+        """Add the round trips of a probe, at least one, in microseconds."""
         ordered = sorted(round_trips)
         shares = tuple(rank(ordered, share) for share in PERCENTILES)
         self._found[peer.node] = Latency(peer, shares, now)
@@ -99,7 +99,7 @@ class Latencies:
             self._found.pop(peer.node, None)
 
     def retain(self, nodes: Collection[str]) -> None:
-        """Forget what was measured to nodes other than these."""
+        """Drop the measurements to all other nodes."""
         for node in self._found.keys() - set(nodes):
             del self._found[node]
         for node in self._failures.keys() - set(nodes):

@@ -1,4 +1,4 @@
-"""Simulated links: a file says which delay a responder adds, so that percentiles can be checked.
+"""Simulated links: delays that a responder adds, read from a file, to verify percentiles.
 
     links:
     - {origin: n1, destination: n2, delayMicroseconds: 2000, jitterMicroseconds: 500}

@@ -35,7 +35,7 @@ class Peers(Protocol):
     """A source of the agents' addresses."""
 
     async def find(self) -> tuple[Peer, ...]:
-        """Return all agents that are ready; ApiError or PeersError when there is no answer."""
+        """Return the peers in the file."""
 
 
 class PeersOfService:
@@ -98,7 +98,7 @@ class EndpointSlice(Object, frozen=True):
 
 
 class SliceList(Object, frozen=True):
-    """What the API server lists."""
+    """A list of EndpointSlices."""
 
     items: tuple[EndpointSlice, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Who measures what: every agent works out its own part of one plan. Pure, without chance.
+"""The measurement plan: every agent computes its own part. Pure and deterministic.
 
 Inside a zone all pairs are measured, each by one of its two ends. Between two zones a few pairs
 stand for all; hashes pick them, so that all agents agree without talking, and a node that comes or

@@ -1,4 +1,4 @@
-"""What two agents say to each other, as bytes; no sockets here.
+"""The messages between two agents as bytes, without sockets.
 
     responder   challenge: 32 random bytes, the same for all connections
     asker       hello: what it wants, who asks whom, 32 random bytes, proof
@@ -39,14 +39,14 @@ class NetperfProtocolError(TrellisError):
 
 
 class ProbeMode(IntEnum):
-    """What is asked for."""
+    """The kind of a measurement."""
 
     LATENCY = 0
     THROUGHPUT = 1
 
 
 class KeyVerdict(IntEnum):
-    """What the responder says to an asker with a key."""
+    """The responder's verdict on an asker that has a key."""
 
     YES = 0
     BUSY = 1

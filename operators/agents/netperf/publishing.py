@@ -48,7 +48,7 @@ async def served(read: Read, host: str, port: int) -> AsyncIterator[int]:
 
 
 async def push(gateway: str, node: str, read: Read, every_s: float) -> None:
-    """Push until cancelled, then take back what was pushed."""
+    """Push until cancelled, then delete the pushed series."""
     url = URL(gateway) / "metrics" / "job" / JOB / "instance" / node
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     failed = ""

@@ -181,7 +181,7 @@ class NetperfResponder:
 
 
 def _take_stream(connection: socket.socket, hello: protocol.Hello) -> None:
-    """Swallow at most what was agreed on, and say how much it was in which time."""
+    """Read at most the agreed amount; report its size and duration."""
     buffer = bytearray(CHUNK_BYTES)
     total, began = 0, perf_s()
     ended = began
@@ -196,7 +196,7 @@ def _take_stream(connection: socket.socket, hello: protocol.Hello) -> None:
 
 
 async def _exactly(connection: socket.socket, count: int) -> bytes:
-    """Read just so many bytes; EOFError when the other side has less to say."""
+    """Read exactly so many bytes; EOFError if the peer closes before."""
     loop = asyncio.get_running_loop()
     data = b""
     while len(data) < count:

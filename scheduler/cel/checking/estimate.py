@@ -22,7 +22,7 @@ _DRIVER, _DOMAIN, _ID, _VALUE, _NAMES = 63, 63, 32, 64, 32
 
 
 class _Inside(NamedTuple):
-    """The sizes of what is in a container."""
+    """The sizes of a container's elements."""
 
     is_list: bool
     key: Range
@@ -30,7 +30,7 @@ class _Inside(NamedTuple):
 
 
 class _Local:
-    """What is known of a variable of a loop or a binding."""
+    """The size of a variable of a loop or a binding."""
 
     __slots__ = ("inside", "path", "size")
 
@@ -90,7 +90,7 @@ class _Estimate:
         }
 
     def cost(self, node: syntax.SyntaxNode) -> Range:
-        """Return what a node and all below it cost."""
+        """Return the estimated cost of a node with all its children."""
         return self._rules[type(node)](node)
 
     def _local(self, node: syntax.SyntaxNode) -> _Local | None:

@@ -1,4 +1,4 @@
-"""Types of CEL at compile time: what they are, how they are written, which fits where.
+"""Types of CEL at compile time: structure, notation and assignability.
 
 `Unifier` holds what is known of type parameters while one text is checked. Types of a text may
 share parts, so their size as a tree is bounded: a tenant could otherwise double it with every
@@ -188,7 +188,7 @@ class Unifier:
         return False
 
     def substitute(self, kind: Type, *, free_is_dynamic: bool = False) -> Type:
-        """Return the type with its parameters replaced by what is known of them."""
+        """Return the type with its parameters replaced by their known types."""
         while kind.kind == "param" and kind.name in self._known:
             kind = self._known[kind.name]
         if kind.kind == "param":

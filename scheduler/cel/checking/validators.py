@@ -41,7 +41,7 @@ _BY_CLAUSE = {
 
 
 def validate(tree: SyntaxNode, problems: SelectorProblems) -> None:
-    """Report what is wrong with the literals of a tree. Raises CelCompileError."""
+    """Check the literals of a tree; raise CelCompileError with all mistakes."""
     found: list[tuple[SyntaxNode, bool]] = []
     stack = [(tree, False)]
     while stack:

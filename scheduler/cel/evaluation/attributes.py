@@ -140,9 +140,7 @@ def _follow(run: EvaluationState, value: Any, links: tuple[AttributeLink, ...]) 
 
 
 def look_up(value: Any, key: Any) -> tuple[Any, bool]:
-    """Return what a value holds at a key, and whether it holds anything; a Fault for a bad
-    index.
-    """
+    """Return (element at a key, whether it exists); a Fault for a bad index."""
     if isinstance(value, dict):
         return values.find(value, key)
     if isinstance(value, list):

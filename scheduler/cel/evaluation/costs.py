@@ -1,5 +1,4 @@
-"""What a call costs when it is evaluated, in CEL's cost units: the figures of cel-go and
-kube-apiserver.
+"""The cost of a call at evaluation, in CEL's cost units: the figures of cel-go and kube-apiserver.
 
 A cost is reckoned from the arguments and the result. Where it follows from the arguments alone the
 planner asks before the call, so that what would be too expensive is not done first.

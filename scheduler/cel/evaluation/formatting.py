@@ -217,7 +217,7 @@ def _fixed(value: Any, precision: int) -> str | None:
 
 
 def _scientific(value: Any, width: int) -> str | None:
-    """Return a number in powers of ten; what is written as precision is its width, as upstream."""
+    """Return a number in powers of ten; the precision is the width, as upstream."""
     number = _float_of(value)
     if number is None:
         return None

@@ -33,6 +33,6 @@ def _quoted_rune(rune: str) -> str:
 
 
 def bad_number(function: str, text: str, *, out_of_range: bool = False) -> str:
-    """Return what strconv says of a text that it cannot read as a number."""
+    """Return strconv's message for a text that is no number."""
     reason = "value out of range" if out_of_range else "invalid syntax"
     return f"strconv.{function}: parsing {quoted(text)}: {reason}"

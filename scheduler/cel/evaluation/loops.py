@@ -42,7 +42,7 @@ def fold_step(node: Fold, over: Step, condition: Step, step: Step, result: Step)
 
 
 def _growing(node: Fold) -> type[GrowingList | GrowingMap] | None:
-    """Return what a loop that starts empty builds."""
+    """Return the result of a loop that starts empty."""
     if type(node.init) is ListLiteral and not node.init.elements:
         return GrowingList
     return GrowingMap if type(node.init) is MapLiteral and not node.init.entries else None

@@ -323,7 +323,7 @@ _SPECIAL: dict[str, Callable[[_Planner, list[Planned]], Planned]] = {
 
 
 def _on_text(implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with a known pattern: for what is no text it has just one answer."""
+    """Return a function with a constant pattern; all values other than texts have one answer."""
 
     def call(text: Any, *more: Any) -> Any:
         return implementation(text, *more) if type(text) is str else NO_OVERLOAD

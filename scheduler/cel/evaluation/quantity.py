@@ -150,9 +150,7 @@ def _interpreted(suffix: str) -> tuple[int, int]:
 
 
 def _headroom(whole: str, fraction: str, bits: int) -> int:
-    """Return how many more digits upstream would hold in 64 bits; below 0 it takes the wide
-    form.
-    """
+    """Return the number of digits left in upstream's 64-bit form; below 0 it uses the wide form."""
     if not bits:
         return _DIGITS_64_BIT - len(whole) - len(fraction)
     return -1 if fraction else 15 - len(whole) - bits * 3 // 10 - 1

@@ -1,4 +1,4 @@
-"""One evaluation while it runs: the values of variables, and what it has cost so far."""
+"""One evaluation: the values of variables, and the cost so far."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Values at run time: what of CEL has no type of Python's own, and what they have in common.
+"""Values at run time: the types of CEL that Python lacks, and operations on all values.
 
 int, str, float, bytes, bool, None, list and dict are themselves; a dict holds bools as `BoolKey`,
 since in Python `True` and `1` are one key. A failure is a value too (`EvaluationFault`): `||` may
@@ -69,7 +69,7 @@ class Timestamp:
 
 
 class Optional:
-    """A value that may be absent; `present` says whether it is there."""
+    """A value that may be absent; `present` is whether it exists."""
 
     __slots__ = ("present", "value")
 
@@ -150,9 +150,7 @@ def find(mapping: dict[Any, Any], key: Any) -> tuple[Any, bool]:
 
 
 def elements(value: Any) -> Iterator[Any] | None:
-    """Return what a loop over the value sees: elements of a list, keys of a map; None if
-    neither.
-    """
+    """Return the elements of a list or the keys of a map, for a loop; None for other values."""
     if isinstance(value, list):
         return iter(value)
     if isinstance(value, dict):
@@ -276,7 +274,7 @@ def compare(left: Any, right: Any) -> Any:
 
 
 def double_text(value: float) -> str:
-    """Return a double as Go's `%g` writes it, with as many digits as it takes."""
+    """Return a double in Go's `%g` format, with the shortest exact digits."""
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     if math.isnan(value):

@@ -13,7 +13,7 @@ class WorkExceededError(Exception):
 
 
 class CostBudget:
-    """What is left for the evaluation that runs, in elements compared and steps of a match."""
+    """The remaining budget of an evaluation, in compared elements and steps of a match."""
 
     __slots__ = ("left",)
 

@@ -43,7 +43,7 @@ _RECEIVERS = (str, Duration, Timestamp)
 
 
 def _unsupported(function: str, value: Any) -> EvaluationFault:
-    """Return what upstream says of an operator that a type does not know."""
+    """Return upstream's error for an operator that a type does not support."""
     return (
         NO_OVERLOAD
         if type(value) in _RECEIVERS

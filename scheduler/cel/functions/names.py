@@ -1,5 +1,4 @@
-"""Named formats: `format.dns1123Label().validate(name)` returns what is wrong with a name, if
-anything.
+"""Named formats: `format.dns1123Label().validate(name)` returns the mistakes in a name.
 
 The rules and words are those of the API machinery's validation of names and labels.
 """
@@ -77,7 +76,7 @@ def _named(pattern: str, most: int, message: str, *examples: str) -> Check:
 
 
 def _prefix(check: Check) -> Check:
-    """Return the check of names that something will be appended to: they may end with a dash."""
+    """Return the check of name prefixes, which may end with a dash."""
     return lambda text: check(text[:-1] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 

@@ -212,7 +212,7 @@ def read_url(text: str) -> _Url:
 
 
 def url_problem(text: str) -> str:
-    """Return what is wrong with a URL, empty if nothing is."""
+    """Return the mistake in a URL, or ''."""
     problem = _url_problem(text)
     return f"parse {quoted(text)}: {problem}" if problem else ""
 

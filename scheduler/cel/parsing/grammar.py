@@ -1,6 +1,4 @@
-"""Words and signs of the grammar: what is reserved, how tight operators bind, what may start an
-operand.
-"""
+"""Tokens of the grammar: reserved words, precedence of operators, starts of operands."""
 
 RESERVED = frozenset(
     [
@@ -62,7 +60,7 @@ CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def start_words(more: str) -> str:
-    """Return the list of what an operand may start with, as upstream writes it."""
+    """Return the list of tokens that may start an operand, in upstream's notation."""
     closing = "')', " if more == CLOSED else ""
     question = "'?', " if more == "'?'" else ""
     return (

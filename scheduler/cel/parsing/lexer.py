@@ -57,7 +57,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str, problems: SelectorProblems) -> list[Token]:
-    """Return the tokens of a text with `<EOF>` at the end; reports what is no token."""
+    """Return the tokens of a text with `<EOF>` at the end; report invalid characters."""
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -76,7 +76,7 @@ def tokens(text: str, problems: SelectorProblems) -> list[Token]:
 
 
 def _stray(text: str, at: int, problems: SelectorProblems) -> int:
-    """Report what is no token at `at`; return where to go on."""
+    """Report the invalid characters at `at`; return the position after them."""
     match = _OPEN_QUOTE.match(text, at) or _TWO_SIGNS.match(text, at)
     stray = match[0] if match else text[at]
     shown = stray.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")

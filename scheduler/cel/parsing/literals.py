@@ -77,7 +77,7 @@ def bytes_value(literal: str) -> bytes:
 
 
 def _body(literal: str) -> tuple[str, bool]:
-    """Return what is between the quotes, and whether escapes mean nothing in it."""
+    """Return the text between the quotes, and whether it is raw (without escapes)."""
     literal = literal.replace("\r\n", "\n").replace("\r", "\n")
     raw = literal[0] in "rR"
     if raw:

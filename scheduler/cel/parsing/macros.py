@@ -28,7 +28,7 @@ _LARGEST_TWICE = 2000
 
 
 class MacroError(Exception):
-    """An argument of a macro that cannot be what it is."""
+    """An invalid argument of a macro."""
 
     def __init__(self, node: SyntaxNode, message: str) -> None:
         super().__init__(message)

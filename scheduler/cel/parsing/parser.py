@@ -68,9 +68,7 @@ class _Parser:
         self._problems.fail(token.at, f"Syntax error: {what}")
 
     def _expect(self, kind: str, among: str = "") -> None:
-        """Take a token of this kind; goes on after one that is missing at the end or one too
-        many.
-        """
+        """Consume a token of this kind; recover from one missing at the end or one too many."""
         token = self._next
         if self._skip(kind):
             return

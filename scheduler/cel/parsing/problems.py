@@ -1,4 +1,4 @@
-"""What is wrong with a text and where, in the words and with the pointer of upstream's compiler.
+"""Mistakes in a text and their positions, in the format of upstream's compiler.
 
 Parser, checker and validators report here; `raise_any` ends the compilation when something was.
 """

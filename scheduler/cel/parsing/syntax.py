@@ -1,4 +1,4 @@
-"""The tree of a selector's text: what the parser makes, the checker types, the planner compiles.
+"""The syntax tree of a selector, shared by parser, checker and planner.
 
 `at` is the offset of a node in code points, for messages. The checker fills in `type`, and for
 calls the `overloads` that may serve them; nothing else changes a tree once it is parsed.
@@ -147,7 +147,7 @@ class Message(SyntaxNode):
 
 
 class Fold(SyntaxNode):
-    """What a macro becomes: `accu` starts at `init`, then `step` for each element while
+    """The expansion of a macro: `accu` starts at `init`, then `step` for each element while
     `condition`.
     """
 

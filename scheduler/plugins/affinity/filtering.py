@@ -127,7 +127,7 @@ def rejected(nodes: Nodes, state: AffinityState) -> Rejected | None:
 
 
 def _far_from_all(nodes: Nodes, state: AffinityState) -> BoolColumn:
-    """Return the rows that violate required affinity: no label, or no matching pod in the domain."""
+    """Return the rows that violate required affinity: no label, or no match in the domain."""
     # The first pod whose affinity term selects itself may run anywhere: no such pod exists yet.
     may_be_first = state.is_first and not any(sums.any() for sums in state.near.values())
     far: BoolColumn | None = None
