@@ -2,9 +2,11 @@
 
 Each pod that ends somewhere frees something. If a group is tried each time, it fails each time, and
 its back-off is ten seconds when enough is free at last. So a group is not woken while all nodes
-together have fewer places than it needs, whatever its other rules say.
+that it selects have fewer places than it needs, whatever its other rules say. Where the group may
+evict and pods of a lower priority are bound, amounts alone cannot tell.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +14,8 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import IntColumn, Rows
+from scheduler.objects.pod import Pod
+from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from scheduler.state.resources import PODS
@@ -19,32 +23,46 @@ from scheduler.state.table import NodeTable
 
 # So many different requests are kept; beyond that all are worked out anew.
 MOST_KEPT = 256
+_encode = msgspec.json.Encoder(order="deterministic").encode
 _UNLIMITED = np.iinfo(np.int64).max
 
 
 class Lack(msgspec.Struct, frozen=True):
     """What a refused group needs at least: places for `count` members, each with at least this
-    `request`.
+    `request`, on nodes that `required` allows.
+
+    `evicts_below` is the priority below which members may evict, None where they may not evict;
+    `key` identifies `required`.
     """
 
     count: int
     request: tuple[tuple[str, int], ...]
+    required: RequiredNodes | None = None
+    evicts_below: int | None = None
+    key: bytes = b""
 
 
-def lack_of(count: int, requests: Iterable[Mapping[str, int]]) -> Lack:
+def lack_of(
+    count: int,
+    members: Iterable[Pod],
+    requests: Iterable[Mapping[str, int]],
+    evicts_below: int | None,
+) -> Lack:
     """Return what `count` of these members need at least."""
     each = list(requests)
     least = {name: min(one.get(name, 0) for one in each) for name in each[0]} | {PODS: 1}
-    return Lack(
-        count, tuple(sorted((name, amount) for name, amount in least.items() if amount > 0))
-    )
+    request = tuple(sorted((name, amount) for name, amount in least.items() if amount > 0))
+    selected = {_encode((one.labels, one.affinity)): one for one in map(required_nodes, members)}
+    key, required = next(iter(selected.items()))
+    if len(selected) > 1 or required.allows_all:
+        return Lack(count, request, evicts_below=evicts_below)
+    return Lack(count, request, required, evicts_below, key)
 
 
 class _Slots(msgspec.Struct):
-    """How many members with one request each row has places for, as of `mark`."""
+    """How many members of one kind each row has places for, as of the `marks` of the table."""
 
-    mark: int
-    size: int
+    marks: tuple[int, int]
     column: IntColumn
     answers: dict[int, bool] = {}
 
@@ -57,53 +75,81 @@ class FreeSlots:
 
     def __init__(self) -> None:
         self._table = NodeTable()
-        self._known: dict[tuple[tuple[str, int], ...], _Slots] = {}
+        self._known: dict[tuple[tuple[tuple[str, int], ...], bytes], _Slots] = {}
+        # Bound pods by priority.
+        self._priorities: Counter[int] = Counter()
 
     def rebuild(self, cluster: Cluster) -> None:
         """Read the table of this cluster from now on."""
         self._table = cluster.table
         self._known = {}
+        self._priorities = Counter(_priority(placed.pod) for placed in cluster.pods)
 
     def apply(self, change: Change) -> None:
-        """Do nothing: the table itself is read."""
+        """Count the bound pods by priority; amounts are read from the table."""
+        if change.kind == "Pod":
+            if change.before is not None:
+                self._priorities[_priority(change.before.pod)] -= 1
+            if change.after is not None:
+                self._priorities[_priority(change.after.pod)] += 1
 
     def columns(self) -> Mapping[str, Any]:
-        """Return nothing: what is kept follows from the table."""
-        return {}
+        """Return the counts of priorities, for invariants; the rest follows from the table."""
+        return {"priorities": {str(p): n for p, n in sorted(self._priorities.items()) if n}}
 
     def may_suffice(self, lack: Lack) -> bool:
-        """Return whether the nodes have places for so many members, as far as amounts say."""
-        slots = self._slots(lack.request)
+        """Return whether the nodes may have places for so many members, as far as amounts say."""
+        below = lack.evicts_below
+        if below is not None and any(n for p, n in self._priorities.items() if p < below):
+            return True
+        slots = self._slots(lack)
         found = slots.answers.get(lack.count)
         if found is None:
             places = int(np.minimum(slots.column, lack.count).sum())
             found = slots.answers[lack.count] = places >= lack.count
         return found
 
-    def _slots(self, request: tuple[tuple[str, int], ...]) -> _Slots:
-        table = self._table
-        mark, known = table.amounts_touched.mark, self._known.get(request)
-        if known is None or known.size != table.size:
+    def _slots(self, lack: Lack) -> _Slots:
+        table, name = self._table, (lack.request, lack.key)
+        marks = table.amounts_touched.mark, table.facts_touched.mark
+        known = self._known.get(name)
+        if known is None or known.column.size != table.size:
             if len(self._known) >= MOST_KEPT:
                 self._known.clear()
-            known = _Slots(mark, table.size, self._places(request, slice(None)))
-            self._known[request] = known
-        elif known.mark != mark:
-            touched = table.amounts_touched.since(known.mark)
-            rows = slice(None) if touched is None else np.array(touched, dtype=np.intp)
-            known.column[rows] = self._places(request, rows)
-            known.mark, known.answers = mark, {}
+            known = self._known[name] = _Slots(marks, self._places(lack, slice(None)))
+        elif known.marks != marks:
+            rows = self._touched(known.marks)
+            known.column[rows] = self._places(lack, rows)
+            known.marks, known.answers = marks, {}
         return known
 
-    def _places(self, request: tuple[tuple[str, int], ...], rows: slice | Rows) -> IntColumn:
+    def _touched(self, marks: tuple[int, int]) -> slice | Rows:
+        """Return the rows that changed since these marks of the table."""
+        amounts = self._table.amounts_touched.since(marks[0])
+        facts = self._table.facts_touched.since(marks[1])
+        if amounts is None or facts is None:
+            return slice(None)
+        return np.array(sorted({*amounts, *facts}), dtype=np.intp)
+
+    def _places(self, lack: Lack, rows: slice | Rows) -> IntColumn:
         """Return how many members each row takes; what no node offers may come from a device
         class.
         """
         table = self._table
         found = np.where(table.exists[rows], _UNLIMITED, 0)
-        for name, amount in request:
+        for name, amount in lack.request:
             offered = table.allocatable(name)
             if offered.any():
                 free = offered[rows] - table.requested(name)[rows]
                 found = np.minimum(found, np.maximum(free, 0) // amount)
+        if lack.required is not None:
+            every = range(table.size) if isinstance(rows, slice) else rows
+            nodes = (table.nodes[row] for row in every)
+            required = lack.required
+            allowed = [node is not None and required.matches(node) for node in nodes]
+            found = np.where(allowed, found, 0)
         return found
+
+
+def _priority(pod: Pod) -> int:
+    return pod.spec.priority or 0

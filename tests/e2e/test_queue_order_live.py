@@ -204,10 +204,13 @@ async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> flo
         node = f"more{number}-{crowd.world.ns}"
         await crowd.world.node(node, cpu=str(crowd.size), labels={"case": crowd.world.ns})
 
+    if crowd.priority:
+        await crowd.create([f"early{number}-{at}" for at in range(5)])
+    else:
+        await crowd.create(gang, 0, f"g{number}")
     async with crowd.stream(fillers[:CHURN] if crowd.size > 1 else ()):
         if crowd.priority:
-            await crowd.create([f"early{number}-{at}" for at in range(5)])
-        await crowd.create(gang, crowd.priority, f"g{number}")
+            await crowd.create(gang, crowd.priority, f"g{number}")
         await pause(1.0)  # it is refused, and the stream goes on
         if trouble == "restart":
             await daemons.kill()

@@ -246,3 +246,56 @@ def test_a_gang_of_higher_priority_starts_in_a_stream_of_pods(size: int, *, inli
     # A gang of one has a CPU that a pod leaves, once its first back-off is over; others need a node
     # at once.
     assert stream.turn <= (8 if size == 1 else since + 6)
+
+
+@pytest.mark.parametrize("policy", ["Never", None])
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_a_gang_is_tried_when_its_lack_of_capacity_ends(size: int, policy: str | None):
+    """Not after its back-off: until then the stream would take each CPU of the node that joins.
+
+    Events in another pool, whose nodes have capacity, count as nothing that helps the gang.
+    """
+    engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(solves_inline=True))
+    pods: dict[str, Pod] = {}
+    placed: list[str] = []
+    now = START
+
+    def turn(event: object) -> None:
+        engine.handle(event, now)  # type: ignore[arg-type]
+        for _ in range(60):
+            effects = engine.run(now, 1)
+            for effect in effects:
+                if isinstance(effect, Bind):
+                    bound = with_spec(pods[effect.uid], node_name=effect.node)
+                    placed.append(bound.metadata.name)
+                    engine.handle(Answer(effect.id, 200), now)
+                    engine.handle(Watched("Pod", "MODIFIED", bound), now)
+            if not effects and not engine.has_work():
+                return
+
+    def node(name: str, pool: str, cpu: int) -> None:
+        turn(Watched("Node", "ADDED", make_node(name, cpu=cpu, labels={"pool": pool})))
+
+    def pod(name: str, group: str = "", *, pool: str = "a") -> None:
+        labels = {LABEL: group} if group else {}
+        made = make_pod(name, cpu=1, labels=labels, preemption_policy=policy)
+        made = pods[made.metadata.uid] = with_spec(made, node_selector={"pool": pool})
+        turn(Watched("Pod", "ADDED", made))
+
+    turn(Leading(active=True))
+    node("full", "a", 1)
+    node("other", "b", 32)
+    pod("filler")
+    meta = AnnotatedMeta(name="gang", namespace="default", uid="gang")
+    turn(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
+    for number in range(size):
+        pod(f"gang-{number}", "gang")
+    for number in range(30):
+        now += 0.3
+        pod(f"stream-{number}")
+        pod(f"other-{number}", pool="b")
+        turn(Watched("Pod", "DELETED", pods[f"uid-other-{number}"]))
+    placed.clear()
+    node("more", "a", size)
+
+    assert {f"gang-{number}" for number in range(size)} == set(placed)

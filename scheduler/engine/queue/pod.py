@@ -32,6 +32,7 @@ class QueuedPod:
         "gated_by",
         "is_member",
         "is_pending",
+        "lacked_capacity",
         "last_attempt",
         "nominated",
         "pod",
@@ -65,6 +66,8 @@ class QueuedPod:
         self.errors = 0
         self.rejected_by: tuple[str, ...] = ()
         self.is_pending = False
+        # Whether the group lacked capacity, by amounts alone, when it was refused last.
+        self.lacked_capacity = False
         self.gated_by = ""
         # What we wrote into the pod's status and the watch may not show yet.
         self.told: tuple[str, str] | None = None

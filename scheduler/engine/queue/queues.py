@@ -192,6 +192,7 @@ class Queues:
         queued.rejections += 1
         queued.errors = 0
         queued.failed_at = now
+        queued.lacked_capacity = queued.is_member and self._lacks_capacity(queued.pod)
         helpful = next((c for c in missed if self._may_help(queued, c)), None)
         if helpful is not None:
             self._requeue(queued, helpful.label, now)
@@ -368,10 +369,14 @@ class Queues:
             self._enter(queued, event, now)
 
     def _requeue(self, queued: QueuedPod, event: str, now: float) -> None:
-        """Activate a pod, or let it wait out its back-off first."""
+        """Activate a pod, or let it wait out its back-off first.
+
+        A group that lacked capacity is tried when the lack ends: during a back-off, capacity that
+        comes all at once would go to pods of lower order one by one, and never be whole again.
+        """
         queued.woken_by = event
-        ends = self.backoff_ends(queued)
-        if queued.is_pending or ends <= now:
+        is_ready = queued.is_pending or self.backoff_ends(queued) <= now
+        if is_ready or (queued.lacked_capacity and not self._lacks_capacity(queued.pod)):
             self._enter(queued, event, now)
         else:
             queued.queued_at = now

@@ -66,9 +66,10 @@ def lack(task: GroupTask, plan: groups.Outcome, *, may_evict: bool) -> Lack | No
     """Return the least that a refused group lacks; None if amounts alone cannot tell."""
     missing = task.spec.size - len(task.standing)
     is_refused = isinstance(plan, Status) and plan.is_rejected
-    if not is_refused or missing < 1 or task.spec.tree is not None or may_evict:
+    if not is_refused or missing < 1 or task.spec.tree is not None:
         return None
-    return lack_of(missing, task.requests.values())
+    below = task.context.priority if may_evict else None
+    return lack_of(missing, task.context.members, task.requests.values(), below)
 
 
 def may_dissolve(
