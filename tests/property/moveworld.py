@@ -300,8 +300,8 @@ class MoveWorld:
                 raw["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
                 self._show("Pod", "MODIFIED", read_pod(raw))
         effects = self.engine.run(self.clock.now(), 64)
-        for effect in [one for one in effects if isinstance(one, Solve)]:
-            found = Answer(effect.id, 200, body=answer(effect.instance))
+        for question in [one for one in effects if isinstance(one, Solve)]:
+            found = Answer(question.id, 200, body=answer(question.instance))
             self.engine.handle(found, self.clock.now())
             effects += self.engine.run(self.clock.now(), 64)
         for effect in effects:
