@@ -130,8 +130,8 @@ def _why(tasks: Collection[asyncio.Future[Any]]) -> BaseException:
 async def _scanned(of_kopf: Tasks, insights: Insights, limit_s: float) -> None:
     """Wait until kopf has looked which kinds there are, or fails to.
 
-    The requests of that one look are tasks that kopf does not keep: cancelled in the middle of it,
-    it would leave them behind, waiting for credentials that never arrive.
+    kopf does not keep the tasks of that scan: a cancellation in the middle would leave them behind,
+    waiting for credentials that never arrive.
     """
     looked = asyncio.create_task(insights.ready_resources.wait())
     try:
@@ -284,7 +284,7 @@ class SharedAccess(kopf.ConnectionInfo):
 class Login:
     """Gives kopf credentials at its start, and again whenever the API server has rejected them.
 
-    `broken` gets the error when there are no credentials to be had.
+    `broken` gets the error if no credentials are available.
     """
 
     def __init__(self, credentials: Credentials, broken: asyncio.Future[None]) -> None:

@@ -1,8 +1,8 @@
 """`keep_figures`: polls a source for the risk plugins and hands its answers to the scheduler.
 
-An answer goes the way of every watched object, so it is in the decision log and a decision sees one
-state. A source that fails leaves the last answer in place until that expires; then it is taken
-away, and the plugins do what they do without figures.
+An answer is handled like a watched object, so it is in the decision log and a decision uses one
+state. If a source fails, its last answer stays valid until it expires; then it is deleted, and the
+plugins work without figures.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _log = structlog.get_logger("operators")
 class StatusKeeper(Generic[ObjectT]):
     """One run of an operator; everything it knows comes from events and is gone with it.
 
-    A subclass names its kind and the kinds of `ClusterView` that wake it, says what besides the
-    object a status depends on, and what has to be written.
+    A subclass names its kind and the kinds of `ClusterView` that wake it, and calculates the status
+    from the object and its other inputs.
     """
 
     kind: ClassVar[Kind]
@@ -145,7 +145,8 @@ class StatusKeeper(Generic[ObjectT]):
     async def _write(self, key: Key, obj: ObjectT) -> ObjectT | None:
         """Make the status right and return the object as it is now.
 
-        ApiError asks for a retry; None does so quietly, as what is not found mostly is gone.
+        ApiError requests a retry with a log entry, None one without: an object that is not found is
+        usually deleted.
         """
         patch = await self.patch(key, obj)
         if not patch:

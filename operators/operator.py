@@ -43,9 +43,10 @@ class Planner(Calculator, Protocol):
 class OperatorSurroundings(NamedTuple):
     """The inputs of an operator at its start.
 
-    `legacy` says that the kind has no status subresource; `report` takes an error that the operator
-    lives on with, "" when it is over; `reported` takes how a source of measurements does: its name,
-    when it answered last, what is wrong. Without a `calculator` what computes long is left out.
+    `legacy` means that the kind has no status subresource; `report` receives an error that does not
+    end the operator, '' when it is over; `reported` receives the state of a source of measurements:
+    its name, the time of its last answer, and its error. Without a `calculator` long calculations
+    are left out.
     """
 
     view: ClusterView

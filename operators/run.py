@@ -65,7 +65,7 @@ async def run_operators(
 ) -> None:
     """Run the enabled operators until cancelled; raises nothing else.
 
-    `view` must be complete when this starts: what it lacks is taken as not there.
+    `view` must be complete at the start: an object that it lacks counts as missing.
     """
     random = Random()  # noqa: S311 - spreads pauses
     house = House(settings, view, connection, health, clock, random, calculator, planner)

@@ -1,5 +1,5 @@
 """Trellis, a Kubernetes scheduler: the engine, the daemon, the sandbox and the command line.
 
-The rooms and who may import whom are drawn in pyproject.toml (import-linter) and explained in
-docs/explanation. This package itself owns nothing and re-exports nothing.
+pyproject.toml (import-linter) defines the packages and their permitted imports, and
+docs/explanation describes them. This package itself owns nothing and re-exports nothing.
 """

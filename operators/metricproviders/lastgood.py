@@ -1,8 +1,7 @@
 """`LastGood`: a provider whose last good answer holds until it expires.
 
-A failure says nothing about the nodes: it is reported, and the last answer stays. Expiry counts
-from when figures were measured, so an answer that repeats old figures expires as if there were
-none.
+A failure is reported, and the last answer stays. Expiry counts from the time of measurement, so a
+source that repeats old figures expires as well.
 """
 
 from typing import Generic, Protocol, TypeVar

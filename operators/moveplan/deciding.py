@@ -54,7 +54,7 @@ class CalculatePlan(NamedTuple):
 
 
 class CheckMoves(NamedTuple):
-    """Check the cluster, and evict the pods of a step if nothing speaks against it."""
+    """Check the cluster, and evict the pods of a step if the check succeeds."""
 
     moves: tuple[PlannedMove, ...]
 

@@ -72,8 +72,8 @@ class LabelLatencies(NamedTuple):
 class Calculated(msgspec.Struct, frozen=True):
     """The table and the measurements behind it.
 
-    `paths` and `nodes` count what was measured between single nodes, `left_out` costs that exceed
-    the object's size limit.
+    `paths` and `nodes` are the numbers of measured paths and nodes, `left_out` the number of costs
+    beyond the object's size limit.
     """
 
     table: Weights
@@ -115,8 +115,8 @@ async def calculated(
 ) -> Calculated:
     """Return the table of costs between the values of each label that some node has.
 
-    The edge between two values is the mean of what was measured between their nodes, either way.
-    Zones are connected inside their region only; what lies beyond is the region's business.
+    The edge between two values is the mean of the measurements between their nodes, in both
+    directions. Zones are connected inside their region only; the edges of regions cover the rest.
     """
     in_use = [level for level in LEVELS if any(level in node.labels for node in found.nodes)]
     by_node = await closed(_network(found), calculator) if len(found.origins) else None

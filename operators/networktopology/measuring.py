@@ -1,8 +1,8 @@
 """Fetching latencies for one NetworkTopology: from Prometheus, or from a ConfigMap.
 
-Asks when an object says so, at most every `freqUpdate` minutes, and keeps the last good answer
-until it expires: a source that is silent for a while changes nothing but the condition that tells
-of it. What becomes of the figures is decided in `measured`.
+Queries a source at most every `freqUpdate` minutes, if the object names one, and keeps the last
+good answer until it expires: while a source is silent only the condition changes. `measured` turns
+the figures into costs.
 """
 
 import base64

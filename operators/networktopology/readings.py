@@ -24,7 +24,8 @@ Pair = tuple[str, str]
 class Reading(msgspec.Struct, frozen=True):
     """Latencies by (origin node, destination node), each `unit_us` microseconds, and rejections.
 
-    `taken` is when a pair was measured last, in seconds since the epoch, where the source says so.
+    `taken` is the time of a pair's last measurement in seconds since the epoch, if the source
+    reports it.
     """
 
     latencies: Mapping[Pair, int]
@@ -36,8 +37,8 @@ class Reading(msgspec.Struct, frozen=True):
 def read_config_map(data: Mapping[str, str], percentile: int = 90) -> Reading:
     """Read measurements from a ConfigMap in either spelling of its keys.
 
-    Costs are the numbers as they stand: milliseconds or microseconds, whichever the map uses. Where
-    it mixes both, milliseconds are turned into microseconds. A bad number is named and left out.
+    Costs are the numbers of the map, in milliseconds or microseconds. If it mixes both,
+    milliseconds are converted to microseconds. An invalid number is reported and left out.
     """
     found: dict[Pair, tuple[str, int]] = {}
     refused = []

@@ -1,8 +1,8 @@
 """`SliceKeeper`: keeps the NetworkTopologySlices of all topologies up to date.
 
-Writes a slice only when its content changes, deletes unused slices, and keeps those that users
-wrote (slices without a NetworkTopology as controller). What there is, the scheduler's own store
-knows; what was written a moment ago may not be there yet and counts as written.
+Writes a slice only when its content changes, deletes unused slices, and keeps slices of users
+(slices without a NetworkTopology as controller). The existing slices are those of the scheduler's
+store, which may lack recent writes; these count as written.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -48,8 +48,8 @@ class SliceKeeper:
     async def keep(self, wanted: Mapping[Key, Slices | None]) -> str:
         """Write what differs; return what went wrong, "" if nothing did.
 
-        `wanted` has the slices of each topology by name, None where what is there is to stay.
-        Slices of topologies that are not listed go.
+        `wanted` has the slices of each topology by name; None keeps its existing slices. Slices of
+        topologies that are not listed are deleted.
         """
         known = self._known()
         errors = []

@@ -1,8 +1,8 @@
 """NetworkTopologySlices: the measured paths between single nodes, in objects below the size limit.
 
-Pure. A slice holds rows of one zone's nodes; which one a row is in follows from its name, so that a
-node that comes or goes moves no other row. A cost stays as it was published while the measured one
-is within a twentieth of it: the noise of measuring would otherwise rewrite every slice each time.
+Pure. A slice has the rows of some of one zone's nodes. A hash of a node's name selects its slice,
+so that a new or deleted node moves no other row. A published cost is kept while the measured one is
+within 5 % of it: the noise of measurements would otherwise rewrite every slice each time.
 """
 
 import asyncio

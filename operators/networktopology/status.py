@@ -42,9 +42,9 @@ Way = tuple[str, str, str, str]
 class ObservedTopology(msgspec.Struct, frozen=True):
     """The inputs of the status besides the spec; times are RFC 3339 in whole seconds.
 
-    `measured` are the costs worked out from the figures fetched at `measured_at`, as long as these
-    have not `expired`; `fault` says what is wrong with the source since then, `source` what it is
-    called ("" without one), `refused` which of its figures could not be used.
+    `measured` are the costs from the figures of `measured_at`, unless these have `expired`; `fault`
+    is the error of the source since then, `source` its name ('' without one), `refused` are its
+    unusable figures.
     """
 
     node_count: int

@@ -140,7 +140,8 @@ class NodeMetricOperator:
         """Return what to do; nodes whose object was right and that are the same since are passed
         over.
 
-        Reports change some object every moment: to look at all nodes each time would hold the loop.
+        Reports change objects all the time: evaluating all nodes on each change would block the
+        loop.
         """
         metrics = self._around.view.objects(KIND.kind)
         nodes = {node.metadata.name: node for node in self._around.view.nodes()}

@@ -70,6 +70,6 @@ def steps(
 
 
 def policy_document(policy: NodeMetricCollectPolicy) -> dict[str, Any]:
-    """Return a policy as it is written."""
+    """Return a policy in the form of the object's spec."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(policy))
     return found

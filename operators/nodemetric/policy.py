@@ -1,8 +1,8 @@
 """How nodes are to be measured, from the ConfigMap `slo-controller-config`: the rules, without I/O.
 
-The section `colocation-config` holds a strategy for all nodes and others by node selector, of which
-the first that matches counts. A missing ConfigMap or section means the defaults; one that is wrong
-is refused as a whole, and the caller keeps what it had.
+The section `colocation-config` has a strategy for all nodes and others by node selector; the first
+that matches counts. A missing ConfigMap or section means the defaults; an invalid one is rejected
+as a whole, and the caller keeps the previous policy.
 """
 
 from collections.abc import Mapping

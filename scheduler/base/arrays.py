@@ -23,7 +23,7 @@ FloatMatrix: TypeAlias = NDArray[np.float64]
 def is_any(rows: BoolColumn) -> bool:
     """Return whether any entry is set.
 
-    To look for a byte takes a third of the time that numpy takes to count.
+    Searching for a byte takes a third of the time of numpy's count.
     """
     return 1 in rows.tobytes()
 

@@ -41,7 +41,7 @@ def _encode(event: object, **_options: object) -> bytes:
 def configure(*, level: str = "info", form: str = "auto") -> "Threshold":
     """Set up logging: `level` debug…error, `form` json, console or auto (console on a terminal).
 
-    What it returns changes the level later.
+    The returned function changes the level later.
     """
     if form == "auto":
         form = "console" if sys.stderr.isatty() else "json"

@@ -18,7 +18,7 @@ _REST = bytes(set(range(256)) - set(b'"[]{}'))
 def is_too_deep(data: bytes, levels: int = MOST_LEVELS) -> bool:
     """Return whether JSON is nested deeper than `levels`; some 3 ms for a megabyte.
 
-    An odd number of quotes before a bracket says that it is part of a text.
+    A bracket after an odd number of quotes is part of a text.
     """
     if data.count(b"[") + data.count(b"{") <= levels:
         return False

@@ -11,8 +11,8 @@ LEAST_KEPT = 256
 class Sweep:
     """Removes stale entries whenever the table has twice as many entries as after the last sweep.
 
-    So of a table of more than `LEAST_KEPT` no more than half has gone, and an entry is looked at
-    twice or so.
+    In a table of more than `LEAST_KEPT` entries at most half are stale, and each entry is checked
+    about twice.
     """
 
     def __init__(self) -> None:

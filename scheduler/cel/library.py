@@ -4,9 +4,9 @@ Libraries declare each overload as a text, `name id signature -> result`:
 
     charAt string_char_at_int string.(int) -> string
 
-What stands beside it is called for this overload, and guarded: arguments whose types do not fit are
-`no such overload: name(types)`, as upstream says. A name may also have one implementation for all
-its overloads (an operator).
+The function beside it implements this overload and is guarded: arguments of other types give `no
+such overload: name(types)`, as upstream. A name may also have one implementation for all its
+overloads (an operator).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A verb's flags as one record, and the command that typer makes of it.
 
-The record says each flag once: its name, type, default and help. What the verb does stands in a
-module of its own, which is imported when the verb is called and not for its help; it gets the
-record as a whole.
+The record declares each flag once: name, type, default and help. The function of the verb is in a
+module of its own, which is imported when the verb is called and not for its help; it gets the whole
+record.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from scheduler.serve.pageroutes import PageView
 
 
 class AskedParts:
-    """The `parts` that the configuration asks for; `show` is the page's, None without one.
+    """The enabled `parts`; `show` is the page's function, None without a page.
 
-    `jobs` is the module of the helper process; empty: nothing is answered.
+    `jobs` is the module of the helper process; '' disables page and metric.
     """
 
     def __init__(

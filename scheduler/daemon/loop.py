@@ -119,7 +119,8 @@ class Loop:
         """Try more pods in the next turn where trying them took little time, fewer where it took
         long.
 
-        What was taken in does not count: while a flood of it comes, just as many have to be tried.
+        The time of taking in events does not count: a burst of events would otherwise reduce the
+        number of attempts.
         """
         if took_s > TURN_S:
             self._cycles = max(1, self._cycles // 2)

@@ -1,9 +1,9 @@
 """A sampling profile of this process, for pprof: where threads were when they had the processor.
 
-`taken` is what `/debug/pprof/profile` serves. A thread looks at all stacks a hundred times a second
-and weighs each by the time that its thread has run since; nothing is traced, so what runs is as
-fast as ever. Design 012 says why this is ours. The format is profile.proto of
-github.com/google/pprof, gzipped.
+`taken` is the content of `/debug/pprof/profile`. A thread samples all stacks a hundred times a
+second and weighs each by its thread's CPU time since the last sample; nothing is traced, so the
+threads keep their speed. Design 012 gives the reason for this module. The format is profile.proto
+of github.com/google/pprof, gzipped.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ REQUEST_TIMEOUT_S = 30.0
 class Response(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a request.
 
-    `code` 0 says that no answer arrived; `was_sent` False that nothing was even sent. `reason` and
-    `message` are those of the Kubernetes Status of a failure.
+    `code` 0 means that no answer arrived, `was_sent` False that the request was never sent.
+    `reason` and `message` are those of the Kubernetes Status of a failure.
     """
 
     code: int

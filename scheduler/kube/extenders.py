@@ -57,7 +57,7 @@ class _Endpoint:
 class Extenders:
     """All extenders of a configuration, by their number in the order of asking.
 
-    `raw_objects` keeps what they are shown; the watches fill it.
+    `raw_objects` has the objects to send; the watches fill it.
     """
 
     def __init__(self, configured: Sequence[Extender], fence: Fence, meters: Meters) -> None:

@@ -84,7 +84,7 @@ class Pages:
         return _bad_limit() if limit is None else json_page(self._sources.state(limit))
 
     async def queues(self, request: web.Request) -> web.Response:
-        """Show which pods wait where, and why."""
+        """Show the state of each pending pod, and its reason."""
         limit = _limit(request)
         return _bad_limit() if limit is None else json_page(self._sources.queues(limit))
 

@@ -15,7 +15,7 @@ DENSE = 256
 
 
 class RowCounts:
-    """Numbers per row, 0 where nothing sits; only their owner (a tracker) writes."""
+    """Numbers per row, 0 by default; only their owner (a tracker) writes."""
 
     __slots__ = ("_by_row", "_column", "_sums")
 

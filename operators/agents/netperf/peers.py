@@ -58,7 +58,7 @@ class PeersOfService:
 
 
 class PeersOfFile:
-    """The agents that a YAML file lists; ConfigError when it cannot be used."""
+    """The agents in a YAML file; ConfigError if it is invalid."""
 
     def __init__(self, path: Path) -> None:
         try:

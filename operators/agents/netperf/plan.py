@@ -1,9 +1,10 @@
 """The measurement plan: every agent computes its own part. Pure and deterministic.
 
-Inside a zone all pairs are measured, each by one of its two ends. Between two zones a few pairs
-stand for all; hashes pick them, so that all agents agree without talking, and a node that comes or
-goes moves few of them. An agent takes its pairs in turn, one at a time, those inside the zone and
-those beyond alternately: the few pairs between zones, which matter most, are measured most often.
+Inside a zone all pairs are measured, each by one of its two ends. Between two zones a few pairs are
+measured; hashes select them, so that all agents agree without communication, and a new or deleted
+node changes few of them. An agent measures its pairs in turn, one at a time, alternating between
+pairs inside the zone and pairs beyond: so the few pairs between zones, which matter most, are
+measured most often.
 
 Moments and orders follow from hashes of names as well: agents that start together spread evenly,
 and no two of them run through the nodes in the same order.

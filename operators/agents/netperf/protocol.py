@@ -5,9 +5,9 @@
     responder   answer: verdict, proof
 
 A proof is an HMAC with the shared key over the challenge and the hello, so that neither side can be
-replayed or impersonated. Who has no key gets the challenge and then a closed connection. After a
-good answer both go over to what was asked for: `MESSAGE_BYTES` there and back, or a stream one way.
-Every length is bounded before anything is read.
+replayed or impersonated. An asker without the key gets the challenge and then a closed connection.
+After an accepted proof the measurement starts: `MESSAGE_BYTES` there and back, or a stream in one
+direction. Every length is bounded before anything is read.
 """
 
 import struct

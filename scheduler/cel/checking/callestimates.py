@@ -1,8 +1,8 @@
 """What calls may cost at worst, and how large their results may be: figures of cel-go and
 kube-apiserver.
 
-An estimator gets what is known of target and arguments and returns (cost, size of the result or
-None), without the cost of the arguments themselves; None where it has no figure of its own.
+An estimator receives the known sizes of target and arguments and returns (cost, size of the result
+or None), without the cost of the arguments themselves; None if it has no figure of its own.
 """
 
 from __future__ import annotations

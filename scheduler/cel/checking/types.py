@@ -1,7 +1,7 @@
 """Types of CEL at compile time: structure, notation and assignability.
 
-`Unifier` holds what is known of type parameters while one text is checked. Types of a text may
-share parts, so their size as a tree is bounded: a tenant could otherwise double it with every
+`Unifier` has the known type parameters of one text during its check. Types of a text may share
+parts, so their size as a tree is bounded: otherwise a tenant could double it with every level of
 nesting.
 """
 
@@ -227,7 +227,7 @@ class Unifier:
         return first.name == second.name and self._all(first.params, second.params)
 
     def _stands_for(self, kind: Type, param: Type) -> tuple[bool, bool]:
-        """Return whether `kind` may stand for `param`, and whether something was known of it."""
+        """Return (whether `kind` is assignable to `param`, whether `param` was known before)."""
         if kind.same(param):
             return True, True
         known = self._known.get(param.name)

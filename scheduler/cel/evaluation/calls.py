@@ -1,7 +1,7 @@
 """Calls of functions when they run: arguments, cost, result.
 
-A call whose argument failed is not made, but is paid for if all its arguments were looked at: that
-is how the interpreter of cel-go counts.
+A call with a failed argument is not made, but its cost counts if all its arguments were evaluated,
+as in cel-go's interpreter.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Kubernetes quantities without loss, for selectors and for capacities of devices.
 
-A quantity is a whole number of 10**-9; what is smaller is rounded away from zero, as the API
-machinery does. It also keeps which of two forms upstream holds a value in (64 bits, or wide), since
-that decides what `isInteger` and `asInteger` answer. (Format: Kubernetes API reference,
-"Quantity".)
+A quantity is an integer multiple of 10**-9, rounded away from zero as in the API machinery. It also
+records which of two forms upstream uses (64 bits, or wide), because `isInteger` and `asInteger`
+depend on it. (Format: Kubernetes API reference, "Quantity".)
 """
 
 import re

@@ -1,8 +1,8 @@
 """How much one evaluation may do besides what CEL's cost counts.
 
-Upstream's cost sees the length of a list but not what is in it, and the length of a regular
-expression but not what it repeats. Comparing and matching spend from here, so that no text can keep
-a scheduler busy. One evaluation runs at a time: it starts the purse anew.
+Upstream's cost counts the length of a list but not its elements' sizes, and the length of a regular
+expression but not its repetitions. Comparisons and matches spend from this budget, so that no text
+can keep a scheduler busy. One evaluation runs at a time; it resets the budget.
 """
 
 _MOST = 300_000

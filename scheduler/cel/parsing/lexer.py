@@ -1,6 +1,6 @@
 """From text to tokens: CEL's lexical grammar (cel-spec, `CEL.g4`).
 
-What is no token is reported and passed over, so that one stray sign does not hide other problems.
+Invalid characters are reported and skipped, so that one stray sign does not hide other problems.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Macros: calls that stand for a loop or a test and are written out before types are checked.
 
-Each expander gets the target and the arguments of a call and returns the tree it stands for, None
-if the call only looks like the macro; `MacroError` says what is wrong with an argument.
+Each expander gets the target and the arguments of a call and returns the expanded tree, or None if
+the call is no macro; `MacroError` describes an invalid argument.
 """
 
 from __future__ import annotations

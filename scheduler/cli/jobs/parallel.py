@@ -36,7 +36,7 @@ Answer = Callable[[bytes], bytes]
 
 
 def processors() -> int:
-    """Return how many processes may answer; 1 where copies of a process are not to be relied on."""
+    """Return the number of worker processes; 1 on platforms without a reliable fork."""
     return min(MOST, len(os.sched_getaffinity(0))) if sys.platform == "linux" else 1
 
 
@@ -45,8 +45,8 @@ def answer_lines(
 ) -> None:
     """Write the answer to each line that is not empty; each goes out as soon as its turn has come.
 
-    `source` may be a file, a pipe or a terminal. InputError when it cannot be read, after what was
-    read before has been answered.
+    `source` may be a file, a pipe or a terminal. InputError if it cannot be read, raised after all
+    lines read before are answered.
     """
     incoming = _Incoming(source)
     answered = 0

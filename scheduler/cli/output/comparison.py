@@ -1,7 +1,7 @@
 """`simulate --against F -o html`: two simulations of one snapshot as one file for a browser.
 
-The file is the page itself with its data in it: it needs no server and no network, and its policy
-lets it load nothing. Names stay text here as there: data is JSON in which no tag can begin.
+The file is the page with its data embedded: it needs no server and no network, and its policy
+blocks all loading. Names cannot become markup: data is JSON without a character that begins a tag.
 """
 
 import base64

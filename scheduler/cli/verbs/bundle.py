@@ -2,9 +2,8 @@
 an issue.
 
 Versions, configuration, metrics, the state of nodes and queues, the last decisions, stacks and a
-profile, as the debug endpoints answer them: the API server says who may have them, and what may be
-a secret is masked. Exit codes: 0 everything is in it, 1 something could not be read (the archive
-says what).
+profile, from the debug endpoints: the API server authorizes the caller, and possible secrets are
+masked. Exit codes: 0 complete, 1 a part could not be read (the archive names it).
 """
 
 import io

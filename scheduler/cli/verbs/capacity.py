@@ -2,7 +2,7 @@
 one.
 
 The shape is a manifest (`-f`), an object of the cluster (`deploy/web`) or amounts (`--cpu 4 --gpu
-8`). Exit codes: 0 at least one fits, or as many as are wanted; 2 a file is invalid; 3 fewer do.
+8`). Exit codes: 0 at least one fits, or the wanted number; 2 a file is invalid; 3 fewer fit.
 """
 
 from collections.abc import Iterable

@@ -1,10 +1,9 @@
 """`trellis topology`: the tree of the cluster with requests, pods and groups, and its network's
 costs.
 
-With `--numa` the NUMA zones that are known of each node, and what is wrong with them. Computed here
-from what the user may read in the cluster, or from a snapshot's files, with the daemon's
-configuration: the tree is the one in which its profile places groups that name none. Nothing is
-written to the cluster.
+With `--numa` the known NUMA zones of each node, and their faults. Computed here from the objects
+that the user may read, or from a snapshot's files, with the daemon's configuration: the tree is the
+default tree of its profile. Nothing is written to the cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

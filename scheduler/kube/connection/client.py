@@ -136,7 +136,7 @@ class ApiClient:
     ) -> Response:
         """Send one request and return its outcome; `path` begins with `/` and is percent-encoded.
 
-        `guard` may raise to keep the request from leaving; it is asked when a connection is there.
+        `guard` may raise to prevent the request; it is called once a connection is available.
         """
         if not path.isascii() or " " in path or not path.isprintable():
             raise ValueError(f"not a percent-encoded path: {path!r}")

@@ -51,7 +51,7 @@ class Credentials:
     async def load(cls, clock: Clock, kubeconfig: str = "", context: str = "") -> "Credentials":
         """Read `kubeconfig` (a path, or several as in KUBECONFIG); raise ConfigError.
 
-        Without one: KUBECONFIG, else ~/.kube/config, else the service account of the pod we run in.
+        Without one: KUBECONFIG, else ~/.kube/config, else the service account of this pod.
         """
         source = await asyncio.to_thread(find_source, kubeconfig, context)
         return cls(source, clock, await asyncio.to_thread(_load, source, force=False))
@@ -64,8 +64,8 @@ class Credentials:
     async def refresh(self, *, force: bool = False) -> bool:
         """Reload the source; return whether the access has changed.
 
-        What cannot be read leaves the old access in place: it may well still be good. A source that
-        takes long goes on by itself, one at a time.
+        If the source cannot be read, the old access stays: it may still be valid. A slow source is
+        read in the background, one at a time.
         """
         before = self.access
         if self._loading is not None and force and not self._is_forcing:

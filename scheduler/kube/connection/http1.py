@@ -1,9 +1,9 @@
 """Reading HTTP/1.1 answers out of bytes, without any I/O.
 
-`AnswerReader` takes bytes as they come and says when an answer is complete; `wire.py` owns the
-sockets. It reads what API servers and the proxies before them send to a client that asks for plain
-bytes over keep-alive: a length, chunks, or a body that ends with the connection. It never
-interprets a body and never asks for more than one answer at a time.
+`AnswerReader` takes bytes as they arrive and reports when an answer is complete; `wire.py` owns the
+sockets. It reads the answers of API servers and proxies to a client that requests plain bytes over
+keep-alive: a length, chunks, or a body that ends with the connection. It never interprets a body
+and never accepts more than one answer at a time.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,6 @@
 """TLS contexts of our own connections, made from PEM that is in memory already.
 
-Used towards the API server and towards extenders. Nothing is read here; callers say which file a
-fault is in.
+Used for the API server and for extenders. Nothing is read here; callers name the file of a fault.
 """
 
 import ssl

@@ -1,9 +1,9 @@
 """Keep-alive HTTP/1.1 connections for many small requests to one server.
 
 The client sends binds, patches and events over it: a general HTTP library costs five times the CPU
-per request, more than the decision about the pod. It owns the sockets, how many there may be, and
-their time limits; what is in a request and what an answer means is the client's business. A
-request is never sent twice: where an answer stays away the caller learns whether anything was sent.
+per request, more than the decision about the pod. It owns the sockets, their number, and their time
+limits; the client interprets requests and answers. A request is never sent twice: if no answer
+arrives, the caller learns whether anything was sent.
 """
 
 import asyncio

@@ -176,7 +176,7 @@ class Decoder:
         return Watched(self._kind.kind, line.type, obj)
 
     def _one(self, raw: bytes) -> Any:
-        """Read one object leniently; None and a report when that does not help."""
+        """Decode one object leniently; if that fails, report it and return None."""
         try:
             return self._object.decode(raw)
         except msgspec.ValidationError:

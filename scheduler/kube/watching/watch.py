@@ -207,8 +207,8 @@ class Reflector:
     async def _is_missing(self, why: Response) -> bool:
         """Return whether a list failed because the server does not offer the kind, or not to us.
 
-        One answer is no proof, for it makes us forget all objects of the kind: what is required is
-        always there, and of the rest the server's discovery must say the same.
+        A single 404 is no proof, because it would drop all objects of the kind: required kinds are
+        always served, and for the others discovery must confirm it.
         """
         if self.kind.required or why.code not in (403, 404):
             return False

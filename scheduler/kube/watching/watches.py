@@ -1,7 +1,8 @@
 """All reflectors of a process: started together, ended together, asked together.
 
-The daemon makes one `Watches`, runs it as one task and asks it what is not there yet. A fault in
-one reflector (a bug, never an answer of the server) ends all of them and comes out of `run`.
+The daemon creates one `Watches`, runs it as one task and reads from it the kinds that are not
+listed yet. A fault in one reflector (a bug, never an answer of the server) ends all of them and is
+raised by `run`.
 """
 
 import asyncio
@@ -68,8 +69,7 @@ class Watches:
         """While kinds are not offered, notice by one small request when the server learns new
         groups.
 
-        A kind that comes to a group that is there already is found when its reflector asks by
-        itself.
+        A new kind of an existing group is found when its reflector retries.
         """
         known: frozenset[str] | None = None
         tries = 0

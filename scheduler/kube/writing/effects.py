@@ -1,8 +1,8 @@
 """Step 5 of a pod's way: carry the engine's effects out and bring the answers back as events.
 
-The daemon submits the engine's effects; each goes into the write queue of its kind and is sent
-beside the others, so many at a time. An answer that leaves doubt goes back as code 0 and the engine
-asks: nothing is guessed here, and no decision is made. After `fence` nothing is sent any more.
+The daemon submits the engine's effects; each goes into the write queue of its kind, with a limit on
+concurrent requests per queue. An ambiguous answer goes back as code 0 and the engine looks the
+object up: this module makes no decision. After `fence` nothing is sent any more.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Executor:
         """Create the executor; `emit` receives answers, `others` carry out effects without an API
         request.
 
-        `objection` is asked right before a bind is sent, each time, and says why it must not be.
+        `objection` is called right before each bind is sent, and returns why it must not be.
         """
         limits = limits or EffectLimits()
         self._emit = emit
@@ -201,7 +201,7 @@ class Executor:
     async def drain(self, timeout_s: float) -> int:
         """Wait until all work is done, `timeout_s` at most; drop the rest and return its number.
 
-        The caller goes on taking answers and submitting what follows from them.
+        The caller keeps receiving answers and submitting the effects that follow.
         """
         try:
             async with asyncio.timeout(timeout_s):

@@ -60,7 +60,7 @@ class FencedApi:
         content_type: str = JSON,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> Response:
-        """Send one request and return its outcome; of one that may not leave it is NotSent."""
+        """Send one request and return its outcome; NotSent if the fence is closed."""
         guard = None if method == "GET" else self._fence.check
         try:
             return await self._api.request(

@@ -27,7 +27,7 @@ def was_replaced(response: Response) -> bool:
 def answer(effect: int, response: Response, body: object = None) -> Answer:
     """Return the answer for the engine; code 0 if the outcome is unknown.
 
-    What was never sent is answered 503: that it did not happen is known.
+    A request that was never sent is answered 503: it certainly was not executed.
     """
     if not response.was_sent:
         return Answer(effect, 503, response.reason, response.message, body)

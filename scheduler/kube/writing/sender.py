@@ -45,8 +45,8 @@ class Sender:
     ) -> Response:
         """Send a request once, unless `check` (or without it the fence) raises.
 
-        It is asked once more when a connection is there: a stopped process may have waited for one
-        past its deadline.
+        The fence is checked again once a connection is available: a stopped process may have waited
+        for one past its deadline.
         """
         check = check or self._fence.check
         check()

@@ -1,7 +1,7 @@
 """`TermHolders`: the terms of placed pods, each distinct one with its holders per row.
 
-An incoming pod meets only the terms that one of its labels leads to. A term that many pods hold
-(the replicas of a workload) is looked at once.
+An incoming pod is compared only with terms that one of its labels selects. A term of many pods (the
+replicas of a workload) is evaluated once.
 """
 
 from collections.abc import Iterable, Mapping

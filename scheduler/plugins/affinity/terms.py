@@ -72,7 +72,7 @@ Weighted = tuple[Term, int]
 class PodTerms(msgspec.Struct, frozen=True):
     """All terms of a pod; `preferred` weights are negative for anti-affinity.
 
-    A kind of which one term does not parse is left out; `fault` says what is wrong.
+    A kind of term is left out if one of its terms does not parse; `fault` has the error.
     """
 
     affinity: tuple[Term, ...] = ()

@@ -1,8 +1,7 @@
 """The estimated use of a pod without a measurement.
 
-The larger of request and limit times a factor, never above the limit; a small default for pods that
-ask for nothing. Class and annotations of the pod decide under which names its requests are looked
-up.
+The larger of request and limit times a factor, never above the limit; a small default for pods
+without requests. Class and annotations of the pod determine the names of its requests.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Network-aware plugins: place pods near their dependencies, inside cost limits and bandwidth.
 
-`NetworkTracker` keeps the placed pods of every AppGroup by workload and row, the plugins ask it;
-`UsageTracker` keeps load-watcher's figures for those that look at risk.
+`NetworkTracker` has the placed pods of every AppGroup by workload and row; `UsageTracker` has
+load-watcher's figures for the plugins that score risk.
 """
 
 from scheduler.plugins.network.bill import Bill, Tie

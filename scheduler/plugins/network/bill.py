@@ -27,8 +27,8 @@ from scheduler.plugins.network.tracker import NetworkTracker
 class Tie(msgspec.Struct, frozen=True, rename="camel"):
     """A pod's dependency on one workload, from a node: number of pods and their total cost.
 
-    `is_dependent` says that the other workload is the one that depends; `kept` and `broken` count
-    the pods within and beyond the limit.
+    `is_dependent` means that the other workload is the dependent one; `kept` and `broken` are the
+    numbers of pods within and beyond the limit.
     """
 
     workload: str

@@ -47,9 +47,9 @@ class _Listed(NamedTuple):
 class _Asked(NamedTuple):
     """The change of a group's allocations by a pod, per region or place, in bit/s.
 
-    `towards` is what the pod sends there, `back` what is sent from there to its workload, `among`
-    what is sent there among pods of its own workload, which `own` counts: `total` together. `sent`
-    times `received` is what the group books between two of them so far.
+    `towards` is the bandwidth from the pod to there, `back` from there to the pod's workload,
+    `among` between pods of its own workload; `own` counts these pods, `total` in all. `sent` times
+    `received` is the group's present allocation between two of them.
     """
 
     towards: FloatColumn

@@ -1,4 +1,4 @@
-"""Names that several of the network plugins share; `objects.networkways` defines a link."""
+"""Names shared by several network plugins; `objects.networkways` defines a link."""
 
 import numpy as np
 from numpy.typing import NDArray

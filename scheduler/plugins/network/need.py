@@ -6,8 +6,8 @@ import msgspec
 class Need(msgspec.Struct, frozen=True):
     """A pod's tie to the pods of another workload (or its own).
 
-    `limit` is the highest cost that the way may have, `bandwidth` what a dependent pod asks for in
-    bit/s. `is_dependent` says that the OTHER workload is the one that depends.
+    `limit` is the highest cost of the path, `bandwidth` the request of a dependent pod in bit/s.
+    `is_dependent` means that the OTHER workload is the dependent one.
     """
 
     workload: str

@@ -1,7 +1,7 @@
 """The network cost of placed applications: of one, and of all, cached until pods move.
 
-Costs are those of NetworkOverhead: nothing on one node, 1 inside a zone, the listed cost beyond,
-100 where it is not known; every pair of pods that talk to each other counts once.
+Costs are those of NetworkOverhead: 0 on one node, 1 inside a zone, the listed cost beyond, 100 if
+it is unknown. Every pair of dependent pods counts once.
 """
 
 import numpy as np
@@ -51,8 +51,8 @@ class TotalCost:
     def now(self, most: int = AT_A_TIME) -> int:
         """Return the cost; 0 without costs to go by.
 
-        Of the applications that have moved since, `most` are worked out anew (some 0.2 ms each);
-        the others count with what they cost before, until the next time.
+        At most `most` of the applications whose pods moved are recomputed (some 0.2 ms each); the
+        others keep their last cost until the next call.
         """
         tracker, table = self._lookup.tracker, self._lookup.table()
         if table is None:

@@ -1,9 +1,9 @@
 """`NetworkTracker`: the placed pods of every AppGroup by workload and row, and where the rows
 stand.
 
-Counts pods by namespace and label; `membership` says which AppGroup that is. Pods on nodes that are
-not known count from the moment their node appears. What links carry is worked out from these
-numbers in `bookings`, never added up from events, so it cannot drift.
+Counts pods by namespace and label; `membership` maps these to AppGroups. Pods on unknown nodes
+count from the moment their node appears. `bookings` computes the allocation of links from these
+numbers, never from events, so it cannot drift.
 """
 
 from collections.abc import Mapping

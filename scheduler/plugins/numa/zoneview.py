@@ -61,7 +61,7 @@ class ZoneView:
     def scratch(self) -> Pair:
         """Return two scratch matrices [row, slot] for use until the next call.
 
-        There are none for a part of the rows: it may be a small one.
+        Views of a part of the rows have none: the part may be small.
         """
         return self._columns.scratch.of(self.size, self.slots) if self.is_whole else (None, None)
 

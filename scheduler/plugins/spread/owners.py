@@ -1,4 +1,4 @@
-"""Which labels the owners of a pod select it by: its services and its controller.
+"""The selector of a pod's owners: its services and its controller.
 
 The constraints of a profile have no selector of their own; they count the pods that the pod's
 services and its controlling ReplicaSet, ReplicationController or StatefulSet select together.
@@ -43,7 +43,7 @@ class Services:
         return bool(self._selectors)
 
     def generation(self, namespace: str) -> int:
-        """Return a number that moves with the selectors of a namespace; 0 if it never had any."""
+        """Return a number that changes with the selectors of a namespace; 0 if it never had any."""
         return self._generations.get(namespace, 0)
 
     def selecting(self, pod: Pod) -> dict[str, str]:
