@@ -1,4 +1,4 @@
-// Which view is shown: the part of the address behind `#/` names it.
+// The views of the page: the part of the address after `#/` names the current one.
 import { duration, el } from "./dom.js";
 import { enter, follow, known, link, listen, report, travel, turn } from "./feed.js";
 import { cluster } from "./cluster.js";
@@ -10,7 +10,7 @@ import { queue } from "./queue.js";
 import { time } from "./time.js";
 import { whatif } from "./whatif.js";
 
-/** A view: what to show, what to do when something has changed, and what it is about. @typedef {{element: HTMLElement, update: () => void}} View */
+/** A view: its element, and the function that updates it after a change. @typedef {{element: HTMLElement, update: () => void}} View */
 /** @type {Record<string, {title: string, make: (rest: string) => View}>} */
 const ALL = {
   moved: { title: "Moved", make: moved },
@@ -22,7 +22,7 @@ const ALL = {
   whatif: { title: "What if", make: whatif },
   time: { title: "Time", make: time },
 };
-/** A report has two sides and nobody to ask. */
+/** The views of a report: it has two results and no server. */
 const IN_REPORT = ["moved", "cluster", "groups", "network", "queue"];
 const VIEWS = Object.fromEntries(Object.entries(ALL).filter(([key]) => (report ? IN_REPORT.includes(key) : key !== "moved")));
 const FIRST = report ? "moved" : "cluster";
@@ -69,7 +69,7 @@ function sides() {
 
 let asksForToken = false;
 
-/** Who one is says a token; the daemon has the API server look at it. */
+/** Ask for a bearer token; the API server authenticates it. */
 function askForToken() {
   asksForToken = link.needsToken;
   if (!asksForToken) return open(true);

@@ -1,4 +1,4 @@
-// The cluster as nested blocks: a node is a block in its rack, its colour is use or a category. Beside it the same as a list.
+// The cluster as nested blocks: a node is a block in its rack, coloured by use or a category. A list beside it has the same data.
 import { amount, el, many, name, natural, Rows } from "./dom.js";
 import { known } from "./feed.js";
 import { node } from "./node.js";
@@ -6,7 +6,7 @@ import { ALARMING, categories, COLOURS, isCategory, MEANING, scarcest, shades, u
 import { layout } from "./treemap.js";
 
 const FULL = 0.9;
-/** What colours stand for; kept from view to view. The scarcest resource until something is chosen. @type {import("./shades.js").Shade} */
+/** The meaning of colours, kept between views; by default the scarcest resource. @type {import("./shades.js").Shade} */
 let shown = { id: "", of: "room", resource: "cpu", label: "" };
 let isChosen = false;
 /** @type {ReturnType<typeof categories>} */ let category = { of: () => undefined, all: [] };
@@ -79,7 +79,7 @@ export function cluster(rest, isWhole = true) {
       fact("Free nodes", freeIn(at)),
       ...resources.map((one) => fact(one, `${amount(one, unit.room[one][0])} of ${amount(one, unit.room[one][1])}`)));
     const below = children.get(at) ?? [];
-    // A level of one part says nothing of its own.
+    // Omit a level with a single unit.
     let listed = below;
     while (listed.length === 1 && children.has(listed[0])) listed = children.get(listed[0]) ?? [];
     list.show(listed.length ? listed : children.get(unit.parent) ?? [at]);
@@ -92,7 +92,7 @@ export function cluster(rest, isWhole = true) {
     detail.replaceChildren(node(unit));
   }
 
-  /** How many nodes below a unit have no request of the scarcest resource. @param {string} top @returns {number} */
+  /** The number of nodes below a unit without requests of the scarcest resource. @param {string} top @returns {number} */
   function freeIn(top) {
     const resource = scarcest(known.units.get("/"));
     let count = 0;
@@ -110,7 +110,7 @@ export function cluster(rest, isWhole = true) {
     const scale = devicePixelRatio || 1;
     canvas.width = width * scale;
     canvas.height = height * scale;
-    canvas.setAttribute("aria-label", `${known.units.get(at).nodes} nodes coloured by ${shown.label}; the list beside it says the same`);
+    canvas.setAttribute("aria-label", `${known.units.get(at).nodes} nodes coloured by ${shown.label}; the list beside it has the same data`);
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.scale(scale, scale);
     const colours = palette();
@@ -181,7 +181,7 @@ export function cluster(rest, isWhole = true) {
   function open(event) {
     const block = under(event);
     if (!block) return;
-    // The topmost part that lies below the one in sight.
+    // The topmost unit below the displayed one.
     let key = block.key;
     while (known.units.get(key)?.parent !== at && known.units.get(key)?.parent) key = known.units.get(key).parent;
     go(key);
@@ -192,13 +192,13 @@ export function cluster(rest, isWhole = true) {
     const block = under(event);
     tip.hidden = !block;
     if (!block) return;
-    tip.textContent = `${block.unit.name || title(block.key)}\n${Object.entries(block.unit.room).map(([one, [asked, all]]) => `${one} ${amount(one, asked)} of ${amount(one, all)}`).join("\n")}\n${many(block.unit.pods, "pod")}${block.unit.closed ? ", closed to new pods" : ""}${told(block)}`;
+    tip.textContent = `${block.unit.name || title(block.key)}\n${Object.entries(block.unit.room).map(([one, [asked, all]]) => `${one} ${amount(one, asked)} of ${amount(one, all)}`).join("\n")}\n${many(block.unit.pods, "pod")}${block.unit.closed ? ", closed to new pods" : ""}${useLines(block)}`;
     tip.style.left = `${Math.min(event.offsetX + 14, canvas.clientWidth - 190)}px`;
     tip.style.top = `${Math.min(event.offsetY + 14, canvas.clientHeight - 110)}px`;
   }
 
   /** @param {{key: string, unit: any}} block @returns {string} */
-  function told(block) {
+  function useLines(block) {
     if (isCategory(shown)) {
       const own = block.unit.level === "node" ? category.of(block.unit.name) : undefined;
       return own && shown.of !== "free" ? `\nmostly ${own.label}` : "";
@@ -240,7 +240,7 @@ export function cluster(rest, isWhole = true) {
   return { element, update };
 }
 
-/** How much of a part is used, undefined where that is not known. @param {string} key */
+/** The used share of a unit, undefined if unknown. @param {string} key */
 function use(key) {
   const sum = pair(key);
   return sum && (sum[1] ? sum[0] / sum[1] : 0);
@@ -258,7 +258,7 @@ function waiting() {
   return count;
 }
 
-/** Whether a share is trouble: measured load near the limit, or more than there is. @param {number} taken @param {number} of */
+/** Whether a share is critical: measured load near the limit, or above the capacity. @param {number} taken @param {number} of */
 const isTrouble = (taken, of) => taken > of || (ALARMING.has(shown.of) && taken / of > FULL);
 
 /** @param {number} share @param {boolean} isAlarming */
@@ -297,7 +297,7 @@ function hatch(context, block, colour) {
   context.restore();
 }
 
-/** The end of a text, which tells names apart, or nothing where less than four letters fit. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
+/** The end of a text, which distinguishes names, or '' if fewer than four letters fit. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
 function fit(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   if (text.length > 60) text = `…${text.slice(-60)}`;

@@ -1,5 +1,5 @@
-// Elements, texts and lists. Whatever comes from the cluster becomes a text node: there is no other way
-// in this page to put text into it.
+// Elements, texts and lists. Data of the cluster becomes text nodes only, so that it cannot become
+// markup.
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
@@ -26,7 +26,7 @@ export function svg(tag, properties = {}, ...children) {
   return made;
 }
 
-/** A name from the cluster: apart from its surroundings, whatever direction it is written in. @param {string} text */
+/** A name from the cluster, isolated from the direction of the text around it. @param {string} text */
 export const name = (text) => el("bdi", { class: "name" }, text);
 
 const ORDER = new Intl.Collator("en", { numeric: true });
@@ -75,7 +75,7 @@ export class Rows {
     this.draw();
   }
 
-  /** Scroll as far as it takes to have a row in sight. @param {number} index */
+  /** Scroll until a row is visible. @param {number} index */
   reveal(index) {
     const top = index * this.height, room = this.element.clientHeight - this.height;
     if (top < this.element.scrollTop || top > this.element.scrollTop + room) this.element.scrollTop = top - room / 2;

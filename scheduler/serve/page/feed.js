@@ -1,20 +1,20 @@
-// What the page knows: the document of the server, kept up to date by patches, and questions to it.
+// The data of the page: the server's document, updated by patches, and questions to the server.
 
-/** The data of a report (`simulate --against`), in which two sides take the place of a server. @type {any} */
+/** The data of a report (`simulate --against`), whose two results replace a server. @type {any} */
 export const report = JSON.parse(document.getElementById("report")?.textContent ?? "null");
 let key = takeKey();
 const listeners = new Set();
 let scheduled = false;
 
-/** What is shown: the present, or the moment that `link.at` names. @type {Record<string, Map<string, any>>} */
+/** The displayed state: the present, or the time `link.at`. @type {Record<string, Map<string, any>>} */
 export const known = { about: new Map(), units: new Map(), pods: new Map(), measures: new Map(), ways: new Map(), applications: new Map() };
-/** The document as it comes in, whatever is shown. @type {Record<string, Map<string, any>>} */
+/** The received document, independent of the displayed time. @type {Record<string, Map<string, any>>} */
 const present = { ...known };
-/** `side` is the one of a report that is shown. @type {{live: boolean, problem: string, version: number, at: number | null, side: number, needsToken: boolean}} */
+/** `side` is the displayed result of a report. @type {{live: boolean, problem: string, version: number, at: number | null, side: number, needsToken: boolean}} */
 export const link = { live: false, problem: "", version: 0, at: null, side: 1, needsToken: false };
 let woken = () => {};
 
-/** The key comes in the fragment, which no request carries, and does not stay in the address. */
+/** Read the key from the fragment, which requests do not contain, and remove it from the address. */
 function takeKey() {
   const given = /^#key=([\w-]+)$/.exec(location.hash);
   if (report) return "";
@@ -25,7 +25,7 @@ function takeKey() {
   return sessionStorage.getItem("key") ?? "";
 }
 
-/** Call `listener` after changes, at most once a frame; returns what ends it. @param {() => void} listener */
+/** Call `listener` after changes, at most once a frame; return a function that stops it. @param {() => void} listener */
 export function follow(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -41,7 +41,7 @@ function changed() {
   });
 }
 
-/** Show the page to whoever this token belongs to, in a namespace where not everything may be listed. @param {string} token @param {string} namespace */
+/** Show the page with the rights of this token's user, limited to a namespace if they may not list all. @param {string} token @param {string} namespace */
 export function enter(token, namespace) {
   key = token.trim();
   sessionStorage.setItem("key", key);
@@ -59,7 +59,7 @@ function address(path) {
 /** @returns {Record<string, string>} */
 const headers = () => (key ? { Authorization: `Bearer ${key}` } : {});
 
-/** Ask about the moment that is shown. @param {string} path @param {any} [body] @returns {Promise<any>} */
+/** Send a question about the displayed time. @param {string} path @param {any} [body] @returns {Promise<any>} */
 export async function ask(path, body) {
   if (report) return report.sides[link.side].plan;
   const moment = link.at === null || /[?&]at=/.test(path) ? path : `${path}${path.includes("?") ? "&" : "?"}at=${link.at}`;
@@ -72,7 +72,7 @@ export async function ask(path, body) {
   return answer;
 }
 
-/** Show a moment of the past, or the present again. @param {number | null} at */
+/** Show the state at a time, or the present (null). @param {number | null} at */
 export async function travel(at) {
   const document = at === null ? null : await ask(`api/world?at=${at}`);
   link.at = at;
@@ -105,7 +105,7 @@ export async function listen() {
 
 async function read() {
   const response = await fetch(address("api/events"), { headers: headers() });
-  // Of the daemon's page; at the one of `trellis ui` no token helps, but the address that it printed.
+  // For the daemon's page; the page of `trellis ui` needs the printed address instead of a token.
   link.needsToken = (response.status === 401 || response.status === 403) && location.pathname.endsWith("/ui/");
   if (!response.ok || !response.body) throw new Error((await response.json()).message);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -113,7 +113,7 @@ async function read() {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    // An event may come in many pieces, and end within one: only the seam is searched again.
+    // An event may arrive in several chunks: search only the boundary again.
     parts.push(value);
     if (!value.includes("\n\n") && !(parts.length > 1 && value[0] === "\n")) continue;
     const events = parts.join("").split("\n\n");

@@ -1,4 +1,4 @@
-// Groups as a table: those that wait first, then where members are, what is proven, and what a group waits for.
+// Groups as a table, waiting ones first: domains of members, proof, and the reason for waiting.
 import { amount, duration, el, failed, many, name, natural, podLink } from "./dom.js";
 import { known } from "./feed.js";
 import { planning } from "./plan.js";
@@ -10,7 +10,7 @@ const RANK = new Map([["Failed", 0], ["DoesNotFit", 1], ["Waiting", 2], ["Bound"
 const FEW = 4;
 /** The unit above each node, by its name. @type {Map<string, string>} */ const rackOf = new Map();
 
-/** What the pods of a group say. @typedef {{count: number, since: number | null, priority: number, asks: Map<string, number>}} Members */
+/** Data of a group's pods. @typedef {{count: number, since: number | null, priority: number, asks: Map<string, number>}} Members */
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function groups() {
@@ -43,7 +43,7 @@ export function groups() {
 /** @param {any} group */
 const keyOf = (group) => `${group.namespace}/${group.name}`;
 
-/** By group, how many pods it has, since when the first one waits, and what they ask for. @returns {Map<string, Members>} */
+/** Per group: number of pods, time since the first one waits, and requests. @returns {Map<string, Members>} */
 function membersOf() {
   /** @type {Map<string, Members>} */ const found = new Map();
   for (const pod of known.pods.values()) {
@@ -74,7 +74,7 @@ function row(group, members) {
     el("td", { class: "message" }, ...message(group, placed, members)));
 }
 
-/** The racks with how many members are in each; every member on demand. @param {any} group */
+/** The number of members per rack; every member on demand. @param {any} group */
 function where(group) {
   const units = [...racks(group.placement.root)].sort(([a], [b]) => natural(a, b));
   return el("details", { "data-key": `in ${keyOf(group)}` },
@@ -92,13 +92,13 @@ function racks(units, found = new Map()) {
   return found;
 }
 
-/** Note the unit above each node. */
+/** Store the unit above each node. */
 function readRacks() {
   rackOf.clear();
   for (const unit of known.units.values()) if (unit.level === "node" && unit.parent !== "/") rackOf.set(unit.name, known.units.get(unit.parent)?.name ?? "");
 }
 
-/** What is proven of a placement, in words. @param {any} group @returns {string} */
+/** The proof of a placement in words. @param {any} group @returns {string} */
 function proof(group) {
   if (group.conflict.length) return "proven not to fit";
   if (!group.objective.length) return "";
@@ -110,7 +110,7 @@ function proof(group) {
   return `best found${text}${open >= 0 && gaps[open] !== null && group.terms[open] ? `; ${group.terms[open]} at most ${gaps[open]} from the best` : ""}`;
 }
 
-/** What a group waits for: the whole message of its condition, rules that exclude each other, pods to be evicted. @param {any} group @param {number} placed @param {Members | undefined} members @returns {(HTMLElement | string)[]} */
+/** The reason for waiting: the message of the group's condition, conflicting rules, and victims. @param {any} group @param {number} placed @param {Members | undefined} members @returns {(HTMLElement | string)[]} */
 function message(group, placed, members) {
   const parts = [];
   if (group.message) parts.push(name(group.message));

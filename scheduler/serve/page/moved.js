@@ -1,4 +1,4 @@
-// Of a report: the figures of both sides, and the pods that fare differently, with their scores.
+// A report: the figures of both results, and the pods with different results, with their scores.
 import { amount, el, many, name, Rows } from "./dom.js";
 import { report } from "./feed.js";
 
@@ -16,7 +16,7 @@ export function moved() {
 
   function show() {
     const wanted = report.pods.filter((/** @type {any} */ one) => !filter.value || JSON.stringify([one.pod, one.before, one.after]).includes(filter.value));
-    count.textContent = `${wanted.length} of them shown, ${report.same} others fare alike`;
+    count.textContent = `${wanted.length} of them shown, ${report.same} others have the same result`;
     list.show(wanted);
   }
 
@@ -26,17 +26,17 @@ export function moved() {
     return [el("strong", { class: "two", title: one.pod }, name(one.pod)), side(one.before, one.scores[0], most), side(one.after, one.scores[1], most)];
   }
 
-  /** @param {any} told @param {Record<string, number>} scores @param {number} most */
-  function side(told, scores, most) {
-    if (!told) return el("span", { class: "sub" }, "not there");
+  /** @param {any} result @param {Record<string, number>} scores @param {number} most */
+  function side(result, scores, most) {
+    if (!result) return el("span", { class: "sub" }, "not there");
     const words = plugins.filter((one) => one in scores).map((one) => `${one} ${scores[one]}`).join(", ");
-    return el("div", {}, el("span", { class: "cut", title: told.node ?? told.message }, el("span", { class: `tag ${told.node ? "good" : "bad"}` }, told.node ? "placed" : told.result), " ", name(told.node ?? told.message)),
+    return el("div", {}, el("span", { class: "cut", title: result.node ?? result.message }, el("span", { class: `tag ${result.node ? "good" : "bad"}` }, result.node ? "placed" : result.result), " ", name(result.node ?? result.message)),
       words && el("div", { class: "stack", role: "img", "aria-label": words, title: words }, ...plugins.map((plugin, index) => {
         const bar = el("span", { class: `s${index % 8}` });
         bar.style.width = `${(100 * (scores[plugin] ?? 0)) / most}%`;
         return bar;
       })),
-      told.victims.length > 0 && el("span", { class: "sub cut" }, `in place of ${many(told.victims.length, "pod")}`));
+      result.victims.length > 0 && el("span", { class: "sub cut" }, `in place of ${many(result.victims.length, "pod")}`));
   }
 
   show();

@@ -1,4 +1,4 @@
-// The network: applications as graphs over the topmost parts of the cluster, and the tables of costs.
+// The network: applications as graphs over the topmost units of the cluster, and the cost tables.
 import { el, many, name, svg } from "./dom.js";
 import { known, link } from "./feed.js";
 
@@ -15,19 +15,19 @@ export function network() {
     const now = JSON.stringify([applications, ways]);
     if (now === drawn) return;
     drawn = now;
-    if (!applications.length && !ways.length) return body.replaceChildren(el("p", { class: "empty" }, "No AppGroup and no NetworkTopology: nothing is known of the network."));
+    if (!applications.length && !ways.length) return body.replaceChildren(el("p", { class: "empty" }, "No AppGroup and no NetworkTopology: the network is unknown."));
     body.replaceChildren(...applications.map(([key, one]) => application(key, one, ways)), ...tables(ways));
   }
   return { element, update };
 }
 
-/** @param {string} key @param {any} told @param {any[]} ways */
-function application(key, told, ways) {
-  // A workload stands in every part of the cluster where it has pods; "" is for those that wait.
-  const zones = [...new Set(Object.values(told.workloads).flatMap((parts) => (Object.keys(parts).length ? Object.keys(parts) : [""])))].sort((a, b) => (a === "" ? 1 : b === "" ? -1 : a < b ? -1 : 1));
+/** @param {string} key @param {any} app @param {any[]} ways */
+function application(key, app, ways) {
+  // A workload is drawn in every unit with pods of it; "" is for waiting pods.
+  const zones = [...new Set(Object.values(app.workloads).flatMap((parts) => (Object.keys(parts).length ? Object.keys(parts) : [""])))].sort((a, b) => (a === "" ? 1 : b === "" ? -1 : a < b ? -1 : 1));
   /** @type {{workload: string, zone: string, pods: number, x: number, y: number}[]} */ const boxes = [];
   const filled = new Map(zones.map((zone) => [zone, 0]));
-  for (const [workload, parts] of Object.entries(told.workloads)) {
+  for (const [workload, parts] of Object.entries(app.workloads)) {
     for (const zone of Object.keys(parts).length ? Object.keys(parts) : [""]) {
       const row = filled.get(zone) ?? 0;
       filled.set(zone, row + 1);
@@ -37,10 +37,10 @@ function application(key, told, ways) {
   const height = 40 + Math.max(1, ...filled.values()) * (BOX.h + BOX.gap) + 8, width = zones.length * (BOX.zone + 50);
   const cost = (/** @type {string} */ from, /** @type {string} */ to) => (from === to ? 0 : ways.find((way) => way.origin === from && way.destination === to)?.cost ?? null);
   const lines = [];
-  for (const talk of told.talks) {
-    for (const one of boxes.filter((box) => box.workload === talk.from)) for (const other of boxes.filter((box) => box.workload === talk.to)) {
+  for (const edge of app.talks) {
+    for (const one of boxes.filter((box) => box.workload === edge.from)) for (const other of boxes.filter((box) => box.workload === edge.to)) {
       const price = cost(one.zone, other.zone);
-      const over = price !== null && talk.cost !== null && price > talk.cost;
+      const over = price !== null && edge.cost !== null && price > edge.cost;
       const [x1, y1, x2, y2] = [one.x + (other.x > one.x ? BOX.w : other.x < one.x ? 0 : BOX.w), one.y + BOX.h / 2, other.x + (other.x > one.x ? 0 : BOX.w), other.y + BOX.h / 2];
       const bend = one.x === other.x ? 40 : (x2 - x1) / 2;
       lines.push(svg("path", { class: over ? "over" : null, d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 + (one.x === other.x ? 40 : -bend)} ${y2} ${x2} ${y2}` }),
@@ -52,11 +52,11 @@ function application(key, told, ways) {
     ...lines,
     ...boxes.map((box) => svg("g", {}, svg("title", {}, box.workload), svg("rect", { class: "box", x: box.x, y: box.y, width: BOX.w, height: BOX.h, rx: 6 }), svg("text", { x: box.x + 10, y: box.y + 17 }, box.workload.length > 19 ? `${box.workload.slice(0, 18)}…` : box.workload), svg("text", { class: "label", x: box.x + 10, y: box.y + 33 }, many(box.pods, "pod")))));
   picture.style.maxWidth = `${width}px`;
-  // No larger than life: one zone alone would fill the whole width.
+  // Do not enlarge the drawing: a single zone would fill the whole width.
   picture.style.maxWidth = `${width}px`;
   picture.style.minWidth = `${Math.min(width, 540)}px`;
   return el("section", { class: "card" }, el("h2", {}, name(key)), el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Graph of ${key}` }, picture),
-    el("details", {}, el("summary", {}, "Who talks to whom"), table(["From", "To", "Least bandwidth", "Greatest cost"], told.talks.map((/** @type {any} */ one) => [one.from, one.to, one.bandwidth ?? "–", one.cost ?? "–"]))));
+    el("details", {}, el("summary", {}, "Dependencies"), table(["From", "To", "Minimum bandwidth", "Maximum cost"], app.talks.map((/** @type {any} */ one) => [one.from, one.to, one.bandwidth ?? "–", one.cost ?? "–"]))));
 }
 
 /** @param {any[]} ways */

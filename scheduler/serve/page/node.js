@@ -1,4 +1,4 @@
-// One node: its pods with their requests, its devices, labels and taints; asked for when it is opened.
+// One node: its pods with their requests, its devices, labels and taints; requested when it is opened.
 import { amount, el, failed, many, name, podLink } from "./dom.js";
 import { ask, report } from "./feed.js";
 
@@ -32,7 +32,7 @@ function sections(answer, unit) {
   ];
 }
 
-/** @param {string[]} titles @param {number} texts how many columns hold text; the others hold numbers */
+/** @param {string[]} titles @param {number} texts the number of columns with text; the others have numbers */
 const head = (titles, texts) => el("thead", {}, el("tr", {}, ...titles.map((title, at) => el("th", { scope: "col", class: at < texts ? null : "num" }, title))));
 
 /** @param {string[]} texts */

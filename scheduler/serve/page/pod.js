@@ -20,14 +20,14 @@ export function pod(rest) {
       for (const [key, one] of known.pods) if (!one.node && key.includes(search.value)) { keys.push(key); if (keys.length >= MOST_FOUND) break; }
       if (keys.length < MOST_FOUND) for (const [key, one] of known.pods) if (one.node && key.includes(search.value)) { keys.push(key); if (keys.length >= MOST_FOUND) break; }
     }
-    found.replaceChildren(...(keys.length ? [el("div", { class: "card" }, el("h2", {}, search.value ? "Found" : "Choose a pod"), el("ul", {}, ...keys.map((key) => el("li", {}, podLink(key)))))] : search.value ? [el("p", { class: "sub" }, "No pod has that in its name.")] : []));
+    found.replaceChildren(...(keys.length ? [el("div", { class: "card" }, el("h2", {}, search.value ? "Found" : "Choose a pod"), el("ul", {}, ...keys.map((key) => el("li", {}, podLink(key)))))] : search.value ? [el("p", { class: "sub" }, "No pod name contains this text.")] : []));
   }
 
   async function update() {
     if (!rest) return search.value ? undefined : find();
     if (asked === link.at || !link.live) return;
     asked = link.at;
-    body.replaceChildren(el("p", { class: "empty" }, "Asking every plugin about every node…"));
+    body.replaceChildren(el("p", { class: "empty" }, "Evaluating every plugin on every node…"));
     try {
       const answer = await ask(`api/explain?pod=${encodeURIComponent(rest)}`);
       body.replaceChildren(...explained(answer.explanation, answer.notices));
@@ -57,24 +57,24 @@ function explained(found, notices) {
     el("p", { class: "sub" }, `Profile ${found.profile} · fits ${nodes.filter((one) => one.feasible).length} of ${nodes.length} nodes`),
     ...notices.map((text) => el("p", { class: "notice" }, text)));
   const legend = el("ul", { class: "swatches", "aria-label": "Score by plugin" }, ...plugins.map((plugin, index) => el("li", {}, el("i", { class: `s${index % 8}` }), plugin)));
-  return [head, legend, el("div", { class: "card list" }, el("div", { class: "titles score", "aria-hidden": "true" }, el("span", {}, "Node"), el("span", {}, "Score"), el("span", {}, "By plugin, and why")), list.element)];
+  return [head, legend, el("div", { class: "card list" }, el("div", { class: "titles score", "aria-hidden": "true" }, el("span", {}, "Node"), el("span", {}, "Score"), el("span", {}, "Scores by plugin, with reasons")), list.element)];
 }
 
-/** What the sentence rests on, and what would change it. @param {any} found */
+/** The facts behind the summary, and remedies. @param {any} found */
 function points(found) {
   const why = found.why ?? {};
   const queue = why.queue, victims = found.victims;
-  /** @type {[string, import("./dom.js").Child[]][]} */ const told = [
-    ["In the way", (why.conflict ?? []).map((/** @type {any} */ one) => el("li", {}, "no node ", name(one.text), " ", el("code", {}, name(one.field))))],
+  /** @type {[string, import("./dom.js").Child[]][]} */ const facts = [
+    ["Conflicts", (why.conflict ?? []).map((/** @type {any} */ one) => el("li", {}, "no node ", name(one.text), " ", el("code", {}, name(one.field))))],
     ["What would help", (why.suggestions ?? []).map((/** @type {any} */ one) => el("li", {}, name(one.text)))],
-    ["Would go for it", victims.slice(0, 10).map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))).concat(victims.length > 10 ? [el("li", {}, `and ${victims.length - 10} more`)] : [])],
+    ["Would be evicted for it", victims.slice(0, 10).map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))).concat(victims.length > 10 ? [el("li", {}, `and ${victims.length - 10} more`)] : [])],
     ["Eviction", why.preemption && !found.message.includes(why.preemption) ? [el("li", {}, name(why.preemption))] : []],
     ["Tried again after", why.wokenBy?.length ? [el("li", {}, name(why.wokenBy.join("; ")))] : []],
     ["Next best", why.runnerUp?.behind ? [el("li", {}, name(why.runnerUp.node), `, ${why.runnerUp.behind} points behind: ${Object.entries(why.runnerUp.plugins).map(([plugin, gap]) => `${plugin} ${gap}`).join(", ")}`)] : []],
     ["Queue", queue && !found.node ? [el("li", {}, `${queue.place} of ${queue.waiting}${queue.waitedSeconds === null ? "" : `, for ${duration(queue.waitedSeconds)}`}`)] : []],
     ["Condition", found.message && !found.node ? [el("li", {}, name(found.message))] : []],
   ];
-  const some = told.filter(([, lines]) => lines.length);
+  const some = facts.filter(([, lines]) => lines.length);
   return some.length > 0 && el("dl", { class: "points" }, ...some.flatMap(([title, lines]) => [el("dt", {}, title), el("dd", {}, el("ul", {}, ...lines))]));
 }
 
@@ -86,8 +86,8 @@ function reasons(node) {
 
 /** @param {any} node @param {string[]} plugins @param {number} most */
 function bars(node, plugins, most) {
-  const told = plugins.filter((one) => node.scores[one]).map((one) => `${one} ${node.scores[one].weighted}`).join(", ");
-  return el("div", { class: "stack", role: "img", "aria-label": told, title: told }, ...plugins.map((plugin, index) => {
+  const words = plugins.filter((one) => node.scores[one]).map((one) => `${one} ${node.scores[one].weighted}`).join(", ");
+  return el("div", { class: "stack", role: "img", "aria-label": words, title: words }, ...plugins.map((plugin, index) => {
     const bar = el("span", { class: `s${index % 8}` });
     bar.style.width = `${(100 * (node.scores[plugin]?.weighted ?? 0)) / most}%`;
     return bar;

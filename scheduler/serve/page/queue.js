@@ -24,7 +24,7 @@ export function queue() {
   function show() {
     position = new Map((plan.answer?.queueOrder ?? []).map((/** @type {string} */ key, /** @type {number} */ index) => [key, index + 1]));
     outcome = new Map((plan.answer?.pods ?? []).map((/** @type {any} */ pod) => [`${pod.namespace}/${pod.name}`, pod]));
-    problem.replaceChildren(...(plan.problem ? [el("p", { class: "notice" }, `The outcome of an attempt now is not known: ${plan.problem}`)] : []));
+    problem.replaceChildren(...(plan.problem ? [el("p", { class: "notice" }, `The outcome of an attempt now is unknown: ${plan.problem}`)] : []));
     /** @type {[string, any][]} */ const waiting = [];
     for (const entry of known.pods) if (!entry[1].node) waiting.push(entry);
     const wanted = waiting.filter(([key, pod]) => !filter.value || key.includes(filter.value) || pod.group?.includes(filter.value) || why(key, pod).includes(filter.value));

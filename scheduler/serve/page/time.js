@@ -12,14 +12,14 @@ export function time() {
   let last = 0, isAsking = false, isTravelling = false, wanted = -1;
   const slider = /** @type {HTMLInputElement} */ (el("input", { type: "range", id: "moment", min: 0, max: 0, value: 0, oninput: () => go(Number(slider.value)) }));
   const when = el("output", { for: "moment", class: "when" });
-  const told = el("p", { class: "sub", "aria-live": "polite" });
+  const summary = el("p", { class: "sub", "aria-live": "polite" });
   const back = /** @type {HTMLButtonElement} */ (el("button", { onclick: () => go(moments.length) }, "Now"));
   const problem = el("div");
   const list = /** @type {Rows<Moment>} */ (new Rows("Decisions", 58, "moment", row));
   const map = cluster("", false);
-  const card = el("div", { class: "card" }, el("div", { class: "head" }, el("h1", {}, el("label", { for: "moment" }, "Time")), when, told, el("span", { class: "grow" }), back), slider);
+  const card = el("div", { class: "card" }, el("div", { class: "head" }, el("h1", {}, el("label", { for: "moment" }, "Time")), when, summary, el("span", { class: "grow" }), back), slider);
   const decisions = el("div", { class: "card list" }, list.element);
-  const empty = el("p", { class: "empty" }, "Asking for decisions…");
+  const empty = el("p", { class: "empty" }, "Reading decisions…");
   const element = el("div", { class: "view" }, problem, empty, card, el("div", { class: "past" }, map.element, decisions));
   card.hidden = decisions.hidden = true;
 
@@ -52,7 +52,7 @@ export function time() {
     back.disabled = link.at === null;
     when.textContent = moment ? clock(moment.at) : "Now";
     slider.setAttribute("aria-valuetext", moment ? `${clock(moment.at)}, ${moment.pod}` : "now");
-    told.textContent = moment ? `${moment.pod} ${moment.node ? `goes to ${moment.node}` : moment.message}` : `${moments.length} decisions, from ${moments.length ? clock(moments[0].at) : "–"}`;
+    summary.textContent = moment ? `${moment.pod} ${moment.node ? `goes to ${moment.node}` : moment.message}` : `${moments.length} decisions, from ${moments.length ? clock(moments[0].at) : "–"}`;
     list.show(moments);
     if (moment) list.reveal(at);
   }
@@ -62,7 +62,7 @@ export function time() {
     isAsking = true;
     try {
       moments = (await ask("api/moments")).moments;
-      empty.textContent = "No decisions are kept here. The daemon's page (/ui) and trellis ui --decision-log know the past.";
+      empty.textContent = "No decisions are recorded here. The daemon's page (/ui) and trellis ui --decision-log show the past.";
       problem.replaceChildren();
     } catch (error) {
       problem.replaceChildren(failed(error instanceof Error ? error.message : String(error)));

@@ -15,7 +15,7 @@ export function whatif() {
   };
   const button = /** @type {HTMLButtonElement} */ (el("button", { class: "main", onclick: tryIt }, "Try it"));
   const result = el("div", { class: "view", "aria-live": "polite" });
-  const element = el("div", { class: "view" }, el("div", { class: "head" }, el("h1", {}, "What if"), el("p", { class: "sub grow" }, "Worked out on the cluster as it is shown. Nothing is written to it."), button),
+  const element = el("div", { class: "view" }, el("div", { class: "head" }, el("h1", {}, "What if"), el("p", { class: "sub grow" }, "Calculated for the displayed cluster. Nothing is written to it."), button),
     el("div", { class: "side" },
       el("section", { class: "card" }, el("h2", {}, el("label", { for: "manifests" }, "Objects to add, or to put in place of those of their name")), field("manifests", "apiVersion: batch/v1\nkind: Job\n…")),
       el("section", { class: "card" }, el("h2", {}, el("label", { for: "config" }, "Another configuration of the scheduler")), field("config", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n…"))), result);
