@@ -70,7 +70,7 @@ async def live(
 async def live_unwatched(
     kind: Kind, operator: Operator, *, beside: Coroutine[Any, Any, None]
 ) -> None:
-    """Run an operator that needs no watch of kopf's until it, or `beside`, ends; raise why."""
+    """Run an operator without watches of kopf until it, or `beside`, ends; raise its error."""
     tasks: list[asyncio.Future[None]] = [
         asyncio.create_task(operator.work(), name=f"operator of {kind.kind}"),
         asyncio.create_task(beside, name=f"definition of {kind.kind}"),
@@ -128,7 +128,7 @@ def _why(tasks: Collection[asyncio.Future[Any]]) -> BaseException:
 
 
 async def _scanned(of_kopf: Tasks, insights: Insights, limit_s: float) -> None:
-    """Wait until kopf has looked which kinds there are, or fails to.
+    """Wait until kopf has discovered the served kinds; raise the error of a failed scan.
 
     kopf does not keep the tasks of that scan: a cancellation in the middle would leave them behind,
     waiting for credentials that never arrive.
@@ -185,7 +185,7 @@ WANTED_BY_KOPF = (signal.SIGINT, signal.SIGTERM)
 
 
 class KeptSignals:
-    """What stood for SIGINT and SIGTERM when this was made: of the loop, or of the process.
+    """The handlers of SIGINT and SIGTERM at creation: the loop's, or the process's.
 
     kopf replaces both each time it starts. The caller of kopf's start calls `put_back` in the same
     step of the loop in which it returns: asyncio looks a handler up when it serves a signal, not
@@ -198,7 +198,7 @@ class KeptSignals:
         self._of_loop = {number: self._handlers().get(number) for number in WANTED_BY_KOPF}
 
     def put_back(self) -> None:
-        """Make everything as it was."""
+        """Restore the handlers."""
         handlers = self._handlers()
         for number, before in self._of_loop.items():
             if handlers.get(number) is before:
@@ -223,7 +223,7 @@ class NoDiffBase(kopf.DiffBaseStorage):
     """Stores no last handled state: the handlers need no differences."""
 
     def build(self, **_: Any) -> Any:
-        """Return nothing, instead of copying the whole object at every event."""
+        """Return None, instead of copying the whole object at every event."""
         return {}
 
     def fetch(self, *, body: kopf.Body) -> None:
@@ -246,7 +246,7 @@ class NoProgress(kopf.ProgressStorage):
         """Do nothing: no state is stored."""
 
     def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
-        """Leave the object alone."""
+        """Leave the object unchanged."""
 
     def clear(self, *, essence: Any) -> Any:
         """Return the object unchanged: no state is stored in it."""
@@ -254,7 +254,7 @@ class NoProgress(kopf.ProgressStorage):
 
 
 def quiet_settings() -> kopf.OperatorSettings:
-    """Return settings of their own for one start of kopf."""
+    """Return new settings for one run of kopf, without events, scans and stored state."""
     settings = kopf.OperatorSettings()
     # By default kopf kills the process some time after its tasks are cancelled.
     settings.process.ultimate_exiting_timeout = None
@@ -277,7 +277,7 @@ class SharedAccess(kopf.ConnectionInfo):
     tls: ssl.SSLContext | None = None
 
     def as_ssl_context(self) -> ssl.SSLContext:
-        """Return that context."""
+        """Return the caller's TLS context."""
         return self.tls or ssl.create_default_context()
 
 
@@ -293,7 +293,7 @@ class Login:
         self._given = False
 
     async def again(self, **_: Any) -> kopf.ConnectionInfo | None:
-        """Return the access of this moment; from the second time on, look for a newer one first."""
+        """Return the current access; from the second call on, reload it first."""
         try:
             if self._given:
                 await self._credentials.refresh(force=True)
@@ -307,7 +307,7 @@ class Login:
 
 
 def shared_access(access: Access) -> kopf.ConnectionInfo:
-    """Write an access in kopf's words."""
+    """Return an access as kopf's connection information."""
     scheme, _, token = access.authorization.partition(" ")
     return SharedAccess(
         server=access.server,

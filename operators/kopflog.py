@@ -38,9 +38,7 @@ class _ToStructlog(logging.Handler):
 
 @contextmanager
 def forgotten_errors_redirected() -> Iterator[None]:
-    """Take errors of requests that a scan of kopf forgot, from the running loop; pass on all
-    others.
-    """
+    """Within the block, drop errors of abandoned requests of kopf's scans; pass on all others."""
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
 

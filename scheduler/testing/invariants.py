@@ -87,7 +87,7 @@ def ignores_row_order(trial: Trial) -> Iterator[str]:
 
 
 def is_local(trial: Trial) -> Iterator[str]:
-    """Yield a plugin with `local` evaluates a row by that row and the pod alone."""
+    """A plugin with `local` evaluates a row by that row and the pod alone."""
     if not trial.cls.local or not trial.cls.serves("filter"):
         return
     together = {pod.key: evaluation.filter for pod, evaluation in trial.looks()}
@@ -144,7 +144,7 @@ def gives_back(trial: Trial) -> Iterator[str]:
 
 
 def tracks(trial: Trial) -> Iterator[str]:
-    """Yield a tracker that followed every change equals one that was rebuilt."""
+    """A tracker that applied every change equals one that was rebuilt."""
     scene = trial.scene()
     for _ in trial.looks(scene):
         pass  # some plugins request their tracker late

@@ -38,7 +38,7 @@ _KEPT_FAULTS = 1000
 
 
 class WatchSettings(msgspec.Struct, frozen=True):
-    """How lists and watches are done; times in seconds.
+    """Settings of lists and watches; times in seconds.
 
     A watch without a byte for `silence_s` is taken for dead: API servers send bookmarks about once
     a minute, and beginning again from the last version costs one request.
@@ -54,7 +54,7 @@ class WatchSettings(msgspec.Struct, frozen=True):
 
 
 class _End(Enum):
-    """Why a watch ended; the value is the name of the reason in metrics."""
+    """The reason why a watch ended; the value is the label in metrics."""
 
     CLOSED = "closed"
     EXPIRED = "expired"
@@ -116,16 +116,16 @@ class Reflector:
 
     @property
     def is_missing(self) -> bool:
-        """Return whether the server does not offer the kind, as far as it was asked."""
+        """Return whether the server does not serve the kind, by the last list."""
         return self._is_offered is False
 
     @property
     def is_denied(self) -> bool:
-        """Return whether this process may not list the kind, as far as it was asked."""
+        """Return whether this process may not list the kind, by the last list."""
         return self.is_missing and self._is_denied
 
     def look_again(self) -> None:
-        """Ask at once for a kind that the server did not offer: it may have learnt it."""
+        """Retry a kind at once that the server did not serve before."""
         self._wanted.set()
 
     async def run(self) -> None:
@@ -145,13 +145,12 @@ class Reflector:
             self._synced.set(0)
 
     def doubt(self) -> None:
-        """Say that nothing may be decided until `catch_up`, or a new list, has come to its end."""
+        """Block decisions until `catch_up`, or a new list, has ended."""
         if self._lists and self.kind.required:
             self._emit(Behind(self.kind.kind))
 
     async def catch_up(self) -> bool:
-        """Follow the watch until every change known to the server at the time of the call is
-        emitted.
+        """Read the watch until every change known to the server at the time of the call is emitted.
 
         Return False if that does not happen soon: then the kind must be listed again by another
         call of `run`.
@@ -170,13 +169,13 @@ class Reflector:
         return self._has_caught_up()
 
     def _has_caught_up(self) -> bool:
-        """Say so, unless the watch has ended meanwhile."""
+        """Emit that the kind is caught up, unless the watch has ended meanwhile."""
         if self._is_watching and self.kind.required:
             self._emit(CaughtUp(self.kind.kind))
         return self._is_watching
 
     async def _list(self) -> bool:
-        """List all objects and emit them; return False when the server does not offer the kind."""
+        """List all objects and emit them; return False if the server does not serve the kind."""
         started = perf_s()
         self.doubt()
         objects: list[Any] = []
@@ -205,7 +204,8 @@ class Reflector:
         return True
 
     async def _is_missing(self, why: Response) -> bool:
-        """Return whether a list failed because the server does not offer the kind, or not to us.
+        """Return whether a list failed because the server does not serve the kind, or not to this
+        user.
 
         A single 404 is no proof, because it would drop all objects of the kind: required kinds are
         always served, and for the others discovery must confirm it.
@@ -222,7 +222,7 @@ class Reflector:
         return self._is_denied or is_offered is False
 
     async def _stays_denied(self) -> bool:
-        """Return whether a list is still forbidden when all that is required could be listed.
+        """Return whether a list is still forbidden although all required kinds could be listed.
 
         A server that rejects all requests, as during its start, does not deny this kind in
         particular.
@@ -233,7 +233,7 @@ class Reflector:
         return isinstance(again, Response) and again.code == 403
 
     async def _follow(self) -> None:
-        """Watch, and watch again from where it ended, until a new list is needed."""
+        """Watch, and resume after each end, until a new list is needed."""
         listed_at = self._version
         while True:
             end, why = await self._watch()
@@ -254,7 +254,9 @@ class Reflector:
                 self._garbage_at = self._version
 
     async def _watch(self) -> tuple[_End, Response | None]:
-        """Watch once, from the last version; return how and (if it was a failure) why it ended."""
+        """Watch once, from the last version; return the reason of its end, and the error of a
+        failure.
+        """
         clock = asyncio.get_running_loop().time
         opened_at = clock()
         async with self._open() as got:
@@ -285,7 +287,7 @@ class Reflector:
         return self._collection.watch(self._version, seconds, self._settings.silence_s)
 
     async def _read(self, stream: ResponseStream) -> Response | None:
-        """Read until the stream ends; return the failure with which the server ended it, if any."""
+        """Read until the stream ends; return the server's error, if any."""
         pending: list[bytes] = []
         size = 0
         while data := await stream.read():
@@ -306,7 +308,7 @@ class Reflector:
         return None
 
     def _take(self, data: bytes) -> Response | None:
-        """Emit the changes of whole lines, all in one go."""
+        """Emit the changes of whole lines together."""
         for line in data.split(b"\n"):
             if not line:
                 continue

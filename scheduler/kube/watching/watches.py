@@ -1,4 +1,4 @@
-"""All reflectors of a process: started together, ended together, asked together.
+"""All reflectors of a process, with a common start and end.
 
 The daemon creates one `Watches`, runs it as one task and reads from it the kinds that are not
 listed yet. A fault in one reflector (a bug, never an answer of the server) ends all of them and is
@@ -66,8 +66,7 @@ class Watches:
             self._group.create_task(self._look_for_kinds(), name="look for kinds")
 
     async def _look_for_kinds(self) -> None:
-        """While kinds are not offered, notice by one small request when the server learns new
-        groups.
+        """While kinds are missing, poll the server's list of API groups for new ones.
 
         A new kind of an existing group is found when its reflector retries.
         """
@@ -127,6 +126,6 @@ class Watches:
         return [r.kind.kind for r in self._reflectors if not r.is_synced]
 
     def look_again(self) -> None:
-        """Ask at once for the kinds that the server did not offer, for example after a new CRD."""
+        """Retry the kinds at once that the server did not serve, for example after a new CRD."""
         for reflector in self._reflectors:
             reflector.look_again()

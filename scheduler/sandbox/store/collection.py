@@ -36,7 +36,7 @@ class Stored:
         self._converted: dict[str, bytes] | None = None
 
     def tail(self) -> bytes:
-        """Return the JSON bytes after kind and apiVersion, closing brace included; made once.
+        """Return the JSON bytes after kind and apiVersion, closing brace included; cached.
 
         `resource.head + tail` is the object, and `b"{" + tail` an item of a typed list: the same
         bytes serve every API version and every answer.
@@ -48,7 +48,7 @@ class Stored:
         return tail
 
     def converted_tail(self, form: str, convert: Callable[[Object], Object]) -> bytes:
-        """Return the tail of what `convert` makes of the object; made once per `form`."""
+        """Return the tail of the object converted by `convert`; cached per `form`."""
         if self._converted is None:
             self._converted = {}
         tail = self._converted.get(form)
@@ -60,7 +60,7 @@ class Stored:
         return tail
 
     def forget_encoded(self) -> None:
-        """Drop the encoded bytes; they are made again on demand."""
+        """Drop the encoded bytes; they are encoded again on demand."""
         self._tail = self._converted = None
 
     @property
@@ -128,7 +128,7 @@ class Watch:
         return [change for change in found if change.stored.key.startswith(self._prefix)]
 
     def close(self) -> None:
-        """Stop following; repeated calls are harmless."""
+        """End the watch; repeated calls have no effect."""
         self._closed = True
         self._collection.watches.pop(self, None)
 
@@ -155,7 +155,7 @@ class StoredCollection:
 
     @property
     def end(self) -> int:
-        """Position after the newest change."""
+        """Return the position after the newest change."""
         return self._dropped + len(self._log)
 
     def commit(self, change: StoreChange) -> None:
@@ -193,7 +193,7 @@ class StoredCollection:
         return self._log[start:] if start else list(self._log)
 
     def watch(self, version: int | None, prefix: str, wake: Callable[[], None]) -> Watch:
-        """Follow from after `version` (None: from now on); 410 when that is too old."""
+        """Return a watch of changes after `version` (None: from now on); 410 if that is too old."""
         position = self.end if version is None else self._position_after(version)
         watch = Watch(self, position, prefix, wake)
         self.watches[watch] = None
@@ -208,7 +208,7 @@ class StoredCollection:
         return [items[key] for key in self.keys[low:high]]
 
     def range_at(self, prefix: str, version: int) -> list[Stored]:
-        """The same as it was at `version`; O(objects + changes since); 410 when too old."""
+        """Return `range` at `version`; O(objects + changes since); 410 if too old."""
         if version >= self.version:
             return self.range(prefix)
         undone: dict[str, Stored | None] = {}
