@@ -1,5 +1,7 @@
 """`Decision`: the outcome of one scheduling attempt, with all that `explain` prints."""
 
+from collections.abc import Mapping
+
 import msgspec
 import numpy as np
 
@@ -19,7 +21,8 @@ class Decision(msgspec.Struct, frozen=True):
     rows that each plugin rejected (each row once), `outside` are rows that a pre-filter removed in
     the name of `narrowed_by`. `scores` is empty when only one node was feasible. Columns are those
     of the view that the decision was made on. `victims` are evicted for the nominated node, chosen
-    by the plugin `preempted_by`, for the pod's `group` if it has one. `nominated_node` replaces the
+    by the plugin `preempted_by`, for the pod's `group` if it has one; `expected` has by uid the
+    nodes where victims are expected to fit, if that was asked. `nominated_node` replaces the
     pod's nomination: '' clears it, which is what kube-scheduler does unless a post-filter plugin
     decides otherwise; None keeps it. `calls` are sent to the API server with the decision.
     `prevented_by` are the plugins that ruled out every eviction.
@@ -41,6 +44,7 @@ class Decision(msgspec.Struct, frozen=True):
     group: str = ""
     calls: tuple[ApiCall, ...] = ()
     prevented_by: tuple[str, ...] = ()
+    expected: Mapping[str, str] = {}
 
     @property
     def fits(self) -> bool:

@@ -22,6 +22,7 @@ from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
 from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
 from scheduler.framework.disruption import DisruptionUnits
+from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Status
 from scheduler.framework.together import Stocktaking, Ways
@@ -44,7 +45,8 @@ class GroupPlan(msgspec.Struct, frozen=True):
     A plan without victims has been accepted by `PlanningContext.hold`. Members that the plan does
     not name stay pending with the reason in `message`. They are retried when the others are bound,
     unless `is_proven` states that no more members fit now. `hold_s` limits how long the members
-    that are bound last may take to pass permit; 0 is the default limit.
+    that are bound last may take to pass permit; 0 is the default limit. `expected` has by uid the
+    nodes where victims are expected to fit.
     """
 
     nodes: Mapping[str, str]
@@ -52,6 +54,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     message: str = ""
     hold_s: float = 0.0
     is_proven: bool = True
+    expected: Mapping[str, str] = {}
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
@@ -209,6 +212,9 @@ class PlanningContext(Protocol):
 
         None if they would.
         """
+
+    def elsewhere(self) -> Elsewhere:
+        """Return which pods would fit a node other than their own, beside all pods that run."""
 
 
 class MemberOrder(msgspec.Struct, frozen=True, rename="camel"):

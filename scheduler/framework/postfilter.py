@@ -1,6 +1,6 @@
 """Input and result of post-filter plugins (preemption)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -42,7 +42,8 @@ class PostFiltered(msgspec.Struct, frozen=True):
     candidates if extenders need them; `choose` receives the remaining ones (at least one; victims
     may have changed) and returns the best node with all its victims. `calls` are sent in order,
     without waiting for their answers. `prevented_by` are the filter plugins that prevented a
-    candidate: their events requeue the pod.
+    candidate: their events requeue the pod. `expected` has by uid the nodes where victims are
+    expected to fit.
     """
 
     status: Status = SUCCESS
@@ -54,3 +55,4 @@ class PostFiltered(msgspec.Struct, frozen=True):
     choose: Callable[[tuple[Offer, ...]], tuple[str, tuple[Placed, ...]]] | None = None
     calls: tuple[ApiCall, ...] = ()
     prevented_by: tuple[str, ...] = ()
+    expected: Mapping[str, str] = {}

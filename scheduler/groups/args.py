@@ -25,6 +25,7 @@ class ClusterTopologyPlacementGroupArgs(Args):
     that do not fit without them; those with `spare_label` only of groups that have lost members,
     and only when no other node fits. `preemption` allows groups to evict pods of lower priority;
     `pdb` selects whether disruption budgets forbid that or are violated as little as possible.
+    With `prefer_victims_that_fit_elsewhere`, of equally few victims those go that fit another node.
     `derive` names the kinds of workloads whose pods are a group by their labels and the workload's
     own numbers, where no label or object names their group; `derive_on_request` does so in the
     namespaces whose annotation `trellis.dev/derive-groups` names the kind. `solver` of the
@@ -45,6 +46,7 @@ class ClusterTopologyPlacementGroupArgs(Args):
     preemption: Literal["Enabled", "Disabled"] = "Enabled"
     preemption_time_limit_seconds: float = 3.0
     pdb: Literal["Minimize", "Forbid"] = "Minimize"
+    prefer_victims_that_fit_elsewhere: bool = False
     derive: tuple[Derivable, ...] = ()
     derive_on_request: tuple[Derivable, ...] = ()
 

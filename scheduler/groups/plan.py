@@ -40,6 +40,7 @@ from scheduler.groups.planning import (
     shapes,
 )
 from scheduler.groups.planning.conditions import GroupEvictor
+from scheduler.groups.planning.eviction import with_stranded
 from scheduler.groups.planning.placements import ROUNDS, Eviction, Placement, PlanningTools
 from scheduler.groups.planning.recording import PlanOutcome, PlanRecorder
 from scheduler.groups.planning.task import (
@@ -221,6 +222,8 @@ class Planner:
         """Step 7: return the plan with the fewest victims, None if evictions do not help."""
         for _ in range(ROUNDS):
             lower = self.evictor.lower(task)
+            if lower and self._args.prefer_victims_that_fit_elsewhere:
+                lower = with_stranded(lower, task.context.elsewhere())
             asked = eviction.question(lower) if lower else None
             if asked is None:
                 return None
@@ -235,7 +238,11 @@ class Planner:
             misfit = task.context.would_hold(nodes, victims)
             if misfit is None:
                 self._records.of(task.key).orders = orders
-                return task.eviction_plan(nodes, victims)
+                plan = task.eviction_plan(nodes, victims)
+                if plan is None or not self._args.prefer_victims_that_fit_elsewhere:
+                    return plan
+                expected = task.context.elsewhere().destinations(victims)
+                return msgspec.structs.replace(plan, expected=expected)
             eviction.learn(nodes, misfit)
         return None
 

@@ -174,9 +174,12 @@ def preemption(rng: Random, *, tiny: bool = False) -> PreemptionInstance:
         candidates = [_counting(rng, one, uncounted) for one in candidates]
     allowed = tuple(Budget(f"b{at}", rng.randint(0, 3)) for at in range(budgets))
     forbid = rng.random() < 0.3
-    return PreemptionInstance(
-        group, tuple(candidates), allowed, forbid, tuple(_elastic(rng, candidates))
-    )
+    ends = tuple(_elastic(rng, candidates))
+    if rng.random() < 0.5:
+        candidates = [
+            msgspec.structs.replace(one, stranded=rng.randint(0, one.pods)) for one in candidates
+        ]
+    return PreemptionInstance(group, tuple(candidates), allowed, forbid, ends)
 
 
 def _elastic(rng: Random, candidates: list[Candidate]) -> Iterator[ElasticGroup]:
@@ -228,7 +231,10 @@ def harm(problem: PreemptionInstance, evicted: freed.Choice) -> tuple[int, ...]:
     """Return what an answer costs, in the order of importance."""
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = (freed.pods(problem, evicted, priority) for priority in priorities)
-    return (freed.violations(problem, evicted), *pods, freed.groups(problem, evicted))
+    found = [freed.violations(problem, evicted), *pods]
+    if any(one.stranded for one in problem.candidates):
+        found.append(freed.stranded(problem, evicted))
+    return (*found, freed.groups(problem, evicted))
 
 
 def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:

@@ -15,7 +15,7 @@ import msgspec
 
 from operators.moveplan.operator import MovePlanOperator
 from operators.operator import OperatorSurroundings
-from operators.settings import OperatorsSettings
+from operators.settings import MovePlanSettings, OperatorsSettings
 from scheduler.base.clock import ManualClock
 from scheduler.base.errors import ApiError
 from scheduler.config import default_config
@@ -39,7 +39,6 @@ from scheduler.testing import node, pod
 
 START = 1_800_000_000.0
 CPUS = 4
-NAME = "defragment"
 
 
 class KilledError(Exception):
@@ -78,6 +77,8 @@ class MoveWorld:
         self.check = MoveCheck()
         self.is_broken = False  # whether new pods never become Ready
         self.custom = self
+        self.name = "defragment"  # of the plan
+        self.approves: tuple[str, ...] = ()
         self.start()
 
     # The operator and its surroundings.
@@ -89,7 +90,7 @@ class MoveWorld:
                 self.engine.watched,
                 self,  # type: ignore[arg-type]
                 False,
-                OperatorsSettings(),
+                OperatorsSettings(move_plan=MovePlanSettings(approves=self.approves)),
                 self.clock,
                 lambda _: None,
                 planner=self,
@@ -176,7 +177,8 @@ class MoveWorld:
     def put_plan(self, **spec: Any) -> None:
         """Create the plan, or change fields of its spec."""
         if self.plan is None:
-            self.plan = {"metadata": {"name": NAME, "uid": NAME}, "spec": {"goal": {"repair": {}}}}
+            meta = {"name": self.name, "uid": self.name}
+            self.plan = {"metadata": meta, "spec": {"goal": {"repair": {}}}}
         self.plan["spec"] |= spec
         self.version += 1
         self.plan["metadata"] |= {"resourceVersion": str(self.version)}
@@ -300,8 +302,8 @@ class MoveWorld:
                 raw["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
                 self._show("Pod", "MODIFIED", read_pod(raw))
         effects = self.engine.run(self.clock.now(), 64)
-        for question in [one for one in effects if isinstance(one, Solve)]:
-            found = Answer(question.id, 200, body=answer(question.instance))
+        for solve in [one for one in effects if isinstance(one, Solve)]:
+            found = Answer(solve.id, 200, body=answer(solve.instance))
             self.engine.handle(found, self.clock.now())
             effects += self.engine.run(self.clock.now(), 64)
         for effect in effects:

@@ -301,7 +301,11 @@ class Attempts:
         if decision.victims and decision.nominated_node:
             self._queues.track(queued)  # what goes at once must not go unnoticed
             by = failure.PreemptionReceipt(
-                queued.pod, decision.nominated_node, decision.preempted_by, decision.group
+                queued.pod,
+                decision.nominated_node,
+                decision.preempted_by,
+                decision.group,
+                decision.expected,
             )
             self._preemptions.begin(by, decision.victims, now)
         if decision.calls:

@@ -233,6 +233,7 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
             message=f"{decision.message} {chosen.text}" if chosen.text else decision.message,
             nominated_node=chosen.nominated_node,
             victims=chosen.victims,
+            expected=chosen.expected,
             preempted_by=chosen.plugin,
         )
     # kube-scheduler: where a plugin fails, what the others said is lost.

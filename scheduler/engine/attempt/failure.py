@@ -2,7 +2,7 @@
 format.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -199,13 +199,15 @@ class PreemptionReceipt(msgspec.Struct, frozen=True):
     """The preemptor, for the victims' events: `plugin` chose the victims for `pod`, nominated to
     `node`.
 
-    `group` is the key of the group that `pod` acts for, empty for a pod without a group.
+    `group` is the key of the group that `pod` acts for, empty for a pod without a group. `expected`
+    has by uid the nodes where victims are expected to fit.
     """
 
     pod: Pod
     node: str
     plugin: str
     group: str = ""
+    expected: Mapping[str, str] = {}
 
 
 def preempted_event(victim: Placed, by: PreemptionReceipt, now: float) -> Record:
@@ -220,6 +222,9 @@ def preempted_event(victim: Placed, by: PreemptionReceipt, now: float) -> Record
     note += f": {by.plugin} makes room for the {what} of priority {by.pod.priority}"
     if victim.node != by.node and not by.group:
         note += f" on node {by.node}, and all pods of this group go together"
+    elsewhere = by.expected.get(victim.pod.metadata.uid)
+    if elsewhere:
+        note += f"; it is expected to fit on node {elsewhere}"
     profile, related = by.pod.spec.scheduler_name, by.pod.metadata
     about = _record(victim.pod, "Normal", reasons.PREEMPTED, "Preempting", note, now)
     return msgspec.structs.replace(

@@ -21,6 +21,7 @@ from scheduler.engine.decision import fit_message
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import Rejection
 from scheduler.framework.dryrun import Attempted
+from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.groups import AssignmentRejection, Fits
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
@@ -152,6 +153,12 @@ class GroupContext:
             for one in leaving:
                 pod = one.pod
                 follow(cluster.assume(pod, one.node) if one.assumed else cluster.put_pod(pod))
+
+    def elsewhere(self) -> Elsewhere:
+        """Return which pods would fit a node other than their own, beside all pods that run."""
+        attempt = self._attempt(self.members[0])
+        attempted = Attempted(attempt.runner, attempt.cycle, attempt.nodes, attempt.states)
+        return Elsewhere(attempted, attempt.nominated)
 
     def release(self) -> None:
         """Take the assumed members off their nodes again."""

@@ -413,7 +413,7 @@ class Groups:
             named = [member for member in run.members if member.uid in outcome.nodes]
             nominated = [(member, outcome.nodes[member.uid]) for member in named]
             status = _by(run.planner, unschedulable(outcome.message))
-            decisions = self._engine.nominate(run.key, nominated, outcome.victims, status)
+            decisions = self._engine.nominate(run.key, nominated, outcome, status)
             self._refused.extend(run.key, decisions, now)
             others = [member for member in run.members if member.uid not in outcome.nodes]
             self._leave_out(run, others, outcome.message, now)

@@ -16,7 +16,7 @@ from scheduler.engine.groups import EngineParts
 from scheduler.engine.intake import room_freed
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import title
+from scheduler.framework.groups import GroupPlan, title
 from scheduler.framework.status import Code, Status
 from scheduler.state.podindex import Placed
 
@@ -79,10 +79,10 @@ class GroupSteps:
         self,
         key: str,
         nominated: Sequence[tuple[QueuedPod, str]],
-        victims: tuple[Placed, ...],
+        plan: GroupPlan,
         status: Status,
     ) -> list[tuple[QueuedPod, Decision]]:
-        """Nominate all members of a group to the victims' nodes; return each member's decision."""
+        """Nominate all members of a group to the nodes of a plan; return each member's decision."""
         for member, node in nominated:
             self.nominations.put(member.pod, node)
         decisions = []
@@ -92,7 +92,8 @@ class GroupSteps:
                 message=status.message,
                 nominated_node=node,
                 # The first speaks for all: evictions are counted and answered once.
-                victims=victims if number == 0 else (),
+                victims=plan.victims if number == 0 else (),
+                expected=plan.expected,
                 preempted_by=status.plugin,
                 group=title(key),
             )

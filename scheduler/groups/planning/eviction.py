@@ -2,7 +2,7 @@
 
 A group goes as a whole or not at all; single pods that are alike on one node are counted together.
 The order of badness is D26: violated budgets, then pods by priority from the highest down, then
-groups.
+pods that fit no other node if the arguments request that, then groups.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from scheduler.base.arrays import IntColumn
+from scheduler.framework.elsewhere import Elsewhere
 from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.planning.between import port_name
 from scheduler.groups.planning.conflicts import Conflicts
@@ -32,13 +33,15 @@ from scheduler.state.resources import PODS
 class EvictionUnit(msgspec.Struct, frozen=True):
     """Who goes together or not at all: a group by its key, or one pod with none.
 
-    Of a group up to `spare` pods may go alone.
+    Of a group up to `spare` pods may go alone. `stranded` are the uids of pods that fit no other
+    node, where that is asked.
     """
 
     key: str
     priority: int
     pods: tuple[Placed, ...]
     spare: int = 0
+    stranded: frozenset[str] = frozenset()
 
 
 Candidates: TypeAlias = Sequence[EvictionUnit]
@@ -142,6 +145,19 @@ def lower(
     return found
 
 
+def with_stranded(units: Candidates, elsewhere: Elsewhere) -> list[EvictionUnit]:
+    """Return the units with those of their pods that fit no other node."""
+    return [
+        msgspec.structs.replace(
+            unit,
+            stranded=frozenset(
+                one.pod.metadata.uid for one in unit.pods if elsewhere.stranded((one,))
+            ),
+        )
+        for unit in units
+    ]
+
+
 class Freed:
     """What the going of pods frees, by leaf: resources, and leaves that they blocked."""
 
@@ -204,7 +220,15 @@ def candidates_of(
             covered = _covered(unit.pods, budgets)
             number = len(unit.pods)
             made.append(
-                Candidate(unit.key, unit.priority, number, freed, budgets=covered, counted=counts)
+                Candidate(
+                    unit.key,
+                    unit.priority,
+                    number,
+                    freed,
+                    budgets=covered,
+                    counted=counts,
+                    stranded=len(unit.stranded),
+                )
             )
             pods.append(unit.pods)
             continue
@@ -235,6 +259,7 @@ class _Like(msgspec.Struct, frozen=True):
     freed: tuple[tuple[int, tuple[int, ...]], ...]
     counted: tuple[tuple[str, tuple[int, ...]], ...]
     budgets: tuple[int, ...]
+    is_stranded: bool
 
     def candidate(self, singles: Sequence[Placed]) -> Candidate:
         """Return the candidate that stands for so many of them."""
@@ -248,6 +273,7 @@ class _Like(msgspec.Struct, frozen=True):
             count=len(singles),
             budgets=dict.fromkeys(self.budgets, 1),
             counted={rule: dict.fromkeys(sets, 1) for rule, sets in self.counted},
+            stranded=int(self.is_stranded),
         )
 
 
@@ -262,6 +288,7 @@ def _like(
         tuple(freed_by.by((one,)).items()),
         tuple((rule, tuple(sets)) for rule, sets in freed_by.counted((one,)).items()),
         tuple(sorted(_covered((one,), budgets))),
+        one.pod.metadata.uid in unit.stranded,
     )
 
 

@@ -19,7 +19,8 @@ class SolvedStage(SolverRecord, frozen=True):
     """One stage of the objective: smaller is better, `bound` is a proven lower limit.
 
     `measure` is `units` (used units of the level), `squares` (sum of squared counts, negative where
-    large counts are wanted), `pods`, `groups` or `violations`. Proven when value and bound meet.
+    large counts are wanted), `pods`, `stranded` (victims that fit no other node), `groups` or
+    `violations`. Proven when value and bound meet.
     """
 
     level: str

@@ -142,7 +142,8 @@ class Candidate(SolverRecord, frozen=True):
     `freed` maps an index of the instance's leaves to what one eviction frees there: slots when the
     instance has no request, amounts otherwise. `pods` counts the pods of one eviction, `groups` the
     groups (a single pod is one), `count` how many of the like single pods there are. `budgets` maps
-    an index into the problem's budgets to the pods of one eviction that it protects. `counted` says
+    an index into the problem's budgets to the pods of one eviction that it protects. `stranded` of
+    these pods fit no other node. `counted` says
     how many of these pods stand in the `existing` of which `DomainRule`: by its name and the number
     of the set.
     """
@@ -156,6 +157,7 @@ class Candidate(SolverRecord, frozen=True):
     budgets: dict[int, int] = msgspec.field(default_factory=dict)
     counted: dict[str, dict[int, int]] = msgspec.field(default_factory=dict)
     groups: int = 1
+    stranded: int = 0
 
 
 class ElasticGroup(SolverRecord, frozen=True):

@@ -15,18 +15,32 @@ _ABOVE_ZERO = 2**31
 CRITERIA = 6
 
 
+# The first of them that keep the victims few: violated budgets, priorities, their number.
+MINIMAL = 4
+
+
 def choose(
-    blocks: Sequence[Block], break_tie: Callable[[Rows], int]
+    blocks: Sequence[Block],
+    break_tie: Callable[[Rows], int],
+    stranded: Callable[[Sequence[Placed]], int] | None = None,
 ) -> tuple[int, tuple[Placed, ...]]:
     """Return the best candidate's row and its victims; there must be a candidate.
 
     Fewest violated budgets, then the least important of the most important victims, smallest sum of
     priorities, fewest victims, fewest whole groups among them, latest start of the most important
     ones. All pods of a whole group are victims, with the group's priority. `break_tie` receives the
-    remaining rows.
+    remaining rows. With `stranded`, which counts the victims that fit nowhere else, fewest of these
+    come after fewest victims.
     """
     harms = np.concatenate([harms_of(block) for block in blocks], axis=1)
     rows = np.concatenate([block.pods.rows[block.places] for block in blocks])
+    if stranded is not None:
+        places = [(block, place) for block in blocks for place in block.places.tolist()]
+        column = np.zeros(len(rows), dtype=np.int64)
+        for at in _least(harms[:MINIMAL]).tolist():
+            block, place = places[at]
+            column[at] = stranded(block.victims(place))
+        harms = np.insert(harms, MINIMAL, column, axis=0)
     row = least_harm(rows, harms, break_tie)
     for block in blocks:
         for place in block.places.tolist():
@@ -40,14 +54,19 @@ def least_harm(rows: Rows, harms: IntMatrix, break_tie: Callable[[Rows], int]) -
 
     `harms` is indexed like `rows`.
     """
-    left = np.arange(len(rows))
+    rows = rows[_least(harms)]
+    return int(rows[0]) if len(rows) == 1 else break_tie(rows)
+
+
+def _least(harms: IntMatrix) -> Rows:
+    """Return the candidates with the least harm, criterion by criterion."""
+    left: Rows = np.arange(harms.shape[1])
     for harm in harms:
         here = harm[left]
         left = left[here == here[here.argmin()]]
         if len(left) == 1:
             break
-    rows = rows[left]
-    return int(rows[0]) if len(rows) == 1 else break_tie(rows)
+    return left
 
 
 def harms_of(block: Block) -> IntMatrix:

@@ -30,6 +30,7 @@ from scheduler.framework import (
     unresolvable,
     unschedulable,
 )
+from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.fitmessage import ReasonCounts
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.preemption.budgets import BudgetIndex
@@ -49,10 +50,15 @@ WAITING = "waiting for the preemption for this pod to be finished"
 
 
 class DefaultPreemptionArgs(Args):
-    """The number of candidates to find: a share of the nodes that may help, with a minimum."""
+    """The number of candidates to find: a share of the nodes that may help, with a minimum.
+
+    With `preferVictimsThatFitElsewhere`, an extension of Trellis, of candidates with equally few
+    victims the one is chosen whose victims fit other nodes; their events name these nodes.
+    """
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
+    prefer_victims_that_fit_elsewhere: bool = False
 
     def validate(self) -> Iterator[tuple[str, str]]:
         """Yield the violated rules, with kube-scheduler's texts."""
@@ -141,8 +147,13 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
                     offers=offers_of(found.blocks, nodes),
                     choose=lambda offers: best_offer(offers, nodes, self._units, failure.break_tie),
                 )
-            row, victims = choose(found.blocks, failure.break_tie)
-            return self._nominated(nodes.name(row), victims)
+            if not self.args.prefer_victims_that_fit_elsewhere:
+                row, victims = choose(found.blocks, failure.break_tie)
+                return self._nominated(nodes.name(row), victims)
+            elsewhere = Elsewhere(failure.attempted, failure.nominated)
+            row, victims = choose(found.blocks, failure.break_tie, elsewhere.stranded)
+            answer = self._nominated(nodes.name(row), victims)
+            return msgspec.structs.replace(answer, expected=elsewhere.destinations(victims))
         if found.faults:
             raise found.faults[0]
         helpless = nodes.count - int(np.count_nonzero(failure.candidates))
@@ -202,6 +213,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         known = [log for log in logs if log is not None]
         if (
             not self.remembers
+            or self.args.prefer_victims_that_fit_elsewhere
             or len(known) < len(logs)
             or failure.wants_offers
             or not failure.attempted.is_by_row

@@ -4,7 +4,7 @@ Nothing of the plugin is used here, nor anything that answers hypothetical quest
 pod fits is asked of the plain filters on a cluster in which exactly the remaining pods sit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any, NamedTuple
@@ -19,12 +19,12 @@ from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
 from scheduler.objects.node import Node
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import Pod, PodStatus
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.affinity import InterPodAffinity
 from scheduler.plugins.nodeports import NodePorts
 from scheduler.plugins.noderesourcesfit import NodeResourcesFit
-from scheduler.plugins.preemption import DefaultPreemption
+from scheduler.plugins.preemption import DefaultPreemption, DefaultPreemptionArgs
 from scheduler.plugins.spread import PodTopologySpread
 from scheduler.state.cluster import Cluster
 
@@ -47,7 +47,12 @@ class Table:
     """A cluster with these nodes and pods, and the filters on it."""
 
     def __init__(
-        self, situation: Situation, pods: Sequence[Pod], skipped: frozenset[str] = frozenset()
+        self,
+        situation: Situation,
+        pods: Sequence[Pod],
+        skipped: frozenset[str] = frozenset(),
+        *,
+        elsewhere: bool = False,
     ) -> None:
         self.cluster = Cluster()
         self.preempting: dict[str, None] = {}
@@ -61,7 +66,8 @@ class Table:
                 "postFilter": (DefaultPreemption,),
             }.items()
         }
-        spec = ProfileSpec("trellis", points, {})
+        args = DefaultPreemptionArgs(prefer_victims_that_fit_elsewhere=elsewhere)
+        spec = ProfileSpec("trellis", points, {DefaultPreemption.name: args})
         self.runner = Runner(build_profile(spec, Registry(classes), handle))
         for node in situation.nodes:
             self.cluster.put_node(node)
@@ -184,8 +190,38 @@ def _violating(ranks: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> 
     return found
 
 
-def slow_best(candidates: dict[str, Candidate]) -> set[str]:
-    """Return the nodes that may be chosen, by the five criteria in turn."""
+def slow_others(situation: Situation, victim: Pod) -> set[str]:
+    """Return the other nodes that accept a pod like the victim, with nominated pods and without."""
+    again = msgspec.structs.replace(
+        victim,
+        spec=msgspec.structs.replace(victim.spec, node_name=""),
+        status=PodStatus(),
+    )
+    least = situation.preemptor.priority
+    promised = [
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        for pod, node in situation.nominated
+        if pod.priority >= least
+    ]
+    found = set()
+    for node in situation.nodes:
+        name = node.metadata.name
+        asked = situation._replace(preemptor=again)
+        first = Table(asked, situation.pods)
+        here = [*situation.pods, *(p for p in promised if p.spec.node_name == name)]
+        tables = first, Table(asked, here, frozenset(first.states.skipped))
+        if name != victim.spec.node_name and not any(table.refusal(name) for table in tables):
+            found.add(name)
+    return found
+
+
+def slow_best(
+    candidates: dict[str, Candidate], stranded: Callable[[Pod], bool] | None = None
+) -> set[str]:
+    """Return the nodes that may be chosen, by the five criteria in turn.
+
+    With `stranded`, the number of victims for which it is true comes after their number.
+    """
 
     def harm(candidate: Candidate) -> tuple[Any, ...]:
         victims = candidate.victims
@@ -194,7 +230,8 @@ def slow_best(candidates: dict[str, Candidate]) -> set[str]:
         # No start at all counts as later than any.
         latest = -min(starts).timestamp() if starts else float("-inf")
         weight = sum(pod.priority + 2**31 for pod in victims)
-        return candidate.violations, highest, weight, len(victims), latest
+        alone = sum(map(stranded, victims)) if stranded else 0
+        return candidate.violations, highest, weight, len(victims), alone, latest
 
     least = min(map(harm, candidates.values()))
     return {name for name, candidate in candidates.items() if harm(candidate) == least}

@@ -35,7 +35,13 @@ from scheduler.plugins.preemption.dryrun import Block, Walk
 from scheduler.plugins.preemption.plugin import MOST_FAULTS
 from scheduler.state.podindex import Placed, place
 from tests.property.making import make_node, make_pod, with_meta, with_status
-from tests.unit.plugins.slowpreemption import Situation, Table, slow_best, slow_candidates
+from tests.unit.plugins.slowpreemption import (
+    Situation,
+    Table,
+    slow_best,
+    slow_candidates,
+    slow_others,
+)
 
 GPU = "example.com/gpu"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -204,6 +210,89 @@ def test_victims_are_those_that_cannot_be_spared(seed: int):
     # Where nobody has to leave any node, no node has a reason.
     text = f"{head} {', '.join(parts)}." if parts else head
     assert (text, "") == (chosen.text, chosen.nominated_node)
+
+
+def tied_situation(random: Random) -> Situation:
+    """Return full nodes of which several lose equally few pods, and some free capacity."""
+    nodes = [
+        make_node(f"n{number}", cpu=random.choice([2, 3]), labels={HOSTNAME: f"n{number}"})
+        for number in range(random.randint(3, 5))
+    ]
+    pods: list[Pod] = []
+    for node in nodes:
+        left = int(node.status.allocatable["cpu"]) - random.choice([0, 0, 0, 1])
+        while left > 0:
+            cpu = random.randint(1, min(2, left))
+            left -= cpu
+            pod = make_pod(
+                f"e{len(pods)}",
+                node=node.metadata.name,
+                cpu=cpu,
+                priority=random.choice([0, 0, 0, 20]),
+                labels={"app": random.choice("xyz")},
+                host_port=80 if random.random() < 0.3 else 0,
+                affinity=anti("x", HOSTNAME) if random.random() < 0.2 else None,
+            )
+            start = f"2026-01-0{random.randint(1, 9)}T00:00:00Z"
+            pods.append(with_status(pod, start_time=start))
+    budgets = [budget("b0", "y", allowed=random.randint(0, 1))] if random.random() < 0.3 else []
+    boss = make_pod("boss", cpu=random.choice([2, 2, 3]), priority=10)
+    return Situation(nodes, pods, budgets, (), boss)
+
+
+def best_elsewhere(seed: int) -> int:
+    """Compare one choice with enumeration; return how many of its victims fit elsewhere."""
+    situation = tied_situation(Random(seed))
+    table = Table(situation, situation.pods, elsewhere=True)
+    candidates, _ = slow_candidates(situation)
+    answer = table.plugin.post_filter(table.cycle, table.nodes, failure_of(table, situation))
+    if not candidates:
+        assert not answer.victims
+        return 0
+    best = slow_best(candidates, lambda pod: not slow_others(situation, pod))
+    assert answer.nominated_node in best
+    expected = candidates[answer.nominated_node].victims
+    assert names(answer) == [pod.metadata.name for pod in expected]
+    for pod in expected:
+        node = answer.expected.get(pod.metadata.uid)
+        assert node is None or node in slow_others(situation, pod)
+    if len(expected) == 1:
+        assert bool(answer.expected) == bool(slow_others(situation, expected[0]))
+    return len(answer.expected)
+
+
+def test_victims_that_fit_elsewhere_come_first():
+    """Of the candidates with equally few victims; their nodes are named."""
+    assert sum(best_elsewhere(seed) > 0 for seed in range(40)) > 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_victims_that_fit_elsewhere_come_first_often():
+    """The same for 500 clusters."""
+    assert sum(best_elsewhere(seed) > 0 for seed in range(1000, 1500)) > 40
+
+
+def test_the_choice_among_victims_is_an_option():
+    """Without it the later start decides, as in kube-scheduler."""
+    pods = [
+        with_status(make_pod("a", node="n0", host_port=80), start_time="2026-01-02T00:00:00Z"),
+        with_status(make_pod("b", node="n1"), start_time="2026-01-01T00:00:00Z"),
+        make_pod("c", node="n2", cpu=0, host_port=80, priority=9),
+    ]
+    nodes = [make_node(f"n{number}", cpu=1) for number in range(3)]
+    situation = Situation(nodes, pods, (), (), make_pod("boss", priority=1))
+    chosen = {}
+    for is_on in (False, True):
+        table = Table(situation, pods, elsewhere=is_on)
+        failure = failure_of(table, situation)
+        rows = failure.candidates.copy()
+        rows[table.cluster.table.rows["n2"]] = False
+        failure = msgspec.structs.replace(failure, candidates=rows)
+        chosen[is_on] = table.plugin.post_filter(table.cycle, table.nodes, failure)
+
+    assert (names(chosen[False]), chosen[False].expected) == (["a"], {})
+    assert (names(chosen[True]), chosen[True].expected) == (["b"], {"uid-b": "n2"})
 
 
 def block_of(violations: Sequence[int | None]) -> Block:

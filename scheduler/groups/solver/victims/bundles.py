@@ -76,6 +76,7 @@ def _bundle(one: Candidate, size: int, count: int) -> Candidate:
         pods=size * one.pods,
         count=count,
         groups=size * one.groups,
+        stranded=size * one.stranded,
         freed={leaf: tuple(size * each for each in free) for leaf, free in one.freed.items()},
         budgets={number: size * pods for number, pods in one.budgets.items()},
     )

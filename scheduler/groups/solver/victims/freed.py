@@ -177,6 +177,11 @@ def pods(problem: EvictionProblem, evicted: Choice, priority: int) -> int:
     )
 
 
+def stranded(problem: EvictionProblem, evicted: Choice) -> int:
+    """Return the evicted pods that fit no other node."""
+    return sum(times * problem.candidates[index].stranded for index, times in evicted.items())
+
+
 def groups(problem: EvictionProblem, evicted: Choice) -> int:
     """Return how many groups are hit: a single pod is a group of one, a group that shrinks is not
     hit.

@@ -1,7 +1,8 @@
 """The search for victims: the least harm that makes a group fit, with proof.
 
 Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
-down, then groups (a single pod is a group of one). No pod is evicted for more pods than the group's
+down, then pods that fit no other node where that is known, then groups (a single pod is a group of
+one). No pod is evicted for more pods than the group's
 minimum; what is free then takes as many as fit. Where budgets play no part, plain feasibility
 states the highest priority that has to suffer, and everything below is assumed evicted while that
 one is decided. The same for groups of one role (scheduler.groups.solver.victims.onerole) and of
@@ -65,10 +66,12 @@ class VictimSearch:
         self._limits = limits
         self._clock = clock
         self.stages: list[SolvedStage] = []
-        self._frozen: list[tuple[dict[int, int], int]] = []
+        self._frozen: list[tuple[dict[int, int], int]] = []  # pods by priority
+        self._tied: list[tuple[dict[int, int], int]] = []  # decided after these
         self._violations: int | None = 0 if problem.forbid else None
         self._budgeted = _budgeted(problem)
         self._eligible: tuple[int, ...] = ()
+        self._knows_stranded = any(one.stranded for one in problem.candidates)
         self.known: dict[int, int] | None = None
         self.is_infeasible = False
 
@@ -95,6 +98,7 @@ class VictimSearch:
             return
         for priority in self._priorities():
             self._least_pods(priority)
+        self._fewest_stranded()
         self._fewest_groups()
         if not all(stage.proven for stage in self.stages):
             self._spare()
@@ -132,6 +136,7 @@ class VictimSearch:
             self._least_pods(priority)
             if self.known is None:
                 return
+        self._fewest_stranded()
         self._fewest_groups()
 
     @property
@@ -150,6 +155,8 @@ class VictimSearch:
         self._eligible = tuple(range(len(self._problem.candidates)))
         for priority in self._priorities():
             self.stages.append(SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
+        if self._knows_stranded:
+            self.stages.append(SolvedStage("", "stranded", 0, 0, "feasibility"))
         self.stages.append(SolvedStage("", "groups", 0, 0, "feasibility"))
 
     def _up_to_need(self) -> tuple[int, ...]:
@@ -237,6 +244,21 @@ class VictimSearch:
         least = max(found.bound, min(own.values()) if is_first else 0)
         self._keep(own, SolvedStage(str(priority), "pods", value, min(value, least), "CP-SAT"))
 
+    def _fewest_stranded(self) -> None:
+        """Of all such choices take one with the fewest pods that fit no other node."""
+        weights = {i: self._problem.candidates[i].stranded for i in self._eligible}
+        if not self._knows_stranded:
+            return
+        value, bound, by = freed.stranded(self._problem, self._evicted()), 0, "counting"
+        if value:
+            found = self._minimise(self._eligible, (), weights)
+            if found.chosen is not None:
+                self.known = found.chosen
+            value = freed.stranded(self._problem, self._evicted())
+            bound, by = found.bound, "CP-SAT"
+        self.stages.append(SolvedStage("", "stranded", value, min(bound, value), by))
+        self._tied.append((weights, value))
+
     def _fewest_groups(self) -> None:
         """Of all such choices take one that hits few groups; a single pod counts as a group."""
         elastic = {index for group in self._problem.elastic for index in group.candidates}
@@ -323,6 +345,8 @@ class VictimSearch:
             value = freed.pods(problem, known, int(stage.level))
         elif stage.measure == "groups":
             value = freed.groups(problem, known)
+        elif stage.measure == "stranded":
+            value = freed.stranded(problem, known)
         else:
             value = freed.violations(problem, known)
         return msgspec.structs.replace(stage, value=value, bound=min(stage.bound, value))
@@ -343,7 +367,7 @@ class VictimSearch:
         with self._clock.loading():
             from scheduler.groups.solver.victims.model import StageDecision, StageTask
 
-        kept = tuple(self._frozen)
+        kept = (*self._frozen, *self._tied)
         task = StageTask(decided, gone, weights, kept, self._violations, counts_ended)
         share = STAGE if gone else 1.0
         seconds = min(self._limits.stage_s, self.left_s(SEARCH) * share)
