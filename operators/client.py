@@ -115,10 +115,10 @@ class _Answer:
     data: bytes
 
     def getheader(self, _name: str) -> None:
-        """Know of no header: the text is UTF-8."""
+        """Return None: the text is always UTF-8."""
 
     def getheaders(self) -> dict[str, str]:
-        """Know of none."""
+        """Return no headers."""
         return {}
 
 

@@ -227,7 +227,7 @@ class NoDiffBase(kopf.DiffBaseStorage):
         return {}
 
     def fetch(self, *, body: kopf.Body) -> None:
-        """Know of nothing."""
+        """Return None: no state is stored."""
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: Any) -> None:
         """Keep nothing."""
@@ -237,7 +237,7 @@ class NoProgress(kopf.ProgressStorage):
     """Stores no progress of handlers: each is done when it returns."""
 
     def fetch(self, *, key: Any, body: kopf.Body) -> None:
-        """Know of nothing."""
+        """Return None: no progress is stored."""
 
     def store(self, *, key: Any, record: Any, body: kopf.Body, patch: kopf.Patch) -> None:
         """Keep nothing."""

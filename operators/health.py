@@ -94,7 +94,7 @@ class OperatorsHealth:
         )
 
     def _gauge(self) -> dict[str, float]:
-        """Leave stopped ones out: a standby has none to run."""
+        """Return the gauge's values, without stopped operators: a standby runs none."""
         return {
             name: float(_is_well(one))
             for name, one in self.records.items()

@@ -1,4 +1,4 @@
-"""`StatusKeeper`: keeps the status of every object of a kind right, whatever it depends on.
+"""`StatusKeeper`: keeps the status of every object of a kind equal to the calculated one.
 
 kopf tells of the objects, `ClusterView` of the rest; the rules are in pure modules. However fast
 things change, an object is written at most once per interval, and only when something differs. A

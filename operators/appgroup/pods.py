@@ -65,7 +65,7 @@ def by_group(
 
 
 def misspelt(pods: Iterable[OnNode], groups: Iterable[Key]) -> Counter[tuple[Key, str]]:
-    """Count pods that seem to belong to a group, by that group and the label of other spelling."""
+    """Count pods with a misspelt group label, by that group and the label's spelling."""
     names = {name: (namespace, name) for namespace, name in groups}
     counts: Counter[tuple[Key, str]] = Counter()
     for placed in pods:

@@ -29,7 +29,7 @@ class HttpSettings(msgspec.Struct, frozen=True):
     ca_data: str = ""
 
     def __repr__(self) -> str:
-        """Leave the token out: this may end up in a log."""
+        """Return a text without the token, because logs may contain it."""
         return f"HttpSettings({self.address!r})"
 
 

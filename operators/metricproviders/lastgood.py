@@ -32,7 +32,7 @@ class Provider(Protocol[AnswerT_co]):
     def name(self) -> str: ...
 
     async def fetch(self) -> AnswerT_co:
-        """Ask once; ProviderError when there is no usable answer."""
+        """Query the source once; ProviderError if there is no usable answer."""
 
 
 class ProviderRecord(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class LastGood(Generic[AnswerT]):
         self._error = ""
 
     async def refresh(self) -> str:
-        """Ask once; return what went wrong, "" if nothing did."""
+        """Query the source once; return the error, '' for none."""
         try:
             self._last = await self._provider.fetch()
         except ProviderError as error:

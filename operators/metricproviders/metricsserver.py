@@ -51,7 +51,7 @@ class MetricsServer:
         self._clock = clock
 
     async def fetch(self) -> FigureSnapshot:
-        """Ask for all nodes and all pods; ProviderError when one of the two fails."""
+        """Query all nodes and all pods; ProviderError if one of the two fails."""
         nodes = _items(await self._fetch(f"{ROOT}/nodes", {}))
         pods = _items(await self._fetch(f"{ROOT}/pods", {}))
         return FigureSnapshot(

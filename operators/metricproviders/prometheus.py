@@ -114,8 +114,8 @@ class Prometheus:
         self._queries = queries
 
     async def fetch(self) -> FigureSnapshot:
-        """Ask all queries; ProviderError when one fails, so that no half picture is taken for
-        whole.
+        """Run all queries; ProviderError if one fails, because an incomplete answer would look
+        complete.
         """
         found: dict[str, dict[str, dict[FigureName, Figure]]] = {"node": {}, "pod": {}}
         for query in self._queries:

@@ -18,7 +18,7 @@ class FigureProvider(Protocol):
         """Return the source's name, as it is recorded with the figures."""
 
     async def fetch(self) -> FigureSnapshot:
-        """Ask once; ProviderError when there is no usable answer."""
+        """Query the source once; ProviderError if there is no usable answer."""
 
 
 class Fetch(Protocol):

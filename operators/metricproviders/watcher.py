@@ -61,7 +61,7 @@ class LoadWatcher:
         self._clock = clock
 
     async def fetch(self) -> ProviderFigures:
-        """Ask once; ProviderError when the answer is none of load-watcher's."""
+        """Query load-watcher once; ProviderError if the answer has another format."""
         body = await self._fetch(PATH, {})
         try:
             found = msgspec.json.decode(body, type=WatcherMetrics)
@@ -112,7 +112,7 @@ class MetricsServerWatcher:
         self._capacities = capacities
 
     async def fetch(self) -> ProviderFigures:
-        """Ask once; nodes whose capacity is not known are left out."""
+        """Query the metrics server once; nodes without a known capacity are left out."""
         snapshot = await self._server.fetch()
         nodes: dict[str, list[WatcherMetric]] = {}
         known = self._capacities()

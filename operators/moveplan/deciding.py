@@ -251,7 +251,7 @@ def _pods(step: Sequence[PlannedMove]) -> str:
 
 
 def _begun(plan: MovePlan, step: tuple[PlannedMove, ...], seen: Situation) -> Action:
-    """Go on with a step in which a pod is evicted: neither a pause nor an abort ends it."""
+    """Return the next action of a step with an evicted pod: neither pause nor abort ends it."""
     rest = tuple(move for move in step if move.state == RESERVED)
     found = {} if rest else replacements(step, seen)
     if len(found) == len(step):

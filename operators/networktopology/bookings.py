@@ -1,4 +1,4 @@
-"""`PodBookings`: what all applications book per link, counted anew from the pods that are there.
+"""`PodBookings`: the bandwidth that all applications allocate per link, computed from current pods.
 
 Nothing is added up from events, so a restart books the same. A group whose pods have not moved
 keeps what it booked. The rule itself is in `allocated`.

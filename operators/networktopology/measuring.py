@@ -39,7 +39,7 @@ class Measurement(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Asked(msgspec.Struct):
-    """An object's source: when it is asked again, the last good answer, what went wrong since."""
+    """The state of a source: time of the next query, last good answer, error since then."""
 
     generation: int
     due: float
@@ -75,13 +75,11 @@ class Measuring:
         return last, asked.error
 
     def next_due(self) -> float | None:
-        """Return when the next source is to be asked, in seconds since the epoch; None for
-        never.
-        """
+        """Return the time of the next query in seconds since the epoch; None for never."""
         return min((asked.due for asked in self._asked.values()), default=None)
 
     async def refresh(self, key: Key, topology: NetworkTopology) -> None:
-        """Ask the object's source if it is time."""
+        """Query the object's source if it is due."""
         if source_of(topology) is None:
             self._drop(key)
             return

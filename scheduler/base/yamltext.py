@@ -88,7 +88,7 @@ class YamlReader(Generic[V]):
         """Take note of a collection or an alias before it is read."""
 
     def duplicate(self, text: str, at: Position) -> None:
-        """Take note of a field that is there already; the first one stays."""
+        """Record a duplicate field; the first one counts."""
         raise YamlError(text, at)
 
     # For callers.

@@ -19,7 +19,7 @@ class DeviceVerdict(NamedTuple):
 
 
 class Program:
-    """A selector, ready to be asked about devices; it holds no state and may be kept and shared.
+    """A compiled selector; stateless, so it may be kept and shared.
 
     `max_cost` is the estimated worst cost; above COST_LIMIT the API server refuses the selector,
     while a stored one is still evaluated until it has used COST_LIMIT. `output_type` is `bool`, or

@@ -145,7 +145,7 @@ class ClusterFlags(NamedTuple):
 
 
 class DaemonFlags(NamedTuple):
-    """Address and credentials of a daemon; whatever is unset is discovered."""
+    """Address and credentials of a daemon; unset ones are discovered."""
 
     daemon: DaemonFlag = ""
     token: TokenFlag = ""

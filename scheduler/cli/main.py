@@ -171,7 +171,7 @@ def _no_collector() -> Iterator[None]:
 
 
 def app_for(used: str, *, is_completing: bool = False) -> "typer.Typer":
-    """Build the command line around the verb in use; the others are there by name only."""
+    """Build the command line with the given verb; the other verbs have names only."""
     import typer
 
     from scheduler.cli.command import Command

@@ -45,7 +45,7 @@ class ConfigFile:
         return loaded
 
     def use(self, loaded: Loaded) -> None:
-        """Note that a configuration is in use from now on."""
+        """Record the configuration in use."""
         self._used = loaded
         self._meters.config_last_reload_successful.set(1)
         self._meters.config_last_reload_success_timestamp.set(self._clock.now())

@@ -45,7 +45,7 @@ class DecisionFile:
         self._header = msgspec.structs.replace(self._header, kubernetes=text)
 
     async def open(self) -> None:
-        """Begin a new file; InputError when it cannot be written."""
+        """Create the file; InputError if it cannot be written."""
         header = encode_header(self._header)
         try:
             self._file = await asyncio.to_thread(_create, self._path, header)

@@ -22,7 +22,7 @@ STATES = ("fresh", "expired", "missing")
 
 
 def show_ages(engine: Engine, clock: Clock, meters: Meters) -> None:
-    """Let the gauges read the ages when they are scraped; nothing without the plugin."""
+    """Connect the gauges of ages to their source; do nothing without the plugin."""
     plugins = [one for one in _plugins(engine) if isinstance(one, LoadAwareScheduling)]
     if not plugins:
         # The daemon before this one, in the same process, may have had it.
@@ -48,7 +48,7 @@ def show_ages(engine: Engine, clock: Clock, meters: Meters) -> None:
 
 
 def show_network(engine: Engine, clock: Clock, meters: Meters) -> None:
-    """Let the gauges be read; nothing without a plugin that goes by costs."""
+    """Connect the gauges of costs to their source; do nothing without such a plugin."""
     users = [one for one in _plugins(engine) if isinstance(one, NetworkOverhead | NetworkMinCost)]
     lookups = [one.lookup for one in users]
     if not lookups:
@@ -72,7 +72,9 @@ def show_network(engine: Engine, clock: Clock, meters: Meters) -> None:
 
 
 def show_devices(engine: Engine, meters: Meters) -> None:
-    """Let the gauges read which idle devices waiting pods cannot use; none without the plugin."""
+    """Connect the gauges of idle devices that waiting pods cannot use; do nothing without the
+    plugin.
+    """
     plugins = [one for one in _plugins(engine) if isinstance(one, FragmentationAware)]
     if not plugins:
         # An earlier daemon of this process may have had it.

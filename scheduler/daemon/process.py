@@ -182,7 +182,7 @@ class Daemon:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def stop(self) -> None:
-        """Ask for an orderly end; `run` returns when it is done."""
+        """Request an orderly end; `run` returns when it is done."""
         self._is_stopping.set()
 
     def announce(self, reason: str, what: str, *, is_warning: bool = False) -> None:
@@ -412,7 +412,7 @@ class Daemon:
             self._meters.loop_lag.observe(max(0.0, clock() - due))
 
     async def _tick_events(self) -> None:
-        """Let the recorder write what repeated events have come to."""
+        """Write the counts of repeated events."""
         while True:
             await asyncio.sleep(10.0)
             self._recorder.tick(self._clock.now())

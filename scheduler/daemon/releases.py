@@ -30,7 +30,7 @@ class ServerRelease:
         self.is_fixed = is_fixed
 
     async def look(self, client: ApiClient) -> bool:
-        """Ask the API server; return whether the release that behaviour follows has changed."""
+        """Read the API server's version; return whether the effective release has changed."""
         if self.is_fixed and self.known is not None:
             return False
         found = await server_release(client, REQUEST_S)

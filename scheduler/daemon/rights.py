@@ -90,7 +90,7 @@ def within(world: Snapshot, seen: Rights) -> Snapshot:
 
 
 def may_see_pod(seen: Rights, namespace: str) -> bool:
-    """Say whether pods of a namespace may be seen."""
+    """Return whether pods of a namespace are visible."""
     return POD.kind in seen.everywhere or namespace in dict(seen.namespaces).get(POD.kind, ())
 
 

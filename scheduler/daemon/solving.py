@@ -1,5 +1,4 @@
-"""The daemon's solver: `Solve` effects go to the helper process, its solutions come back as
-answers.
+"""The daemon's solver: carries `Solve` effects to the helper process, and its solutions back.
 
 The process is started when the first job comes, so that a cluster without groups, or with small
 ones only (the engine answers their questions itself), never carries it. Operators have their long
@@ -29,7 +28,7 @@ class Solving:
         self._meters = meters
 
     async def carry(self, effect: Solve, submitted_at: float) -> tuple[Answer, Response]:
-        """Ask once; every way it can go wrong is an answer."""
+        """Send one question; return failures as answers too."""
         del submitted_at
         await self._pool.start()
         started = perf_s()

@@ -51,13 +51,13 @@ class Supervisor:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """Ask for an orderly end."""
+        """Request an orderly end."""
         self._is_stopping = True
         if self._daemon is not None:
             self._daemon.stop()
 
     async def run(self, loaded: Loaded) -> int:
-        """Run until stopped, or until a daemon ends by itself; return its exit code."""
+        """Run until stopped, or until a daemon ends without a request; return its exit code."""
         self._loaded = loaded
         self._daemon = await self._build(loaded)
         with gctuning.short_pauses():

@@ -39,7 +39,9 @@ class Synced:
         return [kind.kind for kind in self._kinds if kind.kind not in self._intake.synced]
 
     def check(self) -> str | None:
-        """Say for the readiness endpoint why nothing is decided; None when all is known."""
+        """Return why no decisions are made, for the readiness endpoint; None if all kinds are
+        synced.
+        """
         if missing := self.missing():
             return f"not listed yet: {', '.join(missing)}"
         if behind := sorted(self._intake.behind):

@@ -41,7 +41,7 @@ class Show:
             self._live.stop()
 
     def chapter(self, number: int, title: str) -> None:
-        """Begin a chapter."""
+        """Start a chapter."""
         self._tell(Text(f"{number}. {title}", style="bold"))
 
     def say(self, text: str) -> None:

@@ -39,7 +39,7 @@ from scheduler.snapshot.snapshot import Snapshot
 
 
 class PluginVerdict(msgspec.Struct, frozen=True):
-    """One filter's verdict on a node, whatever the others return; `figures` are details.
+    """One filter's verdict on a node, independent of the others; `figures` are details.
 
     `code` is empty for a plugin that only scores.
     """

@@ -59,7 +59,7 @@ class PointMeasure:
         }
 
     def begin(self) -> None:
-        """Begin an attempt."""
+        """Start an attempt."""
         self._attempts += 1
         self.is_sampled = self._attempts % SAMPLED == 0
 

@@ -71,7 +71,7 @@ class Extenders:
         meters.goroutines.labels("prioritizing_extender").read_from(lambda: self._prioritizing)
 
     async def carry(self, effect: AskExtender, submitted_at: float) -> tuple[Answer, Response]:
-        """Ask once; every way it can go wrong is an answer."""
+        """Send one request; return failures as answers too."""
         del submitted_at
         endpoint = self._endpoints[effect.extender]
         self._prioritizing += effect.verb == "prioritize"

@@ -97,7 +97,7 @@ class Election:
             await asyncio.gather(*self._telling, return_exceptions=True)
 
     def leave(self, *, gives_back: bool = True) -> None:
-        """Give the lease back, so that another can take it at once; `run` then returns.
+        """Release the lease for an immediate take-over; `run` then returns.
 
         Where something that was sent may still be carried out, it is not given back but runs out:
         the next leader must not decide before that has happened.
@@ -106,7 +106,7 @@ class Election:
         self._is_leaving.set()
 
     async def _acquire(self) -> bool:
-        """Try until we hold the lease; return False when asked to leave before."""
+        """Retry until this process has the lease; return False if asked to leave before."""
         retry_s = self._settings.retry_s
         while not await self._try():
             self._stand_by()
@@ -127,7 +127,7 @@ class Election:
             _log.info("standing by", lease=self._settings.name, leader=holder)
 
     async def _hold(self) -> bool:
-        """Renew until the lease is lost (False) or we are asked to leave (True)."""
+        """Renew until the lease is lost (False) or this process is asked to leave (True)."""
         while True:
             if await self._pause(min(self._settings.retry_s, max(self._left_s(), 0))):
                 return True
@@ -214,7 +214,7 @@ class Election:
         return self._settings.renew_deadline_s - since
 
     async def _pause(self, delay_s: float) -> bool:
-        """Wait; return True as soon as we are asked to leave."""
+        """Wait; return True as soon as this process is asked to leave."""
         try:
             async with asyncio.timeout(delay_s):
                 await self._is_leaving.wait()

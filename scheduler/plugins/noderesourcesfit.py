@@ -278,7 +278,9 @@ def _lacking(wanted: Wanted, devices: Container[str], nodes: Nodes) -> list[Bool
 
 
 def _final(wanted: Wanted, devices: Container[str], nodes: Nodes) -> BoolColumn:
-    """Return the rows whose allocatable amounts are below the request, whatever is evicted."""
+    """Return the rows whose allocatable amounts are below the request, so that evictions cannot
+    help.
+    """
     final = np.zeros(nodes.size, dtype=np.bool_)
     for name, amount in wanted:
         offered = nodes.allocatable(name)

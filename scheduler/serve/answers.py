@@ -63,6 +63,6 @@ def _mask(value: Any) -> Any:
 
 
 def is_secret(name: str) -> bool:
-    """Say whether a value under this name may be a secret."""
+    """Return whether a value under this name may be a secret."""
     plain = name.lower().replace("_", "").replace("-", "")
     return any(word in plain for word in _SECRET_WORDS)

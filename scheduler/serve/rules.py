@@ -63,7 +63,7 @@ def limit(in_flight: int = IN_FLIGHT) -> Middleware:
 
 
 def patience() -> Middleware:
-    """Let the kernel end connections whose readers have stopped reading."""
+    """Return a middleware that limits how long a reader may stop reading (TCP_USER_TIMEOUT)."""
 
     @web.middleware
     async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -100,7 +100,7 @@ def asked(request: web.Request) -> AccessRequest:
 
 
 async def tidy_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    """Say no more about the server than needed, and keep answers out of caches."""
+    """Remove headers that describe the server, and forbid caches to store answers."""
     response.headers.popall("Server", None)
     response.headers.setdefault("Cache-Control", "no-cache, private")
 

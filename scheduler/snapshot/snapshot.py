@@ -248,7 +248,7 @@ class SnapshotReader:
         self._notices += around.notices
 
     def _drop(self, pods: list[Pod]) -> None:
-        """Remove pods that their controller deletes; another one may have their name."""
+        """Remove pods that their controller deletes; another pod may have the same name."""
         for pod in pods:
             self._found.pop(("Pod", pod.key), None)
             self._new.pop(("Pod", pod.key), None)

@@ -126,7 +126,7 @@ def placed_facts(old: Placed, new: Placed) -> frozenset[str]:
 
 
 def waiting_facts(old: Pod, new: Pod, *, shrank: bool) -> frozenset[str]:
-    """Return which facts of a pod that is still to be placed changed."""
+    """Return the facts of a waiting pod that changed."""
     changed = []
     one, other = old.metadata, new.metadata
     if one.labels != other.labels or one.annotations != other.annotations:

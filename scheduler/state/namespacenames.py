@@ -55,7 +55,7 @@ class NamespaceNames:
         self._matching.clear()
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind != "Namespace":
             return
         if change.new is None:

@@ -58,7 +58,7 @@ class RowLists:
         self._outdated = 0
 
     def forget(self, row: int) -> None:
-        """Load a row anew when it is asked for again."""
+        """Drop a row; it is loaded again on demand."""
         if row < len(self._first) and self._first[row] != _UNKNOWN:
             self._first[row] = _UNKNOWN
             self._outdated += int(self._count[row])

@@ -53,7 +53,7 @@ class RowTracker:
             self._node(name, appears=True)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == "Pod":
             self._pod(change.before, change.after)
         elif change.kind == "Node" and change.verb == "add" and self._cluster is not None:

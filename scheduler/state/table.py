@@ -92,9 +92,7 @@ class NodeTable:
 
     @property
     def names(self) -> ObjectColumn:
-        """Return the names of all rows, empty where a row holds no node; made anew when nodes
-        change.
-        """
+        """Return the names of all rows, '' for a row without a node; cached until nodes change."""
         if self._names_at != self.generation:
             texts = [node.metadata.name if node is not None else "" for node in self.nodes]
             self._names, self._names_at = np.array(texts, dtype=np.object_), self.generation
@@ -102,7 +100,7 @@ class NodeTable:
 
     @property
     def name_ranks(self) -> IntColumn:
-        """Return each row's place among all names in order; made anew when nodes change."""
+        """Return each row's rank among all names; cached until nodes change."""
         if self._ranked_at != self.generation:
             # Of objects: an array of texts would hold every name at the length of the longest.
             order = sorted(range(self.size), key=self.names.tolist().__getitem__)
@@ -261,7 +259,7 @@ class NodeTable:
         ]
 
     def _widen(self) -> None:
-        """Give each known resource its two columns."""
+        """Add columns for each new resource."""
         while len(self._allocatable) < len(self.resources):
             self._allocatable.append(Column(np.int64, 0, self.size))
             self._requested.append(Column(np.int64, 0, self.size))

@@ -19,7 +19,7 @@ class Touched:
         self.mark = 0
 
     def add(self, row: int) -> None:
-        """Note that a row changed."""
+        """Record that a row changed."""
         self.mark += 1
         self._rows.append(row)
         if len(self._rows) > 2 * KEPT:

@@ -31,7 +31,7 @@ class Tracker(Protocol):
         """Start afresh from what `cluster` holds."""
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
 
     def columns(self) -> "Mapping[str, Any]":
         """Return the content by name, for invariants and dumps."""

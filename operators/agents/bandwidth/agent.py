@@ -106,7 +106,7 @@ class BandwidthAgent:
         )
 
     def _tell(self, error: str) -> None:
-        """Say once what goes wrong, and once that it is over."""
+        """Log an error once, and its end once."""
         if error == self._failed:
             return
         self._failed = error

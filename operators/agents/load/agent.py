@@ -146,7 +146,7 @@ class LoadAgent:
         return found
 
     def _tell(self, error: str) -> None:
-        """Say once what goes wrong, and once that it is over."""
+        """Log an error once, and its end once."""
         if error == self._failed:
             return
         self._failed = error

@@ -37,7 +37,7 @@ class Series:
         self.keep_s = keep_s
 
     def add(self, sample: UsageSample) -> None:
-        """Add a look; a counter that went back (restarted) begins the series anew."""
+        """Add a sample; a counter that decreased (a restart) starts a new series."""
         if self._samples and sample.cpu_s < self._samples[-1].cpu_s:
             self._samples.clear()
         self._samples.append(sample)

@@ -169,7 +169,7 @@ class NetperfAgent:
             self.latencies.put(peer, found, self._clock.now())
 
     def _tell(self, error: str) -> None:
-        """Say once what keeps the agent from knowing the others, and once that it is over."""
+        """Log once why the other agents are unknown, and once that they are known again."""
         if error != self._failed:
             self._failed = error
             if error:

@@ -14,7 +14,7 @@ PROOF_BYTES = 32
 
 
 class Keys:
-    """The keys of one file, read anew when the file has changed (as a mounted Secret does)."""
+    """The keys of one file, reloaded when the file changes (such as a mounted Secret)."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -23,7 +23,7 @@ class Keys:
         self._read()
 
     def __repr__(self) -> str:
-        """Leave the keys out: this may end up in a log."""
+        """Return a text without the keys, because logs may contain it."""
         return f"Keys({str(self._path)!r})"
 
     def refresh(self) -> None:

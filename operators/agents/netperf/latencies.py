@@ -92,7 +92,7 @@ class Latencies:
         del self._failures[peer.node]
 
     def fail(self, peer: Peer, reason: str) -> None:
-        """Note a probe that measured nothing."""
+        """Count a failed probe."""
         self.probes[reason] += 1
         self._failures[peer.node] += reason in GONE
         if self._failures[peer.node] >= FAILURES:

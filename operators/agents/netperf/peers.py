@@ -49,7 +49,7 @@ class PeersOfService:
         )
 
     async def find(self) -> tuple[Peer, ...]:
-        """Ask the API server."""
+        """List the agents from the API server."""
         body = await self._api.send("GET", self._path)
         try:
             return peers_of(msgspec.json.decode(body, type=SliceList).items)

@@ -93,7 +93,7 @@ def first_turn(node: str, plan: ProbePlan) -> int:
 
 
 def _asks(one: str, other: str) -> bool:
-    """Say whether `one` measures its pair with `other`; just one of the two does."""
+    """Return whether `one` measures its pair with `other`; exactly one of both does."""
     first, second = sorted((one, other))
     return (one == first) == bool(_hash(first, second) & 1)
 

@@ -55,7 +55,7 @@ class Gauge:
         self._value += amount
 
     def read_from(self, read: Callable[[], float]) -> None:
-        """Ask `read` at each scrape instead of keeping a number here."""
+        """Call `read` at each scrape instead of storing a number."""
         self._read = read
 
 
@@ -147,7 +147,7 @@ class Family(Generic[V]):
         return self._children.setdefault(values, self._make(self.spec.buckets))
 
     def read_from(self: "Family[Gauge]", read: Callable[[], ByLabels]) -> None:
-        """Ask `read` at each scrape for {label value, or tuple of them: number}."""
+        """Call `read` at each scrape for {label value, or tuple of them: number}."""
         self._read = read
 
     def samples(self) -> list[MetricSample]:

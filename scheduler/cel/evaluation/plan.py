@@ -300,7 +300,7 @@ class _Planner:
 
     @staticmethod
     def _prepare_pattern(function: str, parts: list[Planned]) -> bool:
-        """Compile a pattern that is written out; whether there was one."""
+        """Compile a constant pattern; return whether there was one."""
         if function not in ("matches", "find", "findAll") or len(parts) < 2:
             return False
         pattern = parts[1]

@@ -1,4 +1,4 @@
-"""How much one evaluation may do besides what CEL's cost counts.
+"""Limits of an evaluation's work beyond CEL's cost.
 
 Upstream's cost counts the length of a list but not its elements' sizes, and the length of a regular
 expression but not its repetitions. Comparisons and matches spend from this budget, so that no text
@@ -9,7 +9,7 @@ _MOST = 300_000
 
 
 class WorkExceededError(Exception):
-    """The evaluation has done all that one may do."""
+    """The evaluation has used its work budget."""
 
 
 class CostBudget:

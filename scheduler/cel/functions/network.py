@@ -202,9 +202,7 @@ class _Url:
 
 
 def read_url(text: str) -> _Url:
-    """Return the parts of a URL that may be asked for; _MalformedError with Go's words if it is
-    none.
-    """
+    """Return the parts of a URL; _MalformedError with Go's message if it is invalid."""
     problem = _url_problem(text)
     if problem:
         raise _MalformedError(f"parse {quoted(text)}: {problem}")

@@ -303,7 +303,7 @@ class _Parser:
         return self._method(at, token.text, operand, self._arguments())
 
     def _no_field(self, dot: Token, token: Token) -> None:
-        """Give up on what follows a dot and is no name."""
+        """Report an invalid name after a dot."""
         if token.kind in CONSTANTS:
             self._give_up(token, f"mismatched input '{token.text}' expecting IDENTIFIER")
         end = token.at + (0 if token.kind == "<EOF>" else len(token.text))

@@ -23,14 +23,14 @@ class SelectorProblems:
         return self._count > 0
 
     def add(self, at: int, message: str) -> None:
-        """Note a problem at an offset in code points; NOWHERE if it concerns the whole text."""
+        """Add a problem at an offset in code points; NOWHERE if it concerns the whole text."""
         self._count += 1
         if self._count <= _MOST:
             line, column = self._place(at)
             self._found.append((line, column, message))
 
     def fail(self, at: int, message: str) -> NoReturn:
-        """Note a problem that nothing can follow, and end."""
+        """Add a problem and stop parsing."""
         self.add(at, message)
         self.raise_any()
         raise AssertionError  # raise_any raised

@@ -44,7 +44,7 @@ class WorldSource(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Return whether an API server is asked."""
+        """Return whether the cluster is read from an API server."""
         return not self.snapshots
 
 

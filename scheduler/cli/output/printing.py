@@ -33,7 +33,7 @@ class TableColumn(NamedTuple):
 
 
 def show(document: Mapping[str, Any], columns: Sequence[TableColumn], output: Output) -> None:
-    """Print a list document (`kind`, `items`) in the form asked for."""
+    """Print a list document (`kind`, `items`) in the requested format."""
     items: Sequence[Mapping[str, Any]] = document["items"]
     if output is Output.NAME:
         if items:

@@ -1,4 +1,4 @@
-"""`trellis replay`: run a decision log again and prove that the same decisions come out."""
+"""`trellis replay`: run a decision log again and compare the decisions."""
 
 import sys
 from pathlib import Path

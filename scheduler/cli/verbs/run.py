@@ -199,7 +199,7 @@ class DaemonParts(NamedTuple):
     release: ServerRelease
 
     async def look(self, loaded: Loaded) -> None:
-        """Ask the API server for its release."""
+        """Read the API server's release."""
         client = await self._connect(loaded)
         try:
             await self.release.look(client)

@@ -244,7 +244,7 @@ def _ways_table(between: list[Way]) -> TextTable:
 
 
 def _followed(world: Snapshot, following: Following) -> Topologies:
-    """Let a tracker follow a snapshot's objects, reports first, as the daemon's does."""
+    """Feed a snapshot's objects to a tracker, reports first, as the daemon does."""
     cluster, topologies = Cluster(), Topologies()
     topologies.rebuild(cluster)
     reserving = topologies.reserve(following)

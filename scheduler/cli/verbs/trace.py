@@ -18,7 +18,7 @@ from scheduler.simulate.traces.record import TraceRecorder
 
 
 def trace(flags: TraceFlags) -> int:
-    """Write the trace to stdout and, if asked for, the nodes to a file."""
+    """Write the trace to stdout and optionally the nodes to a file."""
     if flags.decision_log and flags.length:
         raise InputError("applies to a cluster that is watched, not to a log", where="--for")
     recorder = _logged(flags.decision_log) if flags.decision_log else _watched(flags)

@@ -67,7 +67,7 @@ def why_with_group(
 
 
 def _order_of(name: str, group: GroupReport | None) -> str:
-    """Return the order by index that a member is in, with its crossings, '' without one."""
+    """Return the order by index of a member in words, with its crossings; '' without one."""
     orders = () if group is None or group.orders is msgspec.UNSET else group.orders
     for order in orders:
         if any(member == name for member, _ in order.members):

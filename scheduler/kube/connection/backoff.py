@@ -34,5 +34,5 @@ class RetryBackoff:
         return min(retry_after_s, MOST_RETRY_AFTER_S) + min(delay, 1.0)
 
     def reset(self) -> None:
-        """Begin anew after a success."""
+        """Start again with the shortest delay, after a success."""
         self.failures = 0

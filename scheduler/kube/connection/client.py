@@ -34,7 +34,7 @@ Guard = Callable[[], None]
 
 
 class _Request(NamedTuple):
-    """What `ApiClient.request` was asked."""
+    """The arguments of `ApiClient.request`."""
 
     method: str
     path: str

@@ -33,7 +33,7 @@ class CredentialSource(Protocol):
 
 
 class Credentials:
-    """The current access, looked at anew every minute and when the server refuses it."""
+    """The current access, reloaded every minute and after each rejection by the server."""
 
     def __init__(self, source: CredentialSource, clock: Clock, access: Access) -> None:
         self._source = source
@@ -133,7 +133,7 @@ def find_source(kubeconfig: str, context: str) -> CredentialSource:
 
 
 class _InClusterSource:
-    """The service account of the pod we run in; the kubelet writes its token anew."""
+    """The service account of this pod; the kubelet renews its token."""
 
     def __init__(self) -> None:
         self._accesses = Accesses()

@@ -25,7 +25,7 @@ async def server_version(client: ApiClient, timeout_s: float) -> str:
 
 
 async def server_release(client: ApiClient, timeout_s: float) -> Release | None:
-    """Return the minor release of the API server, None if it cannot be had now."""
+    """Return the minor release of the API server, None if it is unavailable."""
     try:
         return read_release(await server_version(client, timeout_s))
     except InputError:

@@ -19,7 +19,7 @@ CHECK_EVERY_S = 0.25
 
 
 class NotSentError(ConnectionError):
-    """No connection came about: the request did not happen, and may be tried again."""
+    """No connection was available: the request was not sent and may be retried."""
 
 
 class Wire:

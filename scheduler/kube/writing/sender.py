@@ -1,4 +1,4 @@
-"""`Sender`: the one way by which effects and events leave, fenced, and repeated where asked.
+"""`Sender`: the only sender of effects and events; checks the fence and retries on request.
 
 A request goes out only while the fence is open. Only idempotent requests are repeated; the caller
 states how often.

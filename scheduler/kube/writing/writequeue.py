@@ -185,7 +185,7 @@ class WriteQueue(Generic[T]):
             task.add_done_callback(self._ended)
 
     def _pass_on(self) -> None:
-        """Give a free place to a task that returns from `aside`, else to a new task."""
+        """Give a free slot to a task that returns from `aside`, else to a new task."""
         while self._returning and self.in_flight < self._limit:
             place = self._returning.popleft()
             if not place.done():

@@ -29,7 +29,7 @@ class _Custom(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CustomThresholds(msgspec.Struct, frozen=True, rename="camel"):
-    """The annotation of a node: each map that is there replaces the whole one of the arguments."""
+    """The annotation of a node: each of its maps replaces the whole map of the arguments."""
 
     usage_thresholds: Percents | None = None
     prod_usage_thresholds: Percents | None = None

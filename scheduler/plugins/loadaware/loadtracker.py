@@ -204,7 +204,7 @@ class LoadTracker:
                 self._write(name)
 
     def _open(self, name: str, metric: NodeMetric) -> None:
-        """Begin to count a load, if the node is known; without a report none is needed."""
+        """Start counting a load if the node is known; nodes without a report need none."""
         cluster = self._cluster
         row = None if cluster is None else cluster.table.rows.get(name)
         if cluster is None or row is None:
@@ -277,7 +277,7 @@ class LoadTracker:
             load.put(uid, entry)
 
     def _write(self, name: str) -> None:
-        """Work out the row of a node anew."""
+        """Recompute the row of a node."""
         row, limits, load = self._rows[name], self._limits[name], self._loads[name]
         report = load.report
         if report is None:

@@ -101,7 +101,7 @@ class NodeLoad:
         self._clear()
 
     def put(self, uid: str, entry: Entry) -> None:
-        """Count a pod, or count it anew."""
+        """Count a pod, replacing its earlier count."""
         before = self.entries.get(uid)
         if before == entry:
             return
@@ -123,7 +123,7 @@ class NodeLoad:
         self._recount()
 
     def count_prod(self, *, counts: bool) -> None:
-        """Say whether production pods are to be summed up on their own."""
+        """Set whether production pods are summed separately."""
         if counts != self.counts_prod:
             self.counts_prod = counts
             self._recount()
@@ -145,7 +145,7 @@ class NodeLoad:
             self._count(entry, 1)
 
     def production(self) -> list[int]:
-        """Return what production uses: reported pods, and the system where that is asked for."""
+        """Return the use of production pods: reported ones, and the system if requested."""
         if self.report is None:
             return list(self.prod_usage)
         return [used + more for used, more in zip(self.prod_usage, self.report.system, strict=True)]

@@ -133,10 +133,10 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         return scores if np.count_nonzero(known) == nodes.size else scores * known
 
     def reserve(self, _cycle: Cycle, _node: str, _incoming: Incoming) -> None:
-        """Let it be: the tracker counts the assumed pod itself."""
+        """Do nothing: the tracker counts the assumed pod itself."""
 
     def unreserve(self, _cycle: Cycle, _node: str, _incoming: Incoming) -> None:
-        """Let it be: the tracker sees that the pod is forgotten."""
+        """Do nothing: the tracker removes the pod when its assumption ends."""
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Return whether the changed node has headroom for the pod now; for a report, also that it
@@ -183,7 +183,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         return stale if np.count_nonzero(stale) else None
 
     def _warn(self, cycle: Cycle, nodes: Nodes, old: BoolColumn) -> None:
-        """Say once per silence, on the node, that it gets no pods; a few nodes per decision."""
+        """Write one event per silence on each node that gets no pods; a few nodes per decision."""
         if not np.count_nonzero(old):
             self._warned = _NO_ROWS
             return

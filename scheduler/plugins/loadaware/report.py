@@ -1,4 +1,4 @@
-"""`LoadReport`: a NodeMetric read once into vectors, whatever it contains.
+"""`LoadReport`: a NodeMetric decoded into vectors, with invalid values left out.
 
 A figure that cannot be read counts as not reported; an unreadable usage of the node itself makes
 the whole report one without measurements, never one of an idle node.

@@ -30,7 +30,7 @@ class ResourceWeights(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """Return the places of the resources that have to be worked out."""
+        """Return the indexes of the resources to compute."""
         places = range(len(self.weights))
         return tuple(places) if self.dominant else tuple(i for i in places if self.weights[i])
 

@@ -51,7 +51,7 @@ class _Part(NamedTuple):
 
 
 class Bookings:
-    """The bookings of all groups, redone for a group when its pods have moved."""
+    """The allocations of all groups, recomputed for a group when its pods have moved."""
 
     def __init__(self, pods: PodsOf, needs: NeedsOf, places: RowPlaces) -> None:
         self._pods = pods

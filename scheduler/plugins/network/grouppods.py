@@ -86,7 +86,7 @@ class Numbering:
         self.wanted: dict[tuple[str, str], WorkloadNeeds] = {}
 
     def add(self, workload: str) -> int:
-        """Give a workload the next number."""
+        """Assign the next number to a workload."""
         number = self.numbers[workload] = len(self.numbers)
         self.wanted.clear()
         return number

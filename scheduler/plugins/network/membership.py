@@ -36,7 +36,7 @@ class Labelled:
         self._by_label: dict[str, dict[Named, None]] = {}
 
     def add(self, named: Named, workload: str, row: int, number: int) -> None:
-        """Count pods, or take them off (negative)."""
+        """Count pods (positive), or remove them from the count (negative)."""
         pods = self.pods.get(named)
         if pods is None:
             pods = self.pods[named] = GroupPods(self._numbering(named))
@@ -52,7 +52,7 @@ class Labelled:
         return tuple(self._by_label.get(label, ()))
 
     def renumber(self, label: str) -> None:
-        """Give the workloads of a label's pods the numbers that their groups have now."""
+        """Update the workload numbers of a label's pods to those of their groups."""
         for named in self.of_label(label):
             numbering = self._numbering(named)
             if numbering is not None:
@@ -140,7 +140,7 @@ class Membership:
         return found
 
     def moved(self, named: Named, workload: str, row: int, number: int) -> None:
-        """Follow a pod that has been counted in `labelled`, or taken off there (negative)."""
+        """Update the group of a pod that was counted in `labelled` (1) or removed there (-1)."""
         if named not in self._groups:
             self._enter(named)
         elif (joined := self._joined.get(self._groups[named])) is not None:
@@ -152,12 +152,12 @@ class Membership:
             self.bookings.moved(key, workload, number)
 
     def touch(self, named: Named) -> None:
-        """Note that the nodes of some pods are elsewhere now."""
+        """Mark the groups of pods whose nodes changed their place."""
         if named in self._groups:
             self.bookings.touch(self._groups[named])
 
     def follow(self, group: AppGroup) -> None:
-        """Note that an AppGroup came, changed or went: pods may belong to another one now."""
+        """Apply a change of an AppGroup, after which pods may belong to another one."""
         self.bookings.touch(f"{group.metadata.namespace}/{group.metadata.name}")
         for named in self._labelled.of_label(group.metadata.name):
             self._leave(named)

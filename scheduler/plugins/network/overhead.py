@@ -42,7 +42,7 @@ _ONE = (
 
 
 class NetworkRejected(Rejected, frozen=True):
-    """A rejection whose text has the node's name and counts when it is asked about a single one.
+    """A rejection whose text for a single node has the node's name and counts.
 
     A pod's message summarises all nodes, where thousands of names would not help.
     """

@@ -103,7 +103,7 @@ class PriceTable(Protocol):
 
 
 class WidePrices:
-    """The columns that are asked for, worked out each time: matrices would not fit into memory."""
+    """The requested columns, computed on each call: matrices would not fit into memory."""
 
     def __init__(self, table: PriceTable, places: RowPlaces) -> None:
         self._table = table

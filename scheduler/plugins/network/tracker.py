@@ -95,7 +95,7 @@ class NetworkTracker(RowTracker):
         super().rebuild(cluster)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == "Node" and self._cluster is not None:
             self._follow_node(change, self._cluster)
         elif change.kind == "AppGroup":

@@ -36,7 +36,7 @@ class UsageTracker:
         self._cluster, self._columns = cluster, None
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == "WatcherMetrics" or (
             change.kind == "Node" and change.verb in ("add", "delete")
         ):

@@ -264,7 +264,7 @@ class Reserving:
         self._due[name] = None
 
     def _owes(self, reserved: Reservations, owed: Owed) -> None:
-        """Record that a node owes this now, or no longer."""
+        """Update the indexes of nodes with reserved amounts after a change by `owed`."""
         if owed.needs:
             self._leave(reserved.name)
         if owed.is_foreign:

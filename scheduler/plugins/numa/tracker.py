@@ -31,7 +31,7 @@ STATES: Final = (WITHOUT, USED, BEHIND, STALE)
 
 
 class Topologies:
-    """Follow NodeResourceTopologies, nodes and pods."""
+    """Tracks NodeResourceTopologies, nodes and pods."""
 
     kinds: tuple[str, ...] = (KIND,)
 

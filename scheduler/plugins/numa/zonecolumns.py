@@ -212,5 +212,5 @@ class ZoneColumns:
 
 
 def _kind(policy: str, *, by_pod: bool) -> int:
-    """Return a number for a kubelet's behaviour, from 2; odd if it aligns pods as a whole."""
+    """Return a number for a kubelet's behaviour, from 2; an odd one aligns pods as a whole."""
     return 2 * POLICIES.index(policy) + 2 + by_pod

@@ -222,7 +222,7 @@ class _Lookup:
 
 
 def _use_up(left: dict[int, int], budgets: Sequence[int], allowed: int, violating: int) -> None:
-    """Take pods off the budgets over them; a violating one stops at the first that is used up."""
+    """Deduct pods from their budgets; a pod above a budget stops at the first exhausted one."""
     for budget in budgets:
         left[budget] -= allowed
     while violating > 0:

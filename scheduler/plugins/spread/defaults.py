@@ -73,7 +73,7 @@ class Defaults:
         return any(each.items or each.fault for each in made)
 
     def of_pod(self, pod: Pod, action: str) -> Constraints:
-        """Return the same for a pod outside a cycle, worked out anew."""
+        """Return the same for a pod outside a cycle, without the cache."""
         return self._made(pod, self._controller(pod), action)
 
     def _made(self, pod: Pod, controller: Selector, action: str) -> Constraints:

@@ -63,7 +63,7 @@ class Services:
             self._put(service)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind != "Service":
             return
         if change.new is not None:

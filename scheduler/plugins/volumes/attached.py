@@ -81,7 +81,7 @@ class AttachedVolumes:
         return not self._has_storage.of(placed)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == "Pod":
             before, after = change.before, change.after
             if claims.keeps_volumes(before, after):

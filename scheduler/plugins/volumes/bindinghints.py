@@ -31,7 +31,7 @@ class BindingHints:
         self._objects = objects
 
     def helps(self, change: Change, pod: Pod) -> bool:
-        """Return whether the pod should be tried again after the change."""
+        """Return whether the pod should be retried after the change."""
         if change.kind == "Node":
             return True
         if change.kind == CLAIM:

@@ -47,7 +47,7 @@ class VolumeCatalog:
             self._enter(volume)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == VOLUME:
             name = (change.new or change.old).metadata.name
             if change.old is not None:

@@ -77,7 +77,7 @@ class DisksInUse:
         return not self._has_storage.of(placed)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind != "Pod":
             return
         before, after = change.before, change.after

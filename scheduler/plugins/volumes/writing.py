@@ -32,7 +32,7 @@ Affinity = Callable[[PersistentVolume, str], NodeSelector | None]
 
 
 class VolumeBindingError(Exception):
-    """Why volumes cannot be bound; the pod is tried again."""
+    """The reason why volumes cannot be bound; the pod is retried."""
 
 
 class ClaimStep(msgspec.Struct):

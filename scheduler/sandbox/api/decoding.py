@@ -91,7 +91,7 @@ def check_kind(resource: Resource, obj: Object) -> None:
 
 
 def clean(resource: Resource, obj: Object, *, strict: bool = False, fill: bool = True) -> list[str]:
-    """Bring an object into stored form in place; return warnings for dropped fields.
+    """Convert an object into stored form in place; return warnings for dropped fields.
 
     `fill` adds the fields that are also written when empty; partial objects do not need them.
     """

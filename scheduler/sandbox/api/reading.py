@@ -46,7 +46,7 @@ class ListPage:
 
 
 def get(store: ObjectStore, call: ResourceRequest) -> bytes:
-    """Return the bytes of one object in the asked form."""
+    """Return the bytes of one object in the requested format."""
     stored = store.get(call.resource, call.namespace, call.name)
     form = tables.form_of(call.accept)
     if form == tables.TABLE:
@@ -59,7 +59,7 @@ def get(store: ObjectStore, call: ResourceRequest) -> bytes:
 
 
 def body_of(resource: Resource, stored: Stored) -> bytes:
-    """Return an object's bytes in the asked API version."""
+    """Return an object's bytes in the requested API version."""
     return resource.head + tail_of(resource, stored)
 
 
@@ -69,7 +69,7 @@ def metadata_of(stored: Stored) -> bytes:
 
 
 def list_objects(store: ObjectStore, call: ResourceRequest) -> bytes:
-    """Return the bytes of a list in the asked form."""
+    """Return the bytes of a list in the requested format."""
     page = page_of(store, call)
     meta = _list_meta(page)
     form = tables.form_of(call.accept)

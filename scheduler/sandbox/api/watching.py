@@ -99,7 +99,7 @@ class WatchStream:
 
     @property
     def wants_bookmarks(self) -> bool:
-        """Return whether the client asked for bookmarks."""
+        """Return whether the client requested bookmarks."""
         return self._bookmarks
 
     def bookmark(self, *, initial_end: bool = False) -> bytes:

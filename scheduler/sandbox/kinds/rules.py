@@ -28,7 +28,7 @@ class Rules(Protocol[Store_contra]):
         """Default and check `new` against `old`; changes `new` in the same way."""
 
     def grace_period_s(self, resource: Resource, obj: Object, asked: int | None, /) -> int | None:
-        """Return the seconds until a deletion completes by itself.
+        """Return the seconds until a deletion completes without further requests.
 
         0 deletes at once, None has no grace period.
         """

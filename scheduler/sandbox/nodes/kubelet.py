@@ -66,7 +66,7 @@ class Kubelets:
         return [(PODS, self._observe_pod), (NODES, self._observe_node)]
 
     def act(self, key: str, now: float) -> None:
-        """Bring one pod to the stage that is due at `now`."""
+        """Advance one pod to the stage that is due at `now`."""
         stored, run = self._pods.get(key), self._runs.get(key)
         if stored is None or run is None:
             return

@@ -112,7 +112,9 @@ class ObjectStore:
         since: int | None = None,
         wake: Callable[[], None],
     ) -> Watch:
-        """Follow a resource from after version `since` (None: from now); 410 when too old."""
+        """Return a watch of a resource from after version `since` (None: from now); 410 when too
+        old.
+        """
         return self.collection(resource).watch(since, _prefix(resource, namespace), wake)
 
     def listen(self, listener: Callable[[Resource, StoreChange], None]) -> None:

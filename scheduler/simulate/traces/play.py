@@ -130,7 +130,7 @@ class TracePlayer:
         self._pass(max(moment, self._now))
 
     def _next_wake(self) -> float | None:
-        """Return when the engine has something to do by itself, None where only an event helps."""
+        """Return the time of the engine's next deadline, None if only an event triggers work."""
         view = self._engine.view
         if view.bindings().in_flight or view.count(Where.BACKOFF):
             return self._engine.next_wakeup()

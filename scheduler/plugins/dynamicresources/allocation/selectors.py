@@ -54,7 +54,7 @@ class Selector:
         return found
 
     def excludes(self, driver: str) -> bool:
-        """Return whether the selector rejects every device of a driver, whatever its properties."""
+        """Return whether the selector rejects every device of a driver, for any attributes."""
         found = self._excluded.get(driver)
         if found is None:
             found = self._excluded[driver] = self._rejects_all(driver)
