@@ -61,9 +61,12 @@ class DeviceCatalog:
         # Set by a plugin that chooses among shareable devices: from the free milli of each and the
         # milli requested it returns the order of trying them. None: as they are published.
         self.order: Callable[[Sequence[int], int], Sequence[int]] | None = None
+        # Changes with each change of the devices in use.
+        self.version = 0
         self._clear()
 
     def _clear(self) -> None:
+        self.version += 1
         self.in_use = InUse()
         self.slices = DeviceSlices(self.contents)
         self._tainted: dict[str, ResourceSlice] = {}  # slices with taints of rules, by name
@@ -301,6 +304,7 @@ class DeviceCatalog:
         self._used(results)
 
     def _used(self, results: Iterable[DeviceResult]) -> None:
+        self.version += 1
         for pool in {(one.driver, one.pool) for one in results}:
             nodes = self.slices.users(pool)
             if nodes is None:

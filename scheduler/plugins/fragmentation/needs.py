@@ -42,6 +42,7 @@ class PodNeeds:
         self, args: FragmentationAwareArgs, objects: Callable[[str], Mapping[str, Any]]
     ) -> None:
         self._args = args
+        self._resources = frozenset(args.resources)
         self._slices = objects(SLICE)
         self._claims = ClaimLookup(objects)
         self._capacities: tuple[int, dict[str, int]] = (-1, {})
@@ -61,6 +62,10 @@ class PodNeeds:
         if not devices:
             milli = 0
         return PodNeed(beside, devices, milli, self._number(pod))
+
+    def may_use_devices(self, pod: Pod, requests: Mapping[str, int]) -> bool:
+        """Return whether a pod names a resource that counts as a device, or a claim."""
+        return bool(pod.spec.resource_claims) or not self._resources.isdisjoint(requests)
 
     def expected(self, shape: ShapeSpec) -> PodNeed:
         """Return the requirements of a shape in the arguments, without node requirements."""

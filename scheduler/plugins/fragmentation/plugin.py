@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from scheduler.framework import (
-    EACH_POD,
     SKIP,
     Cycle,
     Handle,
@@ -33,8 +32,10 @@ from scheduler.plugins.fragmentation.needs import PodNeed
 from scheduler.plugins.fragmentation.usable import usable_texts
 from scheduler.state.resources import counted, pod_requests
 
-# Raw scores are in millionths of a device.
-_UNIT = 1_000_000
+# Raw scores are in parts of a device; a power of two, as `_normalize` divides every row by it.
+_SHIFT = 20
+_UNIT = 1 << _SHIFT
+_LEAST = int(np.iinfo(np.int64).min)
 
 
 class FragmentationAware(Plugin[FragmentationAwareArgs]):
@@ -59,23 +60,21 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         self.inventory = handle.tracker(DeviceInventory, encoded, self._catalog)
         self.inventory.pending = handle.pending_pods
         self._weights = Weights(args.device_fit, args.node_fit, args.beside_fit)
-        self.key_follows = (self.inventory, handle.objects(SLICE))
-        self._slices = handle.objects(SLICE)
+        self.key_follows = (self.inventory, handle.objects(SLICE), self._catalog)
         if args.chooses_devices:
             self._catalog.order = self._device_order
         self.normalize = self._normalize
 
     def key(self, pod: Pod) -> Hashable | None:
-        """Return the pod's requirements; `EACH_POD` where devices are published in slices.
+        """Return the pod's requirements, with the versions of the tables and of the device use.
 
-        Their use changes when a pod is assumed, which the log of amounts does not contain.
+        A claim may change the use of devices on nodes other than its pod's.
         """
         version = self.inventory.version
         if self.inventory.worth is None:
             return None
-        if self._slices:
-            return EACH_POD
-        return version, self.inventory.needs.of(pod, counted(pod_requests(pod)))
+        need = self.inventory.needs.of(pod, counted(pod_requests(pod)))
+        return version, self._catalog.version, need
 
     def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | PodNeed:
         """Return the pod's requirements; Skip where no node has devices."""
@@ -84,7 +83,7 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         return self.inventory.needs.of(cycle.pod, cycle.shape.requests)
 
     def score(self, _cycle: Cycle, nodes: Nodes, need: PodNeed) -> IntColumn:
-        """Return minus the loss of each row in millionths of a device.
+        """Return minus the loss of each row in 2**-20 of a device.
 
         0 on rows without devices.
         """
@@ -143,6 +142,6 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
 
     def _normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
         """Return 100 for the least loss, and 99 down to 0 for up to one device more."""
-        best = int(raw.max(where=nodes.feasible, initial=np.iinfo(np.int64).min))
+        best = int(raw.max(where=nodes.feasible, initial=_LEAST))
         behind = np.minimum(best - raw, _UNIT)
-        return np.where(behind <= 0, 100, 99 - behind * 99 // _UNIT)
+        return np.where(behind <= 0, 100, 99 - (behind * 99 >> _SHIFT))
