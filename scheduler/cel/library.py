@@ -187,7 +187,7 @@ def _parameters(kind: Type) -> set[str]:
 
 
 def _has_type(value: Any, kind: Type) -> bool:
-    """Return whether a value has a type; of lists and maps the first element speaks for all."""
+    """Return whether a value has a type; of lists and maps only the first element is checked."""
     if kind.kind in ("dyn", "any", "param"):
         return True
     actual = type_of(value)

@@ -1,8 +1,8 @@
 """The daemon's solver: carries `Solve` effects to the helper process, and its solutions back.
 
-The process is started when the first job comes, so that a cluster without groups, or with small
-ones only (the engine answers their questions itself), never carries it. Operators have their long
-computations done there too. Owns the pool; knows nothing of groups.
+The process is started with the first job. A cluster without groups, or with small ones only (the
+engine answers their questions itself), never has it. Operators use it for their long calculations
+too. Owns the pool; knows nothing of groups.
 """
 
 import msgspec

@@ -105,7 +105,7 @@ class GroupLook(msgspec.Struct, frozen=True):
     at: float
 
 
-Told: TypeAlias = ApiCall | GroupEvent | GroupLook
+GroupWrite: TypeAlias = ApiCall | GroupEvent | GroupLook
 Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 
 
@@ -321,7 +321,7 @@ class GroupPlanner(Protocol):
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since the previous call."""
 
-    def group_reported(self, key: str, stage: GroupStage, now: float) -> Sequence[Told]:
+    def group_reported(self, key: str, stage: GroupStage, now: float) -> Sequence[GroupWrite]:
         """Receive the group's progress.
 
         Return the requests that write its status, and its events.

@@ -353,7 +353,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_reported(
         self, key: str, stage: groups.GroupStage, now: float
-    ) -> Sequence[groups.Told]:
+    ) -> Sequence[groups.GroupWrite]:
         """Record the group's stage; return the writes and events for it."""
         if stage is groups.GroupStage.CHANGED:
             if self._members.root(key) != key:

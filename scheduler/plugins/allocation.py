@@ -190,7 +190,7 @@ class RequestedToCapacityRatio:
 
 
 def build_strategy(strategy: ScoringStrategy, resources: Sequence[ResourceSpec]) -> Strategy:
-    """Return the strategy over these of its resources."""
+    """Return the scoring strategy for `resources`, with their weights."""
     weights = [spec.share for spec in resources]
     ratio = strategy.requested_to_capacity_ratio
     if strategy.type == RATIO and ratio is not None:

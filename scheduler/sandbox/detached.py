@@ -38,7 +38,7 @@ def folder() -> Path:
         path = Path(tempfile.gettempdir(), f"trellis-{os.getuid()}")
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.stat().st_uid != os.getuid():
-        raise TrellisError(f"{path} belongs to somebody else: set XDG_RUNTIME_DIR")
+        raise TrellisError(f"{path} is owned by another user: set XDG_RUNTIME_DIR")
     return path
 
 

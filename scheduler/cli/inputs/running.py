@@ -1,8 +1,8 @@
-"""The configuration of the running daemon, for the verbs that answer in its place.
+"""The configuration of the running daemon, for verbs that calculate its decisions.
 
-Its Lease carries a hash of it: where that of the defaults is equal nothing is fetched, else the
-configuration is read from the daemon's endpoint. Where it cannot be had, the defaults answer and a
-notice on stderr states so.
+The daemon's Lease has a hash of its configuration. If that equals the hash of the defaults, nothing
+is fetched; else the configuration is read from the daemon's endpoint. If it is unavailable, the
+defaults are used and a notice on stderr states so.
 """
 
 import asyncio

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import GroupEvent, GroupLook, GroupStage, Told
+from scheduler.framework.groups import GroupEvent, GroupLook, GroupStage, GroupWrite
 from scheduler.groups.sources import appgroup, coscheduling, derived, volcano, workload
 from scheduler.groups.sources.registry import BY_KIND, NESTED
 from scheduler.groups.status.lifecycle import LONGEST_MESSAGE, GroupRecord
@@ -83,11 +83,11 @@ def event(
     )
 
 
-def announce(kind: str, obj: Any, news: News) -> list[Told]:
+def announce(kind: str, obj: Any, news: News) -> list[GroupWrite]:
     """Return the writes that report news to a PodGroup or AppGroup, and the event about it; nothing
     if the object has it already.
     """
-    calls: list[Told] = []
+    calls: list[GroupWrite] = []
     if kind == derived.KIND:
         return calls  # no object of the API server is about the group
     if kind == coscheduling.KIND:
@@ -140,7 +140,7 @@ def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
     return f"The group gives up {lost} for the {whom} and goes on with {kept}: {names}"
 
 
-def _is_counting(calls: Sequence[Told], news: News) -> bool:
+def _is_counting(calls: Sequence[GroupWrite], news: News) -> bool:
     """Whether nothing but counts of members is to be written."""
     if news.stage is not GroupStage.CHANGED:
         return False
@@ -167,7 +167,7 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Told]:
+def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[GroupWrite]:
     is_said = news.record.final == obj.metadata.uid
     if news.is_bound or (is_said and news.stage is GroupStage.CHANGED):
         status, reason, message = "True", reasons.SCHEDULED, ""
@@ -182,7 +182,9 @@ def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[To
     return said_of(source.kind, obj, status, reason, message, news.now)
 
 
-def said_of(kind: str, obj: Any, status: str, reason: str, message: str, now: float) -> list[Told]:
+def said_of(
+    kind: str, obj: Any, status: str, reason: str, message: str, now: float
+) -> list[GroupWrite]:
     """Return the request that writes the condition of a group of scheduling.k8s.io, if it is
     news.
     """
@@ -194,7 +196,7 @@ def said_of(kind: str, obj: Any, status: str, reason: str, message: str, now: fl
     return [*source.conditions(obj, said)]
 
 
-def _gang(obj: Any, news: News) -> list[Told]:
+def _gang(obj: Any, news: News) -> list[GroupWrite]:
     source = appgroup.SOURCE
     if news.is_bound:
         since = (obj.status.gang or GangStatus()).schedule_time or rfc3339(news.now)
@@ -208,7 +210,7 @@ def _gang(obj: Any, news: News) -> list[Told]:
     return []
 
 
-def _volcano_status(obj: Any, news: News) -> list[Told]:
+def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
     """Return what Volcano's scheduler would write: a phase, and why a group waits."""
     source, phase, since = volcano.SOURCE, obj.status.phase, rfc3339(news.now)
     if news.is_bound:
@@ -245,7 +247,7 @@ def _volcano_condition(
     return VolcanoCondition(kind, status, last_transition_time=since, reason=reason, message=text)
 
 
-def _phase(obj: Any, news: News) -> list[Told]:
+def _phase(obj: Any, news: News) -> list[GroupWrite]:
     source, phase = coscheduling.SOURCE, obj.status.phase
     if news.stage in FOLLOWS:
         phase = _phase_by_pods(phase, news)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from scheduler.base import reasons
 from scheduler.base.sweep import Sweep
-from scheduler.framework.groups import GroupStage, Told, title
+from scheduler.framework.groups import GroupStage, GroupWrite, title
 from scheduler.groups.description import quorum
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import GroupNode
@@ -41,14 +41,14 @@ class InnerGroupWriter:
         standing: Sequence[Placed],
         finished: Sequence[Pod],
         now: float,
-    ) -> list[Told]:
+    ) -> list[GroupWrite]:
         """Return the requests that report a stage of a root to all groups in it; finished members
         count.
         """
         done = Counter(map(sources.group_of, finished))
         there = done + Counter(sources.group_of(one.pod) for one in standing)
         bound = done + Counter(sources.group_of(one.pod) for one in standing if not one.assumed)
-        found: list[Told] = []
+        found: list[GroupWrite] = []
         self._said_sweep.clear(self._said, self._is_there)
         self._final_sweep.clear(self._final, self._is_there)
         for node in list(root.every())[1:]:
@@ -70,7 +70,7 @@ class InnerGroupWriter:
         record: GroupRecord,
         there: Counter[str],
         now: float,
-    ) -> list[Told]:
+    ) -> list[GroupWrite]:
         """Report why a subgroup is not placed; `there` is the number of bound pods by group."""
         if stage in WAITS or (stage is GroupStage.HELD and record.message):
             reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
@@ -87,7 +87,7 @@ class InnerGroupWriter:
 
     def _say(
         self, node: GroupNode, status: str, reason: str, message: str, now: float
-    ) -> list[Told]:
+    ) -> list[GroupWrite]:
         for kind, obj in self._members.described_by(node.key)[:1]:
             if status == "True":
                 self._final[node.key] = obj.metadata.uid

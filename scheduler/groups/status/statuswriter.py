@@ -5,7 +5,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from scheduler.base import reasons
-from scheduler.framework.groups import GroupEvent, GroupReport, GroupStage, MemberOrder, Told, title
+from scheduler.framework.groups import (
+    GroupEvent,
+    GroupReport,
+    GroupStage,
+    GroupWrite,
+    MemberOrder,
+    title,
+)
 from scheduler.groups.cycle.states import FAILED, PREEMPTED, PREEMPTING, STATUS_AFTER, WAITING
 from scheduler.groups.description import past
 from scheduler.groups.description.history import GroupHistory
@@ -51,7 +58,7 @@ class GroupStatusWriter:
         self._records = records
         self._inner_groups = InnerGroupWriter(members)
 
-    def told(self, key: str, stage: GroupStage, now: float) -> list[Told]:
+    def told(self, key: str, stage: GroupStage, now: float) -> list[GroupWrite]:
         """Record a stage; return the writes and events for it."""
         record = self._records.of(key)
         if stage is GroupStage.REFUSED and record.status != FAILED:
@@ -68,7 +75,9 @@ class GroupStatusWriter:
                 said.append(bound(kind, obj, news))
         return said + self._inside(key, record, stage, now)
 
-    def _inside(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
+    def _inside(
+        self, key: str, record: GroupRecord, stage: GroupStage, now: float
+    ) -> list[GroupWrite]:
         """Return the writes and events of the subgroups."""
         spec = self._specs(key)
         if spec is None or spec.tree is None:
@@ -76,7 +85,9 @@ class GroupStatusWriter:
         standing, finished = self._members.standing(key), self._finished(key)
         return self._inner_groups.told(spec.tree, stage, record, standing, finished, now)
 
-    def _said(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
+    def _said(
+        self, key: str, record: GroupRecord, stage: GroupStage, now: float
+    ) -> list[GroupWrite]:
         """Return what a stage means for the ConfigMap of the group, and for its victims."""
         if stage is GroupStage.HELD:
             # An incomplete group has no fault to report.
@@ -109,7 +120,7 @@ class GroupStatusWriter:
         spec = self._specs(key)
         return [] if spec is None else self._history.done(spec, key)
 
-    def checked(self, key: str, size: int, now: float) -> list[Told]:
+    def checked(self, key: str, size: int, now: float) -> list[GroupWrite]:
         """Compare what is written with what is: a restart or a lost request may lie between.
 
         A group that is whole says so with the placement that holds, unless its members are being
@@ -151,7 +162,9 @@ class GroupStatusWriter:
             key, {"placement": told["placement"], "rank": told["rank"], "proof": None}
         )
 
-    def _in_part(self, key: str, standing: Sequence[Placed], data: Mapping[str, str]) -> list[Told]:
+    def _in_part(
+        self, key: str, standing: Sequence[Placed], data: Mapping[str, str]
+    ) -> list[GroupWrite]:
         """Return what takes back that a ConfigMap's group is bound, of which some members are
         lost.
         """
@@ -220,7 +233,7 @@ class GroupStatusWriter:
             _orders_of(record, standing),
         )
 
-    def _bound(self, key: str, record: GroupRecord, now: float) -> list[Told]:
+    def _bound(self, key: str, record: GroupRecord, now: float) -> list[GroupWrite]:
         placed = self._members.standing(key)
         seated = seats(record.tree, placed) if record.tree is not None else []
         record.began = began_at(placed, now if record.began is None else record.began)
@@ -233,7 +246,7 @@ class GroupStatusWriter:
             calls += status_patch(config_map, {"preemptor": None})
         return calls
 
-    def _begun_anew(self, key: str) -> list[Told]:
+    def _begun_anew(self, key: str) -> list[GroupWrite]:
         """Clear the bound status when members wait and none is bound: the group starts again."""
         maps = self._members.config_maps(key)
         is_told = any((one.data or {}).get("status") == BOUND for one in maps)
@@ -249,11 +262,11 @@ class GroupStatusWriter:
                 record.status = WAITING
                 self._members.changed.add(key)
 
-    def _dissolved(self, key: str, record: GroupRecord) -> list[Told]:
+    def _dissolved(self, key: str, record: GroupRecord) -> list[GroupWrite]:
         """Report on the group, before its bound members are released, that they are and why."""
         bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
         note = f"The bound members {bound} go: the group was never whole, and {record.message}"
-        told: list[Told] = [
+        told: list[GroupWrite] = [
             event(kind, one, record.reporter, reasons.GROUP_RELEASED, "Releasing", note)
             for kind, one in self._members.described_by(key)[:1]
         ]
@@ -311,8 +324,8 @@ class GroupStatusWriter:
                 told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
         return told
 
-    def _write(self, key: str, values: Mapping[str, str | None]) -> list[Told]:
-        calls: list[Told] = []
+    def _write(self, key: str, values: Mapping[str, str | None]) -> list[GroupWrite]:
+        calls: list[GroupWrite] = []
         short = {
             name: value if value is None or name != "message" else value[:LONGEST_MESSAGE]
             for name, value in values.items()

@@ -2,7 +2,7 @@
 
 without   no report: the node is used as if zones did not matter
 used      the report is in force
-behind    a newer report waits, because it names pods that nobody here knows
+behind    a newer report waits, because it names pods that are not known yet
 stale     a foreign pod took a zone that no report tells: no aligned pod goes there
 """
 

@@ -1,7 +1,7 @@
 """`DisksInUse`: which in-tree disks and which claims the pods of each node use.
 
-Fed by every change of a placed pod; VolumeRestrictions asks it. Keeps names of nodes, not rows:
-disks and single-pod claims are on few nodes, and pods may name a node before it is there.
+Fed by every change of a placed pod; used by VolumeRestrictions. Stores names of nodes, not rows:
+disks and single-pod claims are on few nodes, and pods may name a node before it exists.
 """
 
 from collections.abc import Iterable, Mapping

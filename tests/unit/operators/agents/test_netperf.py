@@ -182,7 +182,7 @@ async def test_one_stream_at_a_time(responder: NetperfResponder, keys: Keys):
     assert await ask(responder, keys)
 
 
-class Told:
+class GroupWrite:
     """Peers that a test changes."""
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class Told:
 
 @asynccontextmanager
 async def agent(
-    node: str, keys: Keys, peers: Told, links: SimulatedLinks
+    node: str, keys: Keys, peers: GroupWrite, links: SimulatedLinks
 ) -> AsyncIterator[NetperfAgent]:
     """Run an agent on ports of its own, and tell where it is."""
     settings = NetperfSettings(node, HOST, 0, 0, FAST, 20, refresh_s=0.02, pairs_per_zone_pair=1)
@@ -232,7 +232,7 @@ def slow(tmp_path: Path) -> SimulatedLinks:
 
 async def test_agents_measure_each_other_over_a_simulated_link(keys: Keys, slow: SimulatedLinks):
     """The pair is told once with both zones and its delay, and ends when a node goes."""
-    peers = Told()
+    peers = GroupWrite()
     async with AsyncExitStack() as stack:
         agents = [
             await stack.enter_async_context(agent(node, keys, peers, slow)) for node in ("n1", "n2")
@@ -262,7 +262,7 @@ class LoopClock:
 )
 async def test_agents_that_moved_are_looked_for_sooner(keys: Keys, doubt_s, least_s, most_s):
     """Every five minutes; with a probe that found nobody at once, but not twice in a minute."""
-    agent = NetperfAgent(NetperfSettings("n1", refresh_s=300), keys, Told(), LoopClock())
+    agent = NetperfAgent(NetperfSettings("n1", refresh_s=300), keys, GroupWrite(), LoopClock())
     await agent._pause(300)
     began = asyncio.get_running_loop().time()
     if doubt_s is not None:
