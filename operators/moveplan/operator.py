@@ -116,7 +116,7 @@ class MovePlanOperator:
         return dict(sorted(found.items(), key=lambda one: _age(one[1])))
 
     def _pause_s(self) -> float | None:
-        """Return the seconds until a plan has an action again; None without any."""
+        """Return the seconds until a plan's next action is due; None if there is none."""
         now = self._around.clock.now()
         left = [at - now for at in self._not_before.values()]
         return max(0.0, min(left)) if left else None

@@ -162,7 +162,7 @@ class NodeMetricOperator:
         return found + [Delete(name) for name in metrics if name not in nodes]
 
     async def _take(self, step: Step) -> str:
-        """Take one step; return what went wrong."""
+        """Execute one step; return its error, '' for none."""
         api = self._around.api.custom
         try:
             match step:

@@ -70,7 +70,7 @@ async def rights(may: May, namespaces: Mapping[str, Iterable[str]], namespace: s
 
 
 def within(world: Snapshot, seen: Rights) -> Snapshot:
-    """Return what of a cluster may be seen."""
+    """Return the visible part of a cluster."""
     own = dict(seen.namespaces)
 
     def is_seen(kind: str, obj: Any) -> bool:

@@ -162,7 +162,7 @@ class MovePlan(Object, frozen=True):
 
 
 def ordinal_of(pod: Pod, owner_kind: str) -> str:
-    """Return what distinguishes a pod among the pods of its owner; empty if nothing does."""
+    """Return the name part that distinguishes a pod among the pods of its owner; '' for none."""
     if owner_kind == "StatefulSet":
         return pod.metadata.name
     return pod.metadata.labels.get(COMPLETION_INDEX, "") if owner_kind == "Job" else ""

@@ -253,7 +253,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         )
 
     def _devices(self, wanted: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-        """Return which requested resources device classes serve."""
+        """Return the requested resources that device classes serve."""
         return class_backed(self._classes, [name for name, _ in wanted]) if self._classes else ()
 
     def _strategy(self, scored: Scored) -> Strategy:

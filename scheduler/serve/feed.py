@@ -80,7 +80,7 @@ class PageFeed:
 
     @property
     def readers(self) -> int:
-        """Return how many read."""
+        """Return the number of readers."""
         return len(self._readers)
 
     def publish(self, document: Document) -> None:

@@ -90,7 +90,7 @@ def door(access: RequestAuthorizer) -> Middleware:
 
 
 def asked(request: web.Request) -> AccessRequest:
-    """Return what access is decided on."""
+    """Return the attributes of the access review."""
     return AccessRequest(
         verb=request.method.lower(),
         path=request.path,

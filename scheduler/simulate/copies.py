@@ -72,7 +72,7 @@ def shape_of(snapshot: Snapshot) -> CopiedShape:
 
 
 def _workload(pod: Pod) -> object:
-    """Return what made a pod; a pod on its own is like no other."""
+    """Return the key of a pod's controller; the uid of a pod without one."""
     owner = controller_of(pod)
     return pod.metadata.uid if owner is None else (owner.kind, pod.metadata.namespace, owner.name)
 

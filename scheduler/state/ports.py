@@ -54,7 +54,7 @@ class HostPorts:
                     del self._used[key]
 
     def conflicting(self, row: int, port: ContainerPort) -> int:
-        """Return how many ports in use on `row` conflict with `port`."""
+        """Return the number of ports in use on `row` that conflict with `port`."""
         ips = self._used.get((port.protocol or "TCP", port.host_port), {}).get(row)
         if not ips:
             return 0

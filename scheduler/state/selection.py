@@ -71,7 +71,7 @@ class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         )
 
     def and_also(self, other: "Selection") -> "Selection":
-        """Return the selection of the pods that both mean."""
+        """Return the selection of the pods in both selections."""
         if self.namespaces is None or other.namespaces is None:
             namespaces = other.namespaces if self.namespaces is None else self.namespaces
         else:

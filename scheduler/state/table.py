@@ -115,11 +115,11 @@ class NodeTable:
         return node.metadata.name if node is not None else ""
 
     def allocatable(self, resource: str) -> IntColumn:
-        """Return what each node offers of a resource; 0 where it does not name it."""
+        """Return each node's allocatable amount of a resource; 0 if the node lacks it."""
         return self._amounts(self._allocatable, resource)
 
     def requested(self, resource: str) -> IntColumn:
-        """Return what placed pods request of a resource; for `pods` their number."""
+        """Return the requests of placed pods for a resource; for `pods` their number."""
         return self._amounts(self._requested, resource)
 
     def overcommitted(self) -> int:

@@ -58,8 +58,8 @@ class PastView(Protocol):
         """Return all attempts."""
 
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
-        """Return the cluster at `at`, when it is `now` today; InputError where nothing is known of
-        it.
+        """Return the cluster at time `at`; `now` is the present one. InputError if that time is
+        unknown.
         """
 
 

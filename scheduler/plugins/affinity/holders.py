@@ -46,14 +46,14 @@ class TermHolders(RowTracker):
 
     @property
     def repelling_terms(self) -> Versioned:
-        """Return what moves when a required anti-affinity term comes or goes with its last
-        holder.
+        """Return a version that changes when a required anti-affinity term appears, or its last pod
+        goes.
         """
         return self._repelling
 
     @property
     def scoring_terms(self) -> Versioned:
-        """Return what moves when a required affinity or a preferred term comes or goes."""
+        """Return a version that changes when a scoring term appears, or its last pod goes."""
         return self._scoring
 
     def passes_over(self, placed: Placed) -> bool:

@@ -34,7 +34,9 @@ _factors: msgspec.json.Decoder[dict[str, int]] = msgspec.json.Decoder(dict[str, 
 
 
 def estimate(pod: Pod, settings: Settings) -> Vector:
-    """Return what `pod` will use, at least 0 of everything; ObjectError on a bad quantity."""
+    """Return the estimated use of `pod`, at least 0 of each resource; ObjectError on a bad
+    quantity.
+    """
     requests, limits = pod_requests(pod), pod_limits(pod)
     kind = priority_class(pod)
     found: Amounts = {}

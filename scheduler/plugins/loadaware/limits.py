@@ -54,7 +54,7 @@ _resources: msgspec.json.Decoder[ResourceList] = msgspec.json.Decoder(ResourceLi
 
 
 def node_limits(node: Node, settings: Settings) -> NodeLimits:
-    """Return what holds for a node; total, annotations that cannot be read change nothing."""
+    """Return the limits of a node; unreadable annotations have no effect."""
     offered = divisor(node, settings)
     plain, prod = settings.usage_thresholds, settings.prod_thresholds
     by, thresholds = settings.filter_percentile, settings.percentile_thresholds

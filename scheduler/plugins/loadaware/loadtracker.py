@@ -94,7 +94,9 @@ class LoadTracker:
         return column
 
     def divisor(self, index: int) -> Numbers:
-        """Return what percentages are taken of, at least 1: floats where these divide exactly."""
+        """Return the amounts that percentages refer to, at least 1; floats where these divide
+        exactly.
+        """
         column: Numbers = self._grid.divisors[index]
         return column
 
@@ -113,7 +115,9 @@ class LoadTracker:
 
     @property
     def updated(self) -> FloatColumn:
-        """Return when each node reported, seconds since the epoch; minus infinity for never."""
+        """Return the time of each node's report in seconds since the epoch; minus infinity for
+        none.
+        """
         return self._grid.updated
 
     def fits(self, node: str, weight: Weight) -> bool:

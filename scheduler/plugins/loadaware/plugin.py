@@ -111,7 +111,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         return Rejected(hit, np.zeros_like(hit), tuple(reasons))
 
     def score(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> IntColumn:
-        """Return what would be left of each node, 0..100; 0 where nothing recent is known."""
+        """Return the free share of each node, 0..100; 0 without a recent report."""
         if not self.tracker.reports or not self._weighing.total:
             return nodes.constant(0)
         weight = incoming.weight

@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def settings_of(given: LoadAwareSchedulingArgs) -> Settings:
-    """Return what accounting needs of the arguments."""
+    """Return the settings of load accounting in the arguments."""
     args = effective(given)
     aggregated = args.aggregated
     maps = [

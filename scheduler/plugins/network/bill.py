@@ -52,7 +52,7 @@ class Bill:
         self._matrices: Prices | None = None
 
     def total(self) -> int:
-        """Return what all ties between placed pods cost together; 0 without groups or costs."""
+        """Return the total cost of dependencies between placed pods; 0 without groups or costs."""
         matrices = self._prices()
         tracker = self._tracker
         if matrices is None or tracker is None:

@@ -118,7 +118,7 @@ class Bookings:
         return found
 
     def changed_by(self, group: str, pods: GroupPods) -> BookedAmounts:
-        """Return how much more (or less) would be booked if these were the pods of a group."""
+        """Return the change of allocations if a group had these pods."""
         change = BookedAmounts(*(np.zeros_like(matrix) for matrix in self.amounts()))
         _add(change, self._by_group.get(group), -1)
         _add(change, self._booked(group, pods), 1)

@@ -26,7 +26,7 @@ from scheduler.plugins.network.prices import (
 
 
 class CostTable(PathTable):
-    """A table with the matrices that were made of it."""
+    """A table of costs with its matrices."""
 
     def __init__(self, topology: NetworkTopology, weights_name: str) -> None:
         super().__init__(topology, weights_name)

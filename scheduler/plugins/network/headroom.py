@@ -206,8 +206,7 @@ def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple
 
 
 def _growth(asked: _Asked, others: Rows) -> tuple[FloatMatrix, FloatMatrix]:
-    """Return how many whole bits a link from each candidate to some others gets more, and the link
-    back.
+    """Return the growth, in whole bits, of the links from each candidate to some others, and back.
 
     Every share to the pod's workload is split by one more: the candidate gains what its siblings
     lose.

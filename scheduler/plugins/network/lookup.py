@@ -104,7 +104,7 @@ class Lookup:
 
     @property
     def membership(self) -> Membership:
-        """Return whose pods are whose under these arguments."""
+        """Return the pods of each AppGroup under these arguments."""
         return self.tracker.membership(self._args.namespaces)
 
     def table(self) -> CostTable | None:
@@ -131,7 +131,7 @@ class Lookup:
         return None
 
     def measured_at(self) -> str | None:
-        """Return when the table of costs in use was calculated; None for one that a user wrote."""
+        """Return the time of calculation of the current cost table; None for a user's table."""
         topology = self.topology()
         name = self._args.weights_name
         if topology is None or any(one.name == name for one in topology.spec.weights):

@@ -240,7 +240,7 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, score_at_zero: int = 100) -> 
 
 @lru_cache(maxsize=64)
 def _shares(width: int) -> IntColumn:
-    """Return what remains of 100 for each distance from the cheapest up to `width`.
+    """Return 100 minus the percentage for each distance from the cheapest up to `width`.
 
     The cheapest is at `_TABLE`, so that a part of the table begins with what costs nothing.
     """

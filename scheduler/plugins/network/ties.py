@@ -60,7 +60,7 @@ class TiesState:
 
     @property
     def places(self) -> RowPlaces:
-        """Return where the rows stand."""
+        """Return the place of each row."""
         return self.tracker.places
 
     @property

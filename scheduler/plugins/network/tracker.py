@@ -45,7 +45,7 @@ class NetworkTracker(RowTracker):
         self.nodes_version = 0
 
     def membership(self, namespaces: tuple[str, ...]) -> Membership:
-        """Return whose pods are whose, with AppGroups looked for in these namespaces as well."""
+        """Return the pods of each AppGroup, with AppGroups of these namespaces too."""
         found = self._memberships.get(namespaces)
         if found is None:
             found = self._memberships[namespaces] = Membership(

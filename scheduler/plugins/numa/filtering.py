@@ -218,7 +218,7 @@ def _mask(
 
 
 def _fewest(most: list[int], amount: int) -> int:
-    """Return how many empty zones could fit an amount; too many if all cannot."""
+    """Return the number of empty zones that would fit an amount; too many if all cannot."""
     total = 0
     for number, value in enumerate(sorted((v for v in most if v > 0), reverse=True), start=1):
         total += value

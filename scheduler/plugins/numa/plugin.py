@@ -267,7 +267,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
 
 class _Reported:
-    """Whether any node has a report, as a version."""
+    """A version that changes when the first node reports, or the last report goes."""
 
     def __init__(self, topologies: Topologies) -> None:
         self._topologies = topologies

@@ -250,7 +250,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
 
 def found_text(node: str, victims: int) -> str:
-    """Return what 1.37 adds to the message of a pod for which others are evicted."""
+    """Return the text that release 1.37 adds to the message of a pod with victims."""
     return (
         f"preemption: found a potential placement for pod on node {node}, "
         f"preempting {victims} victims"

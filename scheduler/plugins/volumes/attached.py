@@ -115,7 +115,7 @@ class AttachedVolumes:
         return self._column(self._used, driver, 0)
 
     def limit(self, driver: str) -> IntColumn:
-        """Return how many volumes of a driver each row takes, NO_LIMIT for any number."""
+        """Return the maximum number of volumes of a driver per row, NO_LIMIT for unlimited."""
         return self._column(self._limits, driver, NO_LIMIT)
 
     def is_limited(self, driver: str) -> bool:

@@ -226,7 +226,7 @@ def bounded(size: int) -> int:
 
 
 def requested_bytes(claim: PersistentVolumeClaim) -> int:
-    """Return how much a claim asks for."""
+    """Return the requested size of a claim in bytes."""
     return quantity(claim.spec.resources.requests.get(STORAGE, 0))
 
 

@@ -142,7 +142,7 @@ class DisruptionBudgets:
             self.work_queue.add(budget.key)
 
     def _wanted(self, namespace: str, budget: Object, cover: _Cover) -> tuple[int, int]:
-        """Return how many pods there should be, and how many of them must stay healthy."""
+        """Return the expected number of pods, and the number that must stay healthy."""
         spec = budget["spec"]
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if isinstance(least, int):

@@ -37,7 +37,7 @@ def unasked(configured: Sequence[Extender], pods: Iterable[Pod] | None = None) -
 
 
 def _first(extender: Asked, pods: tuple[Pod, ...] | None) -> str | None:
-    """Return which pod an extender manages, as text; None without one."""
+    """Return the first pod that an extender manages, as text; None without one."""
     if not (extender.filters or extender.prioritizes or extender.preempts):
         return None
     if pods is None:
