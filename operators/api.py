@@ -36,7 +36,7 @@ class Access(Protocol):
 
     @property
     def proxy(self) -> str | None:
-        """Return the URL of the proxy on the way."""
+        """Return the URL of the HTTP proxy, or None."""
 
 
 class Credentials(Protocol):

@@ -52,7 +52,7 @@ class StatusKeeper(Generic[ObjectT]):
         """Read shared inputs once before a round over the objects."""
 
     def patience_s(self) -> float | None:
-        """Return after how long to look again though nothing changes; None for never."""
+        """Return the seconds after which to calculate again without a change; None for never."""
         return None
 
     async def surroundings(self, _key: Key, _obj: ObjectT) -> Hashable:

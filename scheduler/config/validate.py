@@ -203,7 +203,7 @@ def _extenders(extenders: Sequence[model.Extender]) -> Faults:
 
 
 def trellis_faults(config: TrellisConfiguration) -> Faults:
-    """Yield the violated rules of our own document."""
+    """Yield the violated rules of a TrellisConfiguration."""
     try:
         ipaddress.ip_address(config.page.bind_address)
     except ValueError:

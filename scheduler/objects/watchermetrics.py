@@ -1,8 +1,8 @@
 """WatcherMetrics: the load of nodes as reported by load-watcher.
 
-The answer of `GET /watcher` under a name of ours: a metric provider passes it to the engine like an
-object of the API server, and a snapshot may contain it. All values are percentages, except that
-bandwidth is 100 times bytes per second.
+The answer of `GET /watcher` as an object: a metric provider passes it to the engine like an object
+of the API server, and a snapshot may contain it. All values are percentages, except that bandwidth
+is 100 times bytes per second.
 """
 
 import msgspec

@@ -39,7 +39,7 @@ HEADERS = {
 
 
 class TrialChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to try: objects to add or to put in place of those of their name, a configuration."""
+    """A change to try: objects to add or replace, and a configuration."""
 
     manifests: str = ""
     config: str = ""

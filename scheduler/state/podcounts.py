@@ -143,7 +143,7 @@ class PodCounts(RowTracker):
         return [cohort for cohort in self._near(selection) if cohort.matches(selection)]
 
     def _near(self, selection: Selection) -> Iterable[_Cohort]:
-        """Return cohorts among which all are that a selection means."""
+        """Return cohorts that include all pods of a selection."""
         pairs = pairs_of(selection.expressions)
         if pairs:
             index = self._label_index(pairs[0][0])

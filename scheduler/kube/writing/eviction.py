@@ -79,7 +79,7 @@ class PodEvictor:
         self._units.clear()
 
     async def _decided(self, unit: _Unit) -> Response | None:
-        """Wait for the others of a unit; return why none of them goes, or None."""
+        """Wait for the other members of a unit; return why none of them is evicted, or None."""
         if not unit.is_decided.is_set():
             try:
                 async with aside(), asyncio.timeout(unit.longest_s):

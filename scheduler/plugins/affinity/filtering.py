@@ -81,7 +81,7 @@ class AffinityState(msgspec.Struct, eq=False):
                 self._count(self.repelling, term.key, row, sign)
 
     def is_meant(self, pod: Pod, anti_affinity: Iterable[Term]) -> bool:
-        """Return whether a pod with these anti-affinity terms changes a number here."""
+        """Return whether a pod with these anti-affinity terms changes one of these counts."""
         meta = pod.metadata
         selections = [selection for _, selection in self.avoided]
         if self.own is not None:

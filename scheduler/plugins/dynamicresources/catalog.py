@@ -194,8 +194,8 @@ class DeviceCatalog:
     def settle(self, claim_uid: str, pod: str, version: str) -> None:
         """Use the API server's state for a pod, from a version of the claim on.
 
-        Before that its devices stay reserved, whatever the watch reports: a claim that another
-        writer allocated, and that was freed again, is still ours to write.
+        Before that its devices stay reserved, whatever the watch reports: this process must still
+        write a claim that another writer allocated and freed again.
         """
         pending = self._pending.get(claim_uid)
         if pending is not None and pod in pending.pods:

@@ -74,9 +74,9 @@ class WorkloadNeeds:
 
 
 class Numbering:
-    """Numbers for workloads, and the dependencies of workloads in these numbers.
+    """Numbers for workloads, and dependencies between these numbers.
 
-    That of an AppGroup serves all groups with equal workloads, and is not extended.
+    All groups with equal workloads share the numbering of an AppGroup, which is never extended.
     """
 
     __slots__ = ("numbers", "wanted")
