@@ -154,7 +154,8 @@ class Evict(Effect, frozen=True, tag="Evict"):
     """Mark a victim of preemption as disrupted, then delete it with its own grace period.
 
     Victims of one `unit` (0 is none) go together: none is deleted before all `unit_size` are
-    marked, and none at all when one cannot be.
+    marked, and none at all when one cannot be. `generation` is that of the pod as the engine knows
+    it; a pod that `is_marked` carries the mark already.
     """
 
     id: int
@@ -164,6 +165,8 @@ class Evict(Effect, frozen=True, tag="Evict"):
     message: str
     unit: int = 0
     unit_size: int = 0
+    generation: int = 0
+    is_marked: bool = False
 
 
 class Call(Effect, frozen=True, tag="Call"):

@@ -10,8 +10,10 @@ from collections.abc import Collection
 from scheduler.framework.handle import Handle
 from scheduler.groups.capacity import FreeSlots
 from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.planning.task import leaving
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.appgroup import KIND as APP_GROUP
+from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.groups.status.records import RecordStore
 from scheduler.groups.topology import trees
 from scheduler.objects.claims import ResourceClaim
@@ -65,7 +67,7 @@ class Hints:
             return False
         record = self._records.get(key)
         if record is None or record.awaited:
-            return record is not None
+            return record is not None and not self._awaits(record)
         # A rejected member waits for capacity, a gated one for other members of the group.
         return pod.metadata.uid in record.refused and not self.lacks(key)
 
@@ -92,7 +94,7 @@ class Hints:
             keys.add(self._members.group_of(change.old))
         if change.kind not in sources.BY_KIND and WAITING_DELETED not in change.facts:
             self._planned = {key for key in self._planned if self._lacks_room(key)}
-            keys |= self._planned
+            keys |= {key for key in self._planned if not self._awaits(self._records.get(key))}
         return found + [uid for key in keys for uid in self._handle.group_waiting(key)]
 
     def _described_by(self, change: Change) -> set[str]:
@@ -107,6 +109,14 @@ class Hints:
         above = {sources.parent(kind, obj) for obj in objects if obj is not None}
         keys |= above - {""}
         return keys | {self._members.root(key) for key in keys}
+
+    def _awaits(self, record: GroupRecord | None) -> bool:
+        """Whether victims of a group's last plan are still on their nodes, and will leave.
+
+        The gate rejects the group's members until then. If each of 2,000 victims woke 250 members,
+        their gates would run half a million times; only the last one that leaves wakes them.
+        """
+        return record is not None and any(leaving(self._handle, record.awaited))
 
     def _lacks_room(self, key: str) -> bool:
         """Whether members of a group were refused, or wait for evicted pods to leave."""

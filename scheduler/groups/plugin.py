@@ -256,7 +256,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
             return unschedulable(f"the group {name} waits for evictions")
         record = self._records.get(key)
-        if record is not None and leaving(self.handle, record.awaited):
+        if record is not None and any(leaving(self.handle, record.awaited)):
             return unschedulable(f"the group {name} waits for evicted pods to leave")
         if any(placed.assumed for placed in standing):
             return unschedulable(f"the group {name} waits until others of it are bound")

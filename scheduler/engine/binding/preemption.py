@@ -169,8 +169,7 @@ class Preemptions:
         for victim in victims:
             meta, effect = victim.pod.metadata, self._outbox.new_id()
             unit = unit or (effect if len(victims) > 1 else 0)
-            who = (meta.namespace, meta.name, meta.uid)
-            self._outbox.put(Evict(effect, *who, message, unit, len(victims) if unit else 0))
+            self._outbox.put(eviction(effect, victim.pod, message, unit, len(victims)))
             effects[effect] = meta.uid
         return effects
 
@@ -194,10 +193,29 @@ class Preemptions:
         if planner is not None:
             planner.group_spared(running.victims)
         queued = self._queues.get(uid)
-        if not is_done:
+        if queued is None:
+            # The preemptor is gone; members of its group may wait for the same evictions.
+            self._intake.announce(room_freed(running.by.pod), now)
+        elif not is_done:
             # kube-scheduler: it tries again at once. Who is refused would ask hundreds of times a
             # second.
             self._queues.hold_off(uid, "PreemptionFailed")
-        elif queued is not None and queued.where is Where.GATED:
+        elif queued.where is Where.GATED:
             # A gated pod is not woken by the deletion of its victims.
             self._queues.activate([uid], now)
+
+
+def eviction(effect: int, victim: Pod, message: str, unit: int = 0, size: int = 0) -> Evict:
+    """Return the effect that evicts a pod, of `size` pods in a `unit` (0 is none)."""
+    meta, mark = victim.metadata, victim.condition("DisruptionTarget")
+    return Evict(
+        effect,
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        message,
+        unit,
+        size if unit else 0,
+        meta.generation,
+        is_marked=mark is not None and mark.status == "True",
+    )

@@ -14,7 +14,7 @@ they are cleared. Called by the engine once a turn; decides nothing else.
 from collections.abc import Container, Iterable, Sequence
 
 from scheduler.engine.attempt.failure import left_event
-from scheduler.engine.effects import Evict
+from scheduler.engine.binding.preemption import eviction
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.queue.queues import Queues
 from scheduler.framework.groups import GroupPlanner, title
@@ -90,7 +90,7 @@ class LeftMembers:
         return [one for planner in self._planners for one in planner.group_left(key)]
 
     def _evict(self, placed: Placed, key: str, now: float) -> None:
-        meta, outbox = placed.pod.metadata, self._engine.outbox
+        outbox = self._engine.outbox
         outbox.put(left_event(placed.pod, title(key), now))
         message = f"{placed.pod.spec.scheduler_name}: the group {title(key)} was evicted"
-        outbox.put(Evict(outbox.new_id(), meta.namespace, meta.name, meta.uid, message))
+        outbox.put(eviction(outbox.new_id(), placed.pod, message))

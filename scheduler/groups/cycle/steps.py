@@ -10,8 +10,8 @@ import msgspec
 from scheduler.base import reasons
 from scheduler.engine.attempt import failure
 from scheduler.engine.binding.inflight import InFlight
+from scheduler.engine.binding.preemption import eviction
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Evict
 from scheduler.engine.groups import EngineParts
 from scheduler.engine.intake import room_freed
 from scheduler.engine.queue.pod import QueuedPod
@@ -103,11 +103,10 @@ class GroupSteps:
     def dissolve(self, bound: Sequence[Placed], key: str, why: str, now: float) -> None:
         """Evict the bound members of a group; each gets an event with group and reason first."""
         for placed in bound:
-            meta, profile = placed.pod.metadata, placed.pod.spec.scheduler_name
+            profile = placed.pod.spec.scheduler_name
             self.outbox.put(failure.released_event(placed.pod, title(key), why, now))
-            effect = self.outbox.new_id()
             message = f"{profile}: the group {title(key)} cannot become whole"
-            self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
+            self.outbox.put(eviction(self.outbox.new_id(), placed.pod, message))
 
     def give_up(self, members: Sequence[QueuedPod | None], now: float) -> None:
         """Clear the nominations of those members that still wait; announce the freed capacity."""

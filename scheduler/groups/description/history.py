@@ -78,7 +78,7 @@ class GroupHistory:
 
     def _running(self, standing: Sequence[Placed]) -> list[Placed]:
         """Return the members that nothing evicts."""
-        evicted: Collection[str] = self._handle.evicted()
+        evicted: Collection[str] = self._handle.evicted() if standing else ()
         return [
             one
             for one in standing

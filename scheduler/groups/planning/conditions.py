@@ -112,7 +112,7 @@ class GroupEvictor:
 
     def may_evict(self, task: GroupTask, record: GroupRecord) -> bool:
         """Return whether members may evict now: not while the last victims are leaving."""
-        still = record.awaited = leaving(self._handle, record.awaited)
+        still = record.awaited = frozenset(leaving(self._handle, record.awaited))
         if still or awaits_room(task.context, self._handle):
             return False
         return self.may_ever_evict(task.spec, task.context.members, task.standing)

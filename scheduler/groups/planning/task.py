@@ -210,16 +210,15 @@ class GroupTask(msgspec.Struct, frozen=True):
         return not quorum.is_in(tree, Counter(map(sources.group_of, placed)))
 
 
-def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:
-    """Return which pods are on their way out: one whose eviction failed or was never sent is
-    not.
+def leaving(handle: Handle, uids: Iterable[str]) -> Iterator[str]:
+    """Yield the pods on nodes that are terminating, or whose eviction was requested and not
+    refused.
     """
-    placed = ((uid, handle.pods.get(uid)) for uid in uids)
-    return frozenset(
-        uid
-        for uid, one in placed
-        if one is not None and (one.pod.is_terminating or handle.is_leaving(uid))
-    )
+    evicted, placed = handle.evicted(), handle.pods
+    for uid in uids:
+        one = placed.get(uid)
+        if one is not None and (uid in evicted or one.pod.is_terminating):
+            yield uid
 
 
 def staying(handle: Handle, standing: Iterable[Placed]) -> list[Placed]:

@@ -7,21 +7,18 @@ states, for the next leader, that the eviction of a group has begun.
 
 import asyncio
 
-import msgspec
-
 from scheduler.base.clock import Clock, rfc3339
 from scheduler.engine.effects import Evict, longest_eviction_s
 from scheduler.kube.api import JSON, STRATEGIC, Response
 from scheduler.kube.writing.bodies import deletion, disruption_patch, pod_path
+from scheduler.kube.writing.outcome import was_replaced
 from scheduler.kube.writing.sender import EffectRequest, Sender
 from scheduler.kube.writing.writequeue import aside
-from scheduler.objects.pod import Pod
 
 MAX_TRIES = 6
 # So long before the engine considers a preemption failed no victim is marked any more: none may be
 # deleted after that.
 MARGIN_S = 15.0
-_pods = msgspec.json.Decoder(Pod)
 
 
 class _Unit:
@@ -89,20 +86,18 @@ class PodEvictor:
         return unit.refusal
 
     async def _mark(self, effect: Evict) -> Response:
-        """Set the DisruptionTarget condition on a victim that lacks it."""
-        path = pod_path(effect.namespace, effect.name)
-        found = await self._send("GET", path)
-        if not found.ok:
-            return found
-        pod = _pods.decode(found.body)
-        if pod.metadata.uid != effect.uid:
-            return Response(404, reason="NotFound", message="another pod has this name now")
-        mark = pod.condition("DisruptionTarget")
-        if mark is not None and mark.status == "True":
-            return found
+        """Write the condition DisruptionTarget on a pod that has none; return 404 for a pod that
+        is gone.
+        """
+        if effect.is_marked:
+            return Response(200)
+        path = f"{pod_path(effect.namespace, effect.name)}/status"
         now = rfc3339(self._clock.now())
-        body = disruption_patch(effect.uid, effect.message, pod.metadata.generation, now)
-        return await self._send("PATCH", f"{path}/status", body, STRATEGIC)
+        body = disruption_patch(effect.uid, effect.message, effect.generation, now)
+        marked = await self._send("PATCH", path, body, STRATEGIC)
+        if was_replaced(marked):
+            return Response(404, reason="NotFound", message="another pod has this name now")
+        return marked
 
     async def _delete(self, effect: Evict) -> Response:
         path = pod_path(effect.namespace, effect.name)

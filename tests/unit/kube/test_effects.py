@@ -494,12 +494,13 @@ async def test_evicting_again_marks_only_once():
         uid = run.pod("a")
         run.accidents(*[refused(403)], on="DELETE")
         await run.carry_out(Evict(1, "default", "a", uid, "m"))
-        await run.carry_out(Evict(2, "default", "a", uid, "m"))
-        await run.carry_out(Evict(3, "default", "a", uid, "m"))
+        await run.carry_out(Evict(2, "default", "a", uid, "m", is_marked=True))
+        await run.carry_out(Evict(3, "default", "a", uid, "m", is_marked=True))
         await run.carry_out(Evict(4, "default", "b", "u", "m"))
 
     assert {1: 403, 2: 200, 3: 404, 4: 404} == run.codes()
-    assert 1 == len(run.api.requests("PATCH"))
+    assert [f"{PODS}/a/status", f"{PODS}/b/status"] == run.api.requests("PATCH")
+    assert not run.api.requests("GET")
 
 
 async def test_an_eviction_spares_a_pod_that_took_the_name():
