@@ -296,8 +296,11 @@ class Groups:
         for member in members:
             self._queues.track(member)
         self._planned.begin(run)
-        insort(self._line, run, key=lambda one: one.place)
-        self._start_next(now)
+        # A group that comes later frees nothing for those in the line: only it may begin now.
+        if self._is_free(run):
+            self._start(run, now)
+        else:
+            insort(self._line, run, key=lambda one: one.place)
 
     def _hold_others(self, first: set[str]) -> None:
         """Decide no other pod before these groups are decided."""
@@ -307,12 +310,16 @@ class Groups:
     def _start_next(self, now: float) -> None:
         """Begin to plan the first group that competes with none before it that is not decided."""
         for place, run in enumerate(self._line):
-            if self._states.is_at_rest(run.key) and not self._planned.competes(
-                run, run.context.nodes
-            ):
+            if self._is_free(run):
                 del self._line[place]
                 self._start(run, now)
                 return
+
+    def _is_free(self, run: GroupRun) -> bool:
+        """Return whether a group can be planned now: it is at rest, and competes with none before
+        it that is not decided.
+        """
+        return self._states.is_at_rest(run.key) and not self._planned.competes(run)
 
     def _start(self, run: GroupRun, now: float) -> None:
         if not all(self._is_intact(run, member) for member in run.members):
@@ -362,7 +369,7 @@ class Groups:
                 (result,) = yield (asked,)
                 if not all(self._is_intact(run, member) for member in run.members):
                     return None
-                if self._planned.competes(run, run.context.nodes):
+                if self._planned.competes(run):
                     return None  # a group that precedes it has come, and is decided first
         except StopIteration as stop:
             return stop.value

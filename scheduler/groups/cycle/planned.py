@@ -15,7 +15,9 @@ looked at: the members are filtered again when the plan is carried out, and whil
 awaited (`is_strict`) later pods leave alone every node that the group could use.
 """
 
+from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -142,7 +144,7 @@ class PlannedCapacity:
 
     def begin(self, run: GroupRun) -> None:
         """Keep capacity for a group from now on."""
-        self._runs.append(run)
+        insort(self._runs, run, key=lambda one: one.place)
         self._undecided.add(id(run))
 
     def end(self, run: GroupRun, now: float) -> None:
@@ -170,10 +172,10 @@ class PlannedCapacity:
         if not self._runs:
             return None
         place = self._queues.place(queued)
-        runs = [run for run in self._runs if run.place < place]
+        runs = list(takewhile(lambda run: run.place < place, self._runs))
         return CapacityBefore(self, runs, self._deferred.before(place)) if runs else None
 
-    def competes(self, run: GroupRun, nodes: Nodes) -> bool:
+    def competes(self, run: GroupRun) -> bool:
         """Return whether a group that precedes this one could use a node that this one could use.
 
         The answer stands until the group that it names is decided: of hundreds of groups that wait
@@ -181,15 +183,10 @@ class PlannedCapacity:
         """
         if run.waits_for is not None and id(run.waits_for) in self._undecided:
             return True
-        run.waits_for = None
-        earlier = [one for one in self._runs if one is not run and one.place < run.place]
-        if not earlier:
-            return False
-        for one in earlier:
-            if self._meet(run, one, nodes):
-                run.waits_for = one
-                return True
-        return False
+        nodes = run.context.nodes
+        earlier = takewhile(lambda one: one.place < run.place, self._runs)
+        run.waits_for = next((one for one in earlier if self._meet(run, one, nodes)), None)
+        return run.waits_for is not None
 
     def _meet(self, run: GroupRun, earlier: GroupRun, nodes: Nodes) -> bool:
         """Return whether two groups could use a common node.
