@@ -43,7 +43,7 @@ operators:
   networkTopology: {enabled: false}
   movePlan: {enabled: true}
 """
-TEMPLATE = {
+TEMPLATE: Json = {
     "metadata": {"labels": {"app": "web"}},
     "spec": {
         "schedulerName": "trellis",
@@ -78,7 +78,12 @@ class Live:
         found: list[Json] = (await self.send("GET", f"{self.core}/pods"))["items"]
         if self.is_real:
             for one in found:
-                if one["spec"].get("nodeName") and not is_ready(one):
+                ends = "deletionTimestamp" in one["metadata"]
+                if ends and one["status"]["phase"] == "Running":
+                    # A Job with a failure policy creates the replacement once the phase is final.
+                    path = f"{self.core}/pods/{one['metadata']['name']}/status"
+                    await self.send("PATCH", path, {"status": {"phase": "Failed"}})
+                elif one["spec"].get("nodeName") and not is_ready(one):
                     status = {
                         "phase": "Running",
                         "conditions": [{"type": "Ready", "status": "True"}],
@@ -106,6 +111,26 @@ class Live:
             if len(found) == count:
                 return {one["metadata"]["name"]: one["spec"]["nodeName"] for one in found}
             await pause()
+
+    async def gang(self, count: int = 0) -> dict[str, str]:
+        """Return the nodes of the gang's pods that stay, once at least so many are Ready."""
+        while True:
+            found = {
+                one["metadata"]["name"]: one["spec"]["nodeName"]
+                for one in await self.pods()
+                if one["metadata"].get("labels", {}).get("app") == "gang"
+                and "deletionTimestamp" not in one["metadata"]
+                and is_ready(one)
+            }
+            if len(found) >= count:
+                return found
+            await pause()
+
+    async def filler(self, name: str, spec: Json, cpu: str) -> None:
+        """Create a pod that another scheduler has bound."""
+        container = {"name": "main", "image": "x:1", "resources": {"requests": {"cpu": cpu}}}
+        spec = {"schedulerName": "other", "containers": [container], **spec}
+        await self.send("POST", f"{self.core}/pods", {"metadata": {"name": name}, "spec": spec})
 
     async def plan(self, *phases: str) -> Json:
         """Return the plan once it is in one of these phases; note how few pods are Ready."""
@@ -222,6 +247,67 @@ async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Pa
     assert {"MovePlanCalculated", "MovePlanApproved", "MoveReserved", "MoveDone"} <= reasons
 
 
+async def test_a_gang_of_a_job_is_moved_whole(live: Live, tmp_path: Path) -> None:
+    """Both pods are evicted and placed together; a SIGKILL in between changes nothing."""
+    world = live.world
+    data = {"name": "gang", "size": "2", "constraints": "{}"}
+    group = {"metadata": {"name": "gang", "labels": {"sakkara.group": ""}}, "data": data}
+    await live.send("POST", f"{live.core}/configmaps", group)
+    filler = {"nodeSelector": {}, "nodeName": "node-1", "terminationGracePeriodSeconds": 0}
+    await live.filler("big", filler, "2")
+    await live.filler("small", filler, "1")
+    async with daemon(world, tmp_path) as process:
+        await live.send("POST", f"/apis/batch/v1/namespaces/{world.ns}/jobs", JOB)
+        before = await live.gang(2)
+        assert set(before.values()) == {"node-0"}
+        await live.send("DELETE", f"{live.core}/pods/big", {})
+        await world.pod("train", spec={"nodeSelector": {}}, requests={"cpu": "4"})
+        goal = {"goal": {"waiting": f"{world.ns}/train"}, "limits": {"minAgeSeconds": 0}}
+        await live.send("POST", PLANS, {**PLAN, "spec": goal})
+        plan = await live.plan("Proposed", "Impossible", "Invalid")
+        assert plan["status"]["phase"] == "Proposed", plan["status"]
+        assert {move["unit"] for move in plan["status"]["moves"]} == {f"{world.ns}/gang"}
+
+        approval = {"spec": {"approved": plan["status"]["planHash"]}}
+        await live.send("PATCH", f"{PLANS}/defragment", approval)
+        while before.keys() <= (await live.gang()).keys():
+            await pause()
+        process.kill()
+        await process.wait()
+    async with daemon(world, tmp_path):
+        plan = await live.plan("Completed", "Aborted")
+        assert plan["status"]["phase"] == "Completed", plan["status"]
+        assert await live.node_of("train") == "node-0"
+        after = await live.gang(2)
+
+    assert set(after.values()) == {"node-1"}
+    assert before.keys().isdisjoint(after)
+
+
+JOB: Json = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "gang"},
+    "spec": {
+        "completions": 2,
+        "parallelism": 2,
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "Ignore",
+                    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                }
+            ]
+        },
+        "template": {
+            "metadata": {
+                "labels": {"app": "gang", "sakkara.group.name": "gang"},
+                "annotations": {"trellis.dev/simulate-run-for": "forever"},
+            },
+            "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"},
+        },
+    },
+}
 PLAN = {
     "apiVersion": "trellis.dev/v1alpha1",
     "kind": "MovePlan",
