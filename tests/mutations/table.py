@@ -259,8 +259,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "who is going already is spared once more",
-        RECEIPT, "UnitIndex.spare",
-        "return max(0, gang.unit.spare - going)", "return gang.unit.spare",
+        RECEIPT, "UnitIndex.surplus",
+        "return max(0, gang.unit.surplus - going)", "return gang.unit.surplus",
         ("tests/unit/engine/test_group_shrinking.py",),
     ),
     Mutation(

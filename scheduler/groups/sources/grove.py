@@ -17,6 +17,7 @@ from scheduler.groups.problem.classes import MOST_CLASSES
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.labelled import placed_by
+from scheduler.groups.sources.served import ServedGroups
 from scheduler.objects.gangs import GrovePack, GrovePodGroup, GroveTopology, PodGang
 from scheduler.objects.kinds import POD_GANG
 
@@ -27,17 +28,11 @@ CLIQUE_LABEL: Final = "grove.io/podclique"
 _NO_PACK: Final = GrovePack()
 
 
-class PodGangs:
+class PodGangs(ServedGroups):
     """The source of PodGangs."""
 
-    kind = KIND
-    served_as = POD_GANG.name
-    api_version = POD_GANG.api_version
-    label = "PodGang.scheduler.grove.io"
-
-    def key(self, obj: PodGang) -> str:
-        """Return `namespace/name` behind the word that sets these groups apart."""
-        return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
+    of = POD_GANG
+    prefix = PREFIX
 
     def read(self, obj: PodGang) -> GroupSpec:
         """Return what it asks for; ObjectError names a field that is wrong or not supported."""
@@ -65,11 +60,6 @@ class PodGangs:
         )
         where = "spec.topologyConstraint"
         return placed_by(group, asked.required, asked.preferred, where, meta.annotations)
-
-    def was_placed(self, obj: PodGang) -> bool:
-        """Return False: the members state it, the status is the operator's."""
-        del obj
-        return False
 
     def renamed(self, obj: PodGang, name: str) -> PodGang:
         """Return a PodGang of this name that asks for the same."""

@@ -18,6 +18,7 @@ from scheduler.groups.problem.classes import MOST_CLASSES
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.labelled import excluded, placed_by
+from scheduler.groups.sources.served import ServedGroups
 from scheduler.objects.gangs import KaiPodGroup, KaiSubGroup
 from scheduler.objects.kinds import KAI_GROUP
 from scheduler.objects.pod import Pod
@@ -37,17 +38,11 @@ def name_in(pod: Pod) -> str:
     return pod.metadata.annotations.kai_group[: LONGEST_NAME + 1]
 
 
-class KaiGroups:
+class KaiGroups(ServedGroups):
     """The source of these PodGroups."""
 
-    kind = KIND
-    served_as = KAI_GROUP.name
-    api_version = KAI_GROUP.api_version
-    label = "PodGroup.scheduling.run.ai"
-
-    def key(self, obj: KaiPodGroup) -> str:
-        """Return `namespace/name` behind the word that sets these groups apart."""
-        return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
+    of = KAI_GROUP
+    prefix = PREFIX
 
     def read(self, obj: KaiPodGroup) -> GroupSpec:
         """Return what it asks for; ObjectError names a field that is wrong or not supported."""
@@ -80,11 +75,6 @@ class KaiGroups:
         )
         required, preferred = asked.required_topology_level, asked.preferred_topology_level
         return placed_by(group, required, preferred, "spec.topologyConstraint", meta.annotations)
-
-    def was_placed(self, obj: KaiPodGroup) -> bool:
-        """Return False: the members state it, the status is another controller's."""
-        del obj
-        return False
 
     def renamed(self, obj: KaiPodGroup, name: str) -> KaiPodGroup:
         """Return a PodGroup of this name that asks for the same."""

@@ -23,6 +23,7 @@ from scheduler.groups.sources import annotated
 from scheduler.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.groups.sources.inputs import check_between, check_count
 from scheduler.groups.sources.labelled import excluded
+from scheduler.groups.sources.served import ServedGroups
 from scheduler.groups.topology import hypernodes
 from scheduler.objects.kinds import VOLCANO_GROUP
 from scheduler.objects.pod import Pod
@@ -55,17 +56,11 @@ def name_in(pod: Pod) -> str:
     return pod.metadata.annotations.volcano_group[: LONGEST_NAME + 1]
 
 
-class VolcanoGroups:
+class VolcanoGroups(ServedGroups):
     """The source of these PodGroups."""
 
-    kind = KIND
-    served_as = VOLCANO_GROUP.name
-    api_version = VOLCANO_GROUP.api_version
-    label = "PodGroup.scheduling.volcano.sh"
-
-    def key(self, obj: VolcanoPodGroup) -> str:
-        """Return `namespace/name` behind the word that sets these groups apart."""
-        return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
+    of = VOLCANO_GROUP
+    prefix = PREFIX
 
     def read(self, obj: VolcanoPodGroup) -> GroupSpec:
         """Return what it asks for; ObjectError names the field that is wrong, or not placed exactly

@@ -1,0 +1,44 @@
+"""`ServedGroups`: the base of a source whose kind of object the API server serves under one name.
+
+Each object describes one group, whose key is the object's name behind a prefix of the source.
+"""
+
+from typing import Any, ClassVar
+
+from scheduler.objects.kinds import Kind
+
+
+class ServedGroups:
+    """A source of groups that objects of the watched kind `of` describe."""
+
+    of: ClassVar[Kind]
+    prefix: ClassVar[str]
+
+    @property
+    def kind(self) -> str:
+        """Return the name of the kind in this program."""
+        return self.of.kind
+
+    @property
+    def served_as(self) -> str:
+        """Return the API server's name of the kind."""
+        return self.of.name
+
+    @property
+    def api_version(self) -> str:
+        """Return the group and version of the kind."""
+        return self.of.api_version
+
+    @property
+    def label(self) -> str:
+        """Return the name of the source in reports."""
+        return f"{self.of.name}.{self.of.group}"
+
+    def key(self, obj: Any) -> str:
+        """Return `namespace/name` behind the prefix that distinguishes these groups."""
+        return f"{self.prefix}{obj.metadata.namespace}/{obj.metadata.name}"
+
+    def was_placed(self, obj: Any) -> bool:
+        """Return False: the members state it, the status belongs to the object's controller."""
+        del obj
+        return False
