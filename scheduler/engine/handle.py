@@ -78,12 +78,12 @@ class EngineHandle:
                 self._shared.observation.fault(planner.name, "GroupOf", error)
             return ""
 
-    def lacks_capacity(self, pod: Pod) -> bool:
-        """Whether a pod is of a group that was refused and still lacks capacity, by amounts
-        alone.
+    def lacks_capacity(self, pod: Pod) -> bool | None:
+        """Return whether a pod is of a group that was refused and still lacks capacity, by amounts
+        alone; None where amounts cannot tell.
         """
         key = self.group_of(pod)
-        return bool(key) and self.planners[pod.spec.scheduler_name].group_lacks(key)
+        return self.planners[pod.spec.scheduler_name].group_lacks(key) if key else None
 
     def is_member(self, pod: Pod) -> bool:
         """Whether a pod is decided with others; a change that `regrouped_by` knows may make it so,

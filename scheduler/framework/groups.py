@@ -289,8 +289,10 @@ class GroupPlanner(Protocol):
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return the uids of the members to plan now, or the status with which the group waits."""
 
-    def group_lacks(self, key: str) -> bool:
-        """Return whether a rejected group exceeds the total amounts of all nodes."""
+    def group_lacks(self, key: str) -> bool | None:
+        """Return whether a rejected group exceeds the total amounts of all nodes; None where its
+        rejection is not about amounts.
+        """
 
     def groups_begun(self) -> Sequence[str]:
         """Return the groups that are partially bound and, by their objects, were never complete."""

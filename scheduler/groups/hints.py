@@ -71,11 +71,13 @@ class Hints:
         # A rejected member waits for capacity, a gated one for other members of the group.
         return pod.metadata.uid in record.refused and not self.lacks(key)
 
-    def lacks(self, key: str) -> bool:
-        """Return whether all nodes together have fewer places than a refused group needs."""
+    def lacks(self, key: str) -> bool | None:
+        """Return whether all nodes together have fewer places than a refused group needs; None
+        where its refusal states no such need.
+        """
         record = self._records.get(key)
         if record is None or record.lack is None or record.awaited:
-            return False
+            return None
         return not self._slots.may_suffice(record.lack)
 
     def hinted(self, change: Change) -> Collection[str] | None:

@@ -211,9 +211,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """
         return self._hints.hinted(change)
 
-    def group_lacks(self, key: str) -> bool:
+    def group_lacks(self, key: str) -> bool | None:
         """Return whether no plan can succeed now: all nodes together have capacity for too few
-        members.
+        members. None where amounts cannot tell.
         """
         return self._hints.lacks(key)
 

@@ -41,6 +41,7 @@ class QueuedPod:
         "rejected_by",
         "rejections",
         "sequence",
+        "skipped_backoff",
         "ticket",
         "told",
         "told_at",
@@ -68,6 +69,8 @@ class QueuedPod:
         self.is_pending = False
         # Whether the group lacked capacity, by amounts alone, when it was refused last.
         self.lacked_capacity = False
+        # Whether the last attempt began without the back-off of the one before it.
+        self.skipped_backoff = False
         self.gated_by = ""
         # What we wrote into the pod's status and the watch may not show yet.
         self.told: tuple[str, str] | None = None

@@ -64,7 +64,7 @@ class Queues:
         active: Active | None = None,
         pods: QueuedPods | None = None,
         is_member: Callable[[Pod], bool] = _alone,
-        lacks_capacity: Callable[[Pod], bool] = _alone,
+        lacks_capacity: Callable[[Pod], bool | None] = _alone,
         regrouped_by: Callable[[Change], Callable[[Pod], bool] | None] = _as_before,
     ) -> None:
         self._sort_key = sort_key
@@ -192,10 +192,14 @@ class Queues:
         queued.rejections += 1
         queued.errors = 0
         queued.failed_at = now
-        queued.lacked_capacity = queued.is_member and self._lacks_capacity(queued.pod)
+        lacks = self._lacks_capacity(queued.pod) if queued.is_member else None
+        queued.lacked_capacity = lacks is True
         helpful = next((c for c in missed if self._may_help(queued, c)), None)
         if helpful is not None:
-            self._requeue(queued, helpful.label, now)
+            # A pending pod that gives back what is nominated for it has not ended.
+            is_own = helpful.kind == "Pod" and helpful.pod.metadata.uid in self._pods
+            came_during = lacks is False and not is_own
+            self._requeue(queued, helpful.label, now, came_during=came_during)
             return
         self._move(queued, Where.UNSCHEDULABLE)
         queued.queued_at = now
@@ -368,15 +372,23 @@ class Queues:
         else:
             self._enter(queued, event, now)
 
-    def _requeue(self, queued: QueuedPod, event: str, now: float) -> None:
+    def _requeue(
+        self, queued: QueuedPod, event: str, now: float, *, came_during: bool = False
+    ) -> None:
         """Activate a pod, or let it wait out its back-off first.
 
         A group that lacked capacity is tried when the lack ends: during a back-off, capacity that
-        comes all at once would go to pods of lower order one by one, and never be whole again.
+        comes all at once would go to pods of lower order one by one, and never be whole again. So
+        is, once, a group that was refused for capacity as it was before the event, which
+        `came_during` the attempt.
         """
         queued.woken_by = event
         is_ready = queued.is_pending or self.backoff_ends(queued) <= now
-        if is_ready or (queued.lacked_capacity and not self._lacks_capacity(queued.pod)):
+        may_skip = came_during and not queued.skipped_backoff
+        if queued.lacked_capacity and self._lacks_capacity(queued.pod) is False:
+            may_skip = True
+        queued.skipped_backoff = may_skip and not is_ready
+        if is_ready or may_skip:
             self._enter(queued, event, now)
         else:
             queued.queued_at = now
