@@ -224,6 +224,7 @@ class Engine:
             self.intake.behind.discard(event.kind)
         elif isinstance(event, Leading):
             self.is_leading = event.active
+            self.intake.has_led |= event.active
             # What was decided in the last moments of a lease may never have been sent.
             self.queues.forget_told()
             if not event.active:

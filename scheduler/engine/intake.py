@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scheduler.base.clock import parse_rfc3339
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
@@ -62,6 +63,8 @@ class Intake:
             cluster, nominations, lambda pod, now: self.announce(room_freed(pod), now)
         )
         self.synced: set[str] = set()
+        # Whether this process has begun to lead; written by the engine.
+        self.has_led = False
         # Kinds of which the API server may know more than we do: nothing is decided meanwhile.
         self.behind: set[str] = set()
 
@@ -257,10 +260,19 @@ class Intake:
         if queued is None:
             if not pod.is_terminating:
                 self._nominations.put(pod, pod.status.nominated_node_name)
-                self._queues.add(pod, now)
+                self._queues.add(pod, now, since=self._queued_since(pod, now))
             return
         self._nominate_anew(queued.pod, pod, now)
         self._queues.update(self._own_change(queued.pod, pod), now)
+
+    def _queued_since(self, pod: Pod, now: float) -> float:
+        """Return the time by which a new pod is ordered.
+
+        Before this process leads, that is the creation of the pod: ordered as they are listed, pods
+        would change places by a restart.
+        """
+        created = None if self.has_led else parse_rfc3339(pod.metadata.creation_timestamp)
+        return now if created is None else min(created, now)
 
     def _nominate_anew(self, old: Pod, pod: Pod, now: float) -> None:
         """Follow a nomination that another client changed; ours is in memory already.

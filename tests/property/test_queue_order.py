@@ -15,9 +15,10 @@ from typing import TypeVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from scheduler.config import default_config
-from scheduler.engine.effects import Answer, Bind, Effects, Leading, Solve, Watched
+from scheduler.engine.effects import Answer, Bind, Effects, Leading, Listed, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.settings import EngineSettings
@@ -35,6 +36,7 @@ T = TypeVar("T")
 START = 1_767_225_600.0
 LABEL = "scheduling.x-k8s.io/pod-group"
 NODE_CPUS, TURNS = 8, 90
+LATER = "2025-12-31T23:59:55Z"
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -322,3 +324,29 @@ def test_a_gang_is_tried_again_for_a_node_that_joined_during_its_attempt():
         stream.run()
 
     assert 3 == sum(name_of(pod) == "gang" for pod in stream.bound.values())
+
+
+@pytest.mark.parametrize("first", ["gang", "plain"])
+def test_a_restart_keeps_the_order_of_creation(first: str):
+    """Whatever is listed first, and though the object of the group is listed last."""
+    engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(solves_inline=True))
+    times = {first: "2025-12-31T23:59:50Z"}
+    member = make_pod("gang-0", labels={LABEL: "gang"}, preemption_policy="Never")
+    plain = make_pod("a-plain", preemption_policy="Never")
+    pods = [
+        replace(pod, metadata=replace(pod.metadata, creation_timestamp=times.get(name, LATER)))
+        for name, pod in (("plain", plain), ("gang", member))
+    ]
+    group = PodGroup(AnnotatedMeta(name="gang", namespace="default", uid="gang"), PodGroupSpec(1))
+    events = (
+        Listed("Node", (make_node("n0", cpu=1),)),
+        Listed("Pod", tuple(pods)),
+        Listed("PodGroup", (group,)),
+        Leading(active=True),
+    )
+    for number, event in enumerate(events):
+        engine.handle(event, START + number)
+    effects = [effect for _ in range(4) for effect in engine.run(START + 9, 8)]
+    binds = [effect for effect in effects if isinstance(effect, Bind)]
+
+    assert [pods[first == "gang"].metadata.uid] == [bind.uid for bind in binds]

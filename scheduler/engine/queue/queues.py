@@ -104,11 +104,13 @@ class Queues:
 
     # In and out
 
-    def add(self, pod: Pod, now: float) -> QueuedPod:
-        """Take in a new pod; it becomes active unless a gate holds it."""
+    def add(self, pod: Pod, now: float, *, since: float | None = None) -> QueuedPod:
+        """Take in a new pod, which is in the queue `since` a time or from now on; it becomes active
+        unless a gate holds it.
+        """
         queued = QueuedPod(pod, next(self._sequences), now, is_member=self._is_member(pod))
         self._pods[pod.metadata.uid] = queued
-        self._enter(queued, "UnschedulablePodAdd", now)
+        self._enter(queued, "UnschedulablePodAdd", now, since=since)
         return queued
 
     def update(self, change: Change, now: float) -> None:
@@ -341,6 +343,8 @@ class Queues:
         time.
         """
         status = self._gate(queued)
+        if since is None and queued.is_member and queued.where is Where.GATED:
+            since = queued.queued_at  # the objects of a group may be listed after its pods
         queued.queued_at = now if since is None else since
         if status is not None:
             if queued.where is not Where.GATED:
