@@ -223,6 +223,7 @@ class PodSpec(Object, frozen=True):
     host_network: bool = False
     host_users: bool | None = None
     scheduling_group: SchedulingGroup | None = None
+    active_deadline_seconds: Int64 | None = None
 
 
 class PodCondition(Object, frozen=True):

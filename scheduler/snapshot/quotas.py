@@ -3,13 +3,16 @@
 The API server rejects such pods, a simulation does not.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
+from typing import Any
 
 from scheduler.base.errors import ObjectError
 from scheduler.controlplane.objects import Object
 from scheduler.controlplane.quantities import canonical, value
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import Container, Pod
+from scheduler.objects.quantity import resource_amount, resource_text
 
 _PODS = ("pods", "count/pods")
 
@@ -33,7 +36,7 @@ def exceeded_quotas(quotas: Iterable[Object], pods: Iterable[Pod]) -> Iterator[s
 
 
 def _is_in_scope(pod: Pod, spec: Object) -> bool:
-    """Return whether a quota counts a pod; scopes of fields that are not read count none."""
+    """Return whether a quota counts a pod; an unknown scope counts none."""
     terms = [{"scopeName": one, "operator": "Exists"} for one in spec.get("scopes") or ()]
     terms += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     return all(_matches(pod, term) for term in terms)
@@ -52,46 +55,90 @@ def _matches(pod: Pod, term: Object) -> bool:
         }.get(str(operator), False)
     every = (*pod.spec.containers, *pod.spec.init_containers)
     is_best_effort = not any(one.resources.requests or one.resources.limits for one in every)
-    if scope == "BestEffort":
-        return is_best_effort
-    return scope == "NotBestEffort" and not is_best_effort
+    is_terminating = pod.spec.active_deadline_seconds is not None
+    return {
+        "BestEffort": is_best_effort,
+        "NotBestEffort": not is_best_effort,
+        "Terminating": is_terminating,
+        "NotTerminating": not is_terminating,
+        "CrossNamespacePodAffinity": _selects_other_namespaces(pod),
+    }.get(str(scope), False)
+
+
+def _selects_other_namespaces(pod: Pod) -> bool:
+    """Return whether a term of the pod's affinity names or selects namespaces."""
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return False
+    kinds = [one for one in (affinity.pod_affinity, affinity.pod_anti_affinity) if one is not None]
+    terms = [term for one in kinds for term in one.required]
+    terms += [weighted.pod_affinity_term for one in kinds for weighted in one.preferred]
+    return any(term.namespaces or term.namespace_selector is not None for term in terms)
 
 
 def violated_ranges(ranges: Iterable[Object], pods: Iterable[Pod]) -> Iterator[str]:
-    """Yield a sentence for each bound of a LimitRange that a container violates."""
+    """Yield a sentence for each bound of a LimitRange that a container or a pod violates."""
     new = list(pods)
     for one in ranges:
         meta = one["metadata"]
         own = [pod for pod in new if pod.metadata.namespace == meta["namespace"]]
         for limit in (one.get("spec") or {}).get("limits") or ():
-            if limit.get("type") != "Container":
-                continue
-            for text in dict.fromkeys(_violations(limit, own, one)):
+            found = (text for pod in own for text in _violations(limit, pod, one))
+            for text in dict.fromkeys(found):
                 yield f"the LimitRange {meta['namespace']}/{meta['name']} would refuse {text}"
 
 
-def _violations(limit: Object, pods: Iterable[Pod], of: Object) -> Iterator[str]:
-    """Yield the containers whose amounts are outside of `min`, `max` and the ratio.
+def _violations(limit: Object, pod: Pod, of: Object) -> Iterator[str]:
+    """Yield the bounds that the pod or its containers violate, as the type of the limit says."""
+    if limit.get("type") == "Pod":
+        yield from _outside(limit, pod.key, _total(pod, "requests"), _total(pod, "limits"), of)
+    elif limit.get("type") == "Container":
+        for one in (*pod.spec.containers, *pod.spec.init_containers):
+            where = f"{pod.key}, container {one.name}"
+            asked, most = one.resources.requests, one.resources.limits
+            yield from _outside(limit, where, asked, most, of)
+
+
+def _outside(
+    limit: Object, where: str, asked: Mapping[str, Any], most: Mapping[str, Any], of: Object
+) -> Iterator[str]:
+    """Yield the amounts that are outside of `min`, `max` and the ratio.
 
     As kube-apiserver does, it compares requests with the minimum and limits with the maximum.
     """
-    for pod in pods:
-        for one in pod.spec.containers:
-            asked, most = one.resources.requests, one.resources.limits
-            where = f"{pod.key}, container {one.name}"
-            for name, least in (limit.get("min") or {}).items():
-                if name not in asked or _number(asked[name], of) < _number(least, of):
-                    own = asked.get(name, "none")
-                    yield f"{where}: {name} requests {own}, the minimum is {least}"
-            for name, highest in (limit.get("max") or {}).items():
-                if name not in most or _number(most[name], of) > _number(highest, of):
-                    own = most.get(name, "none")
-                    yield f"{where}: {name} limit is {own}, the maximum is {highest}"
-            for name, ratio in (limit.get("maxLimitRequestRatio") or {}).items():
-                if name not in asked or name not in most or not _number(asked[name], of):
-                    yield f"{where}: {name} needs a request and a limit, for the ratio {ratio}"
-                elif _number(most[name], of) > _number(ratio, of) * _number(asked[name], of):
-                    yield f"{where}: {name} limit is more than {ratio} times the request"
+    for name, least in (limit.get("min") or {}).items():
+        if name not in asked or _number(asked[name], of) < _number(least, of):
+            own = asked.get(name, "none")
+            yield f"{where}: {name} requests {own}, the minimum is {least}"
+    for name, highest in (limit.get("max") or {}).items():
+        if name not in most or _number(most[name], of) > _number(highest, of):
+            own = most.get(name, "none")
+            yield f"{where}: {name} limit is {own}, the maximum is {highest}"
+    for name, ratio in (limit.get("maxLimitRequestRatio") or {}).items():
+        if name not in asked or name not in most or not _number(asked[name], of):
+            yield f"{where}: {name} needs a request and a limit, for the ratio {ratio}"
+        elif _number(most[name], of) > _number(ratio, of) * _number(asked[name], of):
+            yield f"{where}: {name} limit is more than {ratio} times the request"
+
+
+def _total(pod: Pod, part: str) -> dict[str, str]:
+    """Return what a pod's containers use at most at one time; sidecars run beside the others."""
+    running: Counter[str] = Counter()
+    sidecars: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for one in pod.spec.containers:
+        running.update(_amounts(one, part))
+    for one in pod.spec.init_containers:
+        most |= sidecars + _amounts(one, part)
+        if one.restart_policy == "Always":
+            sidecars.update(_amounts(one, part))
+    most |= running + sidecars
+    return {name: resource_text(name, amount) for name, amount in most.items()}
+
+
+def _amounts(container: Container, part: str) -> Counter[str]:
+    amounts: Mapping[str, Any] = getattr(container.resources, part)
+    return Counter({name: resource_amount(name, one) for name, one in amounts.items()})
 
 
 def _asked(pod: Pod, name: str) -> Decimal:

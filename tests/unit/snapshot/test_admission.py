@@ -146,10 +146,27 @@ def test_a_quota_counts_the_pods_of_its_scope():
         ({"scopes": ["NotBestEffort"]}, True),
         ({"scopes": ["BestEffort"]}, False),
         ({"scopes": ["Terminating"]}, False),
+        ({"scopes": ["NotTerminating"]}, True),
+        ({"scopes": ["CrossNamespacePodAffinity"]}, False),
     ):
         quota = manifest_of("ResourceQuota", "v1", "q", spec=hard | scope)
         told = [one for one in snapshot(quota, *GOLD, given=pods).notices if "would refuse" in one]
         assert counts == bool(told), scope
+
+
+def test_a_quota_counts_pods_with_a_deadline_or_terms_for_other_namespaces():
+    """By activeDeadlineSeconds, and by namespaces that an affinity term names."""
+    term = {"topologyKey": "zone", "namespaces": ["other"]}
+    spread = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for scope, spec in (
+        ("Terminating", {"activeDeadlineSeconds": 60}),
+        ("CrossNamespacePodAffinity", {"affinity": spread}),
+    ):
+        quota = manifest_of(
+            "ResourceQuota", "v1", "q", spec={"hard": {"pods": "0"}, "scopes": [scope]}
+        )
+        (notice,) = snapshot(quota, given=[pod("p", spec=spec)]).notices
+        assert "would refuse pods: pods would be 1" in notice
 
 
 GOLD = [
@@ -184,6 +201,29 @@ def test_a_limit_range_that_pods_violate_is_noticed():
         f"{lead}limit is more than 2 times the request",
     ) == noticed("100m", "1")
     assert (f"{lead}limit is 3, the maximum is 2",) == noticed("2", "3")
+
+
+def test_a_limit_range_of_type_pod_bounds_the_sum_of_the_containers():
+    """Init containers run before the others, sidecars beside them."""
+    limit = {"type": "Pod", "max": {"cpu": "3"}, "min": {"memory": "1Gi"}}
+    ranged = manifest_of("LimitRange", "v1", "r", spec={"limits": [limit]})
+
+    def container(name, cpu, **more):
+        amounts = {"cpu": cpu, "memory": "512Mi"}
+        return {"name": name, "resources": {"requests": amounts, "limits": amounts}} | more
+
+    def noticed(*containers, init=()):
+        new = pod("p", spec={"containers": list(containers), "initContainers": list(init)})
+        return snapshot(ranged, given=[new]).notices
+
+    two = container("a", "1"), container("b", "2")
+    lead = "the LimitRange default/r would refuse default/p: "
+    assert () == noticed(*two)
+    assert () == noticed(*two, init=[container("first", "3")])
+    assert (f"{lead}cpu limit is 3500m, the maximum is 3",) == noticed(
+        *two, init=[container("sidecar", "500m", restartPolicy="Always")]
+    )
+    assert (f"{lead}memory requests 512Mi, the minimum is 1Gi",) == noticed(container("a", "1"))
 
 
 def test_default_tolerations_let_new_pods_onto_nodes_in_trouble():
