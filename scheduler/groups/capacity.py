@@ -71,7 +71,7 @@ class FreeSlots:
     """A tracker that reads the node table; every question is about the nodes as they are now."""
 
     kinds: tuple[str, ...] = ()
-    follows: tuple[str, ...] = ()
+    follows = frozenset(("Pod",))
 
     def __init__(self) -> None:
         self._table = NodeTable()

@@ -42,7 +42,7 @@ VIEWS = {
     "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')"
     " && document.querySelector('.points')?.innerText.includes('with a request of')",
     "whatif": "document.querySelector('#manifests')",
-    "time": "document.body.innerText.includes('No decisions are kept here')",
+    "time": "document.body.innerText.includes('No decisions are recorded here')",
 }
 
 

@@ -89,6 +89,7 @@ REMEMBERED: Mapping[str, str] = {
     "DeviceCatalog._situations": DEVICES,
     "DeviceCatalog._column": DEVICES,
     "DeviceCatalog._stale": DEVICES,
+    "DeviceCatalog.version": DEVICES,
     "Selectors._known": DEVICES,
     "Outcomes._kinds": DEVICES,
     "Outcomes._contents_version": DEVICES,
@@ -221,7 +222,7 @@ def lived(rig: Rig) -> tuple[Engine, Engine]:
     for kind in rig.kinds:
         fresh.handle(rig.api.listed(kind), rig.now)
     fresh.run(rig.now, 0)
-    fresh.is_leading = True
+    fresh.is_leading = fresh.intake.has_led = True
     fresh.run(rig.now, 0)  # groups are compared with their objects
     return rig.engine, fresh
 

@@ -110,7 +110,7 @@ async def test_its_page_opens_in_a_browser(installed: Path, tmp_path: Path):
                 ("groups", "!document.body.innerText.includes('Planning')"),
                 ("network", "document.querySelector('h1')?.innerText === 'Network'"),
                 ("whatif", "document.querySelector('#manifests')"),
-                ("time", "document.body.innerText.includes('No decisions are kept here')"),
+                ("time", "document.body.innerText.includes('No decisions are recorded here')"),
             ):
                 await tab.run(f"location.hash = '#/{view}'")
                 await tab.until(there)
