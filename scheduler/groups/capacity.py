@@ -89,18 +89,21 @@ class FreeSlots:
         """Count the bound pods by priority; amounts are read from the table."""
         if change.kind == "Pod":
             if change.before is not None:
-                self._priorities[_priority(change.before.pod)] -= 1
+                priority = _priority(change.before.pod)
+                self._priorities[priority] -= 1
+                if not self._priorities[priority]:
+                    del self._priorities[priority]
             if change.after is not None:
                 self._priorities[_priority(change.after.pod)] += 1
 
     def columns(self) -> Mapping[str, Any]:
         """Return the counts of priorities, for invariants; the rest follows from the table."""
-        return {"priorities": {str(p): n for p, n in sorted(self._priorities.items()) if n}}
+        return {"priorities": {str(p): n for p, n in sorted(self._priorities.items())}}
 
     def may_suffice(self, lack: Lack) -> bool:
         """Return whether the nodes may have places for so many members, as far as amounts say."""
         below = lack.evicts_below
-        if below is not None and any(n for p, n in self._priorities.items() if p < below):
+        if below is not None and any(priority < below for priority in self._priorities):
             return True
         slots = self._slots(lack)
         found = slots.answers.get(lack.count)
