@@ -79,8 +79,13 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         return self._pre_scored.of(cycle)
 
     def score(self, cycle: Cycle, nodes: Nodes, _requested: object) -> IntColumn:
-        """Return 0..100, 75 for a node whose balance the pod does not change."""
+        """Return 0..100, 75 for a node whose balance the pod does not change.
+
+        Without pre-score, which skips such pods, all nodes score 0 for a pod without requests.
+        """
         requested = self._requested.of(cycle)
+        if not _is_requested(requested):
+            return np.zeros(nodes.size, dtype=np.int64)
         names = [name for name, _ in requested]
         offered, occupied = nodes.offers(names), nodes.requests(names)
         before = _evenness(occupied, offered)
@@ -95,7 +100,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     def _requests_or_skip(self, pod: Pod) -> Status | Requested:
         requested = self._requests(pod)
-        return requested if any(amount for _, amount in requested) else SKIP
+        return requested if _is_requested(requested) else SKIP
 
     def _requests(self, pod: Pod) -> Requested:
         requests = pod_requests(pod)
@@ -106,8 +111,14 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         )
 
 
+def _is_requested(requested: Requested) -> bool:
+    return any(amount for _, amount in requested)
+
+
 def _cell(requested: Requested, nodes: Nodes) -> Callable[[int], int]:
     """Return the scores of single rows."""
+    if not _is_requested(requested):
+        return lambda _row: 0
     columns = [
         (nodes.allocatable(name).item, nodes.requested(name).item, amount)
         for name, amount in requested

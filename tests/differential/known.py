@@ -143,9 +143,14 @@ def _empty_extended_claim(_decision: Decision, path: str, peer: Any, _ours: Any)
     return path == "result" and "nil or empty request mappings" in str(peer)
 
 
-def _all_of_a_faulty_pool(_decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
-    """Hold where the peer fails a pod that wants all devices of an incomplete or invalid pool."""
+def _all_of_a_faulty_pool(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
+    """Hold where the peer fails a pod, or its preemption, over all devices of an incomplete or
+    invalid pool.
+    """
     text = "asks for all devices, but resource pool"
+    if path in {"nominated", "candidates", "victims"}:
+        error = f'preemption: running "DynamicResources" filter plugin: .*{text}'
+        return not peer and re.search(error, decision.peer.message) is not None
     return path in {"result", "message"} and text in str(peer)
 
 

@@ -104,9 +104,14 @@ def test_a_preferred_term_that_does_not_parse_fails_at_score_then():
 
 
 def test_resources_are_scored_without_pre_score():
-    """Balanced allocation is then also there for pods without requests, as 75."""
+    """A pod that requests none of the listed resources gets 0 from balanced allocation."""
+    neutral = pod(requests={"cpu": "1", "memory": "4Gi"})
+    plugin = "NodeResourcesBalancedAllocation"
+
     assert [97, 97] == run("NodeResourcesFit", "score", pod())
-    assert [75, 75] == run("NodeResourcesBalancedAllocation", "score", pod())
+    assert [0, 0] == run(plugin, "score", pod())
+    assert [0, 0] == run(plugin, "score", pod(requests={"cpu": "0", "example.com/gpu": "0"}))
+    assert [75, 75] == run(plugin, "score", neutral)
 
 
 def message_of(wanted, *nodes):
