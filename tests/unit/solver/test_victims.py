@@ -300,3 +300,18 @@ def test_later_places_that_take_fewer_evictions_are_not_bundled():
     asked = msgspec.structs.replace(asked, candidates=(double,))
 
     assert asked == Bundles(asked).problem
+
+
+def test_a_priority_that_frees_nothing_has_a_stage_of_zero_pods():
+    """Two evictions of one GPU each make no place for a member of three; one gang does."""
+    useless = Candidate("useless", 5, 1, {0: (1,)}, single=True, count=2)
+    needed = Candidate("needed", 0, 1, {1: (3,)})
+    asked = problem([0, 0], 1, [useless, needed], need=(3,))
+
+    answer = onerole.solve(asked)
+
+    assert {1: 1} == answer.evicted
+    assert [("5", "pods", 0), ("0", "pods", 1), ("", "groups", 1)] == [
+        (one.level, one.measure, one.value) for one in answer.stages
+    ]
+    assert answer.optimal

@@ -6,10 +6,12 @@ frees a member's place, and neither finds nor proves the answer for 500 nodes wi
 """
 
 from collections import Counter
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
 
+from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import Candidate, ElasticGroup, PreemptionInstance
 from scheduler.groups.solver.victims.freed import Choice, EvictionRoom
 
@@ -39,6 +41,9 @@ class Bundles:
             for group in asked.elastic
         )
         self.problem = msgspec.structs.replace(asked, candidates=tuple(made), elastic=tuple(groups))
+        # Candidates whose evictions free capacity for no member have no bundle.
+        self._dropped = {one.priority for one in asked.candidates}
+        self._dropped -= {one.priority for one in made}
 
     def unpacked(self, evicted: Choice) -> dict[int, int]:
         """Return evictions in the problem as asked."""
@@ -47,6 +52,16 @@ class Bundles:
             index, size = self._origin[number]
             found[index] += size * times
         return dict(found)
+
+    def all_stages(self, stages: Iterable[SolvedStage]) -> tuple[SolvedStage, ...]:
+        """Return the stages of the problem as asked: zero pods of each priority without bundles."""
+        pods = [SolvedStage(str(one), "pods", 0, 0, "feasibility") for one in self._dropped]
+        others: list[SolvedStage] = []
+        for stage in stages:
+            (pods if stage.measure == "pods" else others).append(stage)
+        pods.sort(key=lambda stage: -int(stage.level))
+        first = sum(stage.measure == "violations" for stage in others)
+        return (*others[:first], *pods, *others[first:])
 
 
 def _sizes(room: EvictionRoom, one: Candidate, leaf: int) -> list[int] | None:

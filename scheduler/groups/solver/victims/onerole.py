@@ -44,7 +44,7 @@ def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> Sol
     return SolvedVictims(
         "placed" if placement.outcome == "placed" else "unknown",
         bundles.unpacked(search.known),
-        tuple(search.stages),
+        bundles.all_stages(search.stages),
         placement,
         round(clock.spent, 6),
     )
