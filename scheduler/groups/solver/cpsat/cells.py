@@ -27,6 +27,7 @@ from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
 
 # With more patterns than this the model takes longer to build than a search without them.
 MOST_PATTERNS = 30_000
+ALL_PODS = -1  # beside the numbers of classes
 
 
 class Cell(msgspec.Struct, frozen=True):

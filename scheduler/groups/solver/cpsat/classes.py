@@ -6,18 +6,13 @@ pairs but those inside; between areas one for each area: its pods times what the
 there. Loaded only where solving happens.
 """
 
-import itertools
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from ortools.sat.python import cp_model
-
 from scheduler.groups.problem.classes import ClassRule, PairRule, Traffic, WayLimit
-from scheduler.groups.problem.roles import GroupProblem
 from scheduler.groups.solver.cpsat.domains import values_of
+from scheduler.groups.solver.cpsat.leaves import LeafVariables
 from scheduler.groups.solver.roles.linkflows import FlowModel
-from scheduler.groups.solver.tree import Tree, allowed
+from scheduler.groups.solver.tree import allowed
 
 
 class ClassModel:
@@ -25,18 +20,11 @@ class ClassModel:
     is the root.
     """
 
-    def __init__(
-        self,
-        cp: cp_model.CpModel,
-        group: GroupProblem,
-        tree: Tree,
-        x: Mapping[tuple[int, int], Any],
-    ) -> None:
-        self._cp = cp
-        self._group = group
-        self._tree = tree
-        self._x = x
-        self._held = [one.held or (0,) * len(group.paths) for one in group.classes]
+    def __init__(self, variables: LeafVariables) -> None:
+        self._cp, self._group, self._x = variables.cp, variables.group, variables.x
+        self._leaves = variables.under
+        self._tree = variables.tree
+        self._held = [one.held or (0,) * len(self._group.paths) for one in self._group.classes]
         self._pods: dict[tuple[int, int], list[Any]] = {}
         self._used: dict[tuple[int, int], list[Any]] = {}
         for number in range(len(self._group.classes)):
@@ -48,7 +36,7 @@ class ClassModel:
         for limit in self._group.limits:
             self._limit(limit)
         if self._group.links:
-            FlowModel(cp, group, self._areas, self._times)
+            FlowModel(self._cp, self._group, self._areas, self._times)
 
     def pods(self, number: int, level: int) -> list[Any]:
         """Return the pods of a class on each unit of a level, held ones included."""
@@ -85,14 +73,6 @@ class ClassModel:
         """Return how many pods a class has at most."""
         one = self._group.classes[number]
         return sum(self._group.kinds[kind].count for kind in one.kinds) + sum(self._held[number])
-
-    def _leaves(self, level: int) -> list[list[int]]:
-        """Return the group's leaves in each unit of a level."""
-        leaves: list[int] = self._tree.leaf.tolist()
-        bounds = np.arange(len(leaves) + 1)
-        for each in range(self._tree.depth - 1, level - 1, -1):
-            bounds = bounds[self._tree.starts[each]]
-        return [leaves[start:end] for start, end in itertools.pairwise(bounds.tolist())]
 
     def _sum(self, number: int, leaves: list[int], name: str) -> Any:
         """Return a variable for the pods of a class on some leaves."""

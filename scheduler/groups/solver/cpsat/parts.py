@@ -6,39 +6,29 @@ scheduler.groups.solver.roles.subgroups deals them out. Loaded only where solvin
 """
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from scheduler.groups.problem import parts
-from scheduler.groups.problem.roles import GroupProblem
-from scheduler.groups.solver.tree import Tree
+from scheduler.groups.solver.cpsat.leaves import LeafVariables
 
 
 class PartModel:
     """The variables of the parts of a group, over a model's x[kind, leaf]."""
 
-    def __init__(
-        self,
-        cp: cp_model.CpModel,
-        group: GroupProblem,
-        tree: Tree,
-        x: Mapping[tuple[int, int], Any],
-    ) -> None:
-        self._cp = cp
-        self._group = group
-        self._tree = tree
-        self._x = x
-        self._inside = parts.inside(group.parts)
-        self._depths = parts.depths(group.parts)
-        self._totals = parts.totals(group.parts)
-        self._has_held = parts.has_held(group.parts)
-        self.many = [self._numbers(number) for number in range(len(group.parts))]
-        if group.parts:
-            cp.add(sum(self.many[0]) == 1)
-        for number in range(len(group.parts)):
+    def __init__(self, variables: LeafVariables) -> None:
+        self._cp, self._group, self._x = variables.cp, variables.group, variables.x
+        self._leaves = variables.under
+        self._tree = variables.tree
+        self._inside = parts.inside(self._group.parts)
+        self._depths = parts.depths(self._group.parts)
+        self._totals = parts.totals(self._group.parts)
+        self._has_held = parts.has_held(self._group.parts)
+        self.many = [self._numbers(number) for number in range(len(self._group.parts))]
+        if self._group.parts:
+            self._cp.add(sum(self.many[0]) == 1)
+        for number in range(len(self._group.parts)):
             if self._inside[number]:
                 self._around(number)
             else:
@@ -126,11 +116,3 @@ class PartModel:
         pods = self._cp.new_int_var(0, self._group.kinds[kind].count, "")
         self._cp.add(pods == sum(here))
         return pods
-
-    def _leaves(self, level: int) -> list[list[int]]:
-        """Return the group's leaves in each unit of a level."""
-        leaves: list[int] = self._tree.leaf.tolist()
-        bounds = np.arange(len(leaves) + 1)
-        for each in range(self._tree.depth - 1, level - 1, -1):
-            bounds = bounds[self._tree.starts[each]]
-        return [leaves[start:end] for start, end in itertools.pairwise(bounds.tolist())]

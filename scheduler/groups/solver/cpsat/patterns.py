@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scheduler.groups.solver.cpsat import cells
+from scheduler.groups.solver.cpsat.cells import ALL_PODS
 from scheduler.groups.solver.cpsat.variables import GroupVariables
-
-ALL_PODS = -1  # beside the numbers of classes
 
 
 class LeafPatterns:

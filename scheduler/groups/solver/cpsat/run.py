@@ -14,8 +14,7 @@ from ortools.sat.python import cp_model
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.solver.cpsat.model import GroupModel
-from scheduler.groups.solver.cpsat.stages import Stage
-from scheduler.groups.solver.cpsat.terms import Terms
+from scheduler.groups.solver.cpsat.stages import Stage, Terms
 from scheduler.groups.solver.roles.result import RolesResult
 from scheduler.groups.solver.tree import Ints
 

@@ -16,6 +16,7 @@ from ortools.sat.python import cp_model
 from scheduler.groups.solver.cpsat.cells import Cell, Layout
 from scheduler.groups.solver.cpsat.classes import ClassModel
 from scheduler.groups.solver.cpsat.domains import values_of
+from scheduler.groups.solver.cpsat.leaves import LeafVariables
 from scheduler.groups.solver.cpsat.parts import PartModel
 from scheduler.groups.solver.exact.decode import by_name
 from scheduler.groups.solver.tree import Ints, allowed
@@ -49,8 +50,8 @@ class GroupVariables:
         self._make_units()
         parents = layout.places.parents(layout.places.depth).tolist()
         self.parents = dict(zip(self.order, parents, strict=True))
-        self.classes = ClassModel(self.cp, self._own, layout.places, self.x)
-        self.parts = PartModel(self.cp, self._own, layout.places, self.x)
+        on_leaves = LeafVariables(self.cp, self._own, layout.places, self.x)
+        self.classes, self.parts = ClassModel(on_leaves), PartModel(on_leaves)
         self.cells = [self._cell(number) for number in range(len(layout.cells))]
 
     def counts(self, solver: cp_model.CpSolver) -> Ints:
