@@ -124,30 +124,37 @@ class SnapshotReader:
         self._newest = ""
         self._release: Release | None = None
         self._kubelets: set[str] = set()
-        self._origins: list[tuple[kinds.Kind, Item]] = []
+        # With whether the object counts without a pod that has its label.
+        self._origins: list[tuple[kinds.Kind, Item, bool]] = []
         self._taken: list[tuple[str, Any]] = []
         self._passed_over: dict[str, int] = {}
         self._workloads: dict[tuple[str, str, str], FoundWorkload] = {}
         self._notices: list[str] = []
 
-    def read(self, items: Iterable[Item], *, are_given: bool = False) -> None:
-        """Read objects; InputError states fault and location."""
+    def read(
+        self, items: Iterable[Item], *, are_given: bool = False, are_live: bool = False
+    ) -> None:
+        """Read objects; InputError states fault and location.
+
+        `are_live`: an API server lists them, so the pods of derivable kinds are created there.
+        """
         for item in items:
-            self._read(item, is_given=are_given)
+            self._read(item, is_given=are_given, is_live=are_live)
 
     def served_by(self, version: str, where: str = "") -> None:
         """Record the version of the objects' API server; the newest is used."""
         release = read_release(version, where=where)
         self._release = max(release, self._release or release)
 
-    def _read(self, item: Item, *, is_given: bool) -> None:
+    def _read(self, item: Item, *, is_given: bool, is_live: bool) -> None:
         if item.release:
             self.served_by(item.release, item.where)
         kind = kind_of(item)
         workload = is_workload(item)
         if kind in kinds.DERIVABLE:
             # Of use only for the groups of their pods, which have to be given.
-            self._origins.append((kind, item))
+            workload = workload and not is_live
+            self._origins.append((kind, item, workload or is_live))
             kind = None
             if not workload:
                 return
@@ -172,8 +179,7 @@ class SnapshotReader:
     def _take_origins(self) -> None:
         """Take in workloads from which groups are derived; ObjectError for one without its pods."""
         labels = [obj.metadata.labels for (kind, _), obj in self._found.items() if kind == "Pod"]
-        for kind, item in self._origins:
-            is_made = is_workload(item)
+        for kind, item, counts in self._origins:
             try:
                 obj = decoded(kind, item.raw)
             except (msgspec.DecodeError, InputError):
@@ -182,7 +188,7 @@ class SnapshotReader:
             has_pods = obj is not None and any(
                 one.get(label) == obj.metadata.name for one in labels
             )
-            if not is_made and not has_pods:
+            if not counts and not has_pods:
                 self._pass_over(item)
             elif obj is not None:
                 self._taken.append((kind.kind, obj))

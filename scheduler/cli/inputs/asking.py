@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -27,11 +28,12 @@ from scheduler.cli.inputs.live import ClusterOptions, SeenCluster, look
 from scheduler.cli.output.printing import show_document, show_table, shown_width
 from scheduler.config.every import load_or_report_all
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.engine.settings import derived_kinds
 from scheduler.explain.report import offers_line, offers_tables
 from scheduler.explain.texttable import TextTable
 from scheduler.framework.registry import Registry
 from scheduler.intree import registry
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import Kind, derived_from
 from scheduler.objects.node import Node
 from scheduler.simulate.batch import moment
 from scheduler.simulate.offers import OfferReport
@@ -78,12 +80,21 @@ def read_cluster(
     """Pass all readable objects of a cluster to a reader; `note` receives each of them too."""
 
     def take(page: SourceFile) -> None:
-        reader.read(noted(items_of(page), note))
+        reader.read(noted(items_of(page), note), are_live=True)
 
     seen = look(access, kinds, take)
     if seen.version:
         reader.served_by(seen.version)
     return seen
+
+
+def listed_kinds(*setups: Setup) -> tuple[Kind, ...]:
+    """Return the kinds to list for answers with these configurations.
+
+    Beside the kinds of every snapshot, those from which a profile derives groups.
+    """
+    derived = (derived_from(derived_kinds(one.loaded)) for one in setups)
+    return tuple(dict.fromkeys((*READ, *chain.from_iterable(derived))))
 
 
 def items_in(names: Iterable[str]) -> Iterator[Item]:

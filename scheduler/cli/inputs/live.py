@@ -18,7 +18,7 @@ from scheduler.kube.api import Response
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.connection.version import server_version
 from scheduler.kube.watching.collection import selectors
-from scheduler.objects.kinds import NODE, POD, Kind
+from scheduler.objects.kinds import DERIVABLE, NODE, POD, Kind
 from scheduler.snapshot.documents import SourceFile
 
 PAGE = 500
@@ -129,10 +129,14 @@ async def _list(
     take: Callable[[SourceFile], None],
     needed: Collection[Kind],
 ) -> str:
-    """List one kind; return a notice if it could not be read completely, else None."""
+    """List one kind; return a notice if it could not be read completely, else ''."""
     failed = await _take_all(client, kind, kind.path, timeout_s, take)
-    if failed is None or failed.code == 404:
+    if failed is None:
         return ""
+    if failed.code == 404:
+        # Derivable kinds are listed only where a profile derives groups from them.
+        text = f"without {kind.plural}: the API server does not serve {kind.resource}"
+        return text if kind in DERIVABLE else ""
     if failed.code == 403 and kind.namespaced:
         root, _, plural = kind.path.rpartition("/")
         path = f"{root}/namespaces/{quote(namespace, safe='')}/{plural}"

@@ -10,7 +10,7 @@ import asyncio
 import msgspec
 import yaml
 
-from scheduler.base.errors import ApiError, InputError, TrellisError
+from scheduler.base.errors import ApiError, ConfigError, InputError, TrellisError
 from scheduler.cli.flags import DaemonFlags
 from scheduler.cli.inputs.leader import Leader, leader
 from scheduler.cli.inputs.live import ClusterOptions, connect
@@ -35,11 +35,17 @@ _answer = msgspec.json.Decoder(_Answer)
 
 
 def running_setup(access: ClusterOptions, known: Registry | None = None) -> tuple[Setup, str]:
-    """Return the configuration to answer with, and a notice where it may not be the daemon's."""
+    """Return the configuration to answer with, and a notice where it may not be the daemon's.
+
+    ConfigError for a kubeconfig that cannot be used.
+    """
     known = known or registry()
     defaults = Setup(default_config(known), known)
     try:
         found = asyncio.run(_leader(access))
+    except ConfigError:
+        # Without credentials the cluster cannot be read either.
+        raise
     except TrellisError as error:
         return defaults, f"answered with the default configuration: {error}"
     if not found.configuration:

@@ -19,7 +19,7 @@ from scheduler.framework.groups import title
 from scheduler.groups.sources import registry as sources
 from scheduler.objects.kinds import POD
 from scheduler.objects.pod import Pod
-from scheduler.simulate.stage import AnswerOptions
+from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.copying import copies_of
 from scheduler.snapshot.documents import Item, SourceFile, items_of
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
@@ -52,12 +52,15 @@ def read_world(
     source: WorldSource,
     wanted: AnswerOptions,
     *,
+    setups: Sequence[Setup] = (),
     as_copies: bool = False,
     ended: str = "",
     note: Callable[[Item], None] | None = None,
 ) -> SeenWorld:
     """Read the cluster and the additional files; `note` receives each object too.
 
+    `setups` are the configurations of the answer: a live cluster also lists the kinds from which
+    they derive groups.
     `as_copies`: given pods and workloads are one more of theirs. `ended` is the name of a pod that
     may have ended: those are not listed otherwise.
     """
@@ -67,7 +70,8 @@ def read_world(
     namespace = source.access.namespace or "default"
     if source.is_live:
         with progress("listing the cluster"):
-            seen = asking.read_cluster(source.access, reader, note=note)
+            kinds = asking.listed_kinds(*setups)
+            seen = asking.read_cluster(source.access, reader, kinds, note=note)
         namespace, wanted = seen.namespace, asking.taken_at(wanted, seen)
         if ended:
             _read_ended(source.access, reader, f"{namespace}/{ended}")

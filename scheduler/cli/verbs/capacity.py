@@ -30,7 +30,7 @@ from scheduler.simulate.capacity import capacity as count
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.offers import cheapest, read_offers
 from scheduler.simulate.shapes import AskedShape, shape_items
-from scheduler.simulate.stage import AnswerOptions
+from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import Item
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 from scheduler.snapshot.targets import pods_of, target_of
@@ -50,11 +50,11 @@ def capacity(flags: CapacityFlags) -> int:
     wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
     access = cluster_options(flags.cluster, flags.namespace)
     source = WorldSource(access, flags.snapshot or (), flags.filename or ())
-    seen = _with_shape(flags, source, wanted)
+    setup = asking.setups(flags.config, access if source.is_live else None).default
+    seen = _with_shape(flags, source, wanted, setup)
     world, wanted = seen.world, seen.options
     asking.tell(f"notice: {notice}" for notice in world.notices)
     changes = asking.node_changes(nodes, models) if any(nodes[:-1]) else None
-    setup = asking.setups(flags.config, access if source.is_live else None).default
     if nodes.offer_nodes:
         number = 1 if want is None else want
         judge = capacity_for(number, setup, wanted, changes)
@@ -74,7 +74,9 @@ def capacity(flags: CapacityFlags) -> int:
     return 0 if found.fits >= (want or 1) else asking.EXIT_DOES_NOT_FIT
 
 
-def _with_shape(flags: CapacityFlags, source: WorldSource, wanted: AnswerOptions) -> SeenWorld:
+def _with_shape(
+    flags: CapacityFlags, source: WorldSource, wanted: AnswerOptions, setup: Setup
+) -> SeenWorld:
     """Return the cluster with the shape for its only given pods."""
     asked = AskedShape(*flags.shape)
     forms = [bool(flags.words), bool(flags.filename), bool(any(flags.shape))]
@@ -82,15 +84,15 @@ def _with_shape(flags: CapacityFlags, source: WorldSource, wanted: AnswerOptions
         text = "name one shape: -f FILE, TYPE/NAME, or --cpu, --memory and --gpu"
         raise InputError(text)
     if any(flags.shape):
-        seen = read_world(source, wanted)
+        seen = read_world(source, wanted, setups=(setup,))
         return _with_given(seen, shape_items(asked, seen.world))
     if not flags.words:
-        return read_world(source, wanted, as_copies=True)
+        return read_world(source, wanted, setups=(setup,), as_copies=True)
     target = target_of(flags.words, flags.namespace)
     source = source._replace(
         access=source.access._replace(namespace=target.namespace or source.access.namespace)
     )
-    seen = read_world(source, wanted)
+    seen = read_world(source, wanted, setups=(setup,))
     named = target._replace(namespace=target.namespace or seen.namespace)
     if not pods_of(seen.world, named):
         found = applied_manifest(source, named, seen.namespace)

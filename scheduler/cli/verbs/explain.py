@@ -59,7 +59,7 @@ def explain(flags: ExplainFlags) -> int:
 
     def answer() -> ExplainAnswer:
         facts = ClusterFacts()
-        seen = read_world(source, wanted, ended=ended, note=facts.take)
+        seen = read_world(source, wanted, setups=(setup,), ended=ended, note=facts.take)
         key = _key(seen, target)
         with progress(f"explaining {key}"):
             found = explained(seen.world, setup, key, seen.options, node=flags.node)

@@ -52,7 +52,7 @@ def groups(flags: GroupsFlags) -> int:
 
     def look() -> list[dict[str, Any]]:
         nonlocal racks, listed
-        seen = read_world(source, wanted)
+        seen = read_world(source, wanted, setups=(setup,))
         racks = racks_of(seen.world.nodes)
         with progress("planning the groups that wait"):
             found = simulate(seen.world, setup, seen.options).groups

@@ -48,7 +48,6 @@ from scheduler.objects.moveplan import RepairGoal as PlanRepairGoal
 from scheduler.objects.workloads import Service
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.stage import AnswerOptions, Setup
-from scheduler.snapshot.decoding import READ
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 
@@ -63,13 +62,13 @@ def moves(flags: MovesFlags) -> int:
     facts = ClusterFacts()
     wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
     access = cluster_options(flags.cluster, flags.namespace)
+    setup = asking.setups(flags.config, None if flags.snapshot else access).default
     if flags.snapshot:
         world = asking.read_files(flags.snapshot, flags.filename, facts.take)
         home = "default"
     else:
-        world, home, wanted = _read_live(access, flags, facts, wanted)
+        world, home, wanted = _read_live(access, flags, facts, wanted, setup)
     asking.tell(f"notice: {notice}" for notice in world.notices)
-    setup = asking.setups(flags.config, None if flags.snapshot else access).default
     goal = _goal(flags, world, flags.namespace or home)
     if isinstance(goal, CapacityGoal):
         given = world.given
@@ -138,18 +137,27 @@ def _labels(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_live(
-    access: ClusterOptions, flags: MovesFlags, facts: ClusterFacts, wanted: AnswerOptions
+    access: ClusterOptions,
+    flags: MovesFlags,
+    facts: ClusterFacts,
+    wanted: AnswerOptions,
+    setup: Setup,
 ) -> tuple[Snapshot, str, AnswerOptions]:
-    """Read the cluster with the rights of the user, and its Jobs for their failure policies."""
+    """Read the cluster with the rights of the user, and its Jobs for their failure policies.
+
+    Jobs also describe groups if the configuration derives groups from them.
+    """
     reader = SnapshotReader()
+    kinds = asking.listed_kinds(setup)
+    derives_jobs = any(kind.kind == JOB.kind for kind in kinds)
 
     def take(page: SourceFile) -> None:
         for item in items_of(page):
             facts.take(item)
-            if item.head.kind != "Job":
-                reader.read((item,))
+            if derives_jobs or item.head.kind != JOB.kind:
+                reader.read((item,), are_live=True)
 
-    seen = look(access, (*READ, JOB), take)
+    seen = look(access, kinds if derives_jobs else (*kinds, JOB), take)
     given = list(asking.items_in(flags.filename or ()))
     for item in given:
         facts.take(item)

@@ -61,7 +61,7 @@ def queue(flags: QueueFlags) -> int:
 
     def look() -> list[QueueEntry]:
         nonlocal listed, now
-        seen = read_world(source, wanted)
+        seen = read_world(source, wanted, setups=(setup,))
         now = seen.world.taken_at if seen.options.now is None else seen.options.now
         with progress("placing the pods that wait"):
             found = simulate(seen.world, setup, seen.options)

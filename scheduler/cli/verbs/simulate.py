@@ -19,6 +19,7 @@ from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import read_text, shown
+from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.inputs.world import WorldSource, group_title, read_world, workload_title
 from scheduler.cli.jobs.parallel import answer_lines, processors
 from scheduler.cli.output.progress import progress
@@ -71,7 +72,10 @@ def simulate(flags: SimulateFlags) -> int:
     if flags.trace and not snapshot and filename:
         # A trace plays on nodes of its own; it has no live cluster.
         raise InputError("--trace plays on --snapshot F")
-    seen = read_world(source, wanted)
+    if nodes.offer_nodes and flags.against and not flags.trace:
+        raise InputError("--offer-nodes and --against exclude one another")
+    setups = _setups(flags, access if source.is_live else None)
+    seen = read_world(source, wanted, setups=setups)
     wanted = seen.options
     world = changed(seen.world, asking.node_changes(nodes, models))
     if flags.trace:
@@ -80,11 +84,9 @@ def simulate(flags: SimulateFlags) -> int:
         if nodes.offer_nodes or flags.details:
             raise InputError("--trace goes without --offer-nodes and --details")
         return play_trace(flags, world, wanted)
-    if nodes.offer_nodes and flags.against:
-        raise InputError("--offer-nodes and --against exclude one another")
     if flags.against:
-        return _compare(world, flags.config, flags.against, wanted, form)
-    setup = asking.setups(flags.config, access if source.is_live else None).default
+        return _compare(world, flags, setups, wanted)
+    (setup,) = setups
     if nodes.offer_nodes:
         offers = read_offers(nodes.offer_nodes, world, models)
         # A node that no pod needs does not help.
@@ -148,11 +150,23 @@ def _tables(simulation: Simulation, world: Snapshot, output: Output) -> list[Tex
     )
 
 
+def _setups(flags: SimulateFlags, access: ClusterOptions | None) -> tuple[Setup, ...]:
+    """Return the configuration of the answer, the two that `--against` compares, or, for a trace,
+    which reads its own, none.
+    """
+    if flags.trace:
+        return ()
+    if flags.against:
+        first, second = asking.setups(flags.config), asking.read_setup(flags.against, registry())
+        return first.default, second
+    return (asking.setups(flags.config, access).default,)
+
+
 def _compare(
-    world: Snapshot, config: str, against: str, wanted: AnswerOptions, form: ResultForm
+    world: Snapshot, flags: SimulateFlags, setups: Sequence[Setup], wanted: AnswerOptions
 ) -> int:
-    known = registry()
-    first, second = asking.setups(config).default, asking.read_setup(against, known)
+    first, second = setups
+    config, against, form = flags.config, flags.against, flags.output
     wanted = msgspec.structs.replace(wanted, scores=form is ResultForm.HTML)
     before, after = place(world, first, wanted), place(world, second, wanted)
     found = diff(before, after)

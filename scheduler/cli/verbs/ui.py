@@ -21,7 +21,7 @@ import structlog
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.commands import UiFlags
-from scheduler.cli.inputs.asking import options, read_files, setups, tell
+from scheduler.cli.inputs.asking import listed_kinds, options, read_files, setups, tell
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.live import ClusterOptions, connect, survey
 from scheduler.cli.inputs.logged import LogView, configuration
@@ -37,7 +37,6 @@ from scheduler.serve.pageroutes import Answers, TrialChange
 from scheduler.serve.ui import PageSite
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions, Setup
-from scheduler.snapshot.decoding import READ
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.nodeview import node_view
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
@@ -84,6 +83,7 @@ class Work:
     def __init__(self, known: Setups, wanted: AnswerOptions, past: PastView | None = None) -> None:
         self.feed = PageFeed()
         self._answering = QuestionResponder(known)
+        self.kinds = listed_kinds(known.default)
         self._wanted = wanted
         self._past = past
         self._world = Snapshot()
@@ -262,9 +262,9 @@ async def _look(work: Work, client: ApiClient, access: ClusterOptions) -> tuple[
     def take(page: SourceFile) -> None:
         nonlocal pages
         pages += 1
-        reader.read(items_of(page))
+        reader.read(items_of(page), are_live=True)
 
-    seen = await survey(client, access, READ, take, needed=())
+    seen = await survey(client, access, work.kinds, take, needed=())
     if not pages:
         raise ApiError("you may list nothing in this cluster", code=403, reason="Forbidden")
 

@@ -1,0 +1,159 @@
+"""Verbs on a live cluster list the workloads from which their configuration derives groups."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.cli.main import run
+from scheduler.sandbox.access.access import KnownUser
+from scheduler.sandbox.kinds import kinds
+from scheduler.sandbox.nodes.shape import plain_shape
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+from scheduler.testing import pod
+
+pytestmark = pytest.mark.allow_blocking("files")
+Json = dict[str, Any]
+LABEL = "jobset.sigs.k8s.io/jobset-name"
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "jobsets.jobset.x-k8s.io"},
+    "spec": {
+        "group": "jobset.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {"kind": "JobSet", "plural": "jobsets", "singular": "jobset"},
+        "versions": [
+            {
+                "name": "v1alpha2",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+# Every kind of the listed groups; JobSets are not among them.
+READER = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "reader"},
+    "rules": [{"apiGroups": ["", "apps"], "resources": ["*"], "verbs": ["get", "list"]}],
+}
+BINDING = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "reader"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}],
+}
+
+
+def configuration(folder: Path, field: str) -> str:
+    """Write a configuration whose profile derives groups of JobSets; return its path."""
+    file = folder / f"{field}.yaml"
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: trellis, pluginConfig: "
+        f"[{{name: ClusterTopologyPlacementGroup, args: {{{field}: [JobSet]}}}}]}}]\n"
+    )
+    return str(file)
+
+
+def jobset(replicas: int) -> Json:
+    """Return a JobSet of pods that wait."""
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    job = {"parallelism": 1, "completions": 1, "template": {"spec": spec}}
+    one = {"name": "r", "replicas": replicas, "template": {"spec": job}}
+    meta = {"name": "w", "namespace": "default"}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": meta,
+        "spec": {"replicatedJobs": [one]},
+    }
+
+
+def fill(sandbox: Sandbox, *, is_served: bool, size: int = 3) -> None:
+    """Create two pods of a JobSet, and the JobSet of `size` pods if its kind is served."""
+    for number in range(2):
+        raw = pod(f"w-{number}", labels={LABEL: "w"}, spec={"schedulerName": "trellis"})
+        raw["metadata"].pop("uid", None)
+        raw["spec"].pop("nodeName", None)
+        raw.pop("status", None)
+        sandbox.store.create(kinds.PODS, raw)
+    if is_served:
+        sandbox.store.create(kinds.CUSTOMRESOURCEDEFINITIONS, DEFINITION)
+        served = sandbox.store.kinds.find("jobset.x-k8s.io", "v1alpha2", "jobsets")
+        assert served is not None
+        sandbox.store.create(served, jobset(size))
+
+
+async def answer(capsys: Any, kubeconfig: Path, *words: str) -> tuple[Json, str]:
+    """Return the document and stderr of a verb on a cluster."""
+    flags = ["--kubeconfig", str(kubeconfig), "-o", "json"]
+    await asyncio.to_thread(run, [*words, *flags])
+    shown = capsys.readouterr()
+    return json.loads(shown.out), shown.err
+
+
+def placed(found: Json) -> list[bool]:
+    """Return for each pod of a simulation whether it has a node."""
+    return [bool(one.get("node")) for one in found["pods"]]
+
+
+@pytest.mark.parametrize(("size", "fits"), [(3, False), (2, True)])
+async def test_a_group_of_a_live_workload_is_all_or_nothing(capsys, tmp_path, size, fits):
+    """Two pods of a JobSet of three wait for the third, which no verb creates."""
+    config = configuration(tmp_path, "derive")
+    async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
+        fill(sandbox, is_served=True, size=size)
+        where = sandbox.kubeconfig_path
+        found, _ = await answer(capsys, where, "simulate", "--config", config)
+        alone, _ = await answer(capsys, where, "simulate")
+        listed, _ = await answer(capsys, where, "groups", "--config", config)
+        waiting, _ = await answer(capsys, where, "queue", "--config", config)
+        why, _ = await answer(capsys, where, "explain", "w-0", "--config", config)
+
+    assert [fits, fits] == placed(found)
+    assert [True, True] == placed(alone), "the default configuration derives no group"
+    assert [("jobset-w", size)] == [(one["name"], one["minimum"]) for one in listed["items"]]
+    assert [fits, fits] == [one["result"] == "Scheduled" for one in waiting["items"]]
+    assert fits == (why["result"] == "Scheduled"), why
+
+
+async def test_a_kind_that_is_not_served_is_a_notice(capsys, tmp_path):
+    """Its pods wait for the JobSet, as they do for the daemon; without the word no notice."""
+    async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
+        fill(sandbox, is_served=False)
+        where = sandbox.kubeconfig_path
+        config = configuration(tmp_path, "derive")
+        found, notices = await answer(capsys, where, "simulate", "--config", config)
+        _, none = await answer(capsys, where, "simulate")
+
+    text = "notice: without jobsets: the API server does not serve jobsets.jobset.x-k8s.io"
+    assert text in notices.splitlines()
+    assert [False, False] == placed(found)
+    assert "jobsets" not in none
+
+
+async def test_a_kind_that_may_not_be_listed_is_a_notice(capsys, tmp_path):
+    """Also where groups are derived only in namespaces that request them."""
+    async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
+        fill(sandbox, is_served=True)
+        sandbox.store.create(kinds.CLUSTERROLES, READER)
+        sandbox.store.create(kinds.CLUSTERROLEBINDINGS, BINDING)
+        sandbox.server.access.add("token-of-ann", KnownUser("ann", ()))
+        where = sandbox.server.kubeconfig(tmp_path / "ann", "token-of-ann")
+        config = configuration(tmp_path, "deriveOnRequest")
+        found, notices = await answer(capsys, where, "simulate", "--config", config)
+
+    assert "notice: without jobsets: you may not list them" in notices.splitlines()
+    assert [True, True] == placed(found)
