@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.config import default_config
-from scheduler.engine.effects import Answer, Bind, Effects, Leading, Listed, Solve, Watched
+from scheduler.engine.effects import Answer, Bind, Effects, Evict, Leading, Listed, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.settings import EngineSettings
@@ -62,6 +62,7 @@ class Stream:
         self.pods: dict[str, Pod] = {}
         self.sizes: dict[str, int] = {}
         self.asked: list[tuple[int, Solve]] = []
+        self.evicted: list[Evict] = []
         self.turn = 0
         self.passed: list[str] = []
         self.hear(Leading(active=True))
@@ -134,6 +135,8 @@ class Stream:
     def take(self, effect: Effects) -> None:
         if isinstance(effect, Solve):
             self.asked.append((self.turn + self.random.randrange(1, 6), effect))
+        elif isinstance(effect, Evict):
+            self.evicted.append(effect)
         elif isinstance(effect, Bind):
             bound = with_spec(self.pods.pop(effect.uid), node_name=effect.node)
             self.bound[effect.uid] = bound
@@ -350,3 +353,34 @@ def test_a_restart_keeps_the_order_of_creation(first: str):
     binds = [effect for effect in effects if isinstance(effect, Bind)]
 
     assert [pods[first == "gang"].metadata.uid] == [bind.uid for bind in binds]
+
+
+def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
+    """Later pods leave it alone while the solver works, and until the victims are gone."""
+    stream = Stream(1, inline=False)
+    low = [make_pod(f"old-{number}", cpu=NODE_CPUS - 1, node=f"n{number}") for number in range(3)]
+    for pod in low:
+        stream.hear(Watched("Pod", "ADDED", pod))
+    group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
+    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(3))))
+    stream.sizes["gang"] = 3
+    for number in range(3):
+        member = make_pod(f"gang-{number}", cpu=NODE_CPUS, priority=100, labels={LABEL: "gang"})
+        stream.pods[member.metadata.uid] = member
+        stream.hear(Watched("Pod", "ADDED", member))
+    stream.run()
+    assert stream.asked  # which pods to evict
+    for number, priority in enumerate((100, 100, 10, 0)):
+        stream.pod(f"later-{number}", 1, priority)
+    for _ in range(6):
+        stream.run()
+        asked, stream.asked = stream.asked, []
+        stream.answered(question for _, question in asked)
+        for effect in stream.evicted:
+            stream.hear(Answer(effect.id, 200))
+            (gone,) = [pod for pod in low if pod.metadata.uid == effect.uid]
+            stream.hear(Watched("Pod", "DELETED", gone))
+        stream.evicted.clear()
+        stream.now += 0.01
+
+    assert {"gang"} == {name_of(pod) for pod in stream.bound.values()}

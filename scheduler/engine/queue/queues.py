@@ -392,7 +392,9 @@ class Queues:
         if queued.lacked_capacity and self._lacks_capacity(queued.pod) is False:
             may_skip = True
         queued.skipped_backoff = may_skip and not is_ready
-        if is_ready or may_skip:
+        if may_skip:
+            self._enter(queued, event, now, since=queued.queued_at)  # at the place that it had
+        elif is_ready:
             self._enter(queued, event, now)
         else:
             queued.queued_at = now

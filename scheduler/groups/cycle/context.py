@@ -31,6 +31,7 @@ from scheduler.groups.cycle import capacity
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.podindex import Placed
+from scheduler.state.resources import PODS
 from scheduler.state.shapes import Shape
 
 NOBODY_ELSE = "no node takes another member"
@@ -101,6 +102,21 @@ class GroupContext:
             # As much as all members ask for together: the solver's amounts stay small.
             free[name] = np.where(rows, self._asked(name), free[name])
         return free
+
+    def evictable(
+        self, resources: Iterable[str], nodes: Nodes, at: slice | Rows
+    ) -> dict[str, IntColumn]:
+        """Return what pods of a lower priority than the group's request of resources, by row."""
+        priority, pods, table = self.priority, self._cluster.pods, self._cluster.table
+        rows = range(nodes.size) if isinstance(at, slice) else at
+        found = {name: np.zeros(len(rows), dtype=np.int64) for name in resources}
+        for place, row in enumerate(rows):
+            node = table.nodes[row]
+            for placed in () if node is None else pods.on(node.key).values():
+                if (placed.pod.spec.priority or 0) < priority:
+                    for name, column in found.items():
+                        column[place] += 1 if name == PODS else placed.requests.get(name, 0)
+        return found
 
     def shape_of(self, pod: Pod) -> Shape:
         """Return the shape of a member."""

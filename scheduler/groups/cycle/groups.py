@@ -46,6 +46,7 @@ from scheduler.groups.cycle.refusals import MemberRefusals
 from scheduler.groups.cycle.run import GroupRun
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.groups.cycle.writing import Writing
+from scheduler.groups.solver.questions import EvictQuestion, EvictRoles
 from scheduler.objects.pod import Pod
 
 
@@ -366,6 +367,9 @@ class Groups:
                 if result is not None:
                     continue
                 run.is_strict = asked.holds
+                if isinstance(asked.instance, EvictQuestion | EvictRoles) and not run.is_evicting:
+                    run.is_evicting = True
+                    self._planned.renew(run)
                 (result,) = yield (asked,)
                 if not all(self._is_intact(run, member) for member in run.members):
                     return None

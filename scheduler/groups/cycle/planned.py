@@ -47,7 +47,10 @@ class _Role(msgspec.Struct, frozen=True):
 
 
 class _Reservation:
-    """The rows that a group could use, and what it could use of each resource on them."""
+    """The rows that a group could use, and what it could use of each resource on them.
+
+    A group that may evict uses what is free beside what it evicts, so that is kept as well.
+    """
 
     def __init__(self, run: GroupRun, nodes: Nodes) -> None:
         self.facts_mark = _mark(nodes)
@@ -59,6 +62,7 @@ class _Reservation:
         self._usable = np.zeros(nodes.size, dtype=np.bool_)
         for role in self._roles:
             self._usable |= role.rows
+        self._evicting = run.context if run.is_evicting else None
         self.has_claims = any(pod.spec.resource_claims for pod in run.context.members)
         self.ports = frozenset().union(*(_ports(role.shape) for role in self._roles))
         self._mark = -1
@@ -84,16 +88,25 @@ class _Reservation:
         self.rows[at] = False
         for column in self._amounts.values():
             column[at] = 0
+        asked = {resource for role in self._roles for resource in role.requests}
+        free = {
+            resource: np.maximum(nodes.allocatable(resource)[at] - nodes.requested(resource)[at], 0)
+            for resource in asked
+        }
+        freed = None if self._evicting is None else self._evicting.evictable(asked, nodes, at)
         for role in self._roles:
             slots = np.where(role.rows[at], role.count, 0)
             for resource, amount in role.requests.items():
-                free = nodes.allocatable(resource)[at] - nodes.requested(resource)[at]
-                slots = np.minimum(slots, np.maximum(free, 0) // amount)
+                most = free[resource] if freed is None else free[resource] + freed[resource]
+                slots = np.minimum(slots, most // amount)
             self.rows[at] |= slots > 0
             for resource, amount in role.requests.items():
                 if resource not in self._amounts:
                     self._amounts[resource] = np.zeros(nodes.size, dtype=np.int64)
                 self._amounts[resource][at] += slots * amount
+        if freed is not None:
+            for resource, column in free.items():
+                self._amounts[resource][at] = np.minimum(self._amounts[resource][at], column)
 
 
 class _Deferred:
@@ -146,6 +159,10 @@ class PlannedCapacity:
         """Keep capacity for a group from now on."""
         insort(self._runs, run, key=lambda one: one.place)
         self._undecided.add(id(run))
+
+    def renew(self, run: GroupRun) -> None:
+        """Work out anew what a group could use: it may evict from now on."""
+        self._reservations.pop(id(run), None)
 
     def end(self, run: GroupRun, now: float) -> None:
         """Keep nothing for a group any more, and let the pods be tried that were put off."""

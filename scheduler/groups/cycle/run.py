@@ -13,7 +13,8 @@ class GroupRun(msgspec.Struct, eq=False):
     """A group that is being planned or waits for it.
 
     `place` is its place in the queue: the sort key of the member that was popped, and when that
-    came. While `is_strict`, later pods leave alone every node that the group could use.
+    came. While `is_strict`, later pods leave alone every node that the group could use. With
+    `is_evicting` the plan may evict pods of a lower priority.
     `waits_for` is a group before it that could use the same nodes.
     """
 
@@ -24,6 +25,7 @@ class GroupRun(msgspec.Struct, eq=False):
     attempt: GroupAttempt
     place: Place
     is_strict: bool = False
+    is_evicting: bool = False
     waits_for: "GroupRun | None" = None
 
     @property
