@@ -50,7 +50,7 @@ from scheduler.kube.writing.effects import Carry, EffectLimits, Executor
 from scheduler.kube.writing.fence import Fence, FencedApi
 from scheduler.kube.writing.recorder import Recorder
 from scheduler.kube.writing.sender import Sender
-from scheduler.objects.kinds import MOVE_PLAN, WATCHED, derived_from
+from scheduler.objects.kinds import MOVE_PLAN, WATCHED, Kind, derived_from
 from scheduler.serve.access import RequestAuthorizer
 from scheduler.serve.app import Address, Server
 from scheduler.serve.certificates import Files, ServingCertificate
@@ -116,9 +116,7 @@ class Daemon:
         show_ages(self.engine, clock, meters)
         show_network(self.engine, clock, meters)
         show_devices(self.engine, meters)
-        watched = (*WATCHED, *derived_from(self.engine.settings.derive))
-        if loaded.trellis.operators.enabled and loaded.trellis.operators.move_plan.enabled:
-            watched = (*watched, MOVE_PLAN)
+        watched = self._watched_kinds(loaded)
         self._synced = Synced(self.engine.intake, clock, meters, watched)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
         self.history_log = DecisionHistory(self.engine, self._traces)
@@ -127,30 +125,15 @@ class Daemon:
         configured = loaded.scheduler.extenders
         self._extenders = Extenders(configured, self._fence, meters) if configured else None
         self._solving = Solving(meters)
-        others: dict[type[Effect], Carry] = {Solve: self._solving.carry}
-        if self._extenders is not None:
-            others[AskExtender] = self._extenders.carry
         host = socket.gethostname()
         limits = options.limits.within(loaded.scheduler.client_connection.qps)
-        recorder = Recorder(
+        self._recorder = Recorder(
             Sender(client, self._fence, random, meters),
             host,
             meters=meters,
             pace=limits.pace(clock),
         )
-        self._recorder = recorder
-        self._executor = Executor(
-            client,
-            self._inbox.put,
-            recorder,
-            fence=self._fence,
-            clock=clock,
-            random=random,
-            meters=meters,
-            limits=limits,
-            objection=self.engine.objection,
-            others=others,
-        )
+        self._executor = self._make_executor(limits, random)
         self._watches = Watches(
             watched,
             client,
@@ -180,6 +163,30 @@ class Daemon:
         self._has_lost = False
         self._is_stopping = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def _watched_kinds(self, loaded: Loaded) -> tuple[Kind, ...]:
+        watched = (*WATCHED, *derived_from(self.engine.settings.derive))
+        operators = loaded.trellis.operators
+        return (
+            (*watched, MOVE_PLAN) if operators.enabled and operators.move_plan.enabled else watched
+        )
+
+    def _make_executor(self, limits: EffectLimits, random: Random) -> Executor:
+        others: dict[type[Effect], Carry] = {Solve: self._solving.carry}
+        if self._extenders is not None:
+            others[AskExtender] = self._extenders.carry
+        return Executor(
+            self._client,
+            self._inbox.put,
+            self._recorder,
+            fence=self._fence,
+            clock=self._clock,
+            random=random,
+            meters=self._meters,
+            limits=limits,
+            objection=self.engine.objection,
+            others=others,
+        )
 
     def stop(self) -> None:
         """Request an orderly end; `run` returns when it is done."""

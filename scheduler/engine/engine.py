@@ -86,43 +86,79 @@ class Engine:
         meters: Meters | None = None,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        self.settings = settings = settings or EngineSettings()
-        release = settings.release or DEFAULT
-        self.cluster = cluster = Cluster(release)
+        self.settings = settings or EngineSettings()
+        release = self.settings.release or DEFAULT
+        self.cluster = Cluster(release)
         self.observation = observation = Observation(meters or Meters(), stopwatch, release)
         self.is_leading = True
-        self._outbox = outbox = Outbox()
+        self._outbox = Outbox()
         self._changes: deque[EngineChange] = deque()
-        changes = self._changes
 
         # Tables that plugins read, and the plugins.
         queued, waiting = QueuedPods(), WaitingPods()
         evictions: dict[str, PendingEvictions] = {}
         leaving: set[str] = set()
-        self._members = members = GroupMembership(queued)
-        shared = Shared(outbox, changes, waiting, evictions, leaving, members, observation)
-        names = frozenset(spec.scheduler_name for spec in specs)
-        self._handle = handle = EngineHandle(
-            cluster, settings.feature_gates, names, shared, release
+        self._members = GroupMembership(queued)
+        self._handle = EngineHandle(
+            self.cluster,
+            self.settings.feature_gates,
+            frozenset(spec.scheduler_name for spec in specs),
+            Shared(
+                self._outbox,
+                self._changes,
+                waiting,
+                evictions,
+                leaving,
+                self._members,
+                observation,
+            ),
+            release,
         )
-        self.profiles = profiles = handle.build(specs, registry)
-        self.nominations = nominations = Nominations(handle)
+        self.profiles = profiles = self._handle.build(specs, registry)
+        self.nominations = Nominations(self._handle)
         self._runners = {
             name: Runner(profile, observation.for_profile(name))
             for name, profile in profiles.items()
         }
 
-        # The way of a pod.
+        # A pod goes through these in this order; each takes those before it.
         hinted = observation.hinted if observation.stopwatch is not None else None
         unschedulable_pods = UnschedulablePods(
             profiles, observation.fault, hinted=hinted, now_s=observation.now_s
         )
-        gates = Gates(profiles, observation, members.answers)
-        self.queues = queues = Queues(
+        self.queues = self._make_queues(queued, unschedulable_pods)
+        self.bindings = self._make_bindings(waiting)
+        self.suspended = SuspendedCycles(self._outbox, observation.fault, self._changes, profiles)
+        self.intake = self._make_intake()
+        self.preemptions = self._make_preemptions(evictions, leaving)
+        self._attempts = self._make_attempts()
+        self.groups = group_scheduler(self._parts())
+        self.view = self._make_view()
+        self.extender_attempts = ExtenderAttempts(
+            self.settings.extenders,
+            self.suspended,
+            self.queues,
+            self._attempts,
+            observation,
+            self._outbox,
+        )
+        gauges.watch(
+            observation.meters,
+            self.queues,
+            unschedulable_pods,
+            profiles,
+            self.bindings,
+            self.cluster,
+            release,
+        )
+
+    def _make_queues(self, queued: QueuedPods, unschedulable_pods: UnschedulablePods) -> Queues:
+        profiles, observation, handle = self.profiles, self.observation, self._handle
+        return Queues(
             sort_key=sort_key(profiles, observation.fault),
-            gate=gates.closed,
+            gate=Gates(profiles, observation, self._members.answers).closed,
             unschedulable_pods=unschedulable_pods,
-            backoff=settings.backoff,
+            backoff=self.settings.backoff,
             incoming=observation.incoming,
             active=active_queue(profiles),
             pods=queued,
@@ -130,70 +166,88 @@ class Engine:
             lacks_capacity=handle.lacks_capacity,
             regrouped_by=handle.regrouped_by,
         )
-        self.bindings = bindings = Bindings(
-            outbox, observation, queues, waiting, cluster, settings.extenders, changes
+
+    def _make_bindings(self, waiting: WaitingPods) -> Bindings:
+        return Bindings(
+            self._outbox,
+            self.observation,
+            self.queues,
+            waiting,
+            self.cluster,
+            self.settings.extenders,
+            self._changes,
         )
-        self.suspended = SuspendedCycles(outbox, observation.fault, changes, profiles)
-        self.intake = intake = Intake(
-            cluster,
-            queues,
-            bindings,
+
+    def _make_intake(self) -> Intake:
+        return Intake(
+            self.cluster,
+            self.queues,
+            self.bindings,
             self.suspended,
-            nominations,
-            profiles,
-            handle.trackers,
-            changes,
-            Derivation(cluster, settings.derive or {}, observation.fault),
+            self.nominations,
+            self.profiles,
+            self._handle.trackers,
+            self._changes,
+            Derivation(self.cluster, self.settings.derive or {}, self.observation.fault),
         )
-        self.preemptions = Preemptions(
-            outbox,
-            queues,
-            nominations,
-            bindings,
-            observation,
-            intake,
+
+    def _make_preemptions(
+        self, evictions: dict[str, PendingEvictions], leaving: set[str]
+    ) -> Preemptions:
+        return Preemptions(
+            self._outbox,
+            self.queues,
+            self.nominations,
+            self.bindings,
+            self.observation,
+            self.intake,
             evictions,
             leaving,
-            handle.planners,
+            self._handle.planners,
         )
-        self._attempts = attempts = Attempts(
-            settings,
+
+    def _make_attempts(self) -> Attempts:
+        return Attempts(
+            self.settings,
             self._runners,
-            outbox,
-            cluster,
-            queues,
-            nominations,
-            observation,
-            intake,
-            bindings,
+            self._outbox,
+            self.cluster,
+            self.queues,
+            self.nominations,
+            self.observation,
+            self.intake,
+            self.bindings,
             self.preemptions,
         )
-        self.groups = group_scheduler(
-            EngineParts(
-                attempts=attempts,
-                bindings=bindings,
-                intake=intake,
-                members=members,
-                nominations=nominations,
-                observation=observation,
-                outbox=outbox,
-                planners=handle.planners,
-                preemptions=self.preemptions,
-                queues=queues,
-                suspended=self.suspended,
-                drain=self._settle,
-                group_of=handle.group_of,
-                solves_inline=settings.solves_inline,
-            )
+
+    def _parts(self) -> EngineParts:
+        """Return the parts that the group scheduler works with."""
+        return EngineParts(
+            attempts=self._attempts,
+            bindings=self.bindings,
+            intake=self.intake,
+            members=self._members,
+            nominations=self.nominations,
+            observation=self.observation,
+            outbox=self._outbox,
+            planners=self._handle.planners,
+            preemptions=self.preemptions,
+            queues=self.queues,
+            suspended=self.suspended,
+            drain=self._settle,
+            group_of=self._handle.group_of,
+            solves_inline=self.settings.solves_inline,
         )
-        self.view = EngineView(
-            settings, cluster, queues, bindings, nominations, profiles, self.groups.describe
-        )
-        self.extender_attempts = ExtenderAttempts(
-            settings.extenders, self.suspended, queues, attempts, observation, outbox
-        )
-        gauges.watch(
-            observation.meters, queues, unschedulable_pods, profiles, bindings, cluster, release
+
+    def _make_view(self) -> EngineView:
+        return EngineView(
+            self.settings,
+            self.cluster,
+            self.queues,
+            self.bindings,
+            self.nominations,
+            self.profiles,
+            self.groups.describe,
         )
 
     @property
