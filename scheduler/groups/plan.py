@@ -159,7 +159,7 @@ class Planner:
         everywhere = lastresort.passes(task, self._args)
         plan = yield from self._first_placed(everywhere)
         if isinstance(plan, Status):
-            plan = lastresort.told(plan, everywhere[-1])
+            plan = lastresort.with_forbidden(plan, everywhere[-1])
         if not isinstance(plan, Status) or not self.evictor.may_evict(whole, record):
             return plan
         if task.deadline is not None:
@@ -210,11 +210,11 @@ class Planner:
             if found is None:
                 continue
             members, orders = ordering.ordered(task, found.nodes)
-            misfit = task.context.hold(members)  # 5 verify
-            if misfit is None:
+            rejection = task.context.hold(members)  # 5 verify
+            if rejection is None:
                 self._records.of(task.key).orders = orders
                 return task.plan(members, found.stages)  # 6 reserve: the members stay assumed
-            placement.learn(members, misfit)
+            placement.learn(members, rejection)
 
     def _evicting(
         self, task: GroupTask, eviction: Eviction
@@ -235,15 +235,15 @@ class Planner:
             victims = offer[1]
             if not self.evictor.may_go(task, victims):
                 continue  # what changed while the solver worked, the next question has right
-            misfit = task.context.would_hold(nodes, victims)
-            if misfit is None:
+            rejection = task.context.would_hold(nodes, victims)
+            if rejection is None:
                 self._records.of(task.key).orders = orders
                 plan = task.eviction_plan(nodes, victims)
                 if plan is None or not self._args.prefer_victims_that_fit_elsewhere:
                     return plan
                 expected = task.context.elsewhere().destinations(victims)
                 return msgspec.structs.replace(plan, expected=expected)
-            eviction.learn(nodes, misfit)
+            eviction.learn(nodes, rejection)
         return None
 
     def _is_unchanged(self, task: GroupTask) -> bool:

@@ -359,7 +359,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             if self._members.root(key) != key:
                 return []  # it is part of another group since, and is reported with that one
             return self._writer.checked(key, self._described.size_of(key), now)
-        said = self._writer.told(key, stage, now)
+        said = self._writer.writes(key, stage, now)
         reporter = self._records.of(
             key
         ).reporter  # none before the first plan, which reads the tree

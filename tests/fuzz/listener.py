@@ -52,7 +52,7 @@ class Listener:
             self._outcomes[where.name.lower()] += 1
             if where is Where.ACTIVE:
                 self._problems.append(f"pod {queued.pod.key} was not tried")
-            elif queued.told is None and where not in (Where.GATED, Where.IN_FLIGHT):
+            elif queued.reported is None and where not in (Where.GATED, Where.IN_FLIGHT):
                 self._problems.append(f"pod {queued.pod.key} was not told why")
         return self._problems
 

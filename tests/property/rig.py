@@ -319,7 +319,7 @@ class Rig:
             # What a lost lease cut short is told by the next attempt, after five minutes at most.
             or (
                 q.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
-                and q.told is None
+                and q.reported is None
                 and not self._is_told(q.pod)
             )
             for q in queues
@@ -363,7 +363,7 @@ class Rig:
         assert condition is not None, f"{pod.key} was told nothing"
         assert condition.status == "False"
         assert condition.message
-        assert queued.told in (None, (condition.reason, condition.message))
+        assert queued.reported in (None, (condition.reason, condition.message))
 
     def _check_truly_unschedulable(self) -> None:
         """A pod that filters rejected still does not fit: no wake-up was lost."""

@@ -25,7 +25,7 @@ from scheduler.engine.attempt.cycle import (
     best,
     concluded,
     filter_all,
-    misfit,
+    infeasible,
     nominated_alone,
     post_filter,
 )
@@ -86,7 +86,7 @@ def decide(attempt: Attempt) -> Decision:
 def _nothing_fits(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
-    why = misfit(attempt, pre, failed, rejections)
+    why = infeasible(attempt, pre, failed, rejections)
     return concluded(why, post_filter(attempt, pre, failed, rejections))
 
 

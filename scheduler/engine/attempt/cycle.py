@@ -198,7 +198,7 @@ def _filtered(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rej
     return feasible, [*crowded, *rejections]
 
 
-def misfit(
+def infeasible(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
     """Return why no node fits, before post-filter; PutOffError where only reserved capacity

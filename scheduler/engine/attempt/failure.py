@@ -40,9 +40,9 @@ def status_patch(
     """
     pod = queued.pod
     known = pod.condition(POD_SCHEDULED)
-    told = queued.told if now - queued.told_at < SHOWN_WITHIN_S else None
-    told = told or ((known.reason, known.message) if known is not None else None)
-    has_news = told != (reason, message) or (known is not None and known.status != "False")
+    reported = queued.reported if now - queued.reported_at < SHOWN_WITHIN_S else None
+    reported = reported or ((known.reason, known.message) if known is not None else None)
+    has_news = reported != (reason, message) or (known is not None and known.status != "False")
     if nominated_node is not None and nominated_node == _nominated(queued):
         nominated_node = None
     if nominated_node is not None:
@@ -51,18 +51,18 @@ def status_patch(
         return None
     condition = None
     if has_news:
-        since = queued.told_since
+        since = queued.reported_since
         if known is not None and known.status == "False":
             since = known.last_transition_time
-        queued.told, queued.told_at = (reason, message), now
-        queued.told_since = since or rfc3339(now)
+        queued.reported, queued.reported_at = (reason, message), now
+        queued.reported_since = since or rfc3339(now)
         condition = PodCondition(
             type=POD_SCHEDULED,
             status="False",
             reason=reason,
             message=message,
             observed_generation=pod.metadata.generation,
-            last_transition_time=queued.told_since,
+            last_transition_time=queued.reported_since,
         )
     meta = pod.metadata
     return SetStatus(meta.namespace, meta.name, meta.uid, condition, nominated_node)
@@ -162,21 +162,21 @@ def node_event(node: Node, scheduler: str, reason: str, text: str, now: float) -
     )
 
 
-def group_event(told: GroupEvent, now: float) -> Record:
+def group_event(event: GroupEvent, now: float) -> Record:
     """Return the event about the object that describes a group."""
     return Record(
-        told.namespace,
-        told.name,
-        told.uid,
-        told.resource_version,
-        told.reporter,
-        told.type,
-        told.reason,
-        told.action,
-        told.note,
+        event.namespace,
+        event.name,
+        event.uid,
+        event.resource_version,
+        event.reporter,
+        event.type,
+        event.reason,
+        event.action,
+        event.note,
         now,
-        kind=told.kind,
-        api_version=told.api_version,
+        kind=event.kind,
+        api_version=event.api_version,
     )
 
 

@@ -151,7 +151,7 @@ class Preemptions:
         try:
             for event in planner.group_evicted(victims, whom, by.group, reporter):
                 self._outbox.put(group_event(event, now))
-        except Exception as error:  # noqa: BLE001 - what is told of a group changes nothing
+        except Exception as error:  # noqa: BLE001 - a group's event changes nothing
             self._observation.fault(planner.name, "GroupEvicted", error)
 
     def _planner(self, by: PreemptionReceipt) -> GroupPlanner | None:

@@ -22,7 +22,7 @@ from scheduler.engine.attempt.cycle import (
     concluded,
     filter_all,
     filter_rows,
-    misfit,
+    infeasible,
     nominated_alone,
     post_filter,
 )
@@ -194,7 +194,7 @@ class ExtenderCycle:
     ) -> Steps:
         """Search for victims, and call the extenders that preempt."""
         attempt = self.attempt
-        decision = misfit(attempt, pre, failed, rejections)
+        decision = infeasible(attempt, pre, failed, rejections)
         found = post_filter(attempt, pre, failed, rejections)
         if found and found[-1].offers:
             found = [*found[:-1], (yield from self._reviewed(found[-1]))]

@@ -111,8 +111,8 @@ class _Line:
 
     def rank(self, name: str, rank: Key, ticket: int) -> None:
         """Move a group forward to its rank, if it has pods here and its entry is too far behind."""
-        held = self._ranks.get(name)
-        if name in self._inside and (held is None or rank < held):
+        known = self._ranks.get(name)
+        if name in self._inside and (known is None or rank < known):
             self._ranks[name] = rank
             heapq.heappush(self._entities, (rank, ticket, name, None))
 

@@ -50,7 +50,7 @@ class UnschedulablePods:
         # By plugin and by what its hint goes by, the pods by uid.
         self._parked: dict[str, dict[Hashable, dict[str, QueuedPod]]] = {}
         self._needs: dict[str, Needs] = {}
-        self._held: dict[str, tuple[tuple[str, Hashable], ...]] = {}
+        self._parked_under: dict[str, tuple[tuple[str, Hashable], ...]] = {}
         self._all: dict[str, QueuedPod] = {}
 
     @cached_property
@@ -86,10 +86,10 @@ class UnschedulablePods:
         """Keep a rejected or gated pod until a change may help it."""
         uid = queued.uid
         self._all[uid] = queued
-        held = self._held[uid] = tuple(
+        places = self._parked_under[uid] = tuple(
             (name, self._kind(queued, name)) for name in _held_by(queued)
         )
-        for name, kind in held:
+        for name, kind in places:
             pods = self._parked.setdefault(name, {}).setdefault(kind, {})
             if not pods and name in self._needing:
                 # A kind without a key is a pod of its own: of what it needs nothing is known.
@@ -100,7 +100,7 @@ class UnschedulablePods:
     def unpark(self, queued: QueuedPod) -> None:
         """Forget a pod that leaves its place."""
         self._all.pop(queued.uid, None)
-        for name, kind in self._held.pop(queued.uid, ()):
+        for name, kind in self._parked_under.pop(queued.uid, ()):
             pods = self._parked[name][kind]
             del pods[queued.uid]
             if not pods:

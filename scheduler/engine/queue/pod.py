@@ -40,12 +40,12 @@ class QueuedPod:
         "queued_at",
         "rejected_by",
         "rejections",
+        "reported",
+        "reported_at",
+        "reported_since",
         "sequence",
         "skipped_backoff",
         "ticket",
-        "told",
-        "told_at",
-        "told_since",
         "uid",
         "was_flushed",
         "where",
@@ -73,9 +73,9 @@ class QueuedPod:
         self.skipped_backoff = False
         self.gated_by = ""
         # What we wrote into the pod's status and the watch may not show yet.
-        self.told: tuple[str, str] | None = None
-        self.told_at = 0.0
-        self.told_since: str | None = None
+        self.reported: tuple[str, str] | None = None
+        self.reported_at = 0.0
+        self.reported_since: str | None = None
         self.nominated: str | None = None
         self.where = Where.GONE
         self.ticket = 0

@@ -220,7 +220,7 @@ class Queues:
     def forget_told(self) -> None:
         """Forget what was reported on pods but is not in their status: report it again."""
         for queued in self._pods.values():
-            queued.told = queued.told_since = queued.nominated = None
+            queued.reported = queued.reported_since = queued.nominated = None
 
     def place(self, queued: QueuedPod) -> Place:
         """Return the place of a pod in the order of the queue, wherever it is; smaller ones come

@@ -147,10 +147,10 @@ class GroupContext:
     def hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Assume every member on its node after asking all filters; say why not, and undo it."""
         with self._without_own_promises():
-            misfit = self._hold(nodes)
-        if misfit is not None:
+            rejection = self._hold(nodes)
+        if rejection is not None:
             self.release()
-        return misfit
+        return rejection
 
     def would_hold(
         self, nodes: Mapping[str, str], victims: Sequence[Placed]

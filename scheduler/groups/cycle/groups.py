@@ -161,7 +161,7 @@ class Groups:
             or self._held_back
             or self._line
             or self._bindings.by_key
-            or self._refused.told
+            or self._refused.pending
             or self._refused.due
             or self._writing.has_work
             or self.left.due
@@ -205,15 +205,15 @@ class Groups:
 
     def _report_gated(self, now: float) -> None:
         """Report the gate's reason to gated members, a bounded number in each turn."""
-        told = {}
+        reported = {}
         for uid in list(self._held_back)[:AT_A_TIME]:
             key, message = self._held_back.pop(uid)
             queued = self._queues.get(uid)
             if queued is not None and queued.where is Where.GATED:
                 self._engine.explain_wait(queued, message, now)
-                told[key] = self._planners[queued.profile]
-        self.left.note(told, now)
-        for key, planner in told.items():
+                reported[key] = self._planners[queued.profile]
+        self.left.note(reported, now)
+        for key, planner in reported.items():
             self._writing.tell(planner, key, GroupStage.HELD, now)
 
     def _leadership_changed(self, now: float) -> None:
@@ -225,7 +225,7 @@ class Groups:
 
     def _next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
-        if self._refused.told or self._held_back or self._may_start:
+        if self._refused.pending or self._held_back or self._may_start:
             return self._engine.outbox.now
         owners = (self._bindings, self._writing, self._refused, self.left, self._pace)
         times = (one.next_deadline() for one in owners)
@@ -233,8 +233,8 @@ class Groups:
 
     def _has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        told = bool(self._refused.told or self._held_back)
-        return told or self._may_start or self._bindings.has_work()
+        is_reporting = bool(self._refused.pending or self._held_back)
+        return is_reporting or self._may_start or self._bindings.has_work()
 
     @property
     def _may_start(self) -> bool:

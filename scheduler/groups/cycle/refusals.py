@@ -19,7 +19,7 @@ from scheduler.groups.cycle.steps import GroupSteps
 
 
 class MemberRefusals:
-    """Members by the key of their group, with the decision `told` to each, in order.
+    """Members by the key of their group, each with its decision, in `pending`, in order.
 
     `due` is, by group, the time of an unconditional retry, and the uids of its members.
     """
@@ -27,12 +27,12 @@ class MemberRefusals:
     def __init__(self, queues: Queues, steps: GroupSteps) -> None:
         self._queues = queues
         self._engine = steps
-        self.told: deque[tuple[str, QueuedPod, Decision]] = deque()
+        self.pending: deque[tuple[str, QueuedPod, Decision]] = deque()
         self.due: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def has(self, key: str) -> bool:
         """Whether members of a group are still queued for rejection."""
-        return any(key == refused for refused, _, _ in self.told)
+        return any(key == refused for refused, _, _ in self.pending)
 
     def put(
         self,
@@ -55,20 +55,20 @@ class MemberRefusals:
         calls = self._engine.release_allocations(members) if status.is_rejected else ()
         # The first member's condition is also reported for the group.
         first = msgspec.structs.replace(decision, calls=calls) if calls else decision
-        told = (decision if place else first for place in range(len(members)))
-        self.extend(key, zip(members, told, strict=True), now)
+        decisions = (decision if place else first for place in range(len(members)))
+        self.extend(key, zip(members, decisions, strict=True), now)
 
     def extend(self, key: str, decisions: Iterable[tuple[QueuedPod, Decision]], now: float) -> None:
         """Let members wait, each for a reason of its own."""
-        self.told.extend((key, *told) for told in decisions)
+        self.pending.extend((key, *decided) for decided in decisions)
         self.go_on(now)
 
     def go_on(self, now: float) -> None:
         """Reject some more members, and retry those whose time has come."""
         for key in [key for key, (at, _) in self.due.items() if at <= now]:
             self._queues.retry(self.due.pop(key)[1], "GroupDeadline", now)
-        for _ in range(min(AT_A_TIME, len(self.told))):
-            _, member, decision = self.told.popleft()
+        for _ in range(min(AT_A_TIME, len(self.pending))):
+            _, member, decision = self.pending.popleft()
             if self.is_waiting(member):
                 self._engine.refuse(member, decision, now)
 

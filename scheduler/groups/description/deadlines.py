@@ -20,12 +20,12 @@ class Deadline(msgspec.Struct, frozen=True):
     at: float
     rules: tuple[str, ...]
 
-    def told(self, now: float) -> str:
-        """Say until when they bind, and for how long that is."""
+    def text(self, now: float) -> str:
+        """Return a sentence with the rules, their end and the time until then."""
         left = go_duration(max(1.0, float(round(self.at - now))))
-        text = " and ".join(self.rules)
+        rules = " and ".join(self.rules)
         holds = "holds" if len(self.rules) == 1 else "hold"
-        return f"{text} {holds} until {rfc3339(self.at)} ({left} more), as a wish after that"
+        return f"{rules} {holds} until {rfc3339(self.at)} ({left} more), as a wish after that"
 
 
 def at_time(

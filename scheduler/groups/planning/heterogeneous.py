@@ -85,15 +85,15 @@ class HeterogeneousPlacement:
             return self._refusal(solution, found)
         return Assigned(_assignment(self._site, task, found), found.stages)
 
-    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
+    def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self.task
-        if misfit.conflict:
-            self._learnt.append(roles.role_conflict(task.kinds, misfit))
+        if rejection.conflict:
+            self._learnt.append(roles.role_conflict(task.kinds, rejection))
         elif self._site_now().group == self._site.group:
             # Where amounts changed while the solver worked, the next question has them right.
-            roles.learn(task.kinds, nodes, task.context.nodes, misfit)
-        self._why = f"{misfit.reason} on {misfit.node}"
+            roles.learn(task.kinds, nodes, task.context.nodes, rejection)
+        self._why = f"{rejection.reason} on {rejection.node}"
 
     def _site_now(self) -> roles.RolesSite:
         task = self.task
@@ -118,7 +118,7 @@ class HeterogeneousPlacement:
         text = f"does not fit: {refusal.text}"
         if not self._why:
             return unschedulable(f"the group {task.name} {text}")
-        # What was learnt from a misfit may exclude too much: no proof.
+        # What was learnt from a rejection may exclude too much: no proof.
         return task.left_open(messages.sentences(text, f"what was tried last: {self._why}"))
 
 
@@ -183,13 +183,13 @@ class HeterogeneousEviction:
         victims = chosen(self._candidates, self._pods, found.evicted)
         return _assignment(self._site, self._task, found), victims
 
-    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
+    def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self._task
-        if misfit.conflict:
-            self._learnt.append(roles.role_conflict(task.kinds, misfit))
+        if rejection.conflict:
+            self._learnt.append(roles.role_conflict(task.kinds, rejection))
         else:
-            roles.learn(task.kinds, nodes, task.context.nodes, misfit)
+            roles.learn(task.kinds, nodes, task.context.nodes, rejection)
 
 
 def _assignment(site: roles.RolesSite, task: GroupTask, found: GroupAnswer) -> dict[str, str]:

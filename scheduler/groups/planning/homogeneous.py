@@ -129,11 +129,11 @@ class HomogeneousPlacement:
             return task.left_open(f"has no room for more: {self._fits.message}")
         return Assigned(nodes, found.stages)
 
-    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
+    def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Lower what each row takes."""
         del nodes
-        self._most = misfit.most if self._most is None else lower_of(self._most, misfit.most)
-        self._why = f"{misfit.reason} on {misfit.node}"
+        self._most = rejection.most if self._most is None else lower_of(self._most, rejection.most)
+        self._why = f"{rejection.reason} on {rejection.node}"
 
     def _without_placement(self, solution: Solution) -> Status | None:
         if self._preferred is not None:
@@ -199,12 +199,12 @@ class HomogeneousEviction:
         victims = self._problem.victims(found.evicted)
         return planning.assign(self._site, found.placement.counts, self._wanted), victims
 
-    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
+    def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Block the node; the second time, lower what each row takes."""
         del nodes
-        if misfit.node in self._blocked:
-            self._most = lower_of(self._most, misfit.most)
-        self._blocked.add(misfit.node)
+        if rejection.node in self._blocked:
+            self._most = lower_of(self._most, rejection.most)
+        self._blocked.add(rejection.node)
 
 
 def _site(

@@ -24,12 +24,12 @@ def passes(task: GroupTask, args: ClusterTopologyPlacementGroupArgs) -> list[Gro
     nodes = task.context.nodes
     avoided, spare = _carried(nodes, args.avoid_label), _carried(nodes, args.spare_label)
     kept = () if task.standing else spare
-    ways = dict.fromkeys(((*avoided, *spare), (*avoided, *kept), kept))
-    return [_without(task, labels) if labels else task for labels in ways]
+    choices = dict.fromkeys(((*avoided, *spare), (*avoided, *kept), kept))
+    return [_without(task, labels) if labels else task for labels in choices]
 
 
-def told(refusal: Status, task: GroupTask) -> Status:
-    """Return a refusal that says as well which nodes were not looked at for the task."""
+def with_forbidden(refusal: Status, task: GroupTask) -> Status:
+    """Return the refusal with the labels of the nodes that the task may not use."""
     if not task.forbidden:
         return refusal
     labels = " and ".join(task.forbidden)

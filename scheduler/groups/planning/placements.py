@@ -54,7 +54,7 @@ class Placement(Protocol):
     def assigned(self, solution: Solution) -> Assigned | Status | None:
         """Return the assignment of a solution, why there is none, or None to ask again."""
 
-    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
+    def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Exclude from the next question what the filters rejected of an assignment."""
 
 
@@ -69,5 +69,5 @@ class Eviction(Protocol):
         without victims.
         """
 
-    def learn(self, nodes: Mapping[str, str], misfit: AssignmentRejection) -> None:
+    def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Exclude from the next question what the filters rejected of an offer."""

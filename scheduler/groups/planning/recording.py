@@ -54,7 +54,7 @@ class PlanRecorder:
         self.refusal(task.key, found)
         text = f"does not fit: {found.text}"
         if tried:
-            # Bounds that were learnt from a misfit may be tighter than the rules: no proof.
+            # Bounds that were learnt from a rejection may be tighter than the rules: no proof.
             return task.left_open(
                 messages.sentences(text, "rules between members were counted as well")
             )
@@ -99,7 +99,7 @@ class PlanOutcome:
             # lacked.
             plan = undecided(plan.message)
         if deadline is not None and is_refusal(plan):
-            text = messages.sentences(plan.message, deadline.told(context.now))
+            text = messages.sentences(plan.message, deadline.text(context.now))
             plan = undecided(text, deadline.at)
         record.refused = task.still_refused(record.refused, plan, self._handle)
         may_evict = self._evictor.may_ever_evict(task.spec, context.members, task.standing)

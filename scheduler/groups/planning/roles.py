@@ -251,27 +251,27 @@ def assign(
     return nodes
 
 
-def role_conflict(members: Sequence[RoleMembers], misfit: AssignmentRejection) -> RoleConflict:
-    """Return what a misfit says of members that cannot be on one node together."""
-    uids = {pod.metadata.uid for pod in misfit.conflict}
+def role_conflict(members: Sequence[RoleMembers], rejection: AssignmentRejection) -> RoleConflict:
+    """Return what a rejection says of members that cannot be on one node together."""
+    uids = {pod.metadata.uid for pod in rejection.conflict}
     counts = tuple(sum(pod.metadata.uid in uids for pod in one.pods) for one in members)
-    assert misfit.rows is not None  # noqa: S101 - a conflict comes with its rows
-    return RoleConflict(counts, misfit.rows)
+    assert rejection.rows is not None  # noqa: S101 - a conflict comes with its rows
+    return RoleConflict(counts, rejection.rows)
 
 
 def learn(
     members: Sequence[RoleMembers],
     nodes: Mapping[str, str],
     live: Nodes,
-    misfit: AssignmentRejection,
+    rejection: AssignmentRejection,
 ) -> None:
     """Lower what the row takes of the kind whose member did not fit where it was put."""
-    uid = misfit.pod.metadata.uid  # the pod itself may have changed while the solver worked
+    uid = rejection.pod.metadata.uid  # the pod itself may have changed while the solver worked
     wrong = next(one for one in members if any(pod.metadata.uid == uid for pod in one.pods))
-    row = live.row(misfit.node)
+    row = live.row(rejection.node)
     if row is None or row >= len(wrong.slots):
         return
-    there = sum(nodes.get(pod.metadata.uid) == misfit.node for pod in wrong.pods)
+    there = sum(nodes.get(pod.metadata.uid) == rejection.node for pod in wrong.pods)
     most = np.full(len(wrong.slots), len(wrong.pods))
     most[row] = max(0, there - 1)
     wrong.slots = np.minimum(wrong.slots, most)

@@ -2,7 +2,7 @@
 goes where.
 
 Like groups (of the same needs, with as many members of each kind, none of which stands) are one
-shape; of which of them a place is, is told after the answer. A group with rules of its own beyond
+shape; which of them gets a place is decided after the answer. A group with rules of its own beyond
 the unit that it is in is a shape alone, and so are those around it: its rules speak of its members,
 not of a number. Reads, changes nothing.
 """

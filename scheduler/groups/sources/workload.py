@@ -81,8 +81,8 @@ class WorkloadGroups:
 
     def was_placed(self, obj: Group) -> bool:
         """Whether its condition, in either version's word, is true."""
-        told = map(obj.condition, (CONDITION_1_36, CONDITION, self.condition))
-        return any(one is not None and one.status == "True" for one in told)
+        conditions = map(obj.condition, (CONDITION_1_36, CONDITION, self.condition))
+        return any(one is not None and one.status == "True" for one in conditions)
 
     def renamed(self, obj: Group, name: str) -> Group:
         """Return a group of this name that asks for the same."""

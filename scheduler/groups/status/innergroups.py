@@ -33,7 +33,7 @@ class InnerGroupWriter:
         self._final: dict[str, str] = {}
         self._said_sweep, self._final_sweep = Sweep(), Sweep()
 
-    def told(
+    def writes(
         self,
         root: GroupNode,
         stage: GroupStage,

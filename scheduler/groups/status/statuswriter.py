@@ -58,7 +58,7 @@ class GroupStatusWriter:
         self._records = records
         self._inner_groups = InnerGroupWriter(members)
 
-    def told(self, key: str, stage: GroupStage, now: float) -> list[GroupWrite]:
+    def writes(self, key: str, stage: GroupStage, now: float) -> list[GroupWrite]:
         """Record a stage; return the writes and events for it."""
         record = self._records.of(key)
         if stage is GroupStage.REFUSED and record.status != FAILED:
@@ -83,7 +83,7 @@ class GroupStatusWriter:
         if spec is None or spec.tree is None:
             return []
         standing, finished = self._members.standing(key), self._finished(key)
-        return self._inner_groups.told(spec.tree, stage, record, standing, finished, now)
+        return self._inner_groups.writes(spec.tree, stage, record, standing, finished, now)
 
     def _said(
         self, key: str, record: GroupRecord, stage: GroupStage, now: float
@@ -154,12 +154,12 @@ class GroupStatusWriter:
         if tree is None:
             return []
         seated = seats(tree, standing)
-        told = results(seated, record)
-        if told["placement"] == data.get("placement"):
+        shown = results(seated, record)
+        if shown["placement"] == data.get("placement"):
             return []
         # A member was replaced: the times of the group's first placement stay, its proof does not.
         return self._write(
-            key, {"placement": told["placement"], "rank": told["rank"], "proof": None}
+            key, {"placement": shown["placement"], "rank": shown["rank"], "proof": None}
         )
 
     def _in_part(
@@ -266,11 +266,11 @@ class GroupStatusWriter:
         """Report on the group, before its bound members are released, that they are and why."""
         bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
         note = f"The bound members {bound} go: the group was never whole, and {record.message}"
-        told: list[GroupWrite] = [
+        calls: list[GroupWrite] = [
             event(kind, one, record.reporter, reasons.GROUP_RELEASED, "Releasing", note)
             for kind, one in self._members.described_by(key)[:1]
         ]
-        return told + self._write(key, {"status": WAITING, "message": record.message})
+        return calls + self._write(key, {"status": WAITING, "message": record.message})
 
     def evicted(
         self,
@@ -289,19 +289,21 @@ class GroupStatusWriter:
         for one in victims:
             gone.setdefault(self._members.group_of(one.pod), []).append(one.pod.metadata.name)
         gone.pop("", None)
-        told = self._parts_evicted(victims, whom, reporter)
+        calls = self._parts_evicted(victims, whom, reporter)
         for key, pods in gone.items():
             standing = self._members.standing(key)
             kept = sum(one.pod.metadata.uid not in uids for one in standing)
             shrinks = 0 < self._sizes(key) <= kept
             note = given_up(whom, pods, kept if shrinks else 0)
             for kind, obj in self._members.described_by(key)[:1]:
-                told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
+                calls.append(
+                    event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note)
+                )
             if not shrinks:
                 record = self._records.of(key)
                 record.status, record.preemptor = PREEMPTED, group
                 self._members.changed.add(key)
-        return told
+        return calls
 
     def _parts_evicted(
         self, victims: Sequence[Placed], whom: str, reporter: str
@@ -315,14 +317,16 @@ class GroupStatusWriter:
             if key != self._members.root(key):
                 gone.setdefault(key, []).append(one.pod.metadata.name)
         uids = {one.pod.metadata.uid for one in victims}
-        told = []
+        calls = []
         for key, pods in gone.items():
             standing = self._members.standing(key)
             kept = sum(one.pod.metadata.uid not in uids for one in standing)
             note = given_up(whom, pods, kept)
             for kind, obj in self._members.described_by(key)[:1]:
-                told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
-        return told
+                calls.append(
+                    event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note)
+                )
+        return calls
 
     def _write(self, key: str, values: Mapping[str, str | None]) -> list[GroupWrite]:
         calls: list[GroupWrite] = []

@@ -211,7 +211,7 @@ def test_storage_of_any_size_ends_in_a_decision(amount):
 
     assert "good" in bound
     assert queued is not None
-    assert queued.told is not None or "user" in bound or world.engine.bindings.get("user")
+    assert queued.reported is not None or "user" in bound or world.engine.bindings.get("user")
 
 
 def test_a_budget_and_a_driver_of_absurd_size_are_left_out():

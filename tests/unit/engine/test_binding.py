@@ -103,7 +103,7 @@ def test_a_fault_on_the_way_to_the_bind_ends_that_attempt(point: str, named: str
 
     assert Where.ERROR_BACKOFF is rig.where("p")
     assert [("Trouble", named)] == rig.faults
-    told = rig.queued("p").told
+    told = rig.queued("p").reported
     assert ("SchedulerError", f'running {named} plugin "Trouble": broken at {point}') == told
     assert 0 == len(rig.engine.cluster.pods)
 
@@ -154,7 +154,7 @@ def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
     rig.deliver(0)
     rig.run(0)
     assert "p" not in {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
-    assert rig.queued("p").told == ("SchedulerError", f'running Bind plugin "Binder": {why}')
+    assert rig.queued("p").reported == ("SchedulerError", f'running Bind plugin "Binder": {why}')
     assert None is rig.engine.cluster.pods.get(rig.queued("p").uid)
     assert "no binding waits for this request any more" == rig.engine.objection(bind)
 
@@ -174,7 +174,7 @@ def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_smal
             rig.run(0)
 
     assert [] == [pod for pod in rig.api.pods.values() if pod.spec.node_name]
-    assert "no room any more" in str(rig.queued("p").told)
+    assert "no room any more" in str(rig.queued("p").reported)
 
 
 def test_room_that_no_plugin_asked_for_is_not_asked_for_later():
@@ -202,7 +202,7 @@ def test_what_is_no_question_is_a_fault():
     """A plugin that yields something else fails by name."""
     rig = rig_of(Babbler)
 
-    told = rig.queued("p").told
+    told = rig.queued("p").reported
     assert ("SchedulerError", 'running PreBind plugin "Babbler": yielded a str') == told
 
 
@@ -230,7 +230,7 @@ def test_a_call_without_an_answer_fails_after_a_minute():
     rig.pass_time(0.1)
     rig.run(0)
 
-    told = rig.queued("p").told
+    told = rig.queued("p").reported
     assert told == (
         "SchedulerError",
         'running PreBind plugin "Preparer": context deadline exceeded',

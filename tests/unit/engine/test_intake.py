@@ -49,7 +49,7 @@ class TestBadObjects:
         rig.watch("Pod")
         effects = rig.run()
 
-        told = rig.queued("bad").told
+        told = rig.queued("bad").reported
         assert told is not None
         assert "SchedulerError" == told[0]
         assert '"lots" is not a quantity' in told[1]

@@ -217,7 +217,7 @@ def test_it_is_refused_by_name_and_for_next_to_nothing(name: str):
     assert ["good"] == bound or (name in NO_GANG and ["member", "good"] == sorted(bound)[::-1])
     queued = world.engine.queues.get("member")
     said = [f"{one.kind} {one.key}: {one.message}" for one in world.told]
-    said += [queued.told[1]] if queued is not None and queued.told is not None else []
+    said += [queued.reported[1]] if queued is not None and queued.reported is not None else []
     assert any(case.named in text for text in said), said
     assert max(map(len, said)) <= LONGEST_MESSAGE
     assert calls["call"] <= MOST_CALLS
@@ -249,8 +249,8 @@ def test_a_chain_of_groups_without_end_costs_what_its_first_links_do():
     assert [] == world.bound()
     queued = world.engine.queues.get("member")
     assert queued is not None
-    assert queued.told is not None
-    assert "form a circle, or are too many" in queued.told[1]
+    assert queued.reported is not None
+    assert "form a circle, or are too many" in queued.reported[1]
 
 
 def test_a_tree_of_groups_without_end_is_refused_at_a_cost_that_stays(
@@ -273,5 +273,5 @@ def test_a_tree_of_groups_without_end_is_refused_at_a_cost_that_stays(
     assert max(costs[100:]) <= max(costs[:40])
     world.engine.run(1.0, 1)
     world.engine.run(9.0, 1)
-    told = [queued.told for queued in world.engine.queues]
+    told = [queued.reported for queued in world.engine.queues]
     assert any(text is not None and composite.TOO_MANY in text[1] for text in told)

@@ -125,8 +125,8 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
     if left_s() < MEANINGFUL_S:
         if guess.counts is None:
             return guess
-        told = max(least.limits, within_gap(guess.values, known))
-        return with_bounds(group, guess.counts, within_gap(guess.values, told))
+        limits_known = max(least.limits, within_gap(guess.values, known))
+        return with_bounds(group, guess.counts, within_gap(guess.values, limits_known))
     if guess.counts is not None and group.traffic:
         known = _paid(group, guess, known, limits, left_s)
         if guess.values == known:
