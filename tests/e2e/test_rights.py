@@ -106,6 +106,8 @@ PARTS = {
 PUT_BACK = {("get", "resourceclaims"), ("update", "resourceclaims")}
 # And it asks itself whether somebody may allocate; that is no request of its own.
 ASKED_INSIDE = {("patch", "resourceclaims/binding")}
+# A pod is read after a bind that was not answered: tests/faults and tests/chaos lose answers.
+UNANSWERED = {("get", "pods")}
 # The daemon looks for all kinds that it knows, as definitions may come later and the configuration
 # change; those of parts that are off are refused, which is as good to it as not being there.
 LOOKED_FOR = {("list", kind.group, kind.plural) for kind in WATCHED if not kind.required}
@@ -174,7 +176,7 @@ async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str
     }
 
     assert [] == sorted(map(str, missing))
-    spared = LATER | (PUT_BACK if kind == "sandbox" else ASKED_INSIDE)
+    spared = LATER | UNANSWERED | (PUT_BACK if kind == "sandbox" else ASKED_INSIDE)
     idle = {one for one in unused(rights, requests) if (one.verb, one.resource) not in spared}
     assert [] == sorted(map(str, idle))
 
