@@ -30,6 +30,18 @@ WAITING = (
 )
 
 
+@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
+def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the kubeconfig of a server without objects of other tests.
+
+    The page shows the whole cluster: the empty view of groups needs a cluster without groups.
+    """
+    if request.param == "real":
+        found: Path = request.getfixturevalue("own_real_cluster").kubeconfig
+        return found
+    return tmp_path / "kubeconfig"
+
+
 async def furnish(world: World) -> None:
     """Room for one of two pods; a third waits for another scheduler, which is not ours to show."""
     await world.nodes("2")
