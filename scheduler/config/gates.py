@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from scheduler.base.errors import ConfigError
 from scheduler.base.release import V1_37, Release
 from scheduler.base.text import did_you_mean
+from scheduler.config.componentgates import OTHER_COMPONENTS, OTHER_COMPONENTS_UNTIL_1_37
 
 
 class Effect(StrEnum):
@@ -103,9 +104,10 @@ GATES: Final[Mapping[str, Gate]] = {
         "DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus EmptyDirVolumeMode"
         " EvictionRequestAPI InPlacePodVerticalScalingMemoryBackedVolumes"
         " NodeControllerLeaseCircuitBreaker NodeLifecycleConditions PodLevelResourceManagers"
-        " PodLevelResourcesFixDefaulting SELinuxMount WorkloadWithJob",
+        " PodLevelResourcesFixDefaulting SELinuxMount WorkloadWithJob" + OTHER_COMPONENTS,
         note=_ELSEWHERE,
     ),
+    **_gates(_Acts.NEUTRAL, OTHER_COMPONENTS_UNTIL_1_37, note=_ELSEWHERE, gone_in=V1_37),
 }
 KNOWN: Final = frozenset(GATES)
 

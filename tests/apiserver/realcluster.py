@@ -19,12 +19,14 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 import yaml
 
+from scheduler.base.release import V1_37, Release, read_release
 from tests.apiserver.certificates import write_certificates
 from tests.apiserver.processes import Program, ProgramFailedError, free_ports, running
 
@@ -53,6 +55,7 @@ LATER_GATES = (
     "WorkloadWithJob",
     "DRAWorkloadResourceClaims",
 )
+EARLIER_VERSIONS = ("v1alpha2",)
 LATER_VERSIONS = ("v1beta1", "v1alpha3")
 
 
@@ -136,10 +139,21 @@ def assets() -> Path:
 
 def later_assets() -> Path:
     """Return the folder of the later release's programs, or skip the test with the reason."""
-    found = sorted(assets().parent.glob(f"{LATER}.*/bin/kube-apiserver"))
+    own = assets()
+    if release_of(own) >= V1_37:
+        return own
+    found = sorted(own.parent.glob(f"{LATER}.*/bin/kube-apiserver"))
     if not found:
         pytest.skip(f"needs kube-apiserver {LATER}: run `make tools KUBERNETES=1.37.2`")
     return found[-1].parent
+
+
+@cache
+def release_of(binaries: Path) -> Release:
+    """Return the release of a folder's kube-apiserver."""
+    command = [str(binaries / "kube-apiserver"), "--version"]
+    text = subprocess.run(command, text=True, capture_output=True, check=True).stdout
+    return read_release(text.removeprefix("Kubernetes "))
 
 
 @contextmanager
@@ -149,11 +163,10 @@ def start_cluster(
     """Run etcd and kube-apiserver until the block ends; logs stay when the block raises.
 
     `apiserver_flags` come last and so override the flags set here. `is_later` takes the later
-    release.
+    release; without it the release is that of the programs in KUBEBUILDER_ASSETS.
     """
     binaries = later_assets() if is_later else assets()
-    flags = groups_served(LATER_VERSIONS, LATER_GATES) if is_later else groups_served()
-    apiserver_flags = [*flags, *apiserver_flags]
+    apiserver_flags = [*groups_served(release_of(binaries)), *apiserver_flags]
     folder = Path(tempfile.mkdtemp(prefix=f"trellis-{name}-"))
     try:
         with ExitStack() as stack:
@@ -337,10 +350,14 @@ def _apiserver_command(binaries: Path, folder: Path, etcd_port: int, secure_port
     ]
 
 
-def groups_served(
-    versions: Sequence[str] = ("v1alpha2",), gates: Sequence[str] = GROUP_GATES
-) -> list[str]:
-    """Return the flags that serve Kubernetes' own groups of pods, which are off by default."""
+def groups_served(release: Release) -> list[str]:
+    """Return the flags that serve Kubernetes' own groups of pods, which are off by default.
+
+    kube-apiserver ends at a gate or a version of another release.
+    """
+    is_later = release >= V1_37
+    versions = LATER_VERSIONS if is_later else EARLIER_VERSIONS
+    gates = LATER_GATES if is_later else GROUP_GATES
     served = ",".join(f"scheduling.k8s.io/{version}=true" for version in versions)
     return [
         f"--runtime-config={served}",

@@ -47,7 +47,7 @@ class Decision(msgspec.Struct, rename="camel", omit_defaults=True):
     """One decision with all that it was made on: enough to repeat it without the case.
 
     `objects` are what the API server held when `pod` came; `configuration` is the name of the file
-    that both schedulers read.
+    that both schedulers read, `kubernetes` the minor release of the API server (empty: 1.36).
     """
 
     id: str
@@ -58,3 +58,4 @@ class Decision(msgspec.Struct, rename="camel", omit_defaults=True):
     ours: Outcome | None = None
     differences: dict[str, Any] = {}
     known: str = ""
+    kubernetes: str = ""

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 _HEAD = re.compile(r'^[IWE]\d{4} \S+ +\d+ ([\w.]+):\d+\] "((?:[^"\\]|\\.)*)"(.*)$')
-_FIELD = re.compile(r' (\w[\w ]*)=("(?:[^"\\]|\\.)*"|\S+)')
+_FIELD = re.compile(r' (\w[\w ]*)=("(?:[^"\\]|\\.)*"|\[\{.*?\}\]|\S+)')
 
 # Files whose messages are read, and how verbose they have to be for that.
 VERBOSITY = (
@@ -23,6 +23,8 @@ VERBOSITY = (
     "default_preemption=10,executor=5"
 )
 VICTIM = "Pod is a potential preemption victim on node"
+# Since 1.37 one message names the preemptor and all victims on a node.
+VICTIMS = "Pods are potential preemption victims on node"
 
 
 class Attempted(msgspec.Struct):
@@ -86,6 +88,10 @@ class Follower:
             # Names the victim only; there is one attempt at a time.
             found = self.attempts[self.order[-1]][-1].candidates
             found.setdefault(values["node"], []).append(pod)
+            return
+        if message == VICTIMS and self.attempts.get(pod):
+            victims = [f"{one['namespace']}/{one['name']}" for one in json.loads(values["pods"])]
+            self.attempts[pod][-1].candidates.setdefault(values["node"], []).extend(victims)
             return
         if message == "Attempting to schedule pod":
             self.attempts[pod].append(Attempted())

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from scheduler.base.release import V1_37, read_release
 from tests.differential.case import Decision
 from tests.differential.kinds import Manifest
 
@@ -155,12 +156,54 @@ def _all_of_a_faulty_pool(decision: Decision, path: str, peer: Any, _ours: Any) 
 
 
 def _admin_access(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where admin access to a device needs free counters or capacity for the peer."""
-    return path in {"claims", "result", "message"} and any(
-        one.get("exactly", {}).get("adminAccess")
+    """Hold where admin access to a device needs free counters or capacity for the peer.
+
+    One of the devices that either side selects consumes counters, may be shared, or is allocated
+    to another claim with admin access. If neither side selects one, any such device counts.
+    """
+    requests = (
+        one.get("exactly", {})
         for claim in _device_claims(decision)
         for one in claim["spec"]["devices"].get("requests", ())
     )
+    if path not in {"claims", "result", "message"} or not any(
+        one.get("adminAccess") for one in requests
+    ):
+        return False
+    special = _shared_devices(decision) | _admin_devices(decision)
+    outcomes = (decision.peer, decision.ours)
+    granted = [claim for one in outcomes if one is not None for claim in one.claims]
+    selected = {_device(result) for claim in granted for result in claim["results"]}
+    return bool(special & selected if selected else special)
+
+
+def _shared_devices(decision: Decision) -> set[tuple[str, str, str]]:
+    """Return the devices that consume counters or that several requests may share."""
+    return {
+        (one["spec"]["driver"], one["spec"]["pool"]["name"], device["name"])
+        for one in decision.objects
+        if one["kind"] == "ResourceSlice"
+        for device in one["spec"].get("devices", ())
+        if device.get("consumesCounters") or device.get("allowMultipleAllocations")
+    }
+
+
+def _admin_devices(decision: Decision) -> set[tuple[str, str, str]]:
+    """Return the devices that are allocated with admin access."""
+    return {
+        _device(result)
+        for one in decision.objects
+        if one["kind"] == "ResourceClaim"
+        for result in one.get("status", {})
+        .get("allocation", {})
+        .get("devices", {})
+        .get("results", ())
+        if result.get("adminAccess")
+    }
+
+
+def _device(result: Manifest) -> tuple[str, str, str]:
+    return result["driver"], result["pool"], result["device"]
 
 
 def _claim_that_simulate_creates(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
@@ -168,6 +211,17 @@ def _claim_that_simulate_creates(decision: Decision, path: str, peer: Any, _ours
     text = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
     waits = decision.ours is not None and text in str(decision.ours.message)
     return path.startswith("simulate/") and (waits or text in str(peer))
+
+
+def _scored_without_claims(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
+    """Hold where the peer scores 0 for the volumes of a pod that has none to score (since 1.37)."""
+    return (
+        decision.kubernetes != ""
+        and read_release(decision.kubernetes) >= V1_37
+        and path.startswith("scores/")
+        and path.endswith("/VolumeBinding")
+        and (peer, ours) == (0, None)
+    )
 
 
 def _which_error(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
@@ -246,6 +300,7 @@ RULES: tuple[Known, ...] = (
     Known("which error ends dry runs of preemption", _which_error),
     Known("all devices of an incomplete or invalid pool", _all_of_a_faulty_pool),
     Known("admin access to devices in use", _admin_access),
+    Known("a score of 0 without claims to score", _scored_without_claims),
     Known("a claim that simulate creates", _claim_that_simulate_creates),
 )
 

@@ -14,12 +14,15 @@ import msgspec
 import numpy as np
 
 from scheduler.base.errors import ObjectError, PluginError
+from scheduler.base.release import DEFAULT, read_release
 from scheduler.config import load
+from scheduler.config.gates import gates_in_effect
 from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.cycle import Attempt, Ties
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine
+from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import Status
 from scheduler.intree import IN_TREE
@@ -69,9 +72,12 @@ class Chooser(Random):
 
 
 class Ours:
-    """Decides as our scheduler does under one configuration file."""
+    """Decides as our scheduler does under one configuration file, on one release."""
 
-    def __init__(self, configuration: Manifest) -> None:
+    def __init__(self, configuration: Manifest, release: str = "") -> None:
+        self._release = read_release(release) if release else DEFAULT
+        gates = gates_in_effect({}, self._release)
+        self._settings = EngineSettings(feature_gates=gates, release=self._release)
         self._registry = Registry(
             [Watching if cls is DefaultPreemption else cls for cls in IN_TREE]
         )
@@ -81,7 +87,7 @@ class Ours:
 
     def decide(self, objects: list[Manifest], pod: Manifest, peer: Outcome) -> Outcome:
         """Return what we make of `pod` beside `objects`; of equal nodes the peer's choice."""
-        engine = Engine(self._loaded.profiles, self._registry)
+        engine = Engine(self._loaded.profiles, self._registry, settings=self._settings)
         listed: dict[str, list[Any]] = defaultdict(list)
         for raw in objects:
             kind, obj = read_object(raw)
@@ -125,6 +131,7 @@ class Ours:
             "objects": objects,
             "pending": [pod],
             "details": True,
+            "kubernetes": str(self._release),
         }
         answer = json.loads(self._batch.answer(json.dumps(line).encode()))
         if "error" in answer:

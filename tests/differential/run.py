@@ -16,7 +16,13 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from tests.apiserver.realcluster import RealCluster, start_cluster, start_kube_scheduler
+from tests.apiserver.realcluster import (
+    RealCluster,
+    assets,
+    release_of,
+    start_cluster,
+    start_kube_scheduler,
+)
 from tests.differential.again import repeated
 from tests.differential.case import Case, Decision
 from tests.differential.kinds import Manifest, collection
@@ -51,6 +57,7 @@ class Run:
         self.options = options
         self.report = Report(Path(options.out), options.seed)
         chosen = options.families.split(",") if options.families else []
+        self.release = str(release_of(assets()))
         self.families = dict.fromkeys(chosen, 0.7) if chosen else FAMILIES
 
     async def everything(self, cluster: RealCluster) -> None:
@@ -92,7 +99,7 @@ class Run:
             **config,
         }
         names = [profile["schedulerName"] for profile in config["profiles"]]
-        ours = Ours(whole)
+        ours = Ours(whole, self.release)
         name = self.report.configuration(block, whole)
         with (
             start_kube_scheduler(cluster, config, flags=[VERBOSITY]) as scheduler,
@@ -174,7 +181,9 @@ class Run:
                 notes["disturbed"] += 1
                 return
             objects += stage.made
-            one = Decision(f"{case.id}/{number}", config, objects, stored, peer)
+            one = Decision(
+                f"{case.id}/{number}", config, objects, stored, peer, kubernetes=self.release
+            )
             repeated(one, ours)
             one.known = explained(one) if one.differences else ""
             decisions.append(one)

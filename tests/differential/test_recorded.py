@@ -21,16 +21,19 @@ DECISIONS = [
 
 
 @cache
-def under(configuration: str) -> Ours:
-    """Return our side under a configuration."""
+def under(configuration: str, release: str) -> Ours:
+    """Return our side under a configuration on a release."""
     known = msgspec.json.decode((RECORDED / "configurations.json").read_bytes())
-    return Ours(known[configuration])
+    return Ours(known[configuration], release)
 
 
 @pytest.mark.parametrize("group", range(8))
 def test_the_same_was_decided(group: int):
     """Best nodes, scores, messages, candidates and victims; nothing is left to explain."""
-    wrong = {one.id: repeated(one, under(one.configuration)) for one in DECISIONS[group::8]}
+    wrong = {
+        one.id: repeated(one, under(one.configuration, one.kubernetes))
+        for one in DECISIONS[group::8]
+    }
 
     assert {} == {name: found for name, found in wrong.items() if found}
 

@@ -33,6 +33,7 @@ def test_a_gate_is_a_switch_or_has_one_value_or_changes_nothing():
     assert {"DRADerivedAttributes", "DRANodeAllocatableResources"} <= refused[True]
     assert {"SchedulerAsyncPreemption", "PodLevelResources"} <= refused[False]
     assert {"OpportunisticBatching", "SchedulerAsyncAPICalls", "SELinuxMount"} <= neutral
+    assert {"WatchListClient", "ContextualLogging", "AnyVolumeDataSource"} <= neutral
     assert Effect.DONE is gate_effect("GenericWorkload", True)[0]
     assert Effect.WITHOUT is gate_effect("GenericWorkload", False)[0]
     assert "1.37 removed" in gate_effect("GangScheduling", True)[1]

@@ -1,0 +1,85 @@
+"""Rules for known differences explain what they name and nothing beside it."""
+
+from typing import Any
+
+import pytest
+
+from tests.differential.case import Decision, Outcome
+from tests.differential.known import explained
+
+POD = {
+    "metadata": {"name": "p", "namespace": "default"},
+    "spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "admin"}]},
+    "status": {},
+}
+
+
+def result(device: str) -> dict[str, Any]:
+    return {"driver": "d.example.com", "pool": "n1", "device": device, "adminAccess": True}
+
+
+def claim(name: str, *devices: str) -> dict[str, Any]:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "x", "adminAccess": True}}]
+    allocation = {"devices": {"results": [result(device) for device in devices]}}
+    return {
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": requests}},
+        "status": {"allocation": allocation} if devices else {},
+    }
+
+
+def pool(**device: Any) -> dict[str, Any]:
+    devices = [{"name": "plain"}, {"name": "special", **device}]
+    spec = {"driver": "d.example.com", "pool": {"name": "n1"}, "devices": devices}
+    return {"kind": "ResourceSlice", "spec": spec}
+
+
+def decided(ours: str, *others: dict[str, Any]) -> Decision:
+    """Return a decision where the peer selects `plain` and this side `ours`."""
+    return Decision(
+        "1/0/0",
+        "c.json",
+        [claim("admin"), *others],
+        POD,
+        Outcome("Scheduled", claims=[{"results": [result("plain")]}]),
+        Outcome("Scheduled", claims=[{"results": [result(ours)]}]),
+        {"claims": [[], []]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "is_known"),
+    [
+        ("special", [pool(consumesCounters=[{"counterSet": "s", "counters": {}}])], True),
+        ("special", [pool(allowMultipleAllocations=True)], True),
+        ("special", [pool(), claim("other", "special")], True),
+        ("special", [pool()], False),
+        ("plain", [pool(allowMultipleAllocations=True)], False),
+        ("plain", [pool(), claim("other", "special")], False),
+    ],
+)
+def test_admin_access_is_known_where_the_device_is_shared(
+    ours: str, others: list[dict[str, Any]], is_known: bool
+):
+    """A selected device consumes counters, may be shared, or has another claim's admin access."""
+    assert is_known == bool(explained(decided(ours, *others)))
+
+
+@pytest.mark.parametrize(
+    ("release", "path", "values", "is_known"),
+    [
+        ("1.37", "scores/n1/VolumeBinding", [0, None], True),
+        ("1.37", "scores/n1/VolumeBinding", [10, None], False),
+        ("1.37", "scores/n1/NodeAffinity", [0, None], False),
+        ("1.36", "scores/n1/VolumeBinding", [0, None], False),
+    ],
+)
+def test_a_score_of_0_is_known_for_volumes_since_1_37(
+    release: str, path: str, values: list[Any], is_known: bool
+):
+    """kube-scheduler 1.37 scores 0 where a pod has no claims to score; ours has no score."""
+    one = Decision("1/0/0", "c.json", [], POD, Outcome("Scheduled"), Outcome("Scheduled"))
+    one.differences, one.kubernetes = {path: values}, release
+
+    assert is_known == bool(explained(one))
