@@ -1,6 +1,6 @@
 """Choose the candidate with the least harm, by kube-scheduler's criteria in order, with groups."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -18,10 +18,13 @@ CRITERIA = 6
 # The first of them that keep the victims few: violated budgets, priorities, their number.
 MINIMAL = 4
 
+# Picks one of several equal rows; the second argument returns the uids of a row's victims.
+TieBreak = Callable[[Rows, Callable[[int], Iterable[str]]], int]
+
 
 def choose(
     blocks: Sequence[Block],
-    break_tie: Callable[[Rows], int],
+    break_tie: TieBreak,
     stranded: Callable[[Sequence[Placed]], int] | None = None,
 ) -> tuple[int, tuple[Placed, ...]]:
     """Return the best candidate's row and its victims; there must be a candidate.
@@ -41,11 +44,23 @@ def choose(
             block, place = places[at]
             column[at] = stranded(block.victims(place))
         harms = np.insert(harms, MINIMAL, column, axis=0)
-    row = least_harm(rows, harms, break_tie)
+    row = least_harm(
+        rows, harms, lambda left: break_tie(left, lambda at: uids(_victims(blocks, at)))
+    )
+    return row, _victims(blocks, row)
+
+
+def uids(victims: Iterable[Placed]) -> tuple[str, ...]:
+    """Return the uids of pods, in order."""
+    return tuple(victim.pod.metadata.uid for victim in victims)
+
+
+def _victims(blocks: Sequence[Block], row: int) -> tuple[Placed, ...]:
+    """Return the victims of a candidate."""
     for block in blocks:
         for place in block.places.tolist():
             if block.pods.rows[place] == row:
-                return row, block.victims(place)
+                return block.victims(place)
     raise ValueError(f"row {row} is no candidate")
 
 

@@ -1,7 +1,8 @@
 """`PodsByImportance`: the pods of each row, the most important first.
 
 A row is sorted when preemption first needs it, and again when a pod there has changed; `touched` is
-the log of such rows. More important is a higher priority, then an earlier start.
+the log of such rows. More important is a higher priority, then an earlier start. `terminating` are
+the uids of the pods that are being deleted.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,16 +23,18 @@ class PodsByImportance(RowTracker):
         super().__init__()
         self.lists = RowLists(self._pods_of, by_importance)
         self.touched = Touched()
+        self.terminating: set[str] = set()
 
     def hold(self, placed: Placed, row: int) -> None:
         """Drop the order of a row to which a pod was added."""
-        del placed
+        if placed.pod.is_terminating:
+            self.terminating.add(placed.pod.metadata.uid)
         self.lists.forget(row)
         self.touched.add(row)
 
     def release(self, placed: Placed, row: int) -> None:
         """Drop the order of a row from which a pod was removed."""
-        del placed
+        self.terminating.discard(placed.pod.metadata.uid)
         self.lists.forget(row)
         self.touched.add(row)
 
@@ -43,6 +46,7 @@ class PodsByImportance(RowTracker):
         """Drop everything."""
         self.lists.clear()
         self.touched = Touched()
+        self.terminating = set()
 
     def columns(self) -> Mapping[str, Any]:
         """Return the names of the pods per node."""

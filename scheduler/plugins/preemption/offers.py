@@ -5,12 +5,13 @@ the victims, and with them the violated budgets.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.framework import Nodes, Placed, Rows
+from scheduler.framework import Nodes, Placed
 from scheduler.framework.calls import Offer
+from scheduler.plugins.preemption.choice import TieBreak
 from scheduler.plugins.preemption.dryrun import Block
 from scheduler.plugins.preemption.units import UnitIndex
 from scheduler.state.rowlists import NOT_STARTED, start_of
@@ -41,7 +42,7 @@ def offers_of(blocks: Sequence[Block], nodes: Nodes) -> tuple[Offer, ...]:
 
 
 def best_offer(
-    offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: Callable[[Rows], int]
+    offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: TieBreak
 ) -> tuple[str, tuple[Placed, ...]]:
     """Return the node of the offer with the least harm, and all its victims.
 
@@ -52,16 +53,15 @@ def best_offer(
     return best.node, tuple(one for one, _ in units.with_their_groups(_victims(best, nodes)))
 
 
-def _best(
-    offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: Callable[[Rows], int]
-) -> Offer:
+def _best(offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: TieBreak) -> Offer:
     harms = [_harm(offer, _victims(offer, nodes), units) for offer in offers]
     least = min(harms)
     left = [offer for offer, harm in zip(offers, harms, strict=True) if harm == least]
     by_row = {row: offer for offer in left if (row := nodes.row(offer.node)) is not None}
     if len(by_row) < 2:
         return left[0]
-    return by_row[break_tie(np.array(sorted(by_row), dtype=np.intp))]
+    rows = np.array(sorted(by_row), dtype=np.intp)
+    return by_row[break_tie(rows, lambda row: by_row[row].victims)]
 
 
 def _victims(offer: Offer, nodes: Nodes) -> list[Placed]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from scheduler.framework import BoolColumn, IntMatrix, Rows
-from scheduler.plugins.preemption.choice import CRITERIA, harms_of, least_harm
+from scheduler.plugins.preemption.choice import CRITERIA, TieBreak, harms_of, least_harm, uids
 from scheduler.plugins.preemption.dryrun import Block, Walk
 from scheduler.state.touched import Touched
 
@@ -43,9 +43,7 @@ class DryRuns:
             self._is_known[row] = self._is_candidate[row] = False
             self._victims.pop(row, None)
 
-    def choose(
-        self, walk: Walk, examine: Examine, break_tie: Callable[[Rows], int]
-    ) -> Chosen | None:
+    def choose(self, walk: Walk, examine: Examine, break_tie: TieBreak) -> Chosen | None:
         """Return the best candidate of the walk and its victims; None without any."""
         kept: list[Rows] = [_NO_ROWS]
         for visited in walk.blocks():
@@ -57,7 +55,8 @@ class DryRuns:
         rows = np.concatenate(kept)
         if not len(rows):
             return None
-        row = least_harm(rows, self._harms[:, rows], break_tie)
+        victims = self._victims.__getitem__
+        row = least_harm(rows, self._harms[:, rows], lambda left: break_tie(left, victims))
         return row, self._victims[row]
 
     def _take_in(self, rows: Rows, found: Block | None) -> None:
@@ -68,8 +67,7 @@ class DryRuns:
         self._is_candidate[candidates] = True
         self._harms[:, candidates] = harms_of(found)
         for row, place in zip(candidates.tolist(), found.places.tolist(), strict=True):
-            uids = (victim.pod.metadata.uid for victim in found.victims(place))
-            self._victims[row] = tuple(uids)
+            self._victims[row] = uids(found.victims(place))
 
 
 class DryRunCache:
