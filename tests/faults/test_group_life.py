@@ -8,7 +8,7 @@ memory dies with the process, and a standby has watched what it did not decide.
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -125,18 +125,19 @@ class Killer(Rig):
         arrives: bool = True,
         is_hot: bool = False,
         kinds: Sequence[str] = KINDS,
+        make: Callable[[], Engine] = build,
     ) -> None:
         self.kill_at, self.arrives, self.is_hot = kill_at, arrives, is_hot
         self.writes = 0
         self.performed: list[Effects] = []
         self.standby: tuple[Engine, Watchdog] | None = None
-        super().__init__(build, kinds)
+        super().__init__(make, kinds)
         if is_hot:
             self.stand_by()
 
     def stand_by(self) -> None:
         """Start an engine that does not lead; it begins with what is there now."""
-        engine = build()
+        engine = self._build()
         self.standby = engine, Watchdog(engine)
         self.tell_standby(Leading(active=False))
         for kind in self.kinds:
