@@ -145,6 +145,7 @@ class Engine:
         gauges.watch(
             observation.meters,
             self.queues,
+            self._members,
             unschedulable_pods,
             profiles,
             self.bindings,

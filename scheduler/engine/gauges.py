@@ -7,16 +7,55 @@ from scheduler.base.meters import Meters
 from scheduler.base.release import Release
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.queue.hints import EXTENDER, UnschedulablePods
+from scheduler.engine.queue.membership import GroupMembership
 from scheduler.engine.queue.pod import Where
 from scheduler.engine.queue.queues import Queues
 from scheduler.framework.profile import Profile
 from scheduler.state.cluster import Cluster
 from scheduler.state.facts import event_name
 
+# A group is in the first of these queues that has one of its members; one in flight is in none.
+_FOREMOST = (
+    Where.IN_FLIGHT,
+    Where.ACTIVE,
+    Where.BACKOFF,
+    Where.ERROR_BACKOFF,
+    Where.UNSCHEDULABLE,
+    Where.GATED,
+)
+_QUEUES = {
+    Where.ACTIVE: "active",
+    Where.BACKOFF: "backoff",
+    Where.ERROR_BACKOFF: "backoff",
+    Where.UNSCHEDULABLE: "unschedulable",
+    Where.GATED: "gated",
+}
+
+
+def _entities(queues: Queues, members: GroupMembership) -> dict[tuple[str, str], int]:
+    """Return the entities that wait, by queue and type."""
+    pods = {where: queues.count(where) for where in _QUEUES}
+    groups: dict[str, int] = {}
+    for queued in queues:
+        if queued.is_member:
+            if queued.where in pods:
+                pods[queued.where] -= 1
+            key, rank = members.key_of(queued.uid), _FOREMOST.index(queued.where)
+            groups[key] = min(groups.get(key, rank), rank)
+    found = dict.fromkeys(((queue, "pod") for queue in _QUEUES.values()), 0)
+    found |= dict.fromkeys(((queue, "podgroup") for queue in _QUEUES.values()), 0)
+    for where, count in pods.items():
+        found[_QUEUES[where], "pod"] += count
+    for rank in groups.values():
+        if rank:
+            found[_QUEUES[_FOREMOST[rank]], "podgroup"] += 1
+    return found
+
 
 def watch(
     meters: Meters,
     queues: Queues,
+    members: GroupMembership,
     unschedulable_pods: UnschedulablePods,
     profiles: Mapping[str, Profile],
     bindings: Bindings,
@@ -31,6 +70,7 @@ def watch(
     pending.labels("backoff").read_from(
         lambda: queues.count(Where.BACKOFF) + queues.count(Where.ERROR_BACKOFF)
     )
+    meters.queued_entities.read_from(partial(_entities, queues, members))
     meters.inflight_events.read_from(
         lambda: {
             (event_name(label, release),): number

@@ -83,9 +83,12 @@ class Observation:
             return None
         return ProfileInstruments(self.meters, self.stopwatch, profile)
 
-    def incoming(self, queue: str, event: str) -> None:
-        """Count a pod that enters a queue."""
-        self.meters.queue_incoming_pods.labels(queue, event_name(event, self._release)).inc()
+    def incoming(self, queued: QueuedPod, queue: str, event: str) -> None:
+        """Count a pod that enters a queue; members of groups are no entities of their own."""
+        name = event_name(event, self._release)
+        self.meters.queue_incoming_pods.labels(queue, name).inc()
+        if not queued.is_member:
+            self.meters.queue_incoming_entities.labels(queue, name, "pod").inc()
 
     def let_in(self, profile: str, started_s: float) -> None:
         """Measure the pre-enqueue plugins."""
@@ -121,14 +124,18 @@ class Observation:
         name = event_name(event, self._release)
         self.meters.event_handling_duration.labels(name).observe(seconds)
 
-    def preempted(self, victims: int) -> None:
-        """Count a preemption and its victims."""
-        self.meters.preemption_attempts.inc()
-        self.meters.preemption_victims.observe(victims)
+    def preempted(self, preemptor: str, victims: int) -> None:
+        """Count the victims of a preemption by a pod, podgroup or compositepodgroup."""
+        if preemptor == "pod":
+            self.meters.preemption_attempts.inc()
+            self.meters.preemption_victims.observe(victims)
+        else:
+            self.meters.workload_preemption_victims.observe(victims)
 
-    def evicted(self, seconds: float, *, is_done: bool) -> None:
+    def evicted(self, preemptor: str, seconds: float, *, is_done: bool) -> None:
         """Measure how long carrying out the evictions of a preemption took."""
         result = "success" if is_done else "error"
+        self.meters.preemption_execution_duration.labels(preemptor, result).observe(seconds)
         self.meters.preemption_goroutines_execution.labels(result).inc()
         self.meters.preemption_goroutines_duration.labels(result).observe(seconds)
 

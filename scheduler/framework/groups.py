@@ -30,6 +30,9 @@ from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
+# Of the keys of CompositePodGroups.
+COMPOSITE_PREFIX = "compositepodgroup:"
+
 
 def title(key: str) -> str:
     """Return the display name of a group: its key without the prefix before a colon, if any.

@@ -32,7 +32,6 @@ from scheduler.groups.hints import CLAIM, NETWORK, Hints
 from scheduler.groups.plan import Planner
 from scheduler.groups.planning.task import Steps, beside, incomplete, leaving, staying
 from scheduler.groups.sources import registry as sources
-from scheduler.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.groups.status.records import RecordStore
 from scheduler.groups.status.statuswriter import GroupStatusWriter
 from scheduler.groups.topology import hypernodes, kueuelevels, trees
@@ -334,7 +333,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Return a group as a unit of disruption, as its description says."""
         members = tuple(self._members.standing(key))
         is_whole, priority = self._described.unit_of(key, members)
-        is_of_pods = not key.startswith(COMPOSITE_PREFIX)
+        is_of_pods = not key.startswith(groups.COMPOSITE_PREFIX)
         # Of a tree the groups of pods are units, or the topmost groups that go whole.
         is_one = (is_whole or is_of_pods) and self._described.unit_above(key) == key
         if not members or not is_one:

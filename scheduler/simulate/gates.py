@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.engine.engine import Engine
 from scheduler.engine.view import QueuedView
+from scheduler.framework.groups import COMPOSITE_PREFIX
 from scheduler.framework.status import Code, Status
-from scheduler.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.objects.pod import Pod
 
 MOST_NAMED = 3

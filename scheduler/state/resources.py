@@ -74,15 +74,13 @@ def pod_requests(
     status by sums over the containers, as Kubernetes does since 1.37. Amounts end at `LARGEST`.
     ObjectError on a bad quantity.
     """
-    is_summed = use_status and sums_first
-    if is_summed:
+    if use_status and sums_first:
         total = _largest_sum(pod, non_missing or {}, pod_level_in_place=pod_level_in_place)
     else:
         total = _containers(pod, use_status=use_status, non_missing=non_missing or {})
     spec = pod.spec
     if not skip_pod_level and spec.resources is not None:
-        in_place = use_status and pod_level_in_place
-        total.update(_pod_level(pod, use_status=in_place, drops_infeasible=not is_summed))
+        total.update(_pod_level(pod, use_status=use_status and pod_level_in_place))
     if spec.overhead:
         _add(total, amounts(spec.overhead))
     if any(not -LARGEST <= amount <= LARGEST for amount in total.values()):
@@ -109,7 +107,7 @@ def _largest_sum(pod: Pod, non_missing: Mapping[str, int], *, pod_level_in_place
 
     def used(container: Container) -> Amounts:
         status = seen.get(container.name)
-        if status is not None and status.resources is not None:
+        if status is not None and status.resources is not None and status.resources.requests:
             return amounts(status.resources.requests)
         return allocated(container)
 
@@ -118,6 +116,7 @@ def _largest_sum(pod: Pod, non_missing: Mapping[str, int], *, pod_level_in_place
     if (
         pod_level_in_place
         and status.resources is not None
+        and status.resources.requests
         and status.allocated_resources is not None
     ):
         found = [amounts(status.allocated_resources), amounts(status.resources.requests)]
@@ -175,11 +174,11 @@ def _containers(pod: Pod, *, use_status: bool, non_missing: Mapping[str, int]) -
     return _summed(pod, own, non_missing)
 
 
-def _pod_level(pod: Pod, *, use_status: bool, drops_infeasible: bool) -> Amounts:
+def _pod_level(pod: Pod, *, use_status: bool) -> Amounts:
     spec, status = pod.spec.resources, pod.status
     own = amounts(spec.requests) if spec is not None else {}
     if use_status and status.resources is not None:
-        if drops_infeasible and _resize_is_infeasible(pod):
+        if _resize_is_infeasible(pod):
             own = {}
         _raise(own, amounts(status.resources.requests))
         _raise(own, amounts(status.allocated_resources or {}))
@@ -189,7 +188,7 @@ def _pod_level(pod: Pod, *, use_status: bool, drops_infeasible: bool) -> Amounts
 def has_resize_status(pod: Pod) -> bool:
     """Return whether the kubelet's view of a pod's resources may differ from its spec."""
     status = pod.status
-    if status.resources is not None:
+    if status.resources is not None or _resize_is_infeasible(pod):
         return True
     # Pods that have not begun have none of these; no generator is made for them.
     statuses = status.container_statuses + status.init_container_statuses

@@ -155,7 +155,7 @@ class QueueMachine(RuleBasedStateMachine):
             gate=gated,
             unschedulable_pods=wakeups,
             backoff=PodBackoff(INITIAL_S, MAX_S),
-            incoming=lambda queue, event: self.moves.append((queue, event)),
+            incoming=lambda _pod, queue, event: self.moves.append((queue, event)),
         )
         self.model: dict[str, Known] = {}
         self.clock = 0

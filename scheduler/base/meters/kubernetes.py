@@ -1,7 +1,7 @@
 """The rows that kube-scheduler has as well, and those that every component of Kubernetes has.
 
-Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards and alerts carry
-over; a test holds them to that. Read as a part of `Meters` (table.py).
+Names, labels and buckets are those of kube-scheduler 1.36 and 1.37, so that dashboards and
+alerts carry over; a test holds them to that. Read as a part of `Meters` (table.py).
 """
 
 from scheduler.base.meters.values import (
@@ -57,6 +57,15 @@ class KubernetesRows:
         "scheduler_queue_incoming_pods_total{queue,event}",
         "Pods added to a queue, by the event that moved them.",
     )
+    queued_entities = gauges(
+        "scheduler_queued_entities{queue,type}",
+        "Entities that wait, by queue; type is pod for pods of no group, else podgroup. A group"
+        " counts once, in the queue of its foremost member.",
+    )
+    queue_incoming_entities = counters(
+        "scheduler_queue_incoming_entities_total{queue,event,type}",
+        "Pods of no group (type pod) added to a queue, by the event that moved them.",
+    )
     inflight_events = gauges(
         "scheduler_inflight_events{event}",
         "Events kept because a pod in flight may need them if it fails.",
@@ -103,10 +112,28 @@ class KubernetesRows:
 
     # -- preemption
     preemption_attempts = counter(
-        "scheduler_preemption_attempts_total", "Attempts to free capacity by preemption."
+        "scheduler_preemption_attempts_total",
+        "Attempts to free capacity by preemption for a single pod.",
     )
     preemption_victims = histogram(
-        "scheduler_preemption_victims", exp(1, 2, 7), "Pods chosen as victims per preemption."
+        "scheduler_preemption_victims",
+        exp(1, 2, 7),
+        "Pods chosen as victims per preemption by a single pod.",
+    )
+    workload_preemption_attempts = counters(
+        "scheduler_workload_preemption_attempts_total{result}",
+        "Attempts to free capacity for a group by preemption; result is Success or Unschedulable.",
+    )
+    workload_preemption_victims = histogram(
+        "scheduler_workload_preemption_victims",
+        exp(1, 2, 11),
+        "Pods chosen as victims per preemption by a group.",
+    )
+    preemption_execution_duration = histograms(
+        "scheduler_preemption_execution_duration_seconds{preemptor,result}",
+        exp(0.001, 2, 16),
+        "How long carrying out the evictions of one preemption took; preemptor is pod, podgroup"
+        " or compositepodgroup.",
     )
     preemption_goroutines_duration = histograms(
         "scheduler_preemption_goroutines_duration_seconds{result}",

@@ -12,7 +12,7 @@ from scheduler.base.text import go_duration
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import PodEvent, WaitUntil
-from scheduler.framework.groups import GroupEvent
+from scheduler.framework.groups import COMPOSITE_PREFIX, GroupEvent
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
@@ -208,6 +208,13 @@ class PreemptionReceipt(msgspec.Struct, frozen=True):
     plugin: str
     group: str = ""
     expected: Mapping[str, str] = {}
+
+    @property
+    def preemptor(self) -> str:
+        """Return the type of the preemptor, as kube-scheduler's metrics name it."""
+        if not self.group:
+            return "pod"
+        return "compositepodgroup" if self.group.startswith(COMPOSITE_PREFIX) else "podgroup"
 
 
 def preempted_event(victim: Placed, by: PreemptionReceipt, now: float) -> Record:

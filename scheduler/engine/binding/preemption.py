@@ -97,7 +97,7 @@ class Preemptions:
         lists all of them.
         """
         pod = by.pod
-        self._observation.preempted(len(victims))
+        self._observation.preempted(by.preemptor, len(victims))
         leaving = [victim for victim in victims if not victim.pod.is_terminating]
         if not leaving:
             # kube-scheduler: without victims it returns before it clears nominations.
@@ -188,7 +188,7 @@ class Preemptions:
 
     def _end(self, uid: str, now: float, *, is_done: bool) -> None:
         running = self.running.pop(uid)
-        self._observation.evicted(now - running.since, is_done=is_done)
+        self._observation.evicted(running.by.preemptor, now - running.since, is_done=is_done)
         planner = None if is_done else self._planner(running.by)
         if planner is not None:
             planner.group_spared(running.victims)

@@ -64,6 +64,10 @@ class GroupMembership:
         if (key := self._key_of.get(uid)) is not None:
             self.drop(key, uid)
 
+    def key_of(self, uid: str) -> str:
+        """Return the group's key of a member that a gate has been asked about, else the uid."""
+        return self._key_of.get(uid, uid)
+
     def waiting(self, key: str) -> list[Pod]:
         """Return the members that are to be placed, as far as a gate has been asked about them."""
         found = self._groups.get(key)

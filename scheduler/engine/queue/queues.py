@@ -38,7 +38,8 @@ SortKey = Callable[[QueuedPod], Any]
 # What orders the queue; of equal keys the pod that came first goes first.
 Place: TypeAlias = tuple[Any, int]
 Gate = Callable[[QueuedPod], Status | None]
-Incoming = Callable[[str, str], None]
+# Takes a pod, the queue that it enters, and the event that moved it.
+Incoming = Callable[[QueuedPod, str, str], None]
 Active: TypeAlias = ActiveQueue | GroupedActiveQueue | TurnsActiveQueue
 
 
@@ -206,7 +207,7 @@ class Queues:
         self._move(queued, Where.UNSCHEDULABLE)
         queued.queued_at = now
         self._park(queued, now)
-        self._incoming(Where.UNSCHEDULABLE, "ScheduleAttemptFailure")
+        self._incoming(queued, Where.UNSCHEDULABLE, "ScheduleAttemptFailure")
 
     def failed(self, queued: QueuedPod, now: float) -> None:
         """Put a pod whose attempt ended in an error into back-off."""
@@ -349,7 +350,7 @@ class Queues:
         if status is not None:
             if queued.where is not Where.GATED:
                 # kube-scheduler: gated pods count as unschedulable ones when they come.
-                self._incoming(Where.UNSCHEDULABLE, event)
+                self._incoming(queued, Where.UNSCHEDULABLE, event)
             self._move(queued, Where.GATED)
             queued.gated_by = status.plugin
             self._park(queued, now)
@@ -357,7 +358,7 @@ class Queues:
         if queued.first_active_at is None:
             queued.first_active_at = now
         self._line_up(queued)
-        self._incoming(Where.ACTIVE, event)
+        self._incoming(queued, Where.ACTIVE, event)
 
     def _line_up(self, queued: QueuedPod) -> None:
         """Make a pod active, or let an active one stand where its key says by now."""
@@ -404,7 +405,7 @@ class Queues:
         self._move(queued, where)
         entry = (self.backoff_ends(queued), self._sort_key(queued), queued.ticket, queued)
         heapq.heappush(self._waiting[where], entry)
-        self._incoming(Where.BACKOFF, event)
+        self._incoming(queued, Where.BACKOFF, event)
 
     def backoff_ends(self, queued: QueuedPod) -> float:
         """Return when a pod may be tried again, counted from the end of its last attempt."""

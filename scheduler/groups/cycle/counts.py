@@ -52,6 +52,11 @@ class GroupCounts:
         if result == "scheduled":
             self._meters.group_wait.observe(now - attempt.since)
 
+    def preempted(self, *, is_done: bool) -> None:
+        """Count an attempt to free capacity for a group by evictions."""
+        result = "Success" if is_done else "Unschedulable"
+        self._meters.workload_preemption_attempts.labels(result).inc()
+
     def came_to(self, stage: GroupStage) -> None:
         """Count a stage of a group's way."""
         if stage not in (GroupStage.CHANGED, GroupStage.HELD):

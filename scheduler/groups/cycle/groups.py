@@ -363,11 +363,13 @@ class Groups:
         try:
             while True:
                 asked = next(steps) if result is None else steps.send(result)
+                seeks_victims = isinstance(asked.instance, EvictQuestion | EvictRoles)
+                run.seeks_victims |= seeks_victims
                 result = None if self._inline is None else self._inline.answer(asked)
                 if result is not None:
                     continue
                 run.is_strict = asked.holds
-                if isinstance(asked.instance, EvictQuestion | EvictRoles) and not run.is_evicting:
+                if seeks_victims and not run.is_evicting:
                     run.is_evicting = True
                     self._planned.renew(run)
                 (result,) = yield (asked,)
@@ -401,6 +403,8 @@ class Groups:
 
     def _carry(self, run: GroupRun, outcome: Outcome, now: float) -> None:
         self._counts.decided(run.attempt)
+        if run.seeks_victims:
+            self._counts.preempted(is_done=isinstance(outcome, GroupPlan) and bool(outcome.victims))
         if isinstance(outcome, Status):
             self._retry_late(run.key, now)
         if not isinstance(outcome, GroupPlan) or outcome.victims:

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from scheduler.base.errors import ObjectError
+from scheduler.framework.groups import COMPOSITE_PREFIX
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupNode, GroupSpec, TreeMembership
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.workload import (
     ALL,
-    COMPOSITE_PREFIX,
     WorkloadGroups,
     mode,
     workload,

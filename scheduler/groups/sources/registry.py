@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
-from scheduler.framework.groups import title
+from scheduler.framework.groups import COMPOSITE_PREFIX, title
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.sources import (
     appgroup,
@@ -269,7 +269,7 @@ def missing(key: str, is_denied: Callable[[str], bool]) -> str:
 def _missing(key: str) -> tuple[str, Sequence[str]]:
     """Return that nothing describes a group, and the kinds whose objects could."""
     name = title(key)
-    if key.startswith(workload.COMPOSITE_PREFIX):
+    if key.startswith(COMPOSITE_PREFIX):
         return f"no CompositePodGroup describes the group {name}, which others are in", (
             composite.KIND,
         )

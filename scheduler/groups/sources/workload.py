@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
+from scheduler.framework.groups import COMPOSITE_PREFIX
 from scheduler.groups.description import classes
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, TreeMembership
@@ -29,7 +30,6 @@ from scheduler.objects.podgroup import (
 )
 
 PREFIX = "podgroup:"
-COMPOSITE_PREFIX = "compositepodgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 # Claims of the group, its classes and the tree that it is placed in are a single group's alone.

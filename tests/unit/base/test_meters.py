@@ -16,9 +16,9 @@ def exp(start: float, factor: float, count: int) -> list[float]:
     return [start * factor**step for step in range(count)]
 
 
-# What kube-scheduler 1.36 exposes: name -> type, labels, bounds. Left out is what Trellis has no
-# counterpart for: batching, dynamic resources, volumes, and what its gates switch off but for pod
-# groups.
+# What kube-scheduler 1.36 and 1.37 expose: name -> type, labels, bounds. Left out is what Trellis
+# has no counterpart for: batching, dynamic resources, volumes, and what its gates switch off but
+# for pod groups.
 KUBE_SCHEDULER = {
     "schedule_attempts_total": ("counter", "result profile", []),
     "scheduling_attempt_duration_seconds": ("histogram", "result profile", exp(0.001, 2, 15)),
@@ -28,6 +28,8 @@ KUBE_SCHEDULER = {
     "pod_scheduled_after_flush_total": ("counter", "", []),
     "pending_pods": ("gauge", "queue", []),
     "queue_incoming_pods_total": ("counter", "queue event", []),
+    "queued_entities": ("gauge", "queue type", []),
+    "queue_incoming_entities_total": ("counter", "queue event type", []),
     "inflight_events": ("gauge", "event", []),
     "unschedulable_pods": ("gauge", "plugin profile", []),
     "plugin_evaluation_total": ("counter", "plugin extension_point profile", []),
@@ -50,6 +52,13 @@ KUBE_SCHEDULER = {
     "permit_wait_duration_seconds": ("histogram", "result", exp(0.001, 2, 15)),
     "preemption_attempts_total": ("counter", "", []),
     "preemption_victims": ("histogram", "", exp(1, 2, 7)),
+    "workload_preemption_attempts_total": ("counter", "result", []),
+    "workload_preemption_victims": ("histogram", "", exp(1, 2, 11)),
+    "preemption_execution_duration_seconds": (
+        "histogram",
+        "preemptor result",
+        exp(0.001, 2, 16),
+    ),
     "preemption_goroutines_duration_seconds": ("histogram", "result", exp(0.01, 2, 20)),
     "preemption_goroutines_execution_total": ("counter", "result", []),
     "cache_size": ("gauge", "type", []),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from scheduler.base.meters import Histogram, Meters
-from scheduler.engine.effects import Answer, Bind, Call, Evict, Watched
+from scheduler.engine.effects import Answer, Bind, Call, Evict, Solve, Watched
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.objects.meta import AnnotatedMeta
+from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod
 from tests.unit.engine.test_groups import Floor, bound, the_solve
 from tests.unit.engine.test_preemption import boss, effects, low, rig_with
@@ -114,6 +116,59 @@ def test_a_preemption_is_measured_until_its_evictions_are_answered():
     name = "scheduler_preemption_goroutines_execution_total"
     assert {("success",): 1} == seen(rig.engine.observation.meters, name)
     assert {("error",): 1} == seen(other.engine.observation.meters, name)
+
+
+def crowded_group(priority: int) -> tuple[Floor, list[Evict]]:
+    """Return a floor whose nodes are full of lower pods, and the evictions that a group sends."""
+    floor = Floor(nodes=2, size=0)
+    for number in range(2):
+        floor.hear(Watched("Pod", "ADDED", make_pod(f"old-{number}", cpu=4, node=f"n{number}")))
+    group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
+    floor.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(2))))
+    for number in range(2):
+        labels = {"scheduling.x-k8s.io/pod-group": "gang"}
+        pod = make_pod(f"gang-{number}", cpu=3, priority=priority, labels=labels)
+        floor.hear(Watched("Pod", "ADDED", pod))
+    for _ in range(6):
+        for effect in floor.run():
+            if isinstance(effect, Solve):
+                floor.solve(effect)
+    return floor, [effect for effect in floor.effects if isinstance(effect, Evict)]
+
+
+def test_a_preemption_by_a_group_is_counted_apart():
+    """One attempt with two victims, and none by a single pod; measured until both are answered."""
+    floor, evictions = crowded_group(priority=10)
+    floor.now += 2
+    for effect in evictions:
+        floor.hear(Answer(effect.id, 200))
+    meters = floor.engine.observation.meters
+
+    assert 2 == len(evictions)
+    assert {("Success",): 1} == seen(meters, "scheduler_workload_preemption_attempts_total")
+    assert 2 == meters.workload_preemption_victims.sum
+    assert {(): 0} == seen(meters, "scheduler_preemption_victims")
+    assert {(): 0} == seen(meters, "scheduler_preemption_attempts_total")
+    assert {("podgroup", "success"): 1} == seen(
+        meters, "scheduler_preemption_execution_duration_seconds"
+    )
+
+
+def test_a_group_is_one_entity_of_the_queue():
+    """It counts in the queue of its foremost member; pods of no group count one by one."""
+    floor, evictions = crowded_group(priority=10)
+    floor.single("large-a", cpu=9)
+    floor.single("large-b", cpu=9)
+    floor.run()
+    meters = floor.engine.observation.meters
+    waiting = {labels: n for labels, n in seen(meters, "scheduler_queued_entities").items() if n}
+
+    assert evictions
+    assert {("unschedulable", "pod"): 2, ("unschedulable", "podgroup"): 1} == waiting
+    assert {("active", "UnschedulablePodAdd", "pod"), ("unschedulable",)} >= {
+        labels if labels[0] == "active" else labels[:1]
+        for labels in seen(meters, "scheduler_queue_incoming_entities_total")
+    }
 
 
 def test_nodes_with_too_much_on_them_are_counted_while_they_are():

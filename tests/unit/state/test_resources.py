@@ -16,6 +16,7 @@ from scheduler.objects.pod import (
 )
 from scheduler.objects.quantity import INT64_MAX
 from scheduler.state.cluster import Cluster
+from scheduler.state.podindex import place
 from scheduler.state.resources import (
     LARGEST,
     ResourceIndex,
@@ -204,6 +205,18 @@ class TestNames:
 
 
 HUGE = st.sampled_from([INT64_MAX, "8Ei", "9E", "7e18"])
+
+
+@pytest.mark.parametrize(("sums_first", "expected"), [(False, 8000), (True, 0)])
+def test_an_infeasible_resize_without_status_counts_nothing_since_1_37(
+    sums_first: bool, expected: int
+):
+    """Kubernetes 1.36 counts the spec until the kubelet reports what is allocated."""
+    pending = PodCondition(type="PodResizePending", status="True", reason="Infeasible")
+    pod = with_status(make_pod("p", cpu=8), conditions=(pending,))
+    placed = place(pod, Shapes().of(pod), "n0", sums_first=sums_first)
+
+    assert expected == placed.requests.get("cpu", 0)
 
 
 @given(st.lists(HUGE, min_size=1, max_size=3), st.integers(1, 40))
