@@ -42,6 +42,7 @@ class Attempted(msgspec.Struct):
     target: str = ""
     victims: int = 0
     has_told: bool = False
+    nominated: str | None = None  # None where the attempt leaves the nomination as it was
 
 
 class Follower:
@@ -132,6 +133,8 @@ def _learn(attempt: Attempted, message: str, values: dict[str, Any]) -> None:
             attempt.victims = int(values["numVictimsToDelete"])
         case "Updating pod condition and nominated node name":
             attempt.has_told = True
+            if values.get("nominatingMode") == "1":
+                attempt.nominated = values["nominatedNodeName"]
 
 
 def fields(text: str) -> dict[str, Any]:

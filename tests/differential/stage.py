@@ -204,6 +204,10 @@ class Stage:
         found = await self._with_condition(pod)
         status = found["status"]
         nominated = status.get("nominatedNodeName", "")
+        if self.sight.log.attempts[key][-1] is not attempt:
+            # The status is that of a later attempt, for example after a claim was deallocated.
+            before = pod.get("status", {}).get("nominatedNodeName", "")
+            nominated = before if attempt.nominated is None else attempt.nominated
         if attempt.victims:
             await self.sight.until(
                 lambda: key in self.sight.log.preempted, "the preemption to be over"

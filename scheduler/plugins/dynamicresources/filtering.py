@@ -16,6 +16,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Rejected, reject
 from scheduler.objects.claims import ResourceClaim, ResourceClaimSpec
+from scheduler.objects.devices import IMPLICIT_PREFIX
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.binding import has_failed
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
@@ -34,8 +35,10 @@ from scheduler.plugins.dynamicresources.outcomes import (
 )
 from scheduler.plugins.dynamicresources.state import PodDevices
 from scheduler.plugins.nodeselection import any_of
+from scheduler.state.resources import is_extended
 
 LEFTOVER = "cannot schedule extended resource claim"
+NOT_PROVIDED = "cannot fit resource"
 NO_DEVICES = "cannot allocate all claims"
 INVALID_POOLS = "invalid resource pools were encountered"
 INCOMPLETE_POOLS = "resource pools are currently being updated"
@@ -74,6 +77,10 @@ class Filtering:
             return reject(nodes.exists, LEFTOVER, final=True)
         found: list[Rejected] = []
         left = nodes.feasible.copy()
+        lacking = _lacking(cycle, nodes, devices)
+        if lacking.any():
+            found.append(reject(lacking, NOT_PROVIDED, final=True))
+            left &= ~lacking
         for group in groups_of(cycle.pod, nodes, devices):
             if not group.specs:
                 continue
@@ -133,6 +140,25 @@ class Filtering:
                 devices.unavailable.add(place)
                 elsewhere |= away
         return elsewhere
+
+
+def _lacking(cycle: Cycle, nodes: Nodes, devices: PodDevices) -> BoolColumn:
+    """Return the feasible rows without an extended resource that no device class serves.
+
+    Only for a pod with another one that a class serves, as in kube-scheduler: the profile's fit
+    may ignore the resource.
+    """
+    rows = np.zeros(nodes.size, dtype=np.bool_)
+    if not devices.served:
+        return rows
+    for name, amount in cycle.shape.requests.items():
+        is_of_devices = is_extended(name) or name.startswith(IMPLICIT_PREFIX)
+        if not amount or not is_of_devices or name in devices.served:
+            continue
+        for row in np.flatnonzero(nodes.feasible & (nodes.allocatable(name) <= 0)).tolist():
+            node = nodes.node(row)
+            rows[row] |= node is None or name not in node.status.allocatable
+    return rows
 
 
 def groups_of(pod: Pod, nodes: Nodes, devices: PodDevices) -> Iterator[ClaimGroup]:

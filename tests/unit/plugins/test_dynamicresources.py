@@ -91,6 +91,35 @@ def test_a_resource_behind_a_class_needs_devices_where_no_node_names_it():
     assert not any(status.is_success for status in by_class.filter.values())
 
 
+def test_a_resource_that_neither_node_nor_class_has_fits_nowhere():
+    """Also where the profile's fit is off or ignores it; a node that names 0 of it passes."""
+    other = "example.com/fpga"
+    got = evaluate(
+        DynamicResources,
+        nodes=[
+            node("none"),
+            node("named", allocatable={other: 0}),
+            node("some", allocatable={other: 1}),
+        ],
+        objects=[
+            gpu_class(extendedResourceName=GPU),
+            *(local_slice(name, "g0") for name in ("none", "named", "some")),
+        ],
+        pod=pod(requests={GPU: 1, other: 1}),
+    )
+    alone = evaluate(
+        DynamicResources,
+        nodes=[node("none")],
+        objects=[gpu_class(extendedResourceName=GPU)],
+        pod=pod(requests={other: 1}),
+    )
+
+    assert {"none": ("cannot fit resource",), "named": (), "some": ()} == {
+        name: status.reasons for name, status in got.filter.items()
+    }
+    assert SKIP == alone.pre_filter
+
+
 def test_the_fit_leaves_such_nodes_alone():
     """It still counts the resource where a node names it, and everything else everywhere."""
     wanting = pod(requests={GPU: 2, "cpu": "2"})
