@@ -51,8 +51,8 @@ def group_where(group: GroupReport, racks: Mapping[str, str]) -> str:
 
 def short_message(group: GroupReport) -> str:
     """Return the message without the group's name, which the row has."""
-    lead = f"the group {group.namespace}/{group.name} does not fit: "
-    return group.message.removeprefix(lead)
+    lead = f"the group {group.namespace}/{group.name} "
+    return group.message.removeprefix(f"{lead}does not fit: ").removeprefix(lead)
 
 
 def proof_text(group: GroupReport) -> str:

@@ -27,10 +27,13 @@ _FEW = msgspec.Meta(max_length=MOST_ENTRIES)
 
 
 class DeviceToleration(Object, frozen=True):
-    """A toleration of device taints; an empty effect matches all, an empty key needs Exists."""
+    """A toleration of device taints; an empty effect matches all, an empty key needs Exists.
+
+    The API server defaults the operator to Equal, so that every allocation states it.
+    """
 
     key: str = ""
-    operator: str = "Equal"
+    operator: str = ""
     value: str = ""
     effect: str = ""
     toleration_seconds: Int64 | None = None

@@ -5,6 +5,8 @@ help the clock moves to the engine's next deadline. It ends when nothing can cha
 that is requeued repeatedly without any change is dropped after a bounded number of attempts.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from scheduler.base import reasons
@@ -12,7 +14,7 @@ from scheduler.base.clock import ManualClock
 from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod, Where
-from scheduler.framework.groups import GroupReport
+from scheduler.framework.groups import GroupReport, title
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, ClaimLookup
@@ -131,6 +133,9 @@ class SimulationRun:
         never = [uid for uid in self.pending if uid not in self.histories]
         pods = tuple(self._result(self.pending[uid]) for uid in (*order, *never))
         results = [pod.result for pod in pods]
+        gated = {
+            (pod.namespace, pod.name): pod.message for pod in pods if pod.result is Result.GATED
+        }
         return Simulation(
             queue_order=tuple(self.pending[uid].key for uid in order),
             pods=pods,
@@ -139,15 +144,27 @@ class SimulationRun:
                 unschedulable=results.count(Result.UNSCHEDULABLE),
                 network_cost=network_bill(self.engine).total(),
             ),
-            groups=self._groups(),
+            groups=self._groups(gated),
         )
 
-    def _groups(self) -> tuple[GroupReport, ...]:
-        """Return the groups' results, each from the first profile that has it."""
+    def _groups(self, gated: Mapping[tuple[str, str], str]) -> tuple[GroupReport, ...]:
+        """Return the groups' results, each from the first profile that has it.
+
+        A group without a message has that of its first member in `gated`, by namespace and name.
+        """
         found: dict[tuple[str, str, str], GroupReport] = {}
         for planner in self.engine.group_planners():
+            messages: dict[str, str] = {}
+            for pod in self.pending.values():
+                message = gated.get((pod.metadata.namespace, pod.metadata.name), "")
+                if message and (key := planner.group_of(pod)):
+                    messages.setdefault(title(key), message)
             for report in planner.group_reports():
-                found.setdefault((report.namespace, report.name, report.source), report)
+                message = report.message or messages.get(f"{report.namespace}/{report.name}", "")
+                found.setdefault(
+                    (report.namespace, report.name, report.source),
+                    msgspec.structs.replace(report, message=message),
+                )
         return tuple(found[key] for key in sorted(found))
 
     def _next_moment(self) -> float | None:

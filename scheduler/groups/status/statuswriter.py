@@ -184,12 +184,12 @@ class GroupStatusWriter:
     def status(self, key: str, size: int) -> str:
         """Return a group's status: bound when all are there, else what became of its last attempt.
 
-        One that was not tried here and has no member any more keeps what its object says: it has
-        ended.
+        Completed when all have finished. One that was not tried here and has no member any more
+        keeps what its object says: it has ended.
         """
         standing = self._members.standing(key)
         if 0 < size <= self.present(key):
-            return BOUND
+            return BOUND if standing else COMPLETED
         record = self._records.get(key)
         if record is not None and (record.retries or record.message or record.status != WAITING):
             return record.status
@@ -206,6 +206,7 @@ class GroupStatusWriter:
         spec = self._specs(key)
         found = self._members.described_by(key)
         status = self.status(key, size)
+        waits = status not in (BOUND, COMPLETED)
         proof = record.proof
         if status == BOUND and not record.is_whole and found and found[0][0] == configmap.KIND:
             proof = proven((found[0][1].data or {}).get("proof", "{}"))
@@ -223,13 +224,13 @@ class GroupStatusWriter:
                 {"namespace": one.pod.metadata.namespace, "name": one.pod.metadata.name}
                 for one in record.victims
             ),
-            record.conflict if status != BOUND else (),
+            record.conflict if waits else (),
             label_of(key, found),
             size,
             None if spec is None or spec.is_minimum else size,
-            record.message if status != BOUND else "",
+            record.message if waits else "",
             proof.terms,
-            record.would_fit if status != BOUND else 0,
+            record.would_fit if waits else 0,
             _orders_of(record, standing),
         )
 

@@ -126,3 +126,33 @@ def test_a_group_that_has_ended_is_not_said_to_wait(tmp_path, capsys, status, sa
     assert 0 == run(["groups", "--snapshot", str(file), "-o", "json"])
     (found,) = json.loads(capsys.readouterr().out)["items"]
     assert (said, "done") == (found["status"], found["name"])
+
+
+def own_pod(name, group, **more):
+    """Return a pod of a PodGroup of the scheduler-plugins."""
+    labels = {"scheduling.x-k8s.io/pod-group": group}
+    spec = {"schedulerName": "trellis", "containers": [{"name": "c", "image": "i"}]}
+    meta = {"name": name, "namespace": "default", "uid": name, "labels": labels}
+    spec |= {"nodeName": "a"} if more else {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, **more}
+
+
+def test_completed_and_incomplete_groups_are_named_as_such(tmp_path, capsys):
+    """A group of finished members is not bound; one that lacks members states how many exist."""
+    ended = {"status": {"phase": "Succeeded"}}
+    items = [*tree(RACKS), own_pod("part-0", "part")]
+    items += [own_pod(f"done-{number}", "done", **ended) for number in range(2)]
+    for name, least in (("done", 2), ("part", 3)):
+        meta = {"name": name, "namespace": "default"}
+        version = "scheduling.x-k8s.io/v1alpha1"
+        made = {"apiVersion": version, "kind": "PodGroup", "metadata": meta}
+        items.append(made | {"spec": {"minMember": least}})
+    file = tmp_path / "some.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    assert 0 == run(["groups", "--snapshot", str(file)])
+    out = capsys.readouterr().out
+    assert "Completed" in next(line for line in out.splitlines() if " done " in line)
+    part = next(line for line in out.splitlines() if " part " in line)
+    assert "Waiting" in part
+    assert part.endswith("is not complete: it needs 3 members: 1 is there")

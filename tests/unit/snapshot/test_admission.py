@@ -1,5 +1,6 @@
 """What an API server adds to manifests is added to those that a simulation reads."""
 
+import msgspec
 import pytest
 
 from scheduler.base.errors import ObjectError
@@ -109,14 +110,15 @@ def test_a_generic_ephemeral_volume_has_its_claim(uid):
 
 
 def test_device_claims_have_the_defaults_of_the_api_server():
-    """The allocation repeats the toleration, which is of the operator Equal."""
+    """The allocation repeats the toleration, which states the operator Equal."""
     request = {"name": "r", "exactly": {"deviceClassName": "g", "tolerations": [{"key": "k"}]}}
     spec = {"devices": {"requests": [request]}}
     made = manifest_of("ResourceClaim", "resource.k8s.io/v1", "c", spec=spec)
     template = manifest_of("ResourceClaimTemplate", "resource.k8s.io/v1", "t", spec={"spec": spec})
     objects = dict(snapshot(made, template).objects)
     for found in (objects["ResourceClaim"].spec, objects["ResourceClaimTemplate"].spec.spec):
-        assert "Equal" == found.devices.requests[0].exactly.tolerations[0].operator
+        toleration = found.devices.requests[0].exactly.tolerations[0]
+        assert {"key": "k", "operator": "Equal"} == msgspec.to_builtins(toleration)
 
 
 def test_a_quota_that_pods_would_exceed_is_noticed():
