@@ -76,9 +76,11 @@ class Stream:
         self.hear(Watched("Node", "ADDED", make_node(f"n{self.nodes}", cpu=cpu)))
         self.nodes += 1
 
-    def pod(self, name: str, cpu: int, priority: int, group: str = "") -> None:
+    def pod(
+        self, name: str, cpu: int, priority: int, group: str = "", policy: str = "Never"
+    ) -> None:
         labels = {LABEL: group} if group else {}
-        made = make_pod(name, cpu=cpu, priority=priority, labels=labels, preemption_policy="Never")
+        made = make_pod(name, cpu=cpu, priority=priority, labels=labels, preemption_policy=policy)
         self.pods[made.metadata.uid] = made
         self.hear(Watched("Pod", "ADDED", made))
 
@@ -355,12 +357,15 @@ def test_a_restart_keeps_the_order_of_creation(first: str):
     assert [pods[first == "gang"].metadata.uid] == [bind.uid for bind in binds]
 
 
-def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
-    """Later pods leave it alone while the solver works, and until the victims are gone."""
+def evicting_gang(free: int) -> Stream:
+    """Return a stream whose solver works on the victims of a gang of three at priority 100.
+
+    Each of the three nodes has a pod of priority 0, and so many CPUs free.
+    """
     stream = Stream(1, inline=False)
-    low = [make_pod(f"old-{number}", cpu=NODE_CPUS - 1, node=f"n{number}") for number in range(3)]
-    for pod in low:
-        stream.hear(Watched("Pod", "ADDED", pod))
+    for number in range(3):
+        low = make_pod(f"old-{number}", cpu=NODE_CPUS - free, node=f"n{number}")
+        stream.hear(Watched("Pod", "ADDED", low))
     group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
     stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(3))))
     stream.sizes["gang"] = 3
@@ -370,6 +375,34 @@ def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
         stream.hear(Watched("Pod", "ADDED", member))
     stream.run()
     assert stream.asked  # which pods to evict
+    return stream
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_a_later_pod_evicts_none_where_a_gang_is_planned(free: int):
+    """It is put off, and evicts elsewhere if it can; a pod that can evict none is refused."""
+    stream = evicting_gang(free)
+    evicts = "PreemptLowerPriority"
+    stream.pod("later-middle", NODE_CPUS, 50, policy=evicts)
+    stream.pod("later-low", NODE_CPUS, 0, policy=evicts)
+    stream.run()
+    assert [] == stream.evicted
+    low = stream.engine.queues.get("uid-later-low")
+    assert low is not None
+    assert Where.UNSCHEDULABLE is low.where
+
+    stream.node(cpu=NODE_CPUS // 2)  # too small for members of the gang
+    other = make_pod("other", cpu=NODE_CPUS // 2, node="n3")
+    stream.hear(Watched("Pod", "ADDED", other))
+    stream.pod("later-other", NODE_CPUS // 2, 60, policy=evicts)
+    stream.run()
+    assert ["other"] == [effect.name for effect in stream.evicted]
+
+
+def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
+    """Later pods leave it alone while the solver works, and until the victims are gone."""
+    stream = evicting_gang(free=1)
+    low = [placed.pod for placed in stream.engine.cluster.pods]
     for number, priority in enumerate((100, 100, 10, 0)):
         stream.pod(f"later-{number}", 1, priority)
     for _ in range(6):

@@ -95,6 +95,9 @@ class ReservedCapacity(Protocol):
     def left(self, attempt: "Attempt", feasible: BoolColumn) -> BoolColumn:
         """Return the rows of `feasible` on which the pod leaves enough."""
 
+    def usable(self, attempt: "Attempt") -> BoolColumn:
+        """Return the rows that the groups could use."""
+
 
 class PutOffError(Exception):
     """The pod fits only on `rows`, where it would take what a group needs that precedes it: it is
@@ -263,19 +266,51 @@ def _outside(
 def post_filter(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> list[PostFiltered]:
-    """Ask the post-filter plugins in order; the first that succeeds ends it."""
-    bounds = attempt.runner.profile.post_filter
-    if not bounds:
+    """Ask the post-filter plugins in order; the first that succeeds ends it.
+
+    PutOffError where a way out exists only on nodes that groups could use which precede the pod.
+    """
+    if not attempt.runner.profile.post_filter:
         return []
-    cycle, nodes = attempt.cycle, attempt.nodes
-    candidates = nodes.exists
+    candidates = _candidates(attempt, pre, failed, rejections)
+    if attempt.reserved is None:
+        return _ways_out(attempt, pre, failed, rejections, candidates)
+    wanted = attempt.reserved.usable(attempt) & candidates
+    found = _ways_out(attempt, pre, failed, rejections, candidates & ~wanted)
+    if wanted.any() and not _has_way_out(found):
+        # Its victims, or the capacity beside them, may be what a group is about to use.
+        found = _ways_out(attempt, pre, failed, rejections, candidates)
+        if _has_way_out(found):
+            raise PutOffError(wanted, attempt.cycle.shape)
+    return found
+
+
+def _has_way_out(found: list[PostFiltered]) -> bool:
+    return any(one.offers or one.status.is_success for one in found)
+
+
+def _candidates(
+    attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
+) -> BoolColumn:
+    """Return the rows whose rejection evictions may lift."""
+    candidates = attempt.nodes.exists
     if failed.code in (Code.UNRESOLVABLE, Code.PENDING):
         candidates = np.zeros_like(candidates)
     for rejection in rejections:
         candidates = candidates & ~(rejection.rows & rejection.rejected.final)
     outside = _outside(attempt, pre, failed, rejections)
-    if outside is not None:
-        candidates = candidates & ~outside
+    return candidates if outside is None else candidates & ~outside
+
+
+def _ways_out(
+    attempt: Attempt,
+    pre: PreFiltered,
+    failed: Status,
+    rejections: tuple[Rejection, ...],
+    candidates: BoolColumn,
+) -> list[PostFiltered]:
+    """Return what the post-filter plugins find among the candidates."""
+    cycle, nodes = attempt.cycle, attempt.nodes
     failure = FitFailure(
         candidates,
         rejections,

@@ -7,7 +7,7 @@ role as many members as the node has capacity for, at most all of them. A plan t
 nodes therefore still holds when it is ready, and pods that do not compete with the group go on. A
 pod for which that leaves no node is put off, without back-off, until a group has been decided; it
 keeps its place in the queue, and pods that come after it leave what it requests on each node that
-it fits on.
+it fits on. So is a pod that could only evict pods of nodes that the groups could use.
 
 What is compared are amounts and the filters that reject a node for good. Where both ask for
 devices, or for one host port, the pod leaves the group's nodes alone. Rules between pods are not
@@ -263,6 +263,14 @@ class CapacityBefore:
                 free = nodes.allocatable(resource) - nodes.requested(resource)
                 feasible = feasible & ((kept_free == 0) | (free - amount >= kept_free))
         return feasible
+
+    def usable(self, attempt: Attempt) -> BoolColumn:
+        """Return the rows that the groups could use."""
+        nodes = attempt.nodes
+        rows = np.zeros(nodes.size, dtype=np.bool_)
+        for run in self._runs:
+            rows |= self._planned.reservation(run, nodes).rows
+        return rows
 
 
 def _requests(shape: Shape) -> dict[str, int]:
