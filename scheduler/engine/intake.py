@@ -60,7 +60,7 @@ class Intake:
         self._key = object()
         self.view = LiveView(cluster)
         self.reservations = Reservations(
-            cluster, nominations, lambda pod, now: self.announce(room_freed(pod), now)
+            cluster, nominations, lambda pod, now: self.announce(capacity_freed(pod), now)
         )
         self.synced: set[str] = set()
         # Whether this process has begun to lead; written by the engine.
@@ -216,7 +216,7 @@ class Intake:
         self._queues.remove(uid)
         self._changes.append(change)
         if promised not in ("", pod.spec.node_name):
-            self._changes.append(room_freed(pod))
+            self._changes.append(capacity_freed(pod))
 
     def _pod_gone(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid
@@ -227,7 +227,7 @@ class Intake:
         promised = self._nominations.drop(uid)
         self._changes.append(change)
         if promised and not change.kind:
-            self._changes.append(room_freed(pod))
+            self._changes.append(capacity_freed(pod))
         if waited is not None and not waited.pod.is_terminating:
             self._changes.append(gave_up(pod))
 
@@ -281,7 +281,7 @@ class Intake:
         """
         if pod.is_terminating:
             if self._nominations.drop(pod.metadata.uid):
-                self.announce(room_freed(pod), now)
+                self.announce(capacity_freed(pod), now)
             if not old.is_terminating:
                 self._changes.append(gave_up(pod))
             return
@@ -291,7 +291,7 @@ class Intake:
             if known in (before, after):
                 self._nominations.put(pod, after)
             if before:
-                self.announce(room_freed(old), now)
+                self.announce(capacity_freed(old), now)
         elif self._nominations.node_of(pod.metadata.uid):
             self._nominations.put(pod, self._nominations.node_of(pod.metadata.uid))
 
@@ -324,7 +324,7 @@ def identity(obj: Any) -> str:
     return obj.metadata.uid if isinstance(obj, Pod) else object_key(obj)
 
 
-def room_freed(pod: Pod) -> Change:
+def capacity_freed(pod: Pod) -> Change:
     """Return the change for a nomination that ended: it frees capacity, like a pod's deletion."""
     return Change("Pod", "delete", frozenset((facts.POD_DELETED,)), "AssignedPodDelete", pod)
 

@@ -98,7 +98,7 @@ class UndecidedStatus(Status, frozen=True):
     gives_up: bool = False
 
 
-class HeldStatus(Status, frozen=True):
+class OnHoldStatus(Status, frozen=True):
     """An error that only a change can resolve: the group is retried on a change, never by time."""
 
 
@@ -116,7 +116,7 @@ class GroupStage(StrEnum):
     """The progress of a group as reported to its plugin."""
 
     CHANGED = "Changed"
-    HELD = "Held"
+    ON_HOLD = "Held"
     STARTED = "Started"
     REFUSED = "Refused"
     ASSIGNED = "Assigned"

@@ -65,7 +65,7 @@ class WayLink(msgspec.Struct, frozen=True):
     name: str
     origins: tuple[int, ...]
     targets: tuple[int, ...]
-    room: int
+    headroom: int
     is_shared: bool
 
 

@@ -95,7 +95,7 @@ class Hints:
         elif change.kind == "Pod" and change.old is not None:
             keys.add(self._members.group_of(change.old))
         if change.kind not in sources.BY_KIND and WAITING_DELETED not in change.facts:
-            self._planned = {key for key in self._planned if self._lacks_room(key)}
+            self._planned = {key for key in self._planned if self._lacks_capacity(key)}
             keys |= {key for key in self._planned if not self._awaits(self._records.get(key))}
         return found + [uid for key in keys for uid in self._handle.group_waiting(key)]
 
@@ -120,7 +120,7 @@ class Hints:
         """
         return record is not None and any(leaving(self._handle, record.awaited))
 
-    def _lacks_room(self, key: str) -> bool:
+    def _lacks_capacity(self, key: str) -> bool:
         """Whether members of a group were refused, or wait for evicted pods to leave."""
         record = self._records.get(key)
         return record is not None and bool(record.awaited or record.refused)

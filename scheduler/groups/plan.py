@@ -46,7 +46,7 @@ from scheduler.groups.planning.recording import PlanOutcome, PlanRecorder
 from scheduler.groups.planning.task import (
     GroupTask,
     Steps,
-    awaits_room,
+    awaits_capacity,
     incomplete,
     is_refusal,
     solution_of,
@@ -106,7 +106,7 @@ class Planner:
         if task.is_short:
             return undecided(incomplete(task.spec))
         record.is_partial = bool(task.standing)
-        awaited = awaits_room(context, self._handle)
+        awaited = awaits_capacity(context, self._handle)
         plan = yield from self._decided(task, record)  # 3 to 7
         return self._outcome.concluded(task, record, plan, awaited=awaited)
 

@@ -160,8 +160,8 @@ MUTATIONS: Final = (
     Mutation(
         "a part of a group has two pods where it may have one",
         WHOLE, "PartModel._keep_apart",
-        "self._cp.add(sum(here) + held <= many[leaves[0]])",
-        "self._cp.add(sum(here) + held <= 2 * many[leaves[0]])",
+        "self._cp.add(sum(here) + fixed <= many[leaves[0]])",
+        "self._cp.add(sum(here) + fixed <= 2 * many[leaves[0]])",
         ("tests/property/test_parts.py",),
     ),
     Mutation(

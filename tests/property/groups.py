@@ -23,7 +23,7 @@ from scheduler.groups.problem.instance import (
     PreemptionInstance,
 )
 from scheduler.groups.solver.victims import freed
-from scheduler.groups.solver.victims.freed import EvictionRoom
+from scheduler.groups.solver.victims.freed import EvictionCapacity
 
 
 def rule(rng: Random) -> LevelRule:
@@ -71,13 +71,13 @@ def instance(rng: Random, *, tiny: bool = False) -> Instance:
     ]
     slots = [rng.choice([0, 1, 2, 2, 3] if tiny else [0, 1, 1, 2, 2, 3, 3, 4, 5, 6]) for _ in found]
     size = rng.randint(1, max(1, min(7 if tiny else 14, sum(slots))))
-    held = 0
+    fixed = 0
     leaves = []
     share = rng.choice([0.0, 0.0, 0.0, 0.3])
     for path, room in zip(found, slots, strict=True):
-        here = min(room, size - held, int(rng.random() < share))
-        held += here
-        leaves.append(Leaf(path, room, held=here))
+        here = min(room, size - fixed, int(rng.random() < share))
+        fixed += here
+        leaves.append(Leaf(path, room, fixed=here))
     return Instance(levels(rng, depth, 0.7), tuple(leaves), size)
 
 
@@ -120,11 +120,11 @@ def _domains(rng: Random, plain: Instance, name: str) -> DomainRule:
 
 def elastic(rng: Random, plain: Instance) -> Instance:
     """Return the instance with a minimum, its members or its levels first."""
-    held = sum(leaf.held for leaf in plain.leaves)
+    fixed = sum(leaf.fixed for leaf in plain.leaves)
     return msgspec.structs.replace(
         plain,
         size=plain.size + rng.randint(0, 2),
-        minimum=rng.randint(max(1, held), plain.size),
+        minimum=rng.randint(max(1, fixed), plain.size),
         levels_first=rng.random() < 0.4,
     )
 
@@ -133,7 +133,9 @@ def placements(
     problem: Instance,
 ) -> Iterator[tuple[tuple[int, ...], list[tuple[str, str, int]]]]:
     """Yield every placement there is, as counts by leaf, with its stages: level, measure, value."""
-    for counts in itertools.product(*(range(leaf.held, leaf.slots + 1) for leaf in problem.leaves)):
+    for counts in itertools.product(
+        *(range(leaf.fixed, leaf.slots + 1) for leaf in problem.leaves)
+    ):
         if problem.least <= sum(counts) <= problem.size and not checker.problems(problem, counts):
             yield counts, checker.objective(problem, counts)
 
@@ -239,7 +241,7 @@ def harm(problem: PreemptionInstance, evicted: freed.Choice) -> tuple[int, ...]:
 
 def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
     """Return the least harm by trying every set; None when no set suffices."""
-    room = EvictionRoom(problem)
+    room = EvictionCapacity(problem)
     best: tuple[int, ...] | None = None
     for times in itertools.product(*(range(one.count + 1) for one in problem.candidates)):
         evicted = {index: n for index, n in enumerate(times) if n}

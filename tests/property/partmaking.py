@@ -58,7 +58,7 @@ def _parted(rng: Random) -> GroupProblem:
         levels(rng, depth, 0.1),
         tuple(found),
         1,
-        held=tuple(map(sum, zip(*(one.held for one in parts if one.held), strict=True))),
+        fixed=tuple(map(sum, zip(*(one.fixed for one in parts if one.fixed), strict=True))),
         parts=tuple(_with_minimum(rng, parts)),
     )
 
@@ -82,12 +82,12 @@ def _ruled(rng: Random, group: GroupProblem) -> Iterator[PodClass]:
             continue
         count = sum(group.kinds[kind].count for kind in kinds)
         at = sorted(rng.sample(range(depth), rng.choice([1, 1, 2])))
-        held = [each.held for each in inside if each.held]
+        fixed = [each.fixed for each in inside if each.fixed]
         yield PodClass(
             one.name,
             kinds,
             rules=tuple(ClassRule(level, own_rule(rng, count)) for level in at),
-            held=tuple(map(sum, zip(*held, strict=True))),
+            fixed=tuple(map(sum, zip(*fixed, strict=True))),
             part=number,
         )
 
@@ -106,18 +106,18 @@ def _own(
         slots = tuple(rng.choice([0, 2, 9, 9]) for _ in range(leaves))
         kinds.append(Role(0, (rng.randint(1, 3),), slots))
     is_held = around == 0 and rng.random() < 0.2
-    held = [0] * leaves
+    fixed = [0] * leaves
     for _ in range(rng.choice([1, 1, 2]) if is_held else 0):
-        held[rng.randrange(leaves)] += 1
+        fixed[rng.randrange(leaves)] += 1
     return LikeParts(
         f"part{numbers[0]}",
         around,
         1 if is_held else rng.choice([1, 1, 2, 3]),
         _level(rng, depth, above),
-        rng.randint(1, sum(sizes) + sum(held)),
+        rng.randint(1, sum(sizes) + sum(fixed)),
         numbers,
         tuple(sizes),
-        tuple(held) if is_held else (),
+        tuple(fixed) if is_held else (),
         rng.choice([*range(depth), -1, -1, -1, -1, -1, -1]),
     )
 
@@ -176,8 +176,8 @@ def _filled(group: GroupProblem, number: int, leaves: Sequence[int]) -> set[Coun
 
 def _keeps(group: GroupProblem, one: PodClass, counts: Counts) -> bool:
     """Whether the pods of a part, with those of it that stand, break none of its own rules."""
-    held = one.held or (0,) * len(group.paths)
-    pods = [there + sum(row[leaf] for row in counts) for leaf, there in enumerate(held)]
+    fixed = one.fixed or (0,) * len(group.paths)
+    pods = [there + sum(row[leaf] for row in counts) for leaf, there in enumerate(fixed)]
     depth = len(group.levels)
     used: list[dict[tuple[str, ...], int]] = [{} for _ in range(depth + 1)]
     for path, many in zip(group.paths, pods, strict=True):
@@ -197,9 +197,9 @@ def _filled_anyhow(group: GroupProblem, number: int, leaves: Sequence[int]) -> s
     is_held = any(_holds(group, at) for at in range(len(group.parts)) if _is_in(group, at, number))
     for unit in _units(group, one.level, leaves):
         if any(
-            any(one_of.held[leaf] for leaf in range(len(group.paths)) if leaf not in unit)
+            any(one_of.fixed[leaf] for leaf in range(len(group.paths)) if leaf not in unit)
             for at, one_of in enumerate(group.parts)
-            if one_of.held and _is_in(group, at, number)
+            if one_of.fixed and _is_in(group, at, number)
         ):
             continue
         if not below:
@@ -230,14 +230,14 @@ def _together(
 
 def _ways(group: GroupProblem, one: LikeParts, unit: Sequence[int]) -> set[Counts]:
     """Return all the pods that a part could have on the leaves of a unit."""
-    held = sum(one.held)
-    if any(one.held[leaf] for leaf in range(len(group.paths)) if leaf not in unit and one.held):
+    fixed = sum(one.fixed)
+    if any(one.fixed[leaf] for leaf in range(len(group.paths)) if leaf not in unit and one.fixed):
         return set()
     found = set()
     each = [list(_rows(len(group.paths), size, unit)) for size in one.sizes]
     for rows in itertools.product(*each):
         new = sum(map(sum, rows))
-        if new + held < max(1, one.minimum) and not (held and not new):
+        if new + fixed < max(1, one.minimum) and not (fixed and not new):
             continue
         counts = list(_nothing(group))
         for kind, row in zip(one.kinds, rows, strict=True):
@@ -252,7 +252,7 @@ def _is_apart(group: GroupProblem, one: LikeParts, rows: Sequence[Sequence[int]]
     if one.apart < 0:
         return True
     units = _units(group, one.apart, range(len(group.paths)))
-    each = (*rows, one.held) if one.held else rows
+    each = (*rows, one.fixed) if one.fixed else rows
     return all(sum(row[leaf] for row in each for leaf in unit) <= 1 for unit in units)
 
 
@@ -284,7 +284,7 @@ def _units(group: GroupProblem, level: int, leaves: Sequence[int]) -> list[list[
 
 
 def _holds(group: GroupProblem, number: int) -> bool:
-    return any(group.parts[number].held)
+    return any(group.parts[number].fixed)
 
 
 def _is_in(group: GroupProblem, number: int, around: int) -> bool:

@@ -51,7 +51,7 @@ def group(rng: Random) -> GroupProblem:
     free = tuple(tuple(rng.randint(-1, 6) for _ in range(resources)) for _ in leaves)
     wanted = sum(kind.count for kind in kinds)
     minimum = wanted if rng.random() < 0.6 else rng.randint(1, wanted)
-    held = tuple(int(rng.random() < 0.2) for _ in leaves) if rng.random() < 0.3 else ()
+    fixed = tuple(int(rng.random() < 0.2) for _ in leaves) if rng.random() < 0.3 else ()
     return GroupProblem(
         kinds,
         free,
@@ -59,7 +59,7 @@ def group(rng: Random) -> GroupProblem:
         tuple(found),
         minimum,
         _apart(rng, len(kinds), leaves),
-        held,
+        fixed,
     )
 
 
@@ -69,10 +69,10 @@ def begun(rng: Random) -> GroupProblem:
     """
     made = group(rng)
     top, *below = made.levels
-    held = [0] * len(made.paths)
-    held[rng.randrange(len(held))] = 1
+    fixed = [0] * len(made.paths)
+    fixed[rng.randrange(len(fixed))] = 1
     levels = (Level(top.name, LevelRule("pack", hard=True)), *below)
-    return msgspec.structs.replace(made, levels=levels, held=tuple(held))
+    return msgspec.structs.replace(made, levels=levels, fixed=tuple(fixed))
 
 
 def _apart(rng: Random, kinds: int, leaves: range) -> tuple[Apart, ...]:
@@ -107,7 +107,7 @@ def classed(rng: Random) -> GroupProblem:
     free = tuple(tuple(rng.randint(-1, 14) for _ in range(resources)) for _ in leaves)
     wanted = sum(sizes)
     classes = _classes(rng, sizes, len(found), depth)
-    held = tuple(sum(one.held[leaf] for one in classes if one.held) for leaf in leaves)
+    fixed = tuple(sum(one.fixed[leaf] for one in classes if one.fixed) for leaf in leaves)
     pairs = [(rng.randrange(len(classes)), rng.randrange(len(classes))) for _ in range(3)]
     areas = rng.randint(1, 3) if rng.random() < 0.5 else 0
     return GroupProblem(
@@ -117,7 +117,7 @@ def classed(rng: Random) -> GroupProblem:
         tuple(found),
         wanted if rng.random() < 0.3 else rng.randint(1, wanted),
         _apart(rng, len(kinds), leaves) if rng.random() < 0.3 else (),
-        held if any(held) else (),
+        fixed if any(fixed) else (),
         classes=classes,
         between=tuple(
             PairRule(rng.choice(RELATIONS), first, second, rng.randrange(depth))
@@ -164,11 +164,11 @@ def application(rng: Random) -> GroupProblem:
             f"w{number}",
             (number,),
             rng.randint(1, max(1, count)) + (rng.random() < 0.05),
-            held=tuple(int(rng.random() < 0.3) for _ in leaves) if rng.random() < 0.3 else (),
+            fixed=tuple(int(rng.random() < 0.3) for _ in leaves) if rng.random() < 0.3 else (),
         )
         for number, count in enumerate(sizes)
     )
-    held = tuple(sum(one.held[leaf] for one in classes if one.held) for leaf in leaves)
+    fixed = tuple(sum(one.fixed[leaf] for one in classes if one.fixed) for leaf in leaves)
     zones = rng.randint(2, 4)
     costs = [
         [1 if here == there else rng.randint(0, 9) for there in range(zones)]
@@ -184,7 +184,7 @@ def application(rng: Random) -> GroupProblem:
         (Level("node"),),
         tuple((f"n{leaf}",) for leaf in leaves),
         sum(sizes) if rng.random() < 0.3 else rng.randint(1, sum(sizes)),
-        held=held if any(held) else (),
+        fixed=fixed if any(fixed) else (),
         classes=classes,
         traffic=tuple(Traffic(*pair, rng.randint(1, 2)) for pair in sorted(pairs)),
         costs=TrafficCosts(
@@ -226,7 +226,7 @@ def _classes(rng: Random, sizes: Sequence[int], leaves: int, depth: int) -> tupl
     for number, kinds in enumerate(parts):
         count = sum(sizes[kind] for kind in kinds)
         own = rng.sample(range(depth), rng.choice([0, 0, 0, 1, 1, 2]))
-        held = tuple(int(rng.random() < 0.2) for _ in range(leaves)) if rng.random() < 0.2 else ()
+        fixed = tuple(int(rng.random() < 0.2) for _ in range(leaves)) if rng.random() < 0.2 else ()
         made.append(
             PodClass(
                 f"c{number}",
@@ -234,7 +234,7 @@ def _classes(rng: Random, sizes: Sequence[int], leaves: int, depth: int) -> tupl
                 rng.choice([0, 0, 0, 1, count]),
                 rng.choice([0, 0, 0, count]),
                 tuple(ClassRule(level, own_rule(rng, count)) for level in own),
-                held,
+                fixed,
             )
         )
     return tuple(made)

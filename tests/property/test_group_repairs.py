@@ -29,13 +29,13 @@ def situation(random: Random) -> Instance:
     leaves = []
     for rack in range(random.randint(2, 3)):
         for node in range(random.randint(1, 2)):
-            held = random.choice((0, 0, 1, 1, 2))
-            slots = held + random.choice((0, 0, 1, 2))
+            fixed = random.choice((0, 0, 1, 1, 2))
+            slots = fixed + random.choice((0, 0, 1, 2))
             if slots:
-                leaves.append(Leaf((f"r{rack}", f"r{rack}n{node}"), slots, held=held))
-    held = sum(leaf.held for leaf in leaves)
-    size = held + random.randint(1, 3)
-    least = held + 1
+                leaves.append(Leaf((f"r{rack}", f"r{rack}n{node}"), slots, fixed=fixed))
+    fixed = sum(leaf.fixed for leaf in leaves)
+    size = fixed + random.randint(1, 3)
+    least = fixed + 1
     levels = (Level("rack", rule), Level("node"))
     return Instance(levels, tuple(leaves), size, minimum=least if least < size else 0)
 
@@ -53,14 +53,14 @@ def breaks_more(instance: Instance, counts: tuple[int, ...]) -> bool:
     these do.
     """
     rule = instance.levels[0].rule
-    before = racks(instance, tuple(leaf.held for leaf in instance.leaves))
+    before = racks(instance, tuple(leaf.fixed for leaf in instance.leaves))
     after = racks(instance, counts)
     for rack, count in after.items():
-        held = before[rack]
-        if count == held:
+        fixed = before[rack]
+        if count == fixed:
             continue
-        whole = -(-max(held, rule.min) // rule.factor) * rule.factor
-        if (count % rule.factor or count < rule.min) and not (held and count <= whole):
+        whole = -(-max(fixed, rule.min) // rule.factor) * rule.factor
+        if (count % rule.factor or count < rule.min) and not (fixed and count <= whole):
             return True
         if rule.is_hard_spread and count > 1:
             return True
@@ -70,7 +70,7 @@ def breaks_more(instance: Instance, counts: tuple[int, ...]) -> bool:
 
 def placements(instance: Instance):
     """Yield all placements of some more pods that leave the held ones where they are."""
-    free = [range(leaf.held, leaf.slots + 1) for leaf in instance.leaves]
+    free = [range(leaf.fixed, leaf.slots + 1) for leaf in instance.leaves]
     for counts in itertools.product(*free):
         if instance.least <= sum(counts) <= instance.size:
             yield counts
@@ -82,7 +82,7 @@ def check(seed: int) -> bool:
     Return whether anything could be mended that the rules as they are forbid.
     """
     instance = situation(Random(f"repairs {seed}"))
-    if not instance.leaves or not any(leaf.held for leaf in instance.leaves):
+    if not instance.leaves or not any(leaf.fixed for leaf in instance.leaves):
         return False
     rows = tuple(range(len(instance.leaves)))
     site = Site(instance, rows, tuple(leaf.path[-1] for leaf in instance.leaves))
@@ -95,8 +95,8 @@ def check(seed: int) -> bool:
     if answer.outcome != "placed":
         assert not possible or not mended_at_all(instance), (instance, possible[:3])
         return False
-    new = [n - leaf.held for n, leaf in zip(answer.counts, mended.leaves, strict=True)]
-    counts = tuple(leaf.held + n for n, leaf in zip(new, instance.leaves, strict=True))
+    new = [n - leaf.fixed for n, leaf in zip(answer.counts, mended.leaves, strict=True)]
+    counts = tuple(leaf.fixed + n for n, leaf in zip(new, instance.leaves, strict=True))
     assert all(n <= leaf.slots for n, leaf in zip(counts, instance.leaves, strict=True))
     assert not breaks_more(instance, counts), (instance, counts)
     return True

@@ -228,12 +228,12 @@ def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
         instance = groups.instance(rng, tiny=True)
         if rng.random() < 0.7:
             instance = groups.with_domains(rng, instance)
-        held = sum(leaf.held for leaf in instance.leaves)
+        fixed = sum(leaf.fixed for leaf in instance.leaves)
         most = sum(leaf.slots for leaf in instance.leaves)
         fitting = [
             size
-            for size in range(max(1, held), most + 1)
-            if groups.best_placement(instance.fixed(size)) is not None
+            for size in range(max(1, fixed), most + 1)
+            if groups.best_placement(instance.with_size(size)) is not None
         ]
         advice = explain(instance, PATIENT)
 

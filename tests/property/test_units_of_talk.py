@@ -61,11 +61,11 @@ def talking(rng):
             (number,),
             rng.choice([0, 0, count]),
             rules=(ClassRule(depth - 1, rng.choice(RULES)),) if rng.random() < 0.15 else (),
-            held=tuple(int(rng.random() < 0.2) for _ in leaves) if rng.random() < 0.2 else (),
+            fixed=tuple(int(rng.random() < 0.2) for _ in leaves) if rng.random() < 0.2 else (),
         )
         for number, count in enumerate(sizes)
     )
-    held = tuple(sum(one.held[leaf] for one in classes if one.held) for leaf in leaves)
+    fixed = tuple(sum(one.fixed[leaf] for one in classes if one.fixed) for leaf in leaves)
     ties = [(rng.randrange(len(sizes)), rng.randrange(len(sizes))) for _ in range(3)]
     of_all = [
         LevelRule("pack"),
@@ -84,7 +84,7 @@ def talking(rng):
         ),
         tuple(found),
         sum(sizes) if rng.random() < 0.8 else rng.randint(1, sum(sizes)),
-        held=held if any(held) else (),
+        fixed=fixed if any(fixed) else (),
         classes=classes,
         between=tuple(
             PairRule(rng.choice(rolegroups.RELATIONS), first, second, rng.randrange(depth))
@@ -142,10 +142,10 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
             continue
         group = msgspec.structs.replace(group, minimum=group.wanted)
         units = result.units(group, level)
-        held = np.array(group.held or (0,) * len(group.paths))
+        fixed = np.array(group.fixed or (0,) * len(group.paths))
         by_fullest = dict[int, list[int]]()
         for counts in rolegroups.placements(group):
-            pods = np.array(counts).sum(axis=0) + held
+            pods = np.array(counts).sum(axis=0) + fixed
             there = [int(pods[leaves].sum()) for leaves in units]
             if max(there) < sum(there):
                 own = values_of(group, counts)

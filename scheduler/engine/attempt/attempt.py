@@ -37,7 +37,7 @@ from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.binding.reservations import offered
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Call
-from scheduler.engine.intake import Intake, room_freed
+from scheduler.engine.intake import Intake, capacity_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import QueuedPod
@@ -46,7 +46,7 @@ from scheduler.engine.settings import EngineSettings
 from scheduler.framework.answers import PreFiltered, Rejection, States
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.groups import HeldStatus
+from scheduler.framework.groups import OnHoldStatus
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -212,7 +212,7 @@ class Attempts:
         promised = self._nominations.drop(queued.uid) if self._nominations else ""
         self._intake.announce(self.cluster.assume(pod, decision.node), now)
         if promised not in ("", decision.node):
-            self._intake.announce(room_freed(pod), now)
+            self._intake.announce(capacity_freed(pod), now)
         if self._nominations:
             self.outrun(pod, decision.node, now)
 
@@ -240,7 +240,7 @@ class Attempts:
         self._outbox.put(failure.failed_event(pod, f"skip schedule deleting pod: {pod.key}", now))
         self._queues.remove(queued.uid)
         if self._nominations.drop(queued.uid):
-            self._intake.announce(room_freed(pod), now)
+            self._intake.announce(capacity_freed(pod), now)
 
     def failed(self, queued: QueuedPod, error: Exception, started_s: float, now: float) -> None:
         """End an attempt that a plugin's fault, a bad object or an undecided group broke off."""
@@ -318,7 +318,7 @@ class Attempts:
         self._observation.not_scheduled(
             queued, rejected=rejected, message=message, started_s=started_s
         )
-        if rejected or isinstance(decision.status, HeldStatus):
+        if rejected or isinstance(decision.status, OnHoldStatus):
             is_pending = decision.status.code is Code.PENDING
             self._queues.rejected(queued, decision.waits_for, now, is_pending=is_pending)
         else:

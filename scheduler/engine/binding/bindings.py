@@ -184,7 +184,7 @@ class Bindings:
         result = CallResult(answer.code, answer.reason, answer.message, answer.body)
         if answer.reason == OUTDATED:
             pod.is_outdated = pod.is_outdated or bool(objection(pod, self._cluster))
-            pod.is_held_back = not pod.is_outdated
+            pod.is_unsent = not pod.is_outdated
         if pod.is_looking and isinstance(pod.asked, BindPod):
             self._bind_seen(pod, result, now)
         elif result.ok or not isinstance(pod.asked, BindPod):

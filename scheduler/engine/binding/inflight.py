@@ -47,7 +47,7 @@ class InFlight(msgspec.Struct, eq=False):
     short: frozenset[str] = frozenset()
     is_outdated: bool = False
     # Its bind was not sent although its node has capacity: its group must not begin to bind.
-    is_held_back: bool = False
+    is_unsent: bool = False
     ends_at: float = 0.0
     seen_on: str = ""
     tells_nomination: bool = False

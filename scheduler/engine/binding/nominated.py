@@ -56,9 +56,9 @@ class NominatedPods:
         priority = self._nominations.priority_among(asking)
         if spares or (is_member and not may_evict):
             priority = _LOWEST
-        is_held = self._highest >= priority
+        is_respected = self._highest >= priority
         spares_groups = not may_evict and not is_member
-        rows = np.flatnonzero(is_held | self._grouped if spares_groups else is_held)
+        rows = np.flatnonzero(is_respected | self._grouped if spares_groups else is_respected)
         own = self._number_of(pod.metadata.uid)
         if own < 0 and self._nominations.has_reserved:
             own = self._number_of(self._nominations.reserved((pod,)).get(pod.metadata.uid, ""))

@@ -20,7 +20,7 @@ from scheduler.engine.attempt.failure import (
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.effects import Answer, Evict, longest_eviction_s
-from scheduler.engine.intake import Intake, room_freed
+from scheduler.engine.intake import Intake, capacity_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import Where
@@ -183,7 +183,7 @@ class Preemptions:
             queued = self._queues.get(other.metadata.uid)
             if queued is not None:
                 self._outbox.put(nomination_patch(queued, ""))
-            self._intake.announce(room_freed(other), now)
+            self._intake.announce(capacity_freed(other), now)
             self._queues.activate([other.metadata.uid], now)
 
     def _end(self, uid: str, now: float, *, is_done: bool) -> None:
@@ -195,7 +195,7 @@ class Preemptions:
         queued = self._queues.get(uid)
         if queued is None:
             # The preemptor is gone; members of its group may wait for the same evictions.
-            self._intake.announce(room_freed(running.by.pod), now)
+            self._intake.announce(capacity_freed(running.by.pod), now)
         elif not is_done:
             # kube-scheduler: it tries again at once. Who is refused would ask hundreds of times a
             # second.

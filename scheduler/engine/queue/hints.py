@@ -87,7 +87,7 @@ class UnschedulablePods:
         uid = queued.uid
         self._all[uid] = queued
         places = self._parked_under[uid] = tuple(
-            (name, self._kind(queued, name)) for name in _held_by(queued)
+            (name, self._kind(queued, name)) for name in _rejecting(queued)
         )
         for name, kind in places:
             pods = self._parked.setdefault(name, {}).setdefault(kind, {})
@@ -149,7 +149,7 @@ class UnschedulablePods:
 
     def may_help(self, queued: QueuedPod, change: Change) -> bool:
         """Whether a change touches what a rejecting plugin reads, and its hint agrees."""
-        return any(self._helps(name, queued, change) for name in _held_by(queued))
+        return any(self._helps(name, queued, change) for name in _rejecting(queued))
 
     def _helps(self, name: str, queued: QueuedPod, change: Change) -> bool:
         """Whether a change may help a pod as far as one of the plugins that hold it is
@@ -178,7 +178,7 @@ class UnschedulablePods:
             if uids is None:
                 return None
             waiting = (self._all.get(uid) for uid in uids)
-            found += [one for one in waiting if one is not None and name in _held_by(one)]
+            found += [one for one in waiting if one is not None and name in _rejecting(one)]
         return found
 
     def _kind(self, queued: QueuedPod, name: str) -> Hashable:
@@ -212,7 +212,7 @@ class UnschedulablePods:
         return list(names)
 
 
-def _held_by(queued: QueuedPod) -> tuple[str, ...]:
+def _rejecting(queued: QueuedPod) -> tuple[str, ...]:
     """Return the plugins that keep a pod waiting."""
     return (queued.gated_by,) if queued.gated_by else queued.rejected_by or (NO_NODES,)
 

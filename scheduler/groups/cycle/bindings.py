@@ -41,7 +41,7 @@ class GroupStep(StrEnum):
 class GroupBinding(msgspec.Struct, eq=False):
     """The members of a group between decision and bind; `left` still have to take the step.
 
-    `held_back` are the failed members whose bind was not sent, because the group would have begun
+    `unsent` are the failed members whose bind was not sent, because the group would have begun
     in part. `members` is the state of those in flight by uid, `ended` that of the others, in the
     order in which they ended. `has_news`: a member has become ready since the group was last asked
     whether it may begin. `why` is the first failure, `is_error` whether it was an error.
@@ -56,7 +56,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     step: GroupStep = GroupStep.RESERVE
     is_broken: bool = False
     hold_s: float = PERMIT_TIMEOUT_S
-    held_back: list[str] = msgspec.field(default_factory=list)
+    unsent: list[str] = msgspec.field(default_factory=list)
     members: dict[str, MemberState] = msgspec.field(default_factory=dict)
     ended: dict[str, MemberState] = msgspec.field(default_factory=dict)
     has_news: bool = False
@@ -176,8 +176,8 @@ class GroupBindings:
         if binding is None:
             return None
         binding.end(pod.uid, _ending(pod, is_bound=is_bound))
-        if pod.is_held_back and not is_bound:
-            binding.held_back.append(pod.uid)
+        if pod.is_unsent and not is_bound:
+            binding.unsent.append(pod.uid)
         if not is_bound and not binding.is_broken:
             binding.is_broken = True
             binding.why = f"{pod.queued.pod.key} failed: {ended.message}"

@@ -63,7 +63,7 @@ class GroupContext:
         self._outbox = steps.outbox
         self._queued = tuple(members)
         self.attempts: dict[str, Attempt] = {}
-        self._held: dict[str, None] = {}
+        self._assumed: dict[str, None] = {}
         self._spares = False
         # Nodes that MovePlans reserve for members, by uid, while their nominations are away.
         self._destinations: dict[str, str] = {}
@@ -178,13 +178,13 @@ class GroupContext:
 
     def release(self) -> None:
         """Take the assumed members off their nodes again."""
-        for uid in reversed(list(self._held)):
+        for uid in reversed(list(self._assumed)):
             self._take_uid(uid)
         self.attempts = {}
 
     def keep(self) -> None:
         """Keep the assumed members on their nodes: the plan is carried out."""
-        self._held = {}
+        self._assumed = {}
 
     def _asked(self, resource: str) -> int:
         """Return how much of a resource all members request together."""
@@ -207,14 +207,14 @@ class GroupContext:
         slots = np.where(rows, capacity.slots(attempt, nodes), 0)
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
         most = min(len(self._queued), int(slots.max(initial=0)))
-        rooms = _row_capacities(attempt, rows, MemberDemand(self.members, most))
-        for room in rooms:
-            slots = np.minimum(slots, room.slots)
+        row_capacities = _row_capacities(attempt, rows, MemberDemand(self.members, most))
+        for of_row in row_capacities:
+            slots = np.minimum(slots, of_row.slots)
         rows, slots = self._at_destinations(pods, rows, slots)
-        kind = tuple(room.kind for room in rooms)
-        reach = next((room.reach for room in rooms if room.reach is not None), None)
-        stocks = tuple(room.stock for room in rooms if room.stock is not None)
-        costs = next((room.costs for room in rooms if room.costs is not None), None)
+        kind = tuple(of_row.kind for of_row in row_capacities)
+        reach = next((of_row.reach for of_row in row_capacities if of_row.reach is not None), None)
+        stocks = tuple(of_row.stock for of_row in row_capacities if of_row.stock is not None)
+        costs = next((of_row.costs for of_row in row_capacities if of_row.costs is not None), None)
         return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks, costs)
 
     def _at_destinations(
@@ -312,14 +312,14 @@ class GroupContext:
 
     def _put(self, queued: QueuedPod, nodes: Mapping[str, str]) -> None:
         self._follow(self._cluster.assume(queued.pod, nodes[queued.uid]))
-        self._held[queued.uid] = None
+        self._assumed[queued.uid] = None
 
     def _take(self, queued: QueuedPod) -> None:
         self._take_uid(queued.uid)
 
     def _take_uid(self, uid: str) -> None:
         self._follow(self._cluster.forget(uid))
-        self._held.pop(uid, None)
+        self._assumed.pop(uid, None)
 
     def _most(self, passed: BoolColumn) -> IntColumn:
         """Return how many members each row takes: those assumed there, and more on the rows in
@@ -327,7 +327,7 @@ class GroupContext:
         """
         most = np.where(passed, capacity.UNLIMITED, 0)
         cluster = self._cluster
-        for uid in self._held:
+        for uid in self._assumed:
             placed = cluster.pods.get(uid)
             row = None if placed is None else cluster.table.rows.get(placed.node)
             if row is not None and not passed[row]:

@@ -59,7 +59,7 @@ class GroupCounts:
 
     def came_to(self, stage: GroupStage) -> None:
         """Count a stage of a group's way."""
-        if stage not in (GroupStage.CHANGED, GroupStage.HELD):
+        if stage not in (GroupStage.CHANGED, GroupStage.ON_HOLD):
             self._meters.group_stages.labels(stage.value).inc()
 
     def watch(self, planners: Sequence[GroupPlanner]) -> None:

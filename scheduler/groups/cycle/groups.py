@@ -67,7 +67,7 @@ class Groups:
         self._inline = InlineSolver(parts.observation.meters) if parts.solves_inline else None
         self._opened: set[str] = set()
         self._pace = GatePace(lambda key: len(members.uids(key)))
-        self._held_back: dict[str, tuple[str, str]] = {}
+        self._blocked: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, GroupRun] = {}
         self._line: list[
             GroupRun
@@ -158,7 +158,7 @@ class Groups:
             or self._members.answers
             or self._opened
             or self._pace.resting
-            or self._held_back
+            or self._blocked
             or self._line
             or self._bindings.by_key
             or self._refused.pending
@@ -179,7 +179,7 @@ class Groups:
             if status is None:
                 self._opened.add(key)
             elif status.plugin == self._planners[queued.profile].name:
-                self._held_back[queued.uid] = (key, status.message)
+                self._blocked[queued.uid] = (key, status.message)
             elif last[queued.uid] is status:
                 # No member that its group can be decided with: the others would wait for it.
                 self._members.drop(key, queued.uid)
@@ -206,15 +206,15 @@ class Groups:
     def _report_gated(self, now: float) -> None:
         """Report the gate's reason to gated members, a bounded number in each turn."""
         reported = {}
-        for uid in list(self._held_back)[:AT_A_TIME]:
-            key, message = self._held_back.pop(uid)
+        for uid in list(self._blocked)[:AT_A_TIME]:
+            key, message = self._blocked.pop(uid)
             queued = self._queues.get(uid)
             if queued is not None and queued.where is Where.GATED:
                 self._engine.explain_wait(queued, message, now)
                 reported[key] = self._planners[queued.profile]
         self.left.note(reported, now)
         for key, planner in reported.items():
-            self._writing.tell(planner, key, GroupStage.HELD, now)
+            self._writing.tell(planner, key, GroupStage.ON_HOLD, now)
 
     def _leadership_changed(self, now: float) -> None:
         """Take note that this process begins or ceases to lead."""
@@ -225,7 +225,7 @@ class Groups:
 
     def _next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
-        if self._refused.pending or self._held_back or self._may_start:
+        if self._refused.pending or self._blocked or self._may_start:
             return self._engine.outbox.now
         owners = (self._bindings, self._writing, self._refused, self.left, self._pace)
         times = (one.next_deadline() for one in owners)
@@ -233,7 +233,7 @@ class Groups:
 
     def _has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        is_reporting = bool(self._refused.pending or self._held_back)
+        is_reporting = bool(self._refused.pending or self._blocked)
         return is_reporting or self._may_start or self._bindings.has_work()
 
     @property
@@ -344,7 +344,7 @@ class Groups:
         key = self._bindings.key_of(pod.uid)
         if (binding := self._bindings.landed(ended, now)) is not None:
             if not binding.has_begun:
-                self._engine.give_up([self._queues.get(uid) for uid in binding.held_back], now)
+                self._engine.give_up([self._queues.get(uid) for uid in binding.unsent], now)
             self._opened.add(key)  # those who came too late for it may be let in one by one
             # Nothing in the cluster has to change for members that were recalled or came too late.
             if binding.is_error and not binding.has_begun:

@@ -83,8 +83,8 @@ class LeftMembers:
         """Return the nominated members if all that wait are gated and none is being bound."""
         uids = self._engine.nominations.members_of(key)
         waiting = [one for uid in uids if (one := self._queues.get(uid)) is not None]
-        is_held = all(one.where is Where.GATED for one in waiting) and key not in self._binding
-        return waiting if is_held else []
+        is_gated = all(one.where is Where.GATED for one in waiting) and key not in self._binding
+        return waiting if is_gated else []
 
     def _left(self, key: str) -> list[Placed]:
         return [one for planner in self._planners for one in planner.group_left(key)]

@@ -109,14 +109,14 @@ IN_ATTEMPT: Final = (_G.PLANNING, _G.RESERVED, _G.BINDING)
 GROUP_MOVES: Final = (
     GroupMove(
         (_G.PENDING, _G.GATED),
-        _S.HELD,
+        _S.ON_HOLD,
         _G.GATED,
         "pre-enqueue of a member",
         "condition of each gated member; the group's object if its description is invalid",
     ),
     GroupMove(
         (_G.BOUND, _G.DISSOLVING, *IN_ATTEMPT),
-        _S.HELD,
+        _S.ON_HOLD,
         None,
         "pre-enqueue of a member that this attempt does not include",
         "condition of each gated member",

@@ -13,7 +13,7 @@ from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.preemption import eviction
 from scheduler.engine.decision import Decision
 from scheduler.engine.groups import EngineParts
-from scheduler.engine.intake import room_freed
+from scheduler.engine.intake import capacity_freed
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupPlan, title
@@ -38,7 +38,7 @@ class GroupSteps:
         member.is_member = True
         promised = self.nominations.drop(member.uid)
         if promised not in ("", member.node):
-            self.intake.announce(room_freed(member.queued.pod), now)
+            self.intake.announce(capacity_freed(member.queued.pod), now)
         self.attempts.outrun(member.queued.pod, member.node, now)
         self.bindings.enter(member)
 
@@ -58,7 +58,7 @@ class GroupSteps:
         promised = self.nominations.node_of(member.uid)
         self.attempts.give_up(member, decision, started_s, now)
         if promised and not self.nominations.node_of(member.uid):
-            self.intake.announce(room_freed(member.pod), now)
+            self.intake.announce(capacity_freed(member.pod), now)
 
     def release_allocations(self, members: Sequence[QueuedPod]) -> tuple[ApiCall, ...]:
         """Return the calls that give up what plugins chose in an earlier try for members that fit
@@ -114,7 +114,7 @@ class GroupSteps:
             if member is not None and self.nominations.drop(member.uid):
                 self.attempts.refusals.forget()
                 self.outbox.put(failure.nomination_patch(member, ""))
-                self.intake.announce(room_freed(member.pod), now)
+                self.intake.announce(capacity_freed(member.pod), now)
 
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:
         """Report on a member that is on hold what its group waits for."""

@@ -29,12 +29,12 @@ def members(
     nodes: Nodes,
     rows: Sequence[int],
     placed: Iterable[Placed],
-    held: Collection[Placed] = (),
+    bound: Collection[Placed] = (),
 ) -> tuple[DomainRule, ...]:
     """Return the rules of host ports, required affinity and anti-affinity; `rows` are those of the
     leaves.
 
-    Anti-affinity to its own kind lets one member into each domain, beside those in `held` of whom
+    Anti-affinity to its own kind lets one member into each domain, beside those in `bound` of whom
     it does not speak: the instance holds these on its leaves as well. Affinity keeps all in one,
     unless there are such pods already: then the filters say which domains are open.
     """
@@ -45,7 +45,7 @@ def members(
     anti, near = affinity.pod_anti_affinity, affinity.pod_affinity
     for term in () if anti is None else anti.required:
         if term_selects(term, pod):
-            others = _by_leaf((o for o in held if not term_selects(term, pod, o.pod)), nodes, rows)
+            others = _by_leaf((o for o in bound if not term_selects(term, pod, o.pod)), nodes, rows)
             by_number: dict[int, list[tuple[int, ...]]] = {}
             for leaves in sets_by_label(nodes, rows, term.topology_key).values():
                 by_number.setdefault(_among(leaves, others), []).append(leaves)
@@ -113,16 +113,16 @@ def spread(
     nodes: Nodes,
     rows: Sequence[int],
     placed: Iterable[Placed],
-    held: Collection[Placed] = (),
+    bound: Collection[Placed] = (),
 ) -> tuple[DomainRule, ...]:
     """Return the rules of hard spread constraints that count the members themselves.
 
-    Pods that are there already count in their domains, but for the members in `held`, whom the
+    Pods that are there already count in their domains, but for the members in `bound`, whom the
     instance holds on its leaves: of these the ones that do not count are taken off. Domains without
     room for a member count as well.
     """
     found = []
-    by_uid = {one.pod.metadata.uid: one for one in held}
+    by_uid = {one.pod.metadata.uid: one for one in bound}
     for constraint, eligible in _hard(pod, nodes):
         sets = {
             value: tuple(leaf for leaf in leaves if eligible[rows[leaf]])

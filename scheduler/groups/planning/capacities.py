@@ -51,11 +51,11 @@ class MemberCapacity:
             if amount > 0
         }
         self.by_limit[FILTERS] = self._by_filters(fits)
-        self.held = np.zeros(len(known), dtype=np.int64)
+        self.fixed = np.zeros(len(known), dtype=np.int64)
         place = {task.tree.leaves[at][1]: index for index, at in enumerate(self.leaves)}
         for one in task.standing:
             if one.node in place:
-                self.held[place[one.node]] += 1
+                self.fixed[place[one.node]] += 1
 
     def _by_filters(self, fits: Fits) -> IntColumn:
         least = _least(list(self.by_limit.values()))
@@ -77,11 +77,11 @@ class MemberCapacity:
     def under(self, limits: Collection[str]) -> IntColumn:
         """Return how many members each node takes, held ones included, if only `limits` count."""
         if len(limits) == len(self.by_limit):
-            return self.slots + self.held
+            return self.slots + self.fixed
         columns = [self.by_limit[name] for name in limits]
         if not columns:
             return np.full(len(self.rows), ENOUGH, dtype=np.int64)
-        return _least(columns) + self.held
+        return _least(columns) + self.fixed
 
     def by_unit(self, slots: Sequence[int] | IntColumn, depth: int) -> dict[tuple[str, ...], int]:
         """Return members per unit at `depth` levels below the root (0: one unit of all nodes)."""

@@ -55,7 +55,7 @@ def of_classes(
         return (), (), (), TrafficCosts(), ()
     at = {level.name: number for number, level in enumerate(levels)}
     number = {one.name: place for place, one in enumerate(asked.classes)}
-    held = _held(asked, standing, names)
+    fixed = _fixed(asked, standing, names)
     classes = tuple(
         PodClass(
             one.name,
@@ -63,7 +63,7 @@ def of_classes(
             one.min,
             one.max,
             tuple(ClassRule(at[level], rule(own)) for level, own in one.constraints.items()),
-            held.get(one.name, ()),
+            fixed.get(one.name, ()),
         )
         for one in asked.classes
     )
@@ -119,12 +119,12 @@ def links(
     flows = tuple(
         TrafficStream(number[one.first], number[one.second], one.amount) for one in asked.flows
     )
-    pods = [sum(counts[kind] for kind in one.kinds) + sum(one.held) for one in classes]
+    pods = [sum(counts[kind] for kind in one.kinds) + sum(one.fixed) for one in classes]
     most = sum(flow.amount * pods[flow.first] + 1 for flow in flows)
     found = tuple(
-        LinkLimit(one.origins, one.targets, one.room, one.is_shared)
+        LinkLimit(one.origins, one.targets, one.headroom, one.is_shared)
         for one in ways.links
-        if one.room < most * (1 + one.is_shared)
+        if one.headroom < most * (1 + one.is_shared)
     )
     return (flows, found) if found else ((), ())
 
@@ -154,7 +154,8 @@ def beside(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Mapping[int,
         units = {
             path[:depth]
             for leaf, path in enumerate(group.paths)
-            if any(counts[kind][leaf] for kind in first.kinds) or (first.held and first.held[leaf])
+            if any(counts[kind][leaf] for kind in first.kinds)
+            or (first.fixed and first.fixed[leaf])
         }
         leaves = frozenset(at for at, path in enumerate(group.paths) if path[:depth] in units)
         found |= dict.fromkeys(group.classes[one.second].kinds, leaves)
@@ -168,7 +169,7 @@ def _step(asked: ClassesSpec, level: str) -> int:
     return asked.costs.get(level, 0) if asked.costs else int(level != SHARED)
 
 
-def _held(
+def _fixed(
     asked: ClassesSpec, standing: Sequence[Placed], names: Sequence[str]
 ) -> dict[str, tuple[int, ...]]:
     """Return by class how many of it stand on each leaf, only for those that have any."""

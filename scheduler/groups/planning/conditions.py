@@ -14,7 +14,7 @@ from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning import eviction, messages, planning, shapes
-from scheduler.groups.planning.task import GroupTask, awaits_room, leaving, undecided
+from scheduler.groups.planning.task import GroupTask, awaits_capacity, leaving, undecided
 from scheduler.groups.sources import configmap
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.pod import Pod
@@ -43,10 +43,10 @@ def obstacle(task: GroupTask) -> Status | None:
         if len(found) > 1 or nesting.NOWHERE in found:
             # kube-scheduler reports an error and retries; here the deletion of a member or a label
             # ends it.
-            return _held(task, messages.apart(spec.key_label, task.standing, where))
+            return _on_hold(task, messages.apart(spec.key_label, task.standing, where))
     misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
     if misplaced:
-        return _held(task, misplaced)
+        return _on_hold(task, misplaced)
     asked = [task.requests[pod.metadata.uid] for pod in task.context.members]
     lacking = planning.lacking(spec, task.context, task.standing, asked)
     if lacking:
@@ -58,8 +58,8 @@ def obstacle(task: GroupTask) -> Status | None:
     return None
 
 
-def _held(task: GroupTask, text: str) -> groups.HeldStatus:
-    return groups.HeldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
+def _on_hold(task: GroupTask, text: str) -> groups.OnHoldStatus:
+    return groups.OnHoldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
 
 
 def lack(task: GroupTask, plan: groups.Outcome, *, may_evict: bool) -> Lack | None:
@@ -113,7 +113,7 @@ class GroupEvictor:
     def may_evict(self, task: GroupTask, record: GroupRecord) -> bool:
         """Return whether members may evict now: not while the last victims are leaving."""
         still = record.awaited = frozenset(leaving(self._handle, record.awaited))
-        if still or awaits_room(task.context, self._handle):
+        if still or awaits_capacity(task.context, self._handle):
             return False
         return self.may_ever_evict(task.spec, task.context.members, task.standing)
 

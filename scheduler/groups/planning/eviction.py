@@ -101,7 +101,7 @@ def victim_problem(
         left = tuple(int(column[row]) for column in columns)
         if blocks:
             left += (instance.size * (1 - blocked[at]),)
-        leaves.append(Leaf(leaf.path, leaf.slots, left, leaf.held))
+        leaves.append(Leaf(leaf.path, leaf.slots, left, leaf.fixed))
     needs = tuple(request[r] for r in resources) + ((1,) if blocks else ())
     problem = msgspec.structs.replace(instance, leaves=tuple(leaves), request=needs)
     freed = Freed(where, resources, blocks, instance.size, counted or {})
@@ -194,8 +194,8 @@ class Freed:
                 # A host port is a resource of which a pod has one where it holds it.
                 ports = {port_name(port) for port in one.shape.host_ports}
                 for at, resource in enumerate(self._resources):
-                    held = resource == PODS or resource in ports
-                    amounts[at] += 1 if held else one.requests.get(resource, 0)
+                    is_counted = resource == PODS or resource in ports
+                    amounts[at] += 1 if is_counted else one.requests.get(resource, 0)
             for leaf in self._blocks.get(one.pod.metadata.uid, ()):
                 found.setdefault(leaf, [0] * width)[-1] += self._size
         return {leaf: tuple(amounts) for leaf, amounts in found.items()}

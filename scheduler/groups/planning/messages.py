@@ -78,7 +78,7 @@ def refusal(
         sentences(text, *notes),
         (*named_rules(task, rules), *asked),
         advice.smaller,
-        test(capacities.when_empty() + capacities.held) is False,
+        test(capacities.when_empty() + capacities.fixed) is False,
     )
 
 
@@ -220,7 +220,7 @@ def _test(
 
     def test(slots: IntColumn) -> bool | None:
         column = np.zeros(task.context.nodes.size, dtype=np.int64)
-        column[capacities.rows] = np.minimum(slots - capacities.held, site.instance.size)
+        column[capacities.rows] = np.minimum(slots - capacities.fixed, site.instance.size)
         minimum = site.instance.minimum
         count = len(task.context.members)
         spec, nodes = task.spec, task.context.nodes
@@ -270,9 +270,9 @@ def _sentence(
             else f"at least {least} fit{'s' * (least == 1)}"
         )
         return ": ".join(filter(None, (subject, reasons(task, advice, enough))))
-    rooms = capacities.by_unit(capacities.slots + capacities.held, depth)
-    best, room = max(rooms.items(), key=lambda one: one[1], default=((), 0))
-    has = f"capacity for {room or 'none'}"
+    by_unit = capacities.by_unit(capacities.slots + capacities.fixed, depth)
+    best, most = max(by_unit.items(), key=lambda one: one[1], default=((), 0))
+    has = f"capacity for {most or 'none'}"
     known = stocks(best)
     end = f": {known}" if known else ""
     if not depth:
@@ -286,13 +286,13 @@ def _by_claim(subject: str, claims: Sequence[str], site: Site) -> str:
     """Return the sentence about claims that members share and that only some nodes can use."""
     word = "claim" if len(claims) == 1 else "claims"
     sets = next(one.sets for one in site.instance.domains if one.name == SHARED_CLAIMS)
-    rooms = [(sum(site.instance.leaves[at].slots for at in leaves), leaves) for leaves in sets]
-    room, leaves = max(rooms, key=lambda one: one[0])
+    slots = [(sum(site.instance.leaves[at].slots for at in leaves), leaves) for leaves in sets]
+    most, leaves = max(slots, key=lambda one: one[0])
     where = site.names[leaves[0]] if len(leaves) == 1 else f"{len(leaves)} nodes"
     has = "has" if len(leaves) == 1 else "have"
     return (
         f"{subject} where they can use the {word} {listed(claims)}, which they share: the largest "
-        f"place, {where}, {has} capacity for {room or 'none'}"
+        f"place, {where}, {has} capacity for {most or 'none'}"
     )
 
 

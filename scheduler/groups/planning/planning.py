@@ -52,20 +52,20 @@ def site(
     With a `minimum`, held ones included, fewer than all may be placed; `levels_first` says what is
     looked at first then. `among` are the leaves of the tree that are looked at, if not all.
     """
-    held: dict[str, int] = {}
+    fixed: dict[str, int] = {}
     for placed in standing:
-        held[placed.node] = held.get(placed.node, 0) + 1
+        fixed[placed.node] = fixed.get(placed.node, 0) + 1
     leaves, rows, names = [], [], []
     inside = 0
     for path, name in tree.leaves if among is None else map(tree.leaves.__getitem__, among):
         row = nodes.row(name)
-        there = held.get(name, 0)
+        there = fixed.get(name, 0)
         # A node that joined after the filters were asked takes no member in this plan.
-        room = 0 if row is None or row >= len(slots) else int(slots[row])
-        if row is None or room + there <= 0:
+        capacity = 0 if row is None or row >= len(slots) else int(slots[row])
+        if row is None or capacity + there <= 0:
             continue
         inside += there
-        leaves.append(Leaf((*path, name), room + there, held=there))
+        leaves.append(Leaf((*path, name), capacity + there, fixed=there))
         rows.append(row)
         names.append(name)
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
@@ -95,7 +95,7 @@ def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[s
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
     least = found.least or (0,) * len(leaves)
     free = [
-        found.names[at] for at in order for _ in range(counts[at] - leaves[at].held + least[at])
+        found.names[at] for at in order for _ in range(counts[at] - leaves[at].fixed + least[at])
     ]
     uids = (pod.metadata.uid for pod in in_order(members))
     return dict(zip(uids, free, strict=not found.instance.is_elastic))
@@ -168,12 +168,12 @@ def lacking(
     when they are placed, maybe by evictions: nothing more is needed then.
     """
     for resource, needed in spec.needs.items():
-        held = sum(one.requests.get(resource, 0) for one in standing)
-        if held + sum(one.get(resource, 0) for one in asked) >= needed:
+        fixed = sum(one.requests.get(resource, 0) for one in standing)
+        if fixed + sum(one.get(resource, 0) for one in asked) >= needed:
             continue
         free = context.free((resource,))[resource]
         left = int(free[context.nodes.exists].clip(min=0).sum())
-        left += held
+        left += fixed
         if left < needed:
             return f"it needs {needed} of {resource} in all, {left} are free"
     return ""

@@ -144,7 +144,7 @@ def preferring(found: Site, preferred: PreferredPlaces) -> Site:
     if least is not None:
         more = tuple(int(least[row]) if row < len(least) else 0 for row in found.rows)
         leaves = tuple(
-            msgspec.structs.replace(leaf, held=leaf.held + number)
+            msgspec.structs.replace(leaf, fixed=leaf.fixed + number)
             for leaf, number in zip(instance.leaves, more, strict=True)
         )
         return msgspec.structs.replace(
@@ -154,8 +154,8 @@ def preferring(found: Site, preferred: PreferredPlaces) -> Site:
     if worse is None:
         return found
     on_them = tuple(at for at, row in enumerate(found.rows) if row < len(worse) and worse[row])
-    held = sum(instance.leaves[at].held for at in on_them)
-    limit = DomainRule("preference", (on_them,), at_most=preferred.at_most + held)
+    fixed = sum(instance.leaves[at].fixed for at in on_them)
+    limit = DomainRule("preference", (on_them,), at_most=preferred.at_most + fixed)
     instance = msgspec.structs.replace(instance, domains=(*instance.domains, limit))
     return msgspec.structs.replace(found, instance=instance)
 

@@ -12,7 +12,7 @@ from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.planning import conditions, messages, planning
 from scheduler.groups.planning.conditions import GroupEvictor
-from scheduler.groups.planning.task import GroupTask, awaits_room, is_refusal, undecided
+from scheduler.groups.planning.task import GroupTask, awaits_capacity, is_refusal, undecided
 from scheduler.groups.problem.answer import Advice, Conflict
 from scheduler.groups.solver.questions import Solution
 from scheduler.groups.status.lifecycle import GroupRecord
@@ -94,7 +94,7 @@ class PlanOutcome:
     ) -> groups.Outcome:
         """Keep the findings in the group's record; return the outcome of the attempt."""
         context, deadline = task.context, task.deadline
-        if is_refusal(plan) and (awaited or awaits_room(context, self._handle)):
+        if is_refusal(plan) and (awaited or awaits_capacity(context, self._handle)):
             # The victims of these members free capacity that the plan, or the solver's question,
             # lacked.
             plan = undecided(plan.message)

@@ -38,7 +38,7 @@ def mended(site: Site, homes: Mapping[str, Unit]) -> Site:
     leaves = _with_missing(instance, leaves, Counter(homes.values()) if homes else None)
     if leaves == list(instance.leaves):
         return site
-    more = sum(leaf.held for leaf in leaves) - sum(leaf.held for leaf in instance.leaves)
+    more = sum(leaf.fixed for leaf in leaves) - sum(leaf.fixed for leaf in instance.leaves)
     minimum = instance.minimum + more if instance.minimum else 0
     made = replace(
         instance, leaves=tuple(leaves), size=instance.size + more, minimum=max(0, minimum)
@@ -85,7 +85,7 @@ def assign(
         return planning.assign(site, counts, members)
     leaves = site.instance.leaves
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
-    free = [at for at in order for _ in range(counts[at] - leaves[at].held)]
+    free = [at for at in order for _ in range(counts[at] - leaves[at].fixed)]
     nodes: dict[str, str] = {}
     waiting = in_order(members)
     for pod in waiting:
@@ -104,10 +104,10 @@ def _without_excess(instance: Instance) -> list[Leaf]:
     for depth, level in enumerate(instance.levels, 1):
         rule = level.rule
         most = 1 if rule.is_hard_spread else rule.max
-        for places in _held_units(leaves, depth).values() if most else ():
-            _hide(leaves, places, sum(leaves[at].held for at in places) - most)
+        for places in _fixed_units(leaves, depth).values() if most else ():
+            _hide(leaves, places, sum(leaves[at].fixed for at in places) - most)
         for places in _surplus(leaves, depth, rule) if rule.units_per_parent else ():
-            _hide(leaves, places, sum(leaves[at].held for at in places), closes=True)
+            _hide(leaves, places, sum(leaves[at].fixed for at in places), closes=True)
     return leaves
 
 
@@ -116,7 +116,7 @@ def _surplus(leaves: Sequence[Leaf], depth: int, rule: LevelRule) -> Iterable[li
     space first.
     """
     below: dict[Unit, list[list[int]]] = defaultdict(list)
-    for unit, places in _held_units(leaves, depth).items():
+    for unit, places in _fixed_units(leaves, depth).items():
         below[unit[:-1]].append(places)
     for units in below.values():
         units.sort(key=lambda places: _space(leaves, places))
@@ -128,10 +128,10 @@ def _hide(leaves: list[Leaf], places: Sequence[int], number: int, *, closes: boo
     if number <= 0 and not closes:
         return
     for at in places:
-        taken = min(max(0, number), leaves[at].held)
+        taken = min(max(0, number), leaves[at].fixed)
         number -= taken
-        held = leaves[at].held - taken
-        leaves[at] = replace(leaves[at], held=held, slots=held)
+        fixed = leaves[at].fixed - taken
+        leaves[at] = replace(leaves[at], fixed=fixed, slots=fixed)
 
 
 def _with_missing(
@@ -150,38 +150,40 @@ def _with_missing(
     if len(ruled) != 1 or instance.levels[-1].rule.is_hard_spread:
         return leaves  # numbers of several levels hold together or not at all
     depth, rule = ruled[0]
-    most = instance.size - sum(leaf.held for leaf in instance.leaves)
+    most = instance.size - sum(leaf.fixed for leaf in instance.leaves)
     lacking = [
         (gap, places, most if wanted is None else wanted.get(unit, 0))
-        for unit, places in _held_units(leaves, depth).items()
-        if (gap := _gap(sum(leaves[at].held for at in places), rule))
+        for unit, places in _fixed_units(leaves, depth).items()
+        if (gap := _gap(sum(leaves[at].fixed for at in places), rule))
     ]
     lacking.sort(key=lambda one: (one[0] > min(_space(leaves, one[1]), one[2]), one[0]))
     left, found = most, list(leaves)
     for gap, places, own in lacking:
         new = min(gap, _space(leaves, places), left, own)
         left -= new
-        at = next(at for at in places if leaves[at].held)
+        at = next(at for at in places if leaves[at].fixed)
         missing = gap - new
         found[at] = replace(
-            found[at], held=found[at].held + missing, slots=found[at].slots + missing
+            found[at], fixed=found[at].fixed + missing, slots=found[at].slots + missing
         )
     return found
 
 
-def _gap(held: int, rule: LevelRule) -> int:
+def _gap(fixed: int, rule: LevelRule) -> int:
     """Return how many members a unit lacks to hold its least, and a whole number of slices."""
-    least = max(held, rule.min)
-    return least + -least % max(1, rule.factor) - held
+    least = max(fixed, rule.min)
+    return least + -least % max(1, rule.factor) - fixed
 
 
 def _space(leaves: Sequence[Leaf], places: Sequence[int]) -> int:
-    return sum(leaves[at].slots - leaves[at].held for at in places)
+    return sum(leaves[at].slots - leaves[at].fixed for at in places)
 
 
-def _held_units(leaves: Sequence[Leaf], depth: int) -> dict[Unit, list[int]]:
+def _fixed_units(leaves: Sequence[Leaf], depth: int) -> dict[Unit, list[int]]:
     """Return the leaves of each unit of a level that has held members."""
     units: dict[Unit, list[int]] = defaultdict(list)
     for at, leaf in enumerate(leaves):
         units[leaf.path[:depth]].append(at)
-    return {unit: places for unit, places in units.items() if any(leaves[at].held for at in places)}
+    return {
+        unit: places for unit, places in units.items() if any(leaves[at].fixed for at in places)
+    }

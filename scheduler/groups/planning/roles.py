@@ -169,9 +169,9 @@ def site(
     """
     resources = tuple(sorted({name for one in members for name in one.request}))
     nodes = context.nodes
-    held: dict[str, int] = {}
+    fixed: dict[str, int] = {}
     for placed in standing:
-        held[placed.node] = held.get(placed.node, 0) + 1
+        fixed[placed.node] = fixed.get(placed.node, 0) + 1
     paths, free, rows, names = [], [], [], []
     reach = None if any(one.reach is None for one in members) else members[0].reach
     inside = [row for _, name in tree.leaves if (row := nodes.row(name)) is not None]
@@ -185,7 +185,7 @@ def site(
         if (
             row is None
             or row >= known
-            or (name not in held and not any(one[row] > 0 for one in places))
+            or (name not in fixed and not any(one[row] > 0 for one in places))
         ):
             continue
         # Who shares something goes where it can be used in common: a level above all others.
@@ -203,7 +203,7 @@ def site(
         for one, slots in zip(members, places, strict=True)
     )
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
-    there = tuple(held.get(name, 0) for name in names)
+    there = tuple(fixed.get(name, 0) for name in names)
     apart = _apart(members, nodes, rows)
     excluded = tuple(
         LeafConflict(tuple(at for at, row in enumerate(rows) if one.rows[row]), one.counts)

@@ -195,7 +195,7 @@ def with_parts(
         return found
     group = found.group
     at = {level.name: number for number, level in enumerate(group.levels)}
-    held = _held(standing, found.names)
+    fixed = _fixed(standing, found.names)
     parts = tuple(
         LikeParts(
             shape.name,
@@ -205,7 +205,7 @@ def with_parts(
             shape.nodes[0].least,
             shape.kinds,
             shape.sizes,
-            held.get(shape.nodes[0].key, ()),
+            fixed.get(shape.nodes[0].key, ()),
             at[shape.own.apart] if shape.own.apart else -1,
         )
         for shape in shapes
@@ -231,17 +231,17 @@ def _classes(
     for number, shape in enumerate(shapes):
         if shape.own.rules:
             own = [parts[each] for each in sorted(inside[number])]
-            held = [one.held for one in own if one.held]
+            fixed = [one.fixed for one in own if one.fixed]
             yield PodClass(
                 shape.name,
                 tuple(kind for one in own for kind in one.kinds),
                 rules=tuple(ClassRule(at[level], rule) for level, rule in shape.own.rules.items()),
-                held=tuple(map(sum, zip(*held, strict=True))),
+                fixed=tuple(map(sum, zip(*fixed, strict=True))),
                 part=number,
             )
 
 
-def _held(standing: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def _fixed(standing: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Return by group how many of its members stand on each leaf."""
     place = {name: leaf for leaf, name in enumerate(names)}
     found: dict[str, list[int]] = {}

@@ -259,7 +259,7 @@ def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
     return text
 
 
-def awaits_room(context: PlanningContext, handle: Handle) -> bool:
+def awaits_capacity(context: PlanningContext, handle: Handle) -> bool:
     """Return whether a pod still has to leave a node that members are nominated to."""
     promised = {pod.status.nominated_node_name for pod in context.members} - {""}
     on_them = [placed for node in sorted(promised) for placed in handle.pods.on(node).values()]
@@ -289,9 +289,9 @@ def with_rules(
     """Return the site with the rules that the members' own specs make for one another."""
     pod, nodes = task.context.members[0], task.context.nodes
     there = set(found.names)
-    held = [one for one in task.standing if one.node in there]
-    domains = between.members(pod, nodes, found.rows, pods, held)
-    domains += between.spread(pod, nodes, found.rows, pods, held)
+    fixed_here = [one for one in task.standing if one.node in there]
+    domains = between.members(pod, nodes, found.rows, pods, fixed_here)
+    domains += between.spread(pod, nodes, found.rows, pods, fixed_here)
     if reach is not None:
         domains += between.within(reach, found.rows)
     instance = msgspec.structs.replace(found.instance, domains=domains)

@@ -89,8 +89,8 @@ def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | 
             for leaf in combination.leaves
             if all(row[leaf] >= most for row, most in zip(counts, combination.counts, strict=True))
         ]
-    held = group.held or (0,) * len(group.paths)
-    alike = _sums([*counts, held])
+    fixed = group.fixed or (0,) * len(group.paths)
+    alike = _sums([*counts, fixed])
     found += _of_classes(group, counts)
     return found + checklevels.problems(group.alike(), alike)
 
@@ -102,9 +102,9 @@ def _roles_objective(group: GroupProblem, counts: Rows) -> Values:
     class, or for all parts that want something there together; the cost of traffic; where nothing
     is wished for on the last level, how few leaves are used.
     """
-    held = group.held or (0,) * len(group.paths)
+    fixed = group.fixed or (0,) * len(group.paths)
     alike = group.alike()
-    pods = _sums([*counts, held])
+    pods = _sums([*counts, fixed])
     found = [("", "leftOut", alike.size - sum(pods))] if alike.is_elastic else []
     for at, level in enumerate(group.levels):
         if at not in group.unwished:
@@ -159,7 +159,7 @@ def _of_classes(group: GroupProblem, counts: Rows) -> list[str]:
 def _pods(group: GroupProblem, counts: Rows, number: int) -> list[int]:
     """Return the pods of a class on each leaf, held ones included."""
     one = group.classes[number]
-    return _sums([*(counts[kind] for kind in one.kinds), one.held or (0,) * len(group.paths)])
+    return _sums([*(counts[kind] for kind in one.kinds), one.fixed or (0,) * len(group.paths)])
 
 
 def _sums(rows: Rows) -> list[int]:
@@ -216,9 +216,9 @@ def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
     found = []
     for link in group.links:
         carried = _carried(group, now, link)
-        if carried > link.room and carried > _carried(group, before, link):
+        if carried > link.headroom and carried > _carried(group, before, link):
             ends = f"from {link.origins} to {link.targets}"
-            found.append(f"{carried} over the link {ends}, which has room for {link.room}")
+            found.append(f"{carried} over the link {ends}, which has room for {link.headroom}")
     return found
 
 

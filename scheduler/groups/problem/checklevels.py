@@ -16,15 +16,15 @@ def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
     if not instance.least <= sum(counts) <= instance.size:
         found.append(f"{sum(counts)} of {instance.size} pods are placed")
     for leaf, pods in zip(instance.leaves, counts, strict=True):
-        if pods or leaf.held:
+        if pods or leaf.fixed:
             found += _leaf_problems(instance, leaf, pods)
     by_level = units(instance, counts)
     for depth, level in enumerate(instance.levels):
         parents: dict[Path, int] = by_level[depth - 1] if depth else {(): sum(counts)}
         found += level_problems(level.name, level.rule, by_level[depth], parents)
     for domains in instance.domains:
-        held = [leaf.held for leaf in instance.leaves]
-        found += _domain_problems(domains, counts, held)
+        fixed = [leaf.fixed for leaf in instance.leaves]
+        found += _domain_problems(domains, counts, fixed)
     return found
 
 
@@ -66,11 +66,11 @@ def level_values(
 def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
     where = "/".join(leaf.path)
     found = []
-    if pods < leaf.held:
+    if pods < leaf.fixed:
         found.append(f"{where} gives up held pods")
-    if leaf.slots >= 0 and pods > max(leaf.slots, leaf.held):
+    if leaf.slots >= 0 and pods > max(leaf.slots, leaf.fixed):
         found.append(f"{where} takes {pods} of {leaf.slots} slots")
-    new = pods - leaf.held
+    new = pods - leaf.fixed
     for need, free in zip(instance.request, leaf.free, strict=bool(leaf.free)):
         if new > 0 and need > 0 and new * need > free:
             found.append(f"{where} has {free}, {new} pods need {new * need}")
@@ -101,9 +101,9 @@ def level_problems(
     return found
 
 
-def _domain_problems(domains: DomainRule, counts: Sequence[int], held: Sequence[int]) -> list[str]:
+def _domain_problems(domains: DomainRule, counts: Sequence[int], fixed: Sequence[int]) -> list[str]:
     pods = [sum(counts[leaf] for leaf in leaves) for leaves in domains.sets]
-    stood = [sum(held[leaf] for leaf in leaves) for leaves in domains.sets]
+    stood = [sum(fixed[leaf] for leaf in leaves) for leaves in domains.sets]
     takes = [n > before for n, before in zip(pods, stood, strict=True)]
     found = []
     if domains.at_most:
@@ -122,6 +122,8 @@ def _domain_problems(domains: DomainRule, counts: Sequence[int], held: Sequence[
         ):
             found.append(f"{domains.name}: skew above {domains.max_skew}")
     inside = {leaf for leaves in domains.sets for leaf in leaves}
-    if domains.only and any(counts[at] > held[at] for at in range(len(counts)) if at not in inside):
+    if domains.only and any(
+        counts[at] > fixed[at] for at in range(len(counts)) if at not in inside
+    ):
         found.append(f"{domains.name}: pods outside of all domains")
     return found

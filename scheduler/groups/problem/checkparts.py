@@ -60,7 +60,7 @@ def _numbers(group: GroupProblem, pieces: Sequence[PlacedPart]) -> list[str]:
     found += [
         f"{one.name} is left out though pods of it stand"
         for number, one in enumerate(group.parts)
-        if any(one.held) and there[number] != 1
+        if any(one.fixed) and there[number] != 1
     ]
     return found
 
@@ -70,11 +70,11 @@ def _of_piece(group: GroupProblem, pieces: Sequence[PlacedPart], at: int) -> lis
     one = group.parts[piece.part]
     own = [other for other in pieces if other.parent == at]
     every = _inside(pieces, at)
-    is_held = any(any(group.parts[pieces[each].part].held) for each in every)
+    is_fixed = any(any(group.parts[pieces[each].part].fixed) for each in every)
     if any(each.parent == piece.part for each in group.parts):
         if piece.pods:
             found.append(f"{one.name} has pods beside its parts")
-        if not own or (len(own) < one.minimum and not is_held):
+        if not own or (len(own) < one.minimum and not is_fixed):
             found.append(f"{one.name} has {len(own)} parts, {one.minimum} are needed")
     else:
         of_kind = Counter[int]()
@@ -83,14 +83,14 @@ def _of_piece(group: GroupProblem, pieces: Sequence[PlacedPart], at: int) -> lis
         sizes = dict(zip(one.kinds, one.sizes, strict=True))
         if any(pods > sizes.get(kind, 0) for kind, pods in of_kind.items()):
             found.append(f"{one.name} has more pods of a kind than are its own")
-        new, held = sum(of_kind.values()), sum(one.held)
-        there = Counter({leaf: number for leaf, number in enumerate(one.held) if number})
+        new, fixed = sum(of_kind.values()), sum(one.fixed)
+        there = Counter({leaf: number for leaf, number in enumerate(one.fixed) if number})
         for _, leaf, number in piece.pods:
             there[leaf] += number
         if one.apart >= 0 and any(n > 1 for n in _by_unit(group, there, one.apart + 1).values()):
             found.append(f"{one.name} has several pods on a unit of {group.levels[one.apart].name}")
-        if new + held < max(1, one.minimum) and not (held and not new):
-            found.append(f"{one.name} has {new + held} pods, {one.minimum} are needed")
+        if new + fixed < max(1, one.minimum) and not (fixed and not new):
+            found.append(f"{one.name} has {new + fixed} pods, {one.minimum} are needed")
     if one.level >= 0 and len(_units(group, pieces, every, one.level + 1)) > 1:
         found.append(f"{one.name} is in several units of {group.levels[one.level].name}")
     return found
@@ -105,7 +105,7 @@ def _of_class(
     for piece in every:
         for _, leaf, number in piece.pods:
             pods[leaf] += number
-        for leaf, number in enumerate(group.parts[piece.part].held):
+        for leaf, number in enumerate(group.parts[piece.part].fixed):
             pods[leaf] += number
     found = []
     if any(kind not in one.kinds for piece in every for kind, _, _ in piece.pods):
@@ -141,8 +141,8 @@ def _units(
 ) -> set[tuple[str, ...]]:
     leaves = {leaf for each in those for _, leaf, _ in pieces[each].pods}
     for each in those:
-        held = group.parts[pieces[each].part].held
-        leaves.update(leaf for leaf, pods in enumerate(held) if pods)
+        fixed = group.parts[pieces[each].part].fixed
+        leaves.update(leaf for leaf, pods in enumerate(fixed) if pods)
     depth = len(group.levels)
     return {
         (path + path[-1:] * (depth - len(path)))[:level]

@@ -31,7 +31,7 @@ class PodClass(SolverRecord, frozen=True):
     """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no
     limit).
 
-    `held` counts those that stand on each leaf already (empty: none); they count in all rules. In a
+    `fixed` counts those that stand on each leaf already (empty: none); they count in all rules. In a
     group with parts they are all pods of one part and of those in it; it is `part`, and one alone.
     """
 
@@ -40,7 +40,7 @@ class PodClass(SolverRecord, frozen=True):
     minimum: int = 0
     maximum: int = 0
     rules: tuple[ClassRule, ...] = ()
-    held: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
     part: int = -1
 
 
@@ -92,7 +92,7 @@ class TrafficStream(SolverRecord, frozen=True):
 
 
 class LinkLimit(SolverRecord, frozen=True):
-    """What flows from pods in some areas to pods in others may not be more than `room`.
+    """What flows from pods in some areas to pods in others may not be more than `headroom`.
 
     With `is_shared` what flows back counts as well. Each way is rounded up to whole numbers, but
     for a thousandth. A link that is over its room already takes nothing more.
@@ -100,7 +100,7 @@ class LinkLimit(SolverRecord, frozen=True):
 
     origins: tuple[int, ...]
     targets: tuple[int, ...]
-    room: int
+    headroom: int
     is_shared: bool = False
 
 

@@ -74,7 +74,7 @@ class Level(SolverRecord, frozen=True):
 class Leaf(SolverRecord, frozen=True):
     """A place for pods: its path of unit names from the top level down, itself last.
 
-    `slots` is how many pods of the group fit, those already there (`held`) included; `free` says
+    `slots` is how many pods of the group fit, those already there (`fixed`) included; `free` says
     the same by amounts, in the order of the instance's `request`, and `slots` then only limits. A
     leaf with a path shorter than the tree is deep stands alone in units of its own below.
     """
@@ -82,7 +82,7 @@ class Leaf(SolverRecord, frozen=True):
     path: tuple[str, ...]
     slots: int = -1
     free: tuple[int, ...] = ()
-    held: int = 0
+    fixed: int = 0
 
 
 class DomainRule(SolverRecord, frozen=True):
@@ -130,7 +130,7 @@ class Instance(SolverRecord, frozen=True):
         """Whether fewer pods than `size` may be placed."""
         return self.least < self.size
 
-    def fixed(self, size: int) -> "Instance":
+    def with_size(self, size: int) -> "Instance":
         """Return the same group with just so many pods."""
         return msgspec.structs.replace(self, size=size, minimum=0, levels_first=False)
 

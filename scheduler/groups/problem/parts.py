@@ -22,7 +22,7 @@ class LikeParts(SolverRecord, frozen=True):
 
     With a level of -1 it is where the part is that it is in. One that is not left out has at least
     `minimum` pods or, where others are in it, so many of those; of the group's `kinds` up to
-    `sizes` pods each. `held` counts its pods that stand on each leaf already (empty: none). Such a
+    `sizes` pods each. `fixed` counts its pods that stand on each leaf already (empty: none). Such a
     part is one alone and never left out. Others in it come one by one then; pods of its own it gets
     until it has its minimum, or none. With a level `apart` (-1: none) it has at most one pod, held
     ones included, on any unit of that.
@@ -35,14 +35,14 @@ class LikeParts(SolverRecord, frozen=True):
     minimum: int = 1
     kinds: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
-    held: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
     apart: int = -1
 
     def among(self, leaves: Sequence[int]) -> "LikeParts":
         """Return the part with what it holds on these leaves alone."""
-        if not self.held:
+        if not self.fixed:
             return self
-        return msgspec.structs.replace(self, held=tuple(self.held[leaf] for leaf in leaves))
+        return msgspec.structs.replace(self, fixed=tuple(self.fixed[leaf] for leaf in leaves))
 
 
 class PlacedPart(SolverRecord, frozen=True):
@@ -84,9 +84,9 @@ def totals(parts: Sequence[LikeParts]) -> list[int]:
     return found
 
 
-def has_held(parts: Sequence[LikeParts]) -> list[bool]:
+def has_fixed(parts: Sequence[LikeParts]) -> list[bool]:
     """Return for each part whether pods stand already, its own or those of parts in it."""
-    found = [any(one.held) for one in parts]
+    found = [any(one.fixed) for one in parts]
     for number in range(len(parts) - 1, 0, -1):
         if found[number]:
             found[parts[number].parent] = True
@@ -97,7 +97,7 @@ def least(parts: Sequence[LikeParts]) -> int:
     """Return how many pods are needed at least so that the root is not left out; 1 where some
     stand.
     """
-    if any(has_held(parts)):
+    if any(has_fixed(parts)):
         return 1
     below = inside(parts)
     needed = [max(1, one.minimum) for one in parts]
@@ -120,7 +120,7 @@ def whole(parts: Sequence[LikeParts], kinds: int) -> WholePart | None:
     alone.
     """
     below = inside(parts)
-    if any(has_held(parts)) or len(below[0]) != 1:
+    if any(has_fixed(parts)) or len(below[0]) != 1:
         return None
     sizes = [[0] * kinds for _ in parts]
     for number in range(len(parts) - 1, 0, -1):

@@ -57,7 +57,7 @@ class LeafConflict(instance.SolverRecord, frozen=True):
 class GroupProblem(instance.SolverRecord, frozen=True):
     """A group of several kinds; `free` is what each leaf has left of each resource.
 
-    `paths` are those of the leaves in the tree of `levels`; `held` counts the group's pods that
+    `paths` are those of the leaves in the tree of `levels`; `fixed` counts the group's pods that
     stand on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
     Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as
@@ -74,7 +74,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
     paths: tuple[tuple[str, ...], ...]
     minimum: int
     apart: tuple[Apart, ...] = ()
-    held: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
     excluded: tuple[LeafConflict, ...] = ()
     classes: tuple[PodClass, ...] = ()
     between: tuple[PairRule, ...] = ()
@@ -101,8 +101,8 @@ class GroupProblem(instance.SolverRecord, frozen=True):
 
     def stand(self, leaf: int) -> tuple[int, ...]:
         """Return how many pods of classes and parts stand on a leaf already, in their order."""
-        helds = [*(one.held for one in self.classes), *(one.held for one in self.parts)]
-        return tuple(held[leaf] for held in helds if held)
+        fixed_counts = [*(one.fixed for one in self.classes), *(one.fixed for one in self.parts)]
+        return tuple(fixed[leaf] for fixed in fixed_counts if fixed)
 
     def alike(self, *, is_emptied: bool = False) -> instance.Instance:
         """Return the group as if its pods were alike: its tree, rules and sizes, and more room than
@@ -111,19 +111,19 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         What breaks a rule of a level there breaks it here, and objectives are the same. When leaves
         may be emptied, what is free does not limit them.
         """
-        held = self.held or (0,) * len(self.paths)
-        room = self.room(is_emptied=is_emptied)
+        fixed = self.fixed or (0,) * len(self.paths)
+        capacity = self.capacity(is_emptied=is_emptied)
         leaves = tuple(
-            instance.Leaf(path, there + most, held=there)
-            for path, there, most in zip(self.paths, held, room.tolist(), strict=True)
+            instance.Leaf(path, there + most, fixed=there)
+            for path, there, most in zip(self.paths, fixed, capacity.tolist(), strict=True)
         )
-        size = self.wanted + sum(held)
-        least = sum(held) + self.least
+        size = self.wanted + sum(fixed)
+        least = sum(fixed) + self.least
         return instance.Instance(
             self.levels, leaves, size, minimum=least if 0 < least < size else 0
         )
 
-    def room(self, *, is_emptied: bool = False) -> Ints:
+    def capacity(self, *, is_emptied: bool = False) -> Ints:
         """Return for each leaf a number of further pods that it cannot exceed."""
         slots = np.array([kind.slots for kind in self.kinds], dtype=np.int64)
         counts = np.array([kind.count for kind in self.kinds], dtype=np.int64)
@@ -153,7 +153,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         )
         classes = (
             msgspec.structs.replace(
-                one, held=tuple(one.held[leaf] for leaf in leaves) if one.held else ()
+                one, fixed=tuple(one.fixed[leaf] for leaf in leaves) if one.fixed else ()
             )
             for one in self.classes
         )
@@ -164,7 +164,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
             tuple(self.paths[leaf] for leaf in leaves),
             self.minimum,
             tuple(rules),
-            tuple(self.held[leaf] for leaf in leaves) if self.held else (),
+            tuple(self.fixed[leaf] for leaf in leaves) if self.fixed else (),
             tuple(one for one in excluded if one.leaves),
             tuple(classes),
             self.between,

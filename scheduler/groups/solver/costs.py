@@ -106,7 +106,7 @@ def scale_of(tree: Tree) -> StageScale:
 
 def _stages(tree: Tree, level: int) -> list[tuple[str, int]]:
     """Return the measures of a level, the most important first, with how large they can get."""
-    largest = min(tree.size, int(tree.room[level].max(initial=1)))
+    largest = min(tree.size, int(tree.capacity[level].max(initial=1)))
     pairs = tree.size * (largest - 1) // 2
     if tree.rule(level).kind == "spread":
         return [("pairs", pairs)]

@@ -69,7 +69,7 @@ def _trial(problem: Instance | GroupProblem, limits: SolveLimits, left_s: Deadli
 
 def _capacity(instance: Instance) -> int:
     """Return how many pods all leaves take under no rule."""
-    bare = rules.one_role(instance, frozenset()).fixed(_look(instance))
+    bare = rules.one_role(instance, frozenset()).with_size(_look(instance))
     return int(tree.build(bare).slots.sum())
 
 
@@ -110,19 +110,19 @@ def fits_soon(instance: Instance) -> bool | None:
 
 def _sizes(instance: Instance, is_over: Callable[[], bool]) -> tuple[int, int]:
     """Return the nearest sizes that fit under all rules; 0 when there is none, or none is known."""
-    largest = instance.fixed(_look(instance))
+    largest = instance.with_size(_look(instance))
     layered = layers.of(fold.folded(largest))
     bits = None if layered is None else feasible.sizes(layered, is_over)
     if bits is None:
         return 0, 0
     sizes = np.flatnonzero(np.array([int(bit) for bit in bin(bits)[:1:-1]]))
-    held = sum(leaf.held for leaf in instance.leaves)
-    below = sizes[(sizes < instance.least) & (sizes >= max(1, held))]
+    fixed = sum(leaf.fixed for leaf in instance.leaves)
+    below = sizes[(sizes < instance.least) & (sizes >= max(1, fixed))]
     above = sizes[sizes > instance.size]
     return (int(below[-1]) if len(below) else 0), (int(above[0]) if len(above) else 0)
 
 
 def _look(instance: Instance) -> int:
     """Return the largest size that is looked at: none fits beyond the room of all leaves."""
-    most = tree.build(instance.fixed(max(LARGEST_LOOK, instance.size)))
+    most = tree.build(instance.with_size(max(LARGEST_LOOK, instance.size)))
     return max(instance.size, min(LARGEST_LOOK, int(most.slots.sum())))

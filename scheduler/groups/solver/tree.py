@@ -25,8 +25,8 @@ class Tree:
     """Columns of a tree for a group of `least` to `size` pods; `starts[l][u]` to `starts[l][u + 1]`
     are the children of unit u of level l.
 
-    `room[l]` is the effective capacity: the most pods that a unit can hold under the rules at and
-    below its level (never too little). `leaf` maps the units of the last level to the instance's
+    `capacity[l]` is the effective capacity: the most pods that a unit can hold under the rules at
+    and below its level (never too little). `leaf` maps the units of the last level to the instance's
     leaves. `bare` are levels made of rules over sets of leaves: see
     scheduler.groups.solver.exact.layers.
     """
@@ -37,8 +37,8 @@ class Tree:
     names: tuple[tuple[str, ...], ...]
     leaf: Ints
     slots: Ints
-    held: Ints
-    room: tuple[Ints, ...] = ()
+    fixed: Ints
+    capacity: tuple[Ints, ...] = ()
     bare: tuple[int, ...] = ()
     least: int = 0
     levels_first: bool = False
@@ -52,7 +52,7 @@ class Tree:
         """Return the same tree with other slots, given per leaf of the instance; room is not
         kept.
         """
-        return replace(self, slots=np.minimum(slots[self.leaf], self.size), room=())
+        return replace(self, slots=np.minimum(slots[self.leaf], self.size), capacity=())
 
     def units(self, level: int) -> int:
         """Return how many units a level has (0 is the root)."""
@@ -82,10 +82,10 @@ def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
     """Return how many pods of the group fit on a leaf, held ones included; never negative."""
     fits = [max(0, free) // need for free, need in zip(leaf.free, request, strict=True) if need > 0]
     if leaf.slots >= 0:
-        fits.append(leaf.slots - leaf.held)
+        fits.append(leaf.slots - leaf.fixed)
     if not fits:
         raise InputError("a leaf has neither slots nor room by resource", where="/".join(leaf.path))
-    return max(0, min(fits)) + leaf.held
+    return max(0, min(fits)) + leaf.fixed
 
 
 def allowed(rule: LevelRule, size: int) -> Bools:
@@ -122,7 +122,7 @@ def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = Fa
     order = sorted(usable, key=paths.__getitem__)
     starts, names = _columns([paths[row] for row in order], depth)
     rows = np.array(order, dtype=np.int64)
-    held = np.array([leaves[row].held for row in order], dtype=np.int64)
+    fixed = np.array([leaves[row].fixed for row in order], dtype=np.int64)
     rules = tuple(level.rule for level in instance.levels)
     plain = Tree(
         instance.size,
@@ -131,14 +131,14 @@ def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = Fa
         names,
         rows,
         np.minimum(slots[rows], instance.size) if len(rows) else rows,
-        held,
+        fixed,
         least=instance.least,
         levels_first=instance.levels_first,
     )
-    return replace(plain, room=rooms(plain))
+    return replace(plain, capacity=capacities(plain))
 
 
-def rooms(tree: Tree) -> tuple[Ints, ...]:
+def capacities(tree: Tree) -> tuple[Ints, ...]:
     """Return the effective capacities by level, the root's first."""
     depth = tree.depth
     found: list[Ints] = [floors(tree.rule(depth), tree.size)[tree.slots]]
@@ -150,7 +150,7 @@ def rooms(tree: Tree) -> tuple[Ints, ...]:
 
 
 def _slots_of(leaf: Leaf, instance: Instance) -> int:
-    if not leaf.free and leaf.slots >= leaf.held:
+    if not leaf.free and leaf.slots >= leaf.fixed:
         return leaf.slots  # nearly all leaves: there may be ten thousand
     return slots_of(leaf, instance.request if leaf.free else ())
 
@@ -163,7 +163,7 @@ def check(instance: Instance) -> None:
         raise InputError(f"a group of {instance.size} pods cannot be placed")
     if not 0 <= instance.minimum <= instance.size:
         raise InputError(f"a minimum of {instance.minimum} is not between 1 and {instance.size}")
-    if sum([leaf.held for leaf in instance.leaves]) > instance.size:
+    if sum([leaf.fixed for leaf in instance.leaves]) > instance.size:
         raise InputError("more pods are held than the group has")
     depth = len(instance.levels)
     paths = [leaf.path for leaf in instance.leaves]

@@ -42,7 +42,7 @@ COMPLETED = "Completed"
 # Phases of a group that has not been placed.
 BEFORE_PLACED = ("", PENDING, INQUEUE)
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
-NO_ROOM = "NotEnoughResources"
+NOT_ENOUGH_RESOURCES = "NotEnoughResources"
 HARD, SOFT = "hard", "soft"
 LONGEST_NAME = 253
 MOST_TASKS = 1_000  # of a group whose tasks' numbers do not count; of others `MOST_CLASSES`

@@ -174,7 +174,7 @@ def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Gr
         news.record.final = obj.metadata.uid
     elif is_said:
         return []  # True is final, and may be on its way
-    elif news.stage in WAITS or (news.stage is GroupStage.HELD and news.record.message):
+    elif news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and news.record.message):
         status, message = "False", news.record.message
         reason = reasons.SCHEDULER_ERROR if news.record.is_error else reasons.UNSCHEDULABLE
     else:
@@ -204,7 +204,7 @@ def _gang(obj: Any, news: News) -> list[GroupWrite]:
         return [*source.status(obj, **said)]
     if news.has_minimum:
         return []  # what is said stays: the next look at the group would take back that it waits
-    if news.stage in WAITS or (news.stage is GroupStage.HELD and news.record.message):
+    if news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and news.record.message):
         message = news.record.message[:LONGEST_MESSAGE]
         return [*source.status(obj, phase=appgroup.PENDING, message=message)]
     return []
@@ -226,8 +226,8 @@ def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
         elif phase in (volcano.RUNNING, volcano.UNKNOWN):
             phase = volcano.PENDING
         return [*source.status(obj, phase=phase, running=news.running)]
-    waits = news.stage in WAITS or (news.stage is GroupStage.HELD and bool(news.record.message))
-    if news.has_minimum or (news.stage is not GroupStage.HELD and not waits):
+    waits = news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and bool(news.record.message))
+    if news.has_minimum or (news.stage is not GroupStage.ON_HOLD and not waits):
         return []  # what waits beyond the minimum is no news of a group that has it
     if news.standing:
         phase = volcano.UNKNOWN if waits and source.was_placed(obj) else phase
@@ -235,7 +235,7 @@ def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
         phase = volcano.PENDING
     if not waits:
         return [*source.status(obj, phase=phase)]
-    reason = volcano.NO_ROOM if news.stage in WAITS else reasons.UNSCHEDULABLE
+    reason = volcano.NOT_ENOUGH_RESOURCES if news.stage in WAITS else reasons.UNSCHEDULABLE
     why = _volcano_condition(volcano.UNSCHEDULABLE, "True", since, reason, news.record.message)
     return [*source.status(obj, (why,), phase=phase)]
 
@@ -252,7 +252,7 @@ def _phase(obj: Any, news: News) -> list[GroupWrite]:
     if news.stage in FOLLOWS:
         phase = _phase_by_pods(phase, news)
         return [*source.status(obj, phase=phase, scheduled=news.bound, running=news.running)]
-    if news.stage is GroupStage.HELD and not phase:
+    if news.stage is GroupStage.ON_HOLD and not phase:
         return [*source.status(obj, phase=coscheduling.PENDING)]
     if news.stage in WAITS:
         # The message has no field of its own; the event tells it, also when the phase stays.

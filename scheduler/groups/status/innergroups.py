@@ -72,7 +72,7 @@ class InnerGroupWriter:
         now: float,
     ) -> list[GroupWrite]:
         """Report why a subgroup is not placed; `there` is the number of bound pods by group."""
-        if stage in WAITS or (stage is GroupStage.HELD and record.message):
+        if stage in WAITS or (stage is GroupStage.ON_HOLD and record.message):
             reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
             return self._say(node, "False", reason, record.message, now)
         if stage is GroupStage.BOUND:

@@ -63,7 +63,7 @@ class GroupStatusWriter:
         record = self._records.of(key)
         if stage is GroupStage.REFUSED and record.status != FAILED:
             record.status = DOES_NOT_FIT if record.is_final else WAITING
-        elif stage not in (GroupStage.HELD, GroupStage.REFUSED):
+        elif stage not in (GroupStage.ON_HOLD, GroupStage.REFUSED):
             record.status = STATUS_AFTER[stage]
         said = self._said(key, record, stage, now)
         found = self._members.described_by(key)[:1]
@@ -89,7 +89,7 @@ class GroupStatusWriter:
         self, key: str, record: GroupRecord, stage: GroupStage, now: float
     ) -> list[GroupWrite]:
         """Return what a stage means for the ConfigMap of the group, and for its victims."""
-        if stage is GroupStage.HELD:
+        if stage is GroupStage.ON_HOLD:
             # An incomplete group has no fault to report.
             is_faulty = record.status == FAILED and bool(record.message)
             if is_faulty:

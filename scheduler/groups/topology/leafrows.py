@@ -47,30 +47,30 @@ class LeafRows:
         return self._rows, self._parents, self._order
 
     def useful(
-        self, tree: Topology, nodes: Nodes, slots: IntColumn, held: BoolColumn, size: int
+        self, tree: Topology, nodes: Nodes, slots: IntColumn, with_members: BoolColumn, size: int
     ) -> list[int] | None:
         """Return the leaves that a group of `size` can use, in the tree's order; None for all of
         them.
 
-        `slots` are free slots by row; rows in `held` (with members) are kept.
+        `slots` are free slots by row; rows in `with_members` (with members) are kept.
         """
         rows, parents, order = self.of(tree, nodes)
-        room = np.where(rows >= 0, np.minimum(slots[rows], size), 0)
-        is_held = (rows >= 0) & held[rows]
-        found = (room > 0) | is_held
+        capacity = np.where(rows >= 0, np.minimum(slots[rows], size), 0)
+        has_members = (rows >= 0) & with_members[rows]
+        found = (capacity > 0) | has_members
         if np.count_nonzero(found) < WORTHWHILE:
             return None
-        sorted_rooms, sorted_parents = room[order], parents[order]
-        kept = is_held[order]
+        sorted_capacities, sorted_parents = capacity[order], parents[order]
+        kept = has_members[order]
         first = np.flatnonzero(np.diff(sorted_parents, prepend=-1))
         which = np.cumsum(np.diff(sorted_parents, prepend=-1) != 0) - 1
-        for k in range(1, int(room.max(initial=0)) + 1):
-            enough = sorted_rooms >= k
+        for k in range(1, int(capacity.max(initial=0)) + 1):
+            enough = sorted_capacities >= k
             before: IntColumn = np.cumsum(enough) - enough
             nth: IntColumn = before - before[first][which]
             kept |= enough & (nth < size // k)
         found = np.zeros(len(rows), dtype=np.bool_)
-        found[_without_like_units(tree, order[kept], parents, room, is_held, size)] = True
+        found[_without_like_units(tree, order[kept], parents, capacity, has_members, size)] = True
         return np.flatnonzero(found).tolist()
 
 
@@ -78,8 +78,8 @@ def _without_like_units(
     tree: Topology,
     leaves: IntColumn,
     parents: IntColumn,
-    room: IntColumn,
-    held: BoolColumn,
+    capacity: IntColumn,
+    with_members: BoolColumn,
     size: int,
 ) -> IntColumn:
     """Return the leaves of units with at most `size` earlier identical siblings.
@@ -93,14 +93,14 @@ def _without_like_units(
     starts = np.flatnonzero(begins)
     bounds = [*starts.tolist(), len(leaves)]
     # A unit's leaves are contiguous, so the slots of all units are sorted at once.
-    rooms = room[leaves][np.lexsort((room[leaves], np.cumsum(begins)))]
+    capacities = capacity[leaves][np.lexsort((capacity[leaves], np.cumsum(begins)))]
     is_kept: list[bool] = []
     seen: Counter[tuple[tuple[str, ...], bytes]] = Counter()
     for start, end in itertools.pairwise(bounds):
         path = tree.leaves[leaves[start]][0]
-        kind = (path[:-1], rooms[start:end].tobytes())
+        kind = (path[:-1], capacities[start:end].tobytes())
         seen[kind] += 1
         is_kept.append(not path or seen[kind] <= size)
-    kept = np.logical_or(is_kept, np.logical_or.reduceat(held[leaves], starts))
+    kept = np.logical_or(is_kept, np.logical_or.reduceat(with_members[leaves], starts))
     found: IntColumn = leaves[np.repeat(kept, np.diff(bounds))]
     return found

@@ -151,13 +151,13 @@ class Variables:
             for at, role in enumerate(claim.roles):
                 most = role.number * claim.copies
                 for node in sorted(self.problem.reaches[role.reach] & self.active):
-                    upper = min(most, self._room(node, role.request))
+                    upper = min(most, self._free_copies(node, role.request))
                     if upper:
                         variable = self.cp.new_int_var(0, upper, f"w{number},{at},{node}")
                         self.waiting[number, at, node] = variable
                         self.claimed.append(Flow(node, role.request, role.tags, 0, variable, upper))
 
-    def _room(self, node: int, request: Amounts) -> int:
+    def _free_copies(self, node: int, request: Amounts) -> int:
         """Return how many such pods fit the node if all movable pods leave it."""
         if not hasattr(self, "_emptied"):
             self._emptied = emptied(self.problem)

@@ -75,7 +75,7 @@ def test_an_attempt_ends_only_where_the_group_is_at_rest():
     """
     assert set(GroupState) == {*AT_REST, *IN_ATTEMPT}
     for move in GROUP_MOVES:
-        if move.cause in (*Observed, GroupStage.HELD) and move.cause is not Observed.ABANDONED:
+        if move.cause in (*Observed, GroupStage.ON_HOLD) and move.cause is not Observed.ABANDONED:
             assert all(before in AT_REST or move.after is None for before in move.before), move
     for state in IN_ATTEMPT:
         ends = [m.after for m in GROUP_MOVES if state in m.before and m.after in AT_REST]

@@ -26,12 +26,12 @@ def live(tree):
     return nodes, np.array(nodes.rows_of(name for _, name in tree.leaves))
 
 
-def useful(tree, by_leaf, held, size):
+def useful(tree, by_leaf, fixed, size):
     """Return the leaves that are asked about, given room and held pods by leaf."""
     nodes, rows = live(tree)
     slots = np.zeros(nodes.size, dtype=np.int64)
     on_rows = np.zeros(nodes.size, dtype=np.bool_)
-    slots[rows], on_rows[rows] = by_leaf, held
+    slots[rows], on_rows[rows] = by_leaf, fixed
     return leafrows.LeafRows().useful(tree, nodes, slots, on_rows, size)
 
 
@@ -44,13 +44,13 @@ def world(rng):
     found = tuple((path[:-1], name) for path, name in zip(paths, names, strict=True))
     most = rng.choice([2, 3, 8])
     slots = np.array([rng.choice([0, rng.randint(0, most)]) for _ in found])
-    held = np.array([rng.random() < 0.05 and room > 0 for room in slots])
-    size = max(int(held.sum()), rng.randint(1, 6))
+    fixed = np.array([rng.random() < 0.05 and room > 0 for room in slots])
+    size = max(int(fixed.sum()), rng.randint(1, 6))
     levels = groups.levels(rng, depth, 0.5)
     return (
         Topology("t", "test", tuple(one.name for one in levels), found),
         slots,
-        held,
+        fixed,
         size,
         levels,
     )
@@ -63,20 +63,20 @@ def test_the_best_placement_stays_the_same(seed, monkeypatch):
     """
     monkeypatch.setattr(leafrows, "WORTHWHILE", 0)
     rng = Random(f"thin {seed}")
-    tree, slots, held, size, levels = world(rng)
+    tree, slots, fixed, size, levels = world(rng)
 
-    kept = useful(tree, slots, held, size)
+    kept = useful(tree, slots, fixed, size)
 
-    whole = asked(tree, range(len(tree.leaves)), slots, held, size, levels)
-    thin = asked(tree, kept, slots, held, size, levels)
+    whole = asked(tree, range(len(tree.leaves)), slots, fixed, size, levels)
+    thin = asked(tree, kept, slots, fixed, size, levels)
     assert placed(whole) == placed(thin)
     assert len(kept) <= np.count_nonzero(slots)
 
 
-def asked(tree, leaves, slots, held, size, levels):
+def asked(tree, leaves, slots, fixed, size, levels):
     """Return the question about some of the leaves."""
     found = tuple(
-        Leaf((*tree.leaves[at][0], tree.leaves[at][1]), int(slots[at]), held=int(held[at]))
+        Leaf((*tree.leaves[at][0], tree.leaves[at][1]), int(slots[at]), fixed=int(fixed[at]))
         for at in leaves
     )
     return Instance(levels, found, size)

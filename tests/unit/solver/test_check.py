@@ -65,7 +65,7 @@ def test_broken_rules_between_members_are_named(domains, said):
 
 def test_resources_and_held_pods_are_counted():
     """New pods need room in every resource; held ones are not given up."""
-    leaves = (Leaf(("a",), -1, (4, 2), held=1), Leaf(("b",), -1, (9, 9)))
+    leaves = (Leaf(("a",), -1, (4, 2), fixed=1), Leaf(("b",), -1, (9, 9)))
     instance = Instance((Level("node"),), leaves, 4, (2, 1))
 
     assert [] == checker.problems(instance, (3, 1))

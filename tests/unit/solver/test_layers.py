@@ -96,7 +96,7 @@ def test_zones_across_racks_are_proven_where_a_rack_takes_all():
 
 def test_held_pods_keep_the_others_in_their_domain():
     """All in one domain, and one is held in that which has no more room: there is no placement."""
-    leaves = (Leaf(("a",), 2), Leaf(("b",), 1, held=1))
+    leaves = (Leaf(("a",), 2), Leaf(("b",), 1, fixed=1))
     near = DomainRule("near", ((0,), (1,)), single=True, only=True)
 
     answer = solve(Instance((Level("node"),), leaves, 2, domains=(near,)))

@@ -19,13 +19,13 @@ GROUP = b"""{
 "free": [[13], [14], [-1], [1]],
 "levels": [{"name": "l0", "rule": {}}, {"name": "l1", "rule": {}}, {"name": "l2", "rule": {}}],
 "paths": [["u0", "u0", "u0"], ["u0", "u0", "u1"], ["u1", "u0", "u0"], ["u1", "u0", "u1"]],
-"minimum": 5, "held": [0, 0, 0, 1],
+"minimum": 5, "fixed": [0, 0, 0, 1],
 "classes": [{"name": "c0", "kinds": [0]},
             {"name": "c1", "kinds": [1], "minimum": 1, "maximum": 1,
              "rules": [{"level": 0, "rule": {"partitions": 1}},
                        {"level": 1, "rule": {"hard": true}}]},
-            {"name": "c2", "kinds": [2], "maximum": 1, "held": [0, 0, 0, 0]},
-            {"name": "c3", "kinds": [3], "minimum": 1, "maximum": 2, "held": [0, 0, 0, 1]}],
+            {"name": "c2", "kinds": [2], "maximum": 1, "fixed": [0, 0, 0, 0]},
+            {"name": "c3", "kinds": [3], "minimum": 1, "maximum": 2, "fixed": [0, 0, 0, 1]}],
 "costs": {"steps": [2, 1, 1]}, "unwished": [0, 1, 2]}"""
 SOLVE = """
 import sys, msgspec

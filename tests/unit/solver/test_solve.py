@@ -62,7 +62,7 @@ def test_two_racks_of_one_name_are_two_racks():
 @pytest.mark.parametrize("solver", ["Auto", "Exact"])
 def test_held_pods_leave_other_racks_in_name_order(solver):
     """Where nobody is held yet, the first names take most all the same."""
-    rows = (*leaves({"r0": {"b": 2, "a": 2, "c": 2}}), Leaf(("r1", "d"), 8, held=1))
+    rows = (*leaves({"r0": {"b": 2, "a": 2, "c": 2}}), Leaf(("r1", "d"), 8, fixed=1))
     instance = Instance((Level("rack", PACK), Level("node", PACK)), rows, 11)
 
     assert {"a": 2, "b": 1, "d": 8} == placed(instance, solve(instance, solver=solver).counts)
@@ -90,8 +90,8 @@ def test_the_scarcest_resource_decides():
 def test_held_pods_stay_and_count():
     """A replacement goes into the unit of those that are there; rules hold for all together."""
     rows = (
-        Leaf(("r0", "a"), 3, held=1),
-        Leaf(("r0", "b"), 3, held=2),
+        Leaf(("r0", "a"), 3, fixed=1),
+        Leaf(("r0", "b"), 3, fixed=2),
         Leaf(("r1", "c"), 9),
     )
     instance = Instance((Level("rack", PACK), Level("node", LevelRule(max=2))), rows, 4)
@@ -102,7 +102,7 @@ def test_held_pods_stay_and_count():
 
 def test_more_held_pods_than_a_rule_allows_fit_nowhere():
     """What stands there cannot be moved away by an answer."""
-    rows = (Leaf(("a",), 5, held=3), Leaf(("b",), 5))
+    rows = (Leaf(("a",), 5, fixed=3), Leaf(("b",), 5))
     instance = Instance((Level("node", LevelRule(max=2)),), rows, 4)
 
     for solver in ("Exact", "CPSAT"):
@@ -207,7 +207,7 @@ def test_a_time_limit_of_nothing_is_unknown_or_right():
         Instance((Level("node"),), (Leaf(("a",), 1), Leaf(("a",), 2)), 1),
         Instance((Level("node"),), (Leaf(("a", "b"), 1),), 1),
         Instance((Level("node"),), (Leaf(("a",)),), 1),
-        Instance((Level("node"),), (Leaf(("a",), 5, held=2),), 1),
+        Instance((Level("node"),), (Leaf(("a",), 5, fixed=2),), 1),
     ],
 )
 def test_contradictions_are_the_callers_fault(instance):

@@ -168,7 +168,7 @@ def test_hard_rules_decide_who_goes():
 
 def test_held_members_and_rules_between_members_count():
     """A group that is being repaired keeps its pods; zones that are no level are respected."""
-    leaves = (Leaf(("a",), -1, (0,), held=1), Leaf(("b",), -1, (0,)), Leaf(("c",), -1, (0,)))
+    leaves = (Leaf(("a",), -1, (0,), fixed=1), Leaf(("b",), -1, (0,)), Leaf(("c",), -1, (0,)))
     zones = DomainRule("zone", ((0, 1), (2,)), at_most=1)
     instance = Instance((Level("node"),), leaves, 2, (1,), (zones,))
     asked = PreemptionInstance(instance, (gang("x", 0, {1: 1}), gang("y", 1, {2: 2})))
@@ -223,7 +223,7 @@ def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
 
     assert ("placed", False) == (answer.outcome, answer.optimal)
     assert hit == len(answer.evicted)
-    assert freed.EvictionRoom(asked).fits(answer.evicted)
+    assert freed.EvictionCapacity(asked).fits(answer.evicted)
     values = {(one.level, one.measure): one.value for one in answer.stages}
     assert {("1", "pods"): 0, ("0", "pods"): 3 * hit, ("", "groups"): hit} == values
     assert all(one.bound <= one.value for one in answer.stages)

@@ -108,18 +108,18 @@ def mixed(
 
 def of_one_role(instance: Instance) -> GroupProblem:
     """Return a group with one role as the general problem; pods that are there already are held."""
-    held = tuple(leaf.held for leaf in instance.leaves)
+    fixed = tuple(leaf.fixed for leaf in instance.leaves)
     slots = tuple(
-        trees.slots_of(leaf, instance.request if leaf.free else ()) - leaf.held
+        trees.slots_of(leaf, instance.request if leaf.free else ()) - leaf.fixed
         for leaf in instance.leaves
     )
     return GroupProblem(
-        (Role(instance.size - sum(held), (), slots),),
-        ((),) * len(held),
+        (Role(instance.size - sum(fixed), (), slots),),
+        ((),) * len(fixed),
         instance.levels,
         tuple(leaf.path for leaf in instance.leaves),
-        max(0, instance.least - sum(held)),
-        held=held if any(held) else (),
+        max(0, instance.least - sum(fixed)),
+        fixed=fixed if any(fixed) else (),
         domains=instance.domains,
     )
 
@@ -139,13 +139,13 @@ def _histograms(group: GroupProblem, tree: Tree, among: Bools) -> list[tuple[int
     sets_of = memberships(group)
     grouped: dict[tuple[int, int, tuple[tuple[int, int], ...]], list[int]] = defaultdict(list)
     parents = tree.parents(tree.depth).tolist()
-    held, rows = tree.held.tolist(), tree.leaf.tolist()
+    fixed, rows = tree.fixed.tolist(), tree.leaf.tolist()
     for at in np.flatnonzero(among).tolist():
-        grouped[parents[at], held[at], sets_of.get(rows[at], ())].append(at)
+        grouped[parents[at], fixed[at], sets_of.get(rows[at], ())].append(at)
     fits = allowed(tree.rule(tree.depth), tree.size)
     found = []
     for (parent, there, _), positions in sorted(grouped.items()):
-        capacity = tree.room[tree.depth][positions]
+        capacity = tree.capacity[tree.depth][positions]
         counts = [k for k in np.flatnonzero(fits[: int(capacity.max()) + 1]).tolist() if k >= there]
         counts = counts if there else [0, *counts]
         at_least = tuple(int((capacity >= k).sum()) for k in counts)
@@ -170,8 +170,8 @@ def _places(tree: Tree, parents: Sequence[int], positions: Sequence[Sequence[int
         names=(*tree.names[:-1], tuple(str(at) for at in range(len(parents)))),
         leaf=np.arange(len(parents)),
         slots=summed(tree.slots),
-        held=summed(tree.held),
-        room=(*tree.room[:-1], summed(tree.room[tree.depth])),
+        fixed=summed(tree.fixed),
+        capacity=(*tree.capacity[:-1], summed(tree.capacity[tree.depth])),
     )
 
 
@@ -179,14 +179,14 @@ def _one_role_of(group: GroupProblem, found: Sequence[Cell], places: Tree) -> Gr
     """Return a group of one role with a leaf for each cell."""
     first = [cell.leaves[0] for cell in found]
     role = msgspec.structs.replace(
-        group.kinds[0], slots=tuple((places.slots - places.held).tolist())
+        group.kinds[0], slots=tuple((places.slots - places.fixed).tolist())
     )
     return msgspec.structs.replace(
         group,
         kinds=(role,),
         free=tuple(_free_of(group, cell) for cell in found),
         paths=tuple(group.paths[leaf] for leaf in first),
-        held=tuple(places.held.tolist()),
+        fixed=tuple(places.fixed.tolist()),
         domains=(),
     )
 
@@ -208,11 +208,13 @@ def cells(group: GroupProblem) -> list[Cell] | None:
         return None
     found: dict[Any, list[int]] = defaultdict(list)
     areas = group.costs.areas or (0,) * len(group.paths)
-    for leaf, (path, has) in enumerate(zip(group.paths, likeleaves.room(group), strict=True)):
-        held = group.held[leaf] if group.held else 0
+    for leaf, (path, has) in enumerate(
+        zip(group.paths, likeleaves.leaf_capacities(group), strict=True)
+    ):
+        fixed = group.fixed[leaf] if group.fixed else 0
         stands = group.stand(leaf)
         above = trees.filled(path, depth)[:-1]
-        found[above, has, held, stands, areas[leaf]].append(leaf)
+        found[above, has, fixed, stands, areas[leaf]].append(leaf)
     known: dict[Any, Ints | None] = {}
     made, total = [], 0
     for key, leaves in found.items():
@@ -251,7 +253,7 @@ def _is_valid(group: GroupProblem, leaf: int, row: Ints) -> bool:
     leaf.
     """
     last = len(group.levels) - 1
-    pods = int(row.sum()) + (group.held[leaf] if group.held else 0)
+    pods = int(row.sum()) + (group.fixed[leaf] if group.fixed else 0)
     if not _is_allowed(group.levels[last].rule, pods):
         return False
     mine = [pods_of(group, number, leaf, row.tolist()) for number in range(len(group.classes))]
@@ -279,7 +281,7 @@ def _is_allowed(rule: LevelRule, pods: int) -> bool:
 def pods_of(group: GroupProblem, number: int, leaf: int, row: Sequence[int]) -> int:
     """Return the pods of a class on a leaf with a pattern, held ones included."""
     one = group.classes[number]
-    return sum(row[kind] for kind in one.kinds) + (one.held[leaf] if one.held else 0)
+    return sum(row[kind] for kind in one.kinds) + (one.fixed[leaf] if one.fixed else 0)
 
 
 def _summed(group: GroupProblem, found: Sequence[Cell]) -> GroupProblem:
@@ -297,7 +299,7 @@ def _summed(group: GroupProblem, found: Sequence[Cell]) -> GroupProblem:
     classes = (
         msgspec.structs.replace(
             one,
-            held=summed(one.held) if one.held else (),
+            fixed=summed(one.fixed) if one.fixed else (),
             rules=tuple(each for each in one.rules if each.level != last),
         )
         for one in group.classes
@@ -309,14 +311,14 @@ def _summed(group: GroupProblem, found: Sequence[Cell]) -> GroupProblem:
         free=tuple(zip(*(summed(column) for column in zip(*group.free, strict=True)), strict=True))
         or ((),) * len(found),
         levels=(*group.levels[:-1], Level(group.levels[-1].name)),
-        held=summed(group.held) if group.held else (),
+        fixed=summed(group.fixed) if group.fixed else (),
         classes=tuple(classes),
         between=tuple(rule for rule in group.between if rule.level != last),
         costs=msgspec.structs.replace(part.costs, steps=part.costs.steps[:last]),
         parts=tuple(
             msgspec.structs.replace(
                 one,
-                held=summed(one.held) if one.held else (),
+                fixed=summed(one.fixed) if one.fixed else (),
                 apart=-1 if one.apart == last else one.apart,
             )
             for one in group.parts

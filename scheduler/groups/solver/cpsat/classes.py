@@ -24,7 +24,7 @@ class ClassModel:
         self._cp, self._group, self._x = variables.cp, variables.group, variables.x
         self._leaves = variables.under
         self._tree = variables.tree
-        self._held = [one.held or (0,) * len(self._group.paths) for one in self._group.classes]
+        self._fixed = [one.fixed or (0,) * len(self._group.paths) for one in self._group.classes]
         self._pods: dict[tuple[int, int], list[Any]] = {}
         self._used: dict[tuple[int, int], list[Any]] = {}
         for number in range(len(self._group.classes)):
@@ -72,27 +72,27 @@ class ClassModel:
     def most(self, number: int) -> int:
         """Return how many pods a class has at most."""
         one = self._group.classes[number]
-        return sum(self._group.kinds[kind].count for kind in one.kinds) + sum(self._held[number])
+        return sum(self._group.kinds[kind].count for kind in one.kinds) + sum(self._fixed[number])
 
     def _sum(self, number: int, leaves: list[int], name: str) -> Any:
         """Return a variable for the pods of a class on some leaves."""
         one, x = self._group.classes[number], self._x
         here = [(kind, leaf) for leaf in leaves for kind in one.kinds if (kind, leaf) in x]
-        held = sum(self._held[number][leaf] for leaf in leaves)
+        fixed = sum(self._fixed[number][leaf] for leaf in leaves)
         kinds = self._group.kinds
-        room = sum(min(kinds[kind].slots[leaf], kinds[kind].count) for kind, leaf in here)
-        pods = self._cp.new_int_var(held, min(held + room, self.most(number)), name)
-        self._cp.add(pods == sum(x[key] for key in here) + held)
+        capacity = sum(min(kinds[kind].slots[leaf], kinds[kind].count) for kind, leaf in here)
+        pods = self._cp.new_int_var(fixed, min(fixed + capacity, self.most(number)), name)
+        self._cp.add(pods == sum(x[key] for key in here) + fixed)
         return pods
 
     def _bound(self, number: int) -> None:
         one = self._group.classes[number]
-        held = sum(self._held[number])
+        fixed = sum(self._fixed[number])
         if one.minimum or one.maximum:
             total = self.pods(number, 0)[0]
             self._cp.add(total >= one.minimum)
             if one.maximum:
-                self._cp.add(total <= max(one.maximum, held))
+                self._cp.add(total <= max(one.maximum, fixed))
         for each in one.rules:
             self._rule(number, each)
 
@@ -194,13 +194,13 @@ class ClassModel:
         if not others:
             return
         if (number, area) not in self._comes:
-            held = (
+            fixed = (
                 pods
-                for pods, where in zip(self._held[number], self._group.costs.areas, strict=True)
+                for pods, where in zip(self._fixed[number], self._group.costs.areas, strict=True)
                 if where == area
             )
             comes = self._comes[number, area] = self._cp.new_bool_var("")
-            self._cp.add(self._areas(number)[area] == sum(held)).only_enforce_if(~comes)
+            self._cp.add(self._areas(number)[area] == sum(fixed)).only_enforce_if(~comes)
         self._cp.add(sum(others) == 0).only_enforce_if(self._comes[number, area])
 
     def _times(self, one: Any, other: Any) -> Any:

@@ -17,7 +17,7 @@ from scheduler.groups.solver.tree import Bools
 class DomainRows:
     """The rows of one `DomainRule`; lists are by set of the rule.
 
-    `pods` has the group's pods, `held` those of them that are there already, `leaving` how many
+    `pods` has the group's pods, `fixed` those of them that are there already, `leaving` how many
     others are evicted. `more` is how many pods the group places in all, `size` how many it has.
     """
 
@@ -26,18 +26,18 @@ class DomainRows:
         cp: cp_model.CpModel,
         rule: DomainRule,
         pods: Sequence[Any],
-        held: Sequence[int],
+        fixed: Sequence[int],
         leaving: Mapping[int, Any],
         *,
         more: Any,
         size: int,
     ) -> None:
-        self._cp, self._rule, self._pods, self._held, self._size = cp, rule, pods, held, size
+        self._cp, self._rule, self._pods, self._fixed, self._size = cp, rule, pods, fixed, size
         if rule.at_most:
-            for each, here in zip(pods, held, strict=True):
+            for each, here in zip(pods, fixed, strict=True):
                 cp.add(each <= max(rule.at_most, here))
         if rule.only:
-            cp.add(sum(pods) - sum(held) == more)
+            cp.add(sum(pods) - sum(fixed) == more)
         if rule.single:
             self._single()
         if rule.max_skew:
@@ -54,7 +54,7 @@ class DomainRows:
         """A set that takes further pods is at most `max_skew` above the least of all sets."""
         highest = self._size + max(self._rule.existing, default=0)
         lowest = self._cp.new_int_var(0, highest, "")
-        for old, new, here in zip(before, self._pods, self._held, strict=True):
+        for old, new, here in zip(before, self._pods, self._fixed, strict=True):
             takes = self._cp.new_bool_var("")
             self._cp.add(new <= here + self._size * takes)
             self._cp.add(lowest <= old + new)

@@ -123,19 +123,19 @@ class GroupModel(GroupVariables):
 
     def _domains(self, leaving: Mapping[tuple[int, int], Any]) -> None:
         sets_of = cells.memberships(self.group)
-        total = sum(self.group.held)
+        total = sum(self.group.fixed)
         for number, rule in enumerate(self.group.domains):
             pods: list[Any] = [0] * len(rule.sets)
             for cell, made in zip(self.layout.cells, self.cells, strict=True):
                 for which, each in sets_of.get(cell.leaves[0], ()):
                     if which == number:
                         pods[each] = pods[each] + made.pods
-            held = [sum(self.group.held[at] for at in one) if total else 0 for one in rule.sets]
+            fixed = [sum(self.group.fixed[at] for at in one) if total else 0 for one in rule.sets]
             gone = {
                 at: expression for (which, at), expression in leaving.items() if which == number
             }
             more = self.pods[0][0] - total
-            DomainRows(self.cp, rule, pods, held, gone, more=more, size=self.tree.size)
+            DomainRows(self.cp, rule, pods, fixed, gone, more=more, size=self.tree.size)
 
     def _order_like_leaves(self) -> None:
         """Of leaves that nothing tells apart, let the first hold the most."""
@@ -153,10 +153,10 @@ class GroupModel(GroupVariables):
         for position, leaf in enumerate(self.order):
             slots = tuple(kind.slots[leaf] for kind in group.kinds)
             alone = tuple(any(leaves == (leaf,) for leaves in rule.sets) for rule in group.apart)
-            held = int(tree.held[position])
+            fixed = int(tree.fixed[position])
             stands = (talks[leaf], *group.stand(leaf))
             sets = tuple(sets_of[leaf])
-            same = (self.parents[leaf], group.free[leaf], slots, held, sets, alone, stands)
+            same = (self.parents[leaf], group.free[leaf], slots, fixed, sets, alone, stands)
             if same in last:
                 self.cp.add(self.cells[last[same]].pods >= self.cells[leaf].pods)
             last[same] = leaf

@@ -30,20 +30,20 @@ def program(
     """
     if _is_hopeless(tree):
         return RolesResult(None, is_proven=True)
-    held = np.array([leaf.held for leaf in instance.leaves], dtype=np.int64)
+    fixed = np.array([leaf.fixed for leaf in instance.leaves], dtype=np.int64)
     model = GroupModel(cells.one_role(instance, tree))
     narrow(model)
 
     def values(counts: Ints) -> list[tuple[str, str, int]]:
-        return checker.objective(instance, (counts[0] + held).tolist())
+        return checker.objective(instance, (counts[0] + fixed).tolist())
 
     ordered = stages.of_one_role(tree)
     bounds = [stages.bound(tree, stage) for stage in ordered]
-    start = None if known is None else (known - held).reshape(1, -1)
+    start = None if known is None else (known - fixed).reshape(1, -1)
     found = run.minimize(model, ordered, values, start, bounds, limits, left_s)
     if found.counts is None:
         return found
-    return msgspec.structs.replace(found, counts=found.counts[0] + held)
+    return msgspec.structs.replace(found, counts=found.counts[0] + fixed)
 
 
 def exists(instance: Instance, tree: Tree, limits: SolveLimits, seconds: float) -> bool | None:
@@ -54,7 +54,7 @@ def exists(instance: Instance, tree: Tree, limits: SolveLimits, seconds: float) 
 
 
 def _is_hopeless(tree: Tree) -> bool:
-    return int(tree.room[0][0]) < tree.least or not len(tree.slots)
+    return int(tree.capacity[0][0]) < tree.least or not len(tree.slots)
 
 
 def narrow(model: GroupModel) -> None:
@@ -64,11 +64,11 @@ def narrow(model: GroupModel) -> None:
         return
     if any(rule.has_numbers or rule.is_hard_pack for rule in tree.rules) or model.group.domains:
         return
-    if tree.held.any() or int(tree.room[1].sum()) < tree.size:
+    if tree.fixed.any() or int(tree.capacity[1].sum()) < tree.size:
         return
     level = 0
-    while int(np.minimum(tree.room[1], level + 1).sum()) <= tree.size and level < tree.size:
+    while int(np.minimum(tree.capacity[1], level + 1).sum()) <= tree.size and level < tree.size:
         level += 1
-    for pods, capacity in zip(model.pods[1], tree.room[1].tolist(), strict=True):
+    for pods, capacity in zip(model.pods[1], tree.capacity[1].tolist(), strict=True):
         model.cp.add(pods >= min(capacity, level))
         model.cp.add(pods <= min(capacity, level + 1))

@@ -24,7 +24,7 @@ class PartModel:
         self._inside = parts.inside(self._group.parts)
         self._depths = parts.depths(self._group.parts)
         self._totals = parts.totals(self._group.parts)
-        self._has_held = parts.has_held(self._group.parts)
+        self._has_fixed = parts.has_fixed(self._group.parts)
         self.many = [self._numbers(number) for number in range(len(self._group.parts))]
         if self._group.parts:
             self._cp.add(sum(self.many[0]) == 1)
@@ -46,19 +46,19 @@ class PartModel:
         already.
         """
         units = self._leaves(self._depths[number])
-        if not self._has_held[number]:
+        if not self._has_fixed[number]:
             most = self._totals[number]
             return [self._cp.new_int_var(0, most, f"p{number}_{at}") for at in range(len(units))]
-        holding = [any(self._is_held(number, leaf) for leaf in leaves) for leaves in units]
+        holding = [any(self._is_fixed(number, leaf) for leaf in leaves) for leaves in units]
         if sum(holding) != 1:
             self._cp.add_bool_or([])  # it stands in several units: nothing is right
         return [self._cp.new_constant(int(here)) for here in holding]
 
-    def _is_held(self, number: int, leaf: int) -> bool:
+    def _is_fixed(self, number: int, leaf: int) -> bool:
         one = self._group.parts[number]
-        if one.held and one.held[leaf]:
+        if one.fixed and one.fixed[leaf]:
             return True
-        return any(self._is_held(at, leaf) for at in self._inside[number])
+        return any(self._is_fixed(at, leaf) for at in self._inside[number])
 
     def _own(self, number: int) -> None:
         """Pods of each kind for at most so many parts, of all kinds for at least so many."""
@@ -68,10 +68,10 @@ class PartModel:
             pods = [self._pods(kind, leaves) for kind in one.kinds]
             for each, size in zip(pods, one.sizes, strict=True):
                 cp.add(each <= size * many)
-            if not self._has_held[number]:
+            if not self._has_fixed[number]:
                 cp.add(sum(pods) >= needed * many)
                 continue
-            missing = needed - sum(one.held)
+            missing = needed - sum(one.fixed)
             if missing > 1 and pods:
                 grows = cp.new_bool_var("")
                 cp.add(sum(pods) >= missing).only_enforce_if(grows)
@@ -87,13 +87,13 @@ class PartModel:
         many = self.on_leaves(number)
         for leaves in self._leaves(max(one.apart + 1, self._depths[number])):
             here = [self._x.get((kind, leaf), 0) for kind in one.kinds for leaf in leaves]
-            held = sum(one.held[leaf] for leaf in leaves) if one.held else 0
-            self._cp.add(sum(here) + held <= many[leaves[0]])
+            fixed = sum(one.fixed[leaf] for leaf in leaves) if one.fixed else 0
+            self._cp.add(sum(here) + fixed <= many[leaves[0]])
 
     def _around(self, number: int) -> None:
         """Parts of each sort for at most so many around them, of all for at least so many."""
         below = {at: self._by_unit(at, self._depths[number]) for at in self._inside[number]}
-        needed = 1 if self._has_held[number] else max(1, self._group.parts[number].minimum)
+        needed = 1 if self._has_fixed[number] else max(1, self._group.parts[number].minimum)
         for unit, many in enumerate(self.many[number]):
             for at, units in below.items():
                 self._cp.add(units[unit] <= self._group.parts[at].count * many)

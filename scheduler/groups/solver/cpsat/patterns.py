@@ -52,7 +52,7 @@ class LeafPatterns:
         """
         cell = self._model.layout.cells[number]
         if of == ALL_PODS:
-            return sum(row) + self._model.held_on(cell)
+            return sum(row) + self._model.fixed_on(cell)
         return cells.pods_of(self._model.group, of, cell.leaves[0], row)
 
     def _rules_of_classes(self) -> None:
@@ -77,10 +77,10 @@ class LeafPatterns:
                 continue
             on_leaves = self._model.parts.on_leaves(at)
             for number, cell in enumerate(self._model.layout.cells):
-                held = part.held[cell.leaves[0]] if part.held else 0
+                fixed = part.fixed[cell.leaves[0]] if part.fixed else 0
                 many, leaves = on_leaves[number], len(cell.leaves)
                 rows = [
-                    (held + sum(row[kind] for kind in part.kinds), y)
+                    (fixed + sum(row[kind] for kind in part.kinds), y)
                     for row, y in self.rows(number)
                 ]
                 self._model.cp.add(sum(pods * y for pods, y in rows if pods) <= leaves * many)

@@ -86,7 +86,7 @@ def bound(tree: Tree, stage: Stage) -> int:
     level = stage.level
     if stage.measure == "leftOut":
         return 0
-    capacity = np.sort(tree.room[level])[::-1]
+    capacity = np.sort(tree.capacity[level])[::-1]
     if stage.measure == "units":
         fewest = np.searchsorted(np.cumsum(capacity), tree.least) + 1
         return max(int(fewest), tree.rule(level).units_per_parent, 1)
@@ -169,7 +169,7 @@ class Terms:
                 for pods in self._model.classes.pods(at, stage.level)
             ]
         tree = self._model.tree
-        capacity = tree.slots if stage.level == tree.depth else tree.room[stage.level]
+        capacity = tree.slots if stage.level == tree.depth else tree.capacity[stage.level]
         pods, _ = self._all_units(stage.level)
         return [(one, max(int(most), 1)) for one, most in zip(pods, capacity.tolist(), strict=True)]
 

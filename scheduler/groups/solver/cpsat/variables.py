@@ -73,13 +73,13 @@ class GroupVariables:
         """
         assert cell.patterns is not None  # noqa: S101
         if cell.at_least:
-            held = self.held_on(cell)
-            pods = (cell.patterns[:, 0] + held).tolist()
+            fixed = self.fixed_on(cell)
+            pods = (cell.patterns[:, 0] + fixed).tolist()
             taken = {k: n for k, n in zip(pods, many, strict=True) if k and n}
             if not taken:
                 return np.zeros((1, len(cell.leaves)), dtype=np.int64)
             slots = self._slots[list(cell.leaves)]
-            return (by_name(slots, taken) - held).reshape(1, -1)
+            return (by_name(slots, taken) - fixed).reshape(1, -1)
         # The fullest first, so that of like leaves the first hold the most.
         order = np.lexsort((*-cell.patterns.T, -cell.patterns.sum(axis=1)))
         rows = np.repeat(order, [many[at] for at in order])
@@ -113,7 +113,7 @@ class GroupVariables:
     def on_units(self, counts: Ints, level: int) -> Ints:
         """Return the pods of each unit of a level, held ones included."""
         tree = self.tree
-        pods: Ints = counts.sum(axis=0)[tree.leaf] + tree.held
+        pods: Ints = counts.sum(axis=0)[tree.leaf] + tree.fixed
         for each in range(tree.depth, level, -1):
             pods = np.bincount(tree.parents(each), pods, tree.units(each - 1)).astype(np.int64)
         return pods
@@ -135,7 +135,7 @@ class GroupVariables:
             fits = allowed(tree.rule(level), tree.size)
             made = [
                 self._unit(values_of(fits, most), f"{level}_{unit}")
-                for unit, most in enumerate(tree.room[level].tolist())
+                for unit, most in enumerate(tree.capacity[level].tolist())
             ]
             self.pods.append([pods for pods, _ in made])
             self.used.append([used for _, used in made])
@@ -157,10 +157,10 @@ class GroupVariables:
             return self._pattern_cell(number, cell)
         tree = self.tree
         at = self._position[cell.leaves[0]]
-        most, held = int(tree.slots[at]), int(tree.held[at])
+        most, fixed = int(tree.slots[at]), int(tree.fixed[at])
         fits = allowed(tree.rule(tree.depth), tree.size)
-        pods, used = self._unit(values_of(fits, max(most, held)), f"_{number}")
-        self.cp.add(pods == new + held)
+        pods, used = self._unit(values_of(fits, max(most, fixed)), f"_{number}")
+        self.cp.add(pods == new + fixed)
         return CellVariables(pods, used)
 
     def _pattern_cell(self, number: int, cell: Cell) -> CellVariables:
@@ -175,8 +175,8 @@ class GroupVariables:
         for kind in range(len(self.group.kinds)):
             terms = zip(cell.patterns[:, kind].tolist(), taken, strict=True)
             cp.add(sum(pods * y for pods, y in terms if pods) == self.x.get((kind, number), 0))
-        held = self.held_on(cell)
-        rows = (cell.patterns.sum(axis=1) + held).tolist()
+        fixed = self.fixed_on(cell)
+        rows = (cell.patterns.sum(axis=1) + fixed).tolist()
         if cell.at_least:
             scale = self._scale(number)
             for at, (pods, least) in enumerate(zip(rows, cell.at_least, strict=True)):
@@ -205,7 +205,7 @@ class GroupVariables:
         """One number for all leaves: what their rule allows of the sum."""
         tree, cp = self.tree, self.cp
         rule = tree.rule(tree.depth)
-        capacity = tree.room[tree.depth][[self._position[leaf] for leaf in cell.leaves]]
+        capacity = tree.capacity[tree.depth][[self._position[leaf] for leaf in cell.leaves]]
         most = min(tree.size, int(capacity.sum()))
         values = cp_model.Domain.from_values(range(0, most + 1, max(1, rule.factor)))
         pods = cp.new_int_var_from_domain(values, "")
@@ -217,6 +217,6 @@ class GroupVariables:
             cp.add(pods <= int(capacity.max(initial=0)) * used)
         return CellVariables(pods, used)
 
-    def held_on(self, cell: Cell) -> int:
+    def fixed_on(self, cell: Cell) -> int:
         """Return how many pods are held on each leaf of a cell."""
-        return self.group.held[cell.leaves[0]] if self.group.held else 0
+        return self.group.fixed[cell.leaves[0]] if self.group.fixed else 0

@@ -22,18 +22,18 @@ def by_name(slots: Ints, taken: Mapping[int, int]) -> Ints:
     slack = _at_least(np.bincount(slots, minlength=highest + 1)) - _at_least(left)
     counts = np.zeros(len(slots), dtype=np.int64)
     remaining = int(left[1:].sum())
-    for at, room in enumerate(slots.tolist()):
+    for at, capacity in enumerate(slots.tolist()):
         if not remaining:
             break
-        tight = np.flatnonzero(slack[1 : room + 1] <= 0)
+        tight = np.flatnonzero(slack[1 : capacity + 1] <= 0)
         least = int(tight[-1]) + 1 if len(tight) else 0
-        options = np.flatnonzero(left[1 : room + 1]) + 1
+        options = np.flatnonzero(left[1 : capacity + 1]) + 1
         chosen = int(options[-1]) if len(options) and options[-1] >= least else 0
         counts[at] = chosen
         if chosen:
             left[chosen] -= 1
             remaining -= 1
-        slack[chosen + 1 : room + 1] -= 1
+        slack[chosen + 1 : capacity + 1] -= 1
     return counts
 
 
@@ -42,9 +42,9 @@ def canonical(tree: Tree, counts: Ints) -> Ints:
     done = counts.copy()
     starts = tree.starts[tree.depth - 1]
     taken = np.concatenate(([0], np.cumsum(counts > 0)))
-    held = np.concatenate(([0], np.cumsum(tree.held)))
-    has_pods, has_held = np.diff(taken[starts]) > 0, np.diff(held[starts]) > 0
-    for unit in np.flatnonzero(has_pods & ~has_held).tolist():
+    fixed = np.concatenate(([0], np.cumsum(tree.fixed)))
+    has_pods, has_fixed = np.diff(taken[starts]) > 0, np.diff(fixed[starts]) > 0
+    for unit in np.flatnonzero(has_pods & ~has_fixed).tolist():
         here = slice(int(starts[unit]), int(starts[unit + 1]))
         numbers = np.bincount(counts[here]).tolist()
         done[here] = by_name(tree.slots[here], {k: n for k, n in enumerate(numbers) if k and n})

@@ -67,9 +67,9 @@ def added(first: int, second: int) -> int:
 
 
 def _leaf(tree: Tree, at: int, fits: int) -> int:
-    slots, held = int(tree.slots[at]), int(tree.held[at])
+    slots, fixed = int(tree.slots[at]), int(tree.fixed[at])
     counts = fits & ((1 << (slots + 1)) - 1)
-    return counts >> held << held if held else counts | 1
+    return counts >> fixed << fixed if fixed else counts | 1
 
 
 def _together(units: list[list[int]], wanted: int, mask: int, *, is_bare: bool) -> list[int]:

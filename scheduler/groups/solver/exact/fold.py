@@ -38,12 +38,12 @@ def by_domain(instance: Instance) -> list[Instance] | None:
             if rest:
                 others += (msgspec.structs.replace(domains, single=False),)
             plain = msgspec.structs.replace(instance, domains=others)
-            room = [_room(leaf, instance) for leaf in instance.leaves]
-            held = {at for at, leaf in enumerate(instance.leaves) if leaf.held}
+            capacity = [_capacity(leaf, instance) for leaf in instance.leaves]
+            fixed = {at for at, leaf in enumerate(instance.leaves) if leaf.fixed}
             return [
                 _inside(plain, frozenset(leaves))
                 for leaves in domains.sets
-                if sum(room[leaf] for leaf in leaves) >= instance.least and held <= {*leaves}
+                if sum(capacity[leaf] for leaf in leaves) >= instance.least and fixed <= {*leaves}
             ]
     return None
 
@@ -54,7 +54,9 @@ def by_unit(instance: Instance) -> list[tuple[Instance, tuple[int, ...]]]:
     Only where that level packs and one unit may take all: if the group fits into any of them, its
     best placement is the best of these. Units without room for the whole group are left out.
     """
-    usable = [at for at, leaf in enumerate(instance.leaves) if leaf.held or _room(leaf, instance)]
+    usable = [
+        at for at, leaf in enumerate(instance.leaves) if leaf.fixed or _capacity(leaf, instance)
+    ]
     for level, one in enumerate(instance.levels[:-1], start=1):
         units: dict[tuple[str, ...], list[int]] = {}
         for at in usable:
@@ -63,12 +65,12 @@ def by_unit(instance: Instance) -> list[tuple[Instance, tuple[int, ...]]]:
             continue
         if one.rule.kind != "pack" or one.rule.units_per_parent > 1:
             return []
-        held = {at for at in usable if instance.leaves[at].held}
+        fixed = {at for at in usable if instance.leaves[at].fixed}
         return [
             (_only(instance, tuple(leaves)), tuple(leaves))
             for _, leaves in sorted(units.items())
-            if held <= {*leaves}
-            and sum(_room(instance.leaves[at], instance) for at in leaves) >= instance.size
+            if fixed <= {*leaves}
+            and sum(_capacity(instance.leaves[at], instance) for at in leaves) >= instance.size
         ]
     return []
 
@@ -87,7 +89,7 @@ def _only(instance: Instance, leaves: tuple[int, ...]) -> Instance:
     return msgspec.structs.replace(instance, leaves=found, domains=domains)
 
 
-def _room(leaf: Leaf, instance: Instance) -> int:
+def _capacity(leaf: Leaf, instance: Instance) -> int:
     return slots_of(leaf, instance.request if leaf.free else ())
 
 
@@ -117,7 +119,7 @@ def _limited(instance: Instance, domains: DomainRule) -> Instance | None:
         return instance
     alone = {leaves[0] for leaves in domains.sets if len(leaves) == 1}
     wide = [frozenset(leaves) for leaves in domains.sets if len(leaves) > 1]
-    if any(sum(instance.leaves[leaf].held for leaf in each) > domains.at_most for each in wide):
+    if any(sum(instance.leaves[leaf].fixed for leaf in each) > domains.at_most for each in wide):
         return None
     leaves = tuple(
         _capped(leaf, domains.at_most) if at in alone else leaf
@@ -130,7 +132,7 @@ def _limited(instance: Instance, domains: DomainRule) -> Instance | None:
 def _holds_outside(instance: Instance, domains: DomainRule) -> bool:
     """Whether pods are held on leaves of no set."""
     inside = {leaf for leaves in domains.sets for leaf in leaves}
-    return any(leaf.held and at not in inside for at, leaf in enumerate(instance.leaves))
+    return any(leaf.fixed and at not in inside for at, leaf in enumerate(instance.leaves))
 
 
 def _as_level(
@@ -163,7 +165,7 @@ def _capped(leaf: Leaf, most: int) -> Leaf:
     """Return the leaf with room for at most so many, held pods included; they are never taken
     away.
     """
-    limit = max(most, leaf.held)
+    limit = max(most, leaf.fixed)
     return Leaf(
-        leaf.path, limit if leaf.slots < 0 else min(leaf.slots, limit), leaf.free, leaf.held
+        leaf.path, limit if leaf.slots < 0 else min(leaf.slots, limit), leaf.free, leaf.fixed
     )

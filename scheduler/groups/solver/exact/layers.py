@@ -70,19 +70,19 @@ class Layers:
     def _ways(self, layer: Layer, least: int) -> Iterator[Bools]:
         made, domains = self.tree, layer.domains
         number = made.units(layer.level)
-        room, held = self._sums(layer.level, made.slots), self._sums(layer.level, made.held)
-        room = np.minimum(room, made.size)
-        counts = np.arange(int(room.max(initial=0)) + 1)
+        capacity, fixed = self._sums(layer.level, made.slots), self._sums(layer.level, made.fixed)
+        capacity = np.minimum(capacity, made.size)
+        counts = np.arange(int(capacity.max(initial=0)) + 1)
         units = np.array(layer.units, dtype=np.int64)
         there = np.flatnonzero(units >= 0)
         own = units[there]
         before = np.array(domains.existing or (0,) * len(units), dtype=np.int64)
         free = np.ones((number, len(counts)), dtype=np.bool_)
         if domains.at_most:
-            free[own] = counts <= np.maximum(domains.at_most, held[own])[:, None]
+            free[own] = counts <= np.maximum(domains.at_most, fixed[own])[:, None]
         is_own = np.zeros(number, dtype=np.bool_)
         is_own[own] = True
-        spare = int(room[~is_own].sum())
+        spare = int(capacity[~is_own].sum())
         alone_ones = own.tolist() if domains.single else []
         for alone in alone_ones or [None]:
             mask = free.copy()
@@ -93,11 +93,11 @@ class Layers:
                 continue
             absent = int(before[units < 0].min(initial=made.size + int(before.max(initial=0))))
             total = before[there][:, None] + counts
-            highest = min(absent, int((before[there] + room[own]).min(initial=absent)))
+            highest = min(absent, int((before[there] + capacity[own]).min(initial=absent)))
             for lowest in range(highest + 1):
                 fits = total >= lowest
-                fits &= (counts <= held[own][:, None]) | (total <= lowest + domains.max_skew)
-                fits &= mask[own] & (counts <= room[own][:, None])
+                fits &= (counts <= fixed[own][:, None]) | (total <= lowest + domains.max_skew)
+                fits &= mask[own] & (counts <= capacity[own][:, None])
                 if not fits.any(axis=1).all():
                     continue
                 fewest = int(fits.argmax(axis=1).sum())

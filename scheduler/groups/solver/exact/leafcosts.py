@@ -69,8 +69,8 @@ class LeafTables:
         if self.steps:
             return leaves, self._walk_back(unit, leaves, pods, used)
         factor = max(1, rule.factor)
-        room = _limits(rule, self.tree.slots[leaves]) // factor
-        return leaves, _fill(rule, room, pods // factor) * factor
+        capacity = _limits(rule, self.tree.slots[leaves]) // factor
+        return leaves, _fill(rule, capacity, pods // factor) * factor
 
     def _walk_back(self, unit: int, leaves: Ints, pods: int, row: int) -> Ints:
         tree, rule = self.tree, self.tree.rule(self.tree.depth)
@@ -79,11 +79,11 @@ class LeafTables:
         left = pods
         for at in range(min(len(leaves), len(self.steps) - 1) - 1, -1, -1):
             leaf = int(leaves[at])
-            held = int(tree.held[leaf])
+            fixed = int(tree.fixed[leaf])
             before, value = self.steps[at][unit], self.steps[at + 1][unit, row, left]
-            if not held and before[row, left] == value:
+            if not fixed and before[row, left] == value:
                 continue
-            for k in reversed(_options(rule, int(tree.slots[leaf]), held, left)):
+            for k in reversed(_options(rule, int(tree.slots[leaf]), fixed, left)):
                 if row >= used and before[row - used, left - k] + self.unit_cost[k] == value:
                     taken[at] = k
                     left, row = left - k, row - used
@@ -94,14 +94,14 @@ class LeafTables:
 def tables(tree: Tree, unit_cost: Ints) -> LeafTables:
     """Return the tables of all units above the leaves; `unit_cost[k]` is the cost of one leaf."""
     rule = tree.rule(tree.depth)
-    most = np.minimum(tree.room[tree.depth - 1], tree.size)
+    most = np.minimum(tree.capacity[tree.depth - 1], tree.size)
     units = tree.parents(tree.depth)
     order = np.lexsort((-tree.slots, units))
     if is_closed(tree):
         return LeafTables(tree, unit_cost, most, _closed(tree, order, unit_cost, most), order)
     steps = _stepwise(tree, order, unit_cost, most)
     cost = steps[-1][:, rule.units_per_parent].copy()
-    cost[~_have_held(tree), 0] = 0
+    cost[~_have_fixed(tree), 0] = 0
     return LeafTables(tree, unit_cost, most, cost, order, steps)
 
 
@@ -109,12 +109,12 @@ def is_closed(tree: Tree) -> bool:
     """Whether the last level's answer is known without adding leaf after leaf."""
     rule = tree.rule(tree.depth)
     is_plain = rule.units_per_parent == 0 and rule.min <= 1
-    return is_plain and rule.numbers().keys() <= {"min", "factor"} and not tree.held.any()
+    return is_plain and rule.numbers().keys() <= {"min", "factor"} and not tree.fixed.any()
 
 
-def _have_held(tree: Tree) -> Bools:
+def _have_fixed(tree: Tree) -> Bools:
     starts = tree.starts[tree.depth - 1]
-    before = np.concatenate(([0], np.cumsum(tree.held)))
+    before = np.concatenate(([0], np.cumsum(tree.fixed)))
     return np.asarray(before[starts[1:]] > before[starts[:-1]])
 
 
@@ -127,13 +127,13 @@ def _closed(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> Ints:
     rule = tree.rule(tree.depth)
     factor = max(1, rule.factor)
     widths = np.diff(tree.starts[tree.depth - 1])
-    room = _limits(rule, tree.slots[order]) // factor
+    capacity = _limits(rule, tree.slots[order]) // factor
     if rule.kind == "pack":
-        runs = _cut(widths, room, most // factor)
+        runs = _cut(widths, capacity, most // factor)
         nth = _within(runs)
     else:
-        highest = max(1, int(room.max()))
-        leaves = _above(np.repeat(np.arange(len(most)), widths), room, highest)
+        highest = max(1, int(capacity.max()))
+        leaves = _above(np.repeat(np.arange(len(most)), widths), capacity, highest)
         widths = np.full(len(most), highest)
         runs = _cut(widths, leaves.ravel(), most // factor)
         nth = np.repeat(np.tile(np.arange(highest), len(most)), runs)
@@ -152,12 +152,12 @@ def _within(runs: Ints) -> Ints:
     return np.asarray(np.arange(int(runs.sum())) - np.repeat(np.cumsum(runs) - runs, runs))
 
 
-def _above(units: Ints, room: Ints, highest: int) -> Ints:
+def _above(units: Ints, capacity: Ints, highest: int) -> Ints:
     """Return [unit, k]: how many leaves of a unit have room for more than k, up to `highest` -
     1.
     """
     number = int(units[-1]) + 1
-    cells = np.bincount(units * (highest + 1) + room, minlength=number * (highest + 1))
+    cells = np.bincount(units * (highest + 1) + capacity, minlength=number * (highest + 1))
     exactly = cells.reshape(number, highest + 1)
     return np.asarray(np.cumsum(exactly[:, :0:-1], axis=1)[:, ::-1])
 
@@ -173,24 +173,24 @@ def _cut(widths: Ints, runs: Ints, most: Ints) -> Ints:
     return np.asarray(np.minimum(ends - base, limit) - np.minimum(ends - runs - base, limit))
 
 
-def _fill(rule: LevelRule, room: Ints, pods: int) -> Ints:
+def _fill(rule: LevelRule, capacity: Ints, pods: int) -> Ints:
     """Return the counts on sorted leaves for one number of pods."""
     if rule.kind == "pack":
-        before = np.concatenate(([0], np.cumsum(room)[:-1]))
-        return np.asarray(np.clip(pods - before, 0, room))
+        before = np.concatenate(([0], np.cumsum(capacity)[:-1]))
+        return np.asarray(np.clip(pods - before, 0, capacity))
     level = 0
-    while int(np.minimum(room, level + 1).sum()) <= pods and level < int(room[0]):
+    while int(np.minimum(capacity, level + 1).sum()) <= pods and level < int(capacity[0]):
         level += 1
-    filled = np.minimum(room, level)
+    filled = np.minimum(capacity, level)
     rest = pods - int(filled.sum())
-    filled[np.flatnonzero(room > level)[:rest]] += 1
+    filled[np.flatnonzero(capacity > level)[:rest]] += 1
     return filled
 
 
-def _options(rule: LevelRule, slots: int, held: int, most: int) -> list[int]:
+def _options(rule: LevelRule, slots: int, fixed: int, most: int) -> list[int]:
     """Return the positive counts that one leaf may take."""
     fits = allowed(rule, min(slots, most))
-    return [int(k) for k in np.flatnonzero(fits) if k >= held]
+    return [int(k) for k in np.flatnonzero(fits) if k >= fixed]
 
 
 def _stepwise(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> tuple[Ints, ...]:
@@ -205,17 +205,17 @@ def _stepwise(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> tuple[Int
     steps = [current]
     widths = np.diff(starts)
     useful = np.maximum(1, most // max(1, rule.min, rule.factor))
-    widths = np.where(_have_held(tree), widths, np.minimum(widths, useful))
+    widths = np.where(_have_fixed(tree), widths, np.minimum(widths, useful))
     counts = _options(rule, int(tree.slots.max()), 0, current.shape[2] - 1)
     for at in range(int(widths.max())):
         has_leaf = at < widths
         leaf = order[np.where(has_leaf, starts[:-1] + at, 0)]
-        slots, held = tree.slots[leaf] * has_leaf, tree.held[leaf] * has_leaf
+        slots, fixed = tree.slots[leaf] * has_leaf, tree.fixed[leaf] * has_leaf
         after = current.copy()
-        after[held > 0] = NEVER
+        after[fixed > 0] = NEVER
         target, source = (after[:, 1:], current[:, :-1]) if wanted else (after, current)
         for k in counts:
-            fits = (k <= slots) & (k >= held)
+            fits = (k <= slots) & (k >= fixed)
             if not fits.any():
                 continue
             these = slice(None) if fits.all() else np.flatnonzero(fits)

@@ -27,15 +27,15 @@ def work(tree: Tree) -> list[int]:
     """
     found = []
     for level in range(1, tree.depth):
-        most = np.minimum(tree.room[level - 1], tree.size)
-        own = np.minimum(tree.room[level], tree.size)
+        most = np.minimum(tree.capacity[level - 1], tree.size)
+        own = np.minimum(tree.capacity[level], tree.size)
         fold = max(1, tree.used_below(level - 1))
         found.append(fold * int((most[tree.parents(level)] * own + MERGE).sum()))
     rule = tree.rule(tree.depth)
     total = len(tree.slots)
     if not leafcosts.is_closed(tree):
         choices = int(allowed(rule, tree.size).sum())
-        most = np.minimum(tree.room[tree.depth - 1], tree.size)
+        most = np.minimum(tree.capacity[tree.depth - 1], tree.size)
         leaves = np.minimum(np.diff(tree.starts[tree.depth - 1]), most)
         total += max(1, rule.units_per_parent) * choices * int((most * leaves).sum())
     return [*found, total]
@@ -100,7 +100,7 @@ class Exact:
         if level == tree.depth - 1:
             rows = self._above_leaves(unit)
         else:
-            most = int(min(tree.room[level][unit], tree.size))
+            most = int(min(tree.capacity[level][unit], tree.size))
             first, last = tree.starts[level][unit : unit + 2].tolist()
             words = self._scale.words
             acc = [minplus.empty(words)] + [minplus.never(words, 0)] * wanted
@@ -130,7 +130,7 @@ class Exact:
         return [first + at for at in np.flatnonzero(~needless[first:last]).tolist()]
 
     def _is_late(self, level: int, most: int, child: int) -> bool:
-        own = int(min(self._tree.room[level + 1][child], self._tree.size))
+        own = int(min(self._tree.capacity[level + 1][child], self._tree.size))
         self._done += max(1, self._tree.used_below(level)) * (most * own + MERGE)
         return self._late(self._done / self._all)
 
@@ -248,7 +248,7 @@ def program(layers: Layers, scale: StageScale, late: Late = lambda _: False) -> 
     """
     tree = layers.tree
     nothing = np.zeros(0, dtype=np.int64)
-    if not len(tree.slots) or int(tree.room[0][0]) < tree.least:
+    if not len(tree.slots) or int(tree.capacity[0][0]) < tree.least:
         return nothing
     tables = Exact(layers, scale, late)
     best: tuple[list[int], list[int], Ints] | None = None

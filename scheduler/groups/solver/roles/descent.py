@@ -27,10 +27,10 @@ def unit_by_unit(group: GroupProblem) -> Ints:
     units: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for leaf, path in enumerate(group.paths):
         units[tree.filled(path, len(group.levels))[:level]].append(leaf)
-    room = group.room()
+    capacity = group.capacity()
     left = [kind.count for kind in group.kinds]
     counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
-    for leaves in sorted(units.values(), key=lambda those: -int(room[those].sum())):
+    for leaves in sorted(units.values(), key=lambda those: -int(capacity[those].sum())):
         if not any(left):
             break
         part = group.part(leaves)
@@ -80,11 +80,11 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
             open_ones = np.flatnonzero(fits)
             if not len(open_ones):
                 break
-            room = (free[open_ones] / scale).sum(axis=1)
+            capacity = (free[open_ones] / scale).sum(axis=1)
             if not is_filling:
                 in_use = counts[:, open_ones].any(axis=0)
-                room = -room - in_use * (1 + room.max())
-            leaf = int(open_ones[int(room.argmin())])
+                capacity = -capacity - in_use * (1 + capacity.max())
+            leaf = int(open_ones[int(capacity.argmin())])
             # It stays the first, so it takes all that fit at once, unless a rule counts them.
             most = min(left, int(slots[leaf] - counts[number, leaf]))
             if len(asked):

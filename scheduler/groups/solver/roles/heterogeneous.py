@@ -193,7 +193,7 @@ def _is_free_together(group: GroupProblem, level: int) -> bool:
     is_first = is_first and not any(one.rules for one in classes) and group.least == group.wanted
     if not is_first or not sum(steps[:level]) or any(steps[level:]):
         return False
-    pods = [sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held) for one in classes]
+    pods = [sum(group.kinds[kind].count for kind in one.kinds) + sum(one.fixed) for one in classes]
     there = {number for number, count in enumerate(pods) if count}
     reached, at = set[int](), [min(there, default=0)]
     while at:
@@ -212,9 +212,11 @@ def _in_one_unit(
     Units are looked at in the order of what they could offer at best, so that most need no look.
     """
     parts = [(leaves, group.part(leaves.tolist())) for leaves in units(group, level)]
-    held = sum(group.held)
+    fixed = sum(group.fixed)
     parts = [
-        (leaves, part) for leaves, part in parts if sum(part.held) == held and not is_hopeless(part)
+        (leaves, part)
+        for leaves, part in parts
+        if sum(part.fixed) == fixed and not is_hopeless(part)
     ]
     ordered = sorted(
         ((bounds(part), at) for at, (_, part) in enumerate(parts)), key=lambda pair: pair
@@ -246,9 +248,9 @@ def _in_one_unit(
 
 def is_hopeless(group: GroupProblem) -> bool:
     """Return whether the leaves together have too little of a resource."""
-    room = group.room()
+    capacity = group.capacity()
     least = group.least
-    if int(room.sum()) < least:
+    if int(capacity.sum()) < least:
         return True
     if least < group.wanted:
         return False

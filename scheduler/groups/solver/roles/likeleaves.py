@@ -13,7 +13,7 @@ from scheduler.groups.solver.roles import result
 from scheduler.groups.solver.tree import Ints
 
 
-def room(group: GroupProblem) -> list[tuple[int, ...]]:
+def leaf_capacities(group: GroupProblem) -> list[tuple[int, ...]]:
     """Return by leaf what it has that its pods can use: of each resource, and slots of each kind.
 
     What pods take in all is a multiple of what their requests have in common, so the rest of an
@@ -34,11 +34,11 @@ def numbers(group: GroupProblem) -> Ints:
     there.
     """
     found: dict[object, int] = {}
-    held = group.held or (0,) * len(group.paths)
+    fixed = group.fixed or (0,) * len(group.paths)
     return np.array(
         [
             found.setdefault((has, here, group.stand(leaf)), len(found))
-            for leaf, (has, here) in enumerate(zip(room(group), held, strict=True))
+            for leaf, (has, here) in enumerate(zip(leaf_capacities(group), fixed, strict=True))
         ],
         dtype=np.int64,
     )

@@ -26,7 +26,7 @@ def parts_of(group: GroupProblem) -> int:
     numbers = {n for flow in group.flows for n in receiving(group, flow)}
     parts = reduce(lcm, sorted(numbers), 1)
     pods = [
-        sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held) for one in group.classes
+        sum(group.kinds[kind].count for kind in one.kinds) + sum(one.fixed) for one in group.classes
     ]
     most = sum(flow.amount * pods[flow.first] for flow in group.flows)
     return parts if parts <= MOST_PARTS and parts * max(1, most) < LARGEST_SUM else 0
@@ -35,10 +35,10 @@ def parts_of(group: GroupProblem) -> int:
 def receiving(group: GroupProblem, flow: TrafficStream) -> range:
     """Return how many pods a flow may be split over."""
     one = group.classes[flow.second]
-    held = sum(one.held)
-    most = held + sum(group.kinds[kind].count for kind in one.kinds)
+    fixed = sum(one.fixed)
+    most = fixed + sum(group.kinds[kind].count for kind in one.kinds)
     is_all = group.least == group.wanted
-    return range(max(1, most if is_all else max(held, one.minimum)), max(1, most) + 1)
+    return range(max(1, most if is_all else max(fixed, one.minimum)), max(1, most) + 1)
 
 
 class FlowModel:
@@ -62,7 +62,7 @@ class FlowModel:
     def _keep(self, link: LinkLimit) -> None:
         ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
         before = [self._before(*ends) for ends in ways]
-        most = max(link.room, sum(before))
+        most = max(link.headroom, sum(before))
         carried = []
         for ends in ways:
             whole = self._cp.new_int_var(0, most, "")
@@ -75,15 +75,15 @@ class FlowModel:
         """Return what flows between pods that stand."""
         group, total = self._group, 0.0
         for flow in group.flows:
-            sending = self._held(flow.first, origins)
-            second = sum(group.classes[flow.second].held)
-            total += flow.amount * sending * self._held(flow.second, targets) / max(1, second)
+            sending = self._fixed(flow.first, origins)
+            second = sum(group.classes[flow.second].fixed)
+            total += flow.amount * sending * self._fixed(flow.second, targets) / max(1, second)
         return -int(-(total - 1 / GRAIN) // 1)
 
-    def _held(self, number: int, areas: Sequence[int]) -> int:
-        held = self._group.classes[number].held
+    def _fixed(self, number: int, areas: Sequence[int]) -> int:
+        fixed = self._group.classes[number].fixed
         return sum(
-            n for n, area in zip(held, self._group.costs.areas, strict=False) if area in areas
+            n for n, area in zip(fixed, self._group.costs.areas, strict=False) if area in areas
         )
 
     def _flow(self, flow: TrafficStream, origins: Sequence[int], targets: Sequence[int]) -> Any:

@@ -55,8 +55,8 @@ def best(group: GroupProblem, stages: Sequence[Stage], limits: SolveLimits, left
     of_all = [one.of == ALL and one.measure in _OF_ALL for one in stages]
     leading = of_all.index(False) if False in of_all else len(stages)
     values = tuple(stage.value for stage in answer.stages[:leading])
-    held = np.array(group.held or (0,) * len(group.paths), dtype=np.int64)
-    totals = np.array(answer.counts, dtype=np.int64) - held
+    fixed = np.array(group.fixed or (0,) * len(group.paths), dtype=np.int64)
+    totals = np.array(answer.counts, dtype=np.int64) - fixed
     own = _own(group, totals) if whole is None else _wholes(group, whole, totals)
     return Alike(values, own)
 

@@ -89,8 +89,10 @@ def within_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
 
 def first_with_several(group: GroupProblem) -> int:
     """Return the first level with several units that could be used, 0 when there is none."""
-    room = group.room()
-    usable = [at for at in range(len(group.paths)) if room[at] or (group.held and group.held[at])]
+    capacity = group.capacity()
+    usable = [
+        at for at in range(len(group.paths)) if capacity[at] or (group.fixed and group.fixed[at])
+    ]
     depth = len(group.levels)
     paths = [tree.filled(group.paths[at], depth) for at in usable]
     for level in range(1, depth + 1):

@@ -68,7 +68,7 @@ def _fewest(group: GroupProblem, one: PodClass, level: int) -> int:
 
 
 def _size(group: GroupProblem, one: PodClass) -> int:
-    return sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held)
+    return sum(group.kinds[kind].count for kind in one.kinds) + sum(one.fixed)
 
 
 def _rule(one: PodClass, level: int) -> LevelRule:
@@ -121,8 +121,8 @@ class _Most:
             requests = np.array([kind.request[resource] for kind in group.kinds], dtype=np.int64)
             most = np.minimum(most, served(pools[:, resource], caps, requests))
         most = np.minimum(most, self._by_rules(level, len(most)))
-        held = _largest(self._by_unit(made.held[:, None], level))[:, 0]
-        return np.asarray(np.minimum(most + held, made.size))
+        fixed = _largest(self._by_unit(made.fixed[:, None], level))[:, 0]
+        return np.asarray(np.minimum(most + fixed, made.size))
 
     def _by_rules(self, level: int, units: int) -> Ints:
         """Return how many pods 1, 2 … units take by what classes allow there."""

@@ -48,7 +48,7 @@ class _Ranges:
         self.inside = parts.inside(group.parts)
         self.depths = parts.depths(group.parts)
         self._totals = parts.totals(group.parts)
-        self._has_held = parts.has_held(group.parts)
+        self._has_fixed = parts.has_fixed(group.parts)
         depth = len(group.levels)
         self._paths = [tree.filled(path, depth) for path in group.paths]
         self._known: dict[int, dict[Unit, Range] | None] = {}
@@ -66,8 +66,8 @@ class _Ranges:
         """Return the leaves with pods of a part by its units, held ones included."""
         one, found = self._group.parts[number], defaultdict(list)
         for leaf, path in enumerate(self._paths):
-            is_held = bool(one.held) and one.held[leaf] > 0
-            if is_held or any(self._counts[kind][leaf] for kind in one.kinds):
+            is_fixed = bool(one.fixed) and one.fixed[leaf] > 0
+            if is_fixed or any(self._counts[kind][leaf] for kind in one.kinds):
                 found[path[: self.depths[number]]].append(leaf)
         return dict(found)
 
@@ -84,7 +84,7 @@ class _Ranges:
         most = [min(top, every[at].count * many) for at, (_, top) in below.items()]
         if any(low > every[at].count * many for at, (low, _) in below.items()):
             return False
-        needed = 1 if self._has_held[number] else max(1, every[number].minimum)
+        needed = 1 if self._has_fixed[number] else max(1, every[number].minimum)
         return sum(most) >= needed * many
 
     def _own(self, number: int) -> dict[Unit, Range] | None:
@@ -92,18 +92,18 @@ class _Ranges:
         found: dict[Unit, Range] = {}
         for unit, leaves in self.leaves(number).items():
             pods = [sum(self._counts[kind][leaf] for leaf in leaves) for kind in one.kinds]
-            new, held = sum(pods), sum(one.held[leaf] for leaf in leaves) if one.held else 0
+            new, fixed = sum(pods), sum(one.fixed[leaf] for leaf in leaves) if one.fixed else 0
             each = (-(-n // size) for n, size in zip(pods, one.sizes, strict=True))
             fewest, most = max(each, default=0), min(new // needed, self._totals[number])
             fewest = max(fewest, self._in_one_place(one, leaves))
-            if self._has_held[number]:
-                if not held or fewest > 1 or 0 < new < needed - held:
+            if self._has_fixed[number]:
+                if not fixed or fewest > 1 or 0 < new < needed - fixed:
                     return None
                 fewest = most = 1
             if fewest > most:
                 return None
             found[unit] = (fewest, most)
-        return None if self._has_held[number] and len(found) != 1 else found
+        return None if self._has_fixed[number] and len(found) != 1 else found
 
     def place(self, one: LikeParts, leaf: int) -> Unit:
         """Return the unit of a leaf on which a part has one pod at most."""
@@ -113,8 +113,8 @@ class _Ranges:
         """Return how many pods stand together on a unit on which each part has one at most."""
         pods = Counter[Unit]()
         for leaf in leaves if one.apart >= 0 else ():
-            held = one.held[leaf] if one.held else 0
-            pods[self.place(one, leaf)] += held + sum(
+            fixed = one.fixed[leaf] if one.fixed else 0
+            pods[self.place(one, leaf)] += fixed + sum(
                 self._counts[kind][leaf] for kind in one.kinds
             )
         return max(pods.values(), default=0)
@@ -136,7 +136,7 @@ class _Ranges:
             if not good:
                 return None
             found[unit] = (good[0], good[-1])
-        return None if self._has_held[number] and len(found) != 1 else found
+        return None if self._has_fixed[number] and len(found) != 1 else found
 
 
 class _Dealer:

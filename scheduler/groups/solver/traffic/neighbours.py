@@ -69,8 +69,8 @@ class TalkCosts:
             self.weights[each.first, each.second] += each.weight
         self._areas = np.array(group.costs.areas, dtype=np.int64)
         self._matrix = np.array(group.costs.matrix, dtype=np.int64)
-        self._held = np.array(
-            [one.held or (0,) * len(paths) for one in group.classes], dtype=np.int64
+        self._fixed = np.array(
+            [one.fixed or (0,) * len(paths) for one in group.classes], dtype=np.int64
         ).reshape(many, len(paths))
         self.class_of = [-1] * len(group.kinds)
         self.of_classes = np.zeros((many, len(group.kinds)), dtype=np.int64)
@@ -88,7 +88,7 @@ class TalkCosts:
         found = np.zeros(leaves, dtype=np.int64)
         if number < 0:
             return found
-        there = self._held + self.of_classes @ counts
+        there = self._fixed + self.of_classes @ counts
         if self.ways is not None:
             to, of = self.weights[number] @ there, self.weights[:, number] @ there
             return np.asarray(self.ways @ to + self.ways.T @ of).astype(np.int64)
@@ -109,7 +109,7 @@ class TalkCosts:
         """Return [from, to] what a pair costs, by leaves; whole numbers, which sums of keep
         exact.
         """
-        size = self._held.shape[1]
+        size = self._fixed.shape[1]
         found = np.zeros((size, size))
         for step, units in self._levels:
             found += step * (units[:, None] != units[None, :])
@@ -141,23 +141,23 @@ class TalkCosts:
 
 def _starts(group: GroupProblem) -> list[int]:
     """Return leaves to begin with: the roomiest of each unit, of the roomiest units first."""
-    room, depth = group.room(), len(group.levels)
+    capacity, depth = group.capacity(), len(group.levels)
     found: dict[int, int] = {}
     for level in range(depth):
         units: dict[tuple[str, ...], list[int]] = {}
         for leaf, path in enumerate(group.paths):
             units.setdefault(tree.filled(path, depth)[:level], []).append(leaf)
         for those in units.values():
-            best = max(those, key=lambda leaf: int(room[leaf]))
-            found.setdefault(best, int(room[those].sum()))
+            best = max(those, key=lambda leaf: int(capacity[leaf]))
+            found.setdefault(best, int(capacity[those].sum()))
     for area in sorted(set(group.costs.areas)):
         those = [leaf for leaf, one in enumerate(group.costs.areas) if one == area]
-        best = max(those, key=lambda leaf: int(room[leaf]))
-        found[best] = max(found.get(best, 0), int(room[those].sum()))
+        best = max(those, key=lambda leaf: int(capacity[leaf]))
+        found[best] = max(found.get(best, 0), int(capacity[those].sum()))
     return sorted(found, key=lambda leaf: (-found[leaf], leaf))
 
 
-class _Room:
+class _FreeCapacity:
     """What is left on the leaves."""
 
     def __init__(self, group: GroupProblem, counts: Ints) -> None:
@@ -178,7 +178,7 @@ class _Room:
         self._free[leaf] -= number * self._requests[kind]
 
     @property
-    def left(self) -> Ints:
+    def amounts(self) -> Ints:
         """Return how much is left on each leaf, for comparison."""
         return np.asarray(self._free.sum(axis=1))
 
@@ -193,16 +193,16 @@ def _by_size(group: GroupProblem) -> list[int]:
 
 def _grown(group: GroupProblem, costs: TalkCosts, start: int | None, order: Sequence[int]) -> Ints:
     """Place one pod after the other where it costs least, of equal leaves on the roomiest."""
-    room = _Room(group, np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64))
+    left = _FreeCapacity(group, np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64))
     is_first = True
     for kind in order:
         for _ in range(group.kinds[kind].count):
-            if is_first and start is not None and room.takes(kind)[start]:
-                room.put(kind, start, 1)
-            elif not _put_cheap(costs, room, kind):
+            if is_first and start is not None and left.takes(kind)[start]:
+                left.put(kind, start, 1)
+            elif not _put_cheap(costs, left, kind):
                 break
             is_first = False
-    return room.counts
+    return left.counts
 
 
 def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int) -> Ints:
@@ -217,7 +217,7 @@ def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int
     slack = max(0, here) * SLACK
     areas = group.costs.areas or range(len(group.paths))
     for trial in range(trials):
-        room = _Room(group, at.copy())
+        left = _FreeCapacity(group, at.copy())
         there = [(int(kind), int(leaf)) for kind, leaf in zip(*np.nonzero(at), strict=True)]
         taken = rng.sample(there, rng.randint(1, min(len(there), 4)))
         if trial % 3:
@@ -225,51 +225,51 @@ def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int
             taken = [one for one in there if unit[one[1]] == unit[taken[0][1]]]
         pods = [kind for kind, leaf in taken for _ in range(int(at[kind, leaf]))]
         for kind, leaf in taken:
-            room.put(kind, leaf, -int(at[kind, leaf]))
+            left.put(kind, leaf, -int(at[kind, leaf]))
         rng.shuffle(pods)
-        if all(_put_cheap(costs, room, kind) for kind in pods):
-            found = costs.of(room.counts)
+        if all(_put_cheap(costs, left, kind) for kind in pods):
+            found = costs.of(left.counts)
             if found <= here + slack * (1 - trial / trials):
-                at, here = room.counts, found
+                at, here = left.counts, found
             if found < least:
-                best, least = room.counts, found
+                best, least = left.counts, found
     return _put_right(group, costs, best.copy())
 
 
-def _put_cheap(costs: TalkCosts, room: _Room, kind: int) -> bool:
+def _put_cheap(costs: TalkCosts, left: _FreeCapacity, kind: int) -> bool:
     """Put a pod where it costs least, of equal leaves on the roomiest; return False if nowhere is
     room.
     """
-    open_ones = np.flatnonzero(room.takes(kind))
+    open_ones = np.flatnonzero(left.takes(kind))
     if not len(open_ones):
         return False
-    more = costs.more(costs.class_of[kind], room.counts)[open_ones]
+    more = costs.more(costs.class_of[kind], left.counts)[open_ones]
     cheap = open_ones[more == more.min()]
-    room.put(kind, int(cheap[int(room.left[cheap].argmax())]), 1)
+    left.put(kind, int(cheap[int(left.amounts[cheap].argmax())]), 1)
     return True
 
 
 def _put_right(group: GroupProblem, costs: TalkCosts, counts: Ints) -> Ints:
     """Move single pods to where they cost less, until none does."""
-    room = _Room(group, counts)
+    left = _FreeCapacity(group, counts)
     for _ in range(MOST_ROUNDS):
         moved = False
         for kind in range(len(group.kinds)):
-            moved |= _move(costs, room, kind, np.flatnonzero(counts[kind]).tolist())
+            moved |= _move(costs, left, kind, np.flatnonzero(counts[kind]).tolist())
         if not moved:
             break
-    return room.counts
+    return left.counts
 
 
-def _move(costs: TalkCosts, room: _Room, kind: int, leaves: Sequence[int]) -> bool:
+def _move(costs: TalkCosts, left: _FreeCapacity, kind: int, leaves: Sequence[int]) -> bool:
     """Move pods of a kind from these leaves to cheaper ones; return whether any was."""
     moved = False
     for leaf in leaves:
-        room.put(kind, leaf, -1)
-        more = costs.more(costs.class_of[kind], room.counts)
-        open_ones = np.flatnonzero(room.takes(kind))
+        left.put(kind, leaf, -1)
+        more = costs.more(costs.class_of[kind], left.counts)
+        open_ones = np.flatnonzero(left.takes(kind))
         best = int(open_ones[int(more[open_ones].argmin())])
         best = best if more[best] < more[leaf] else leaf
         moved |= best != leaf
-        room.put(kind, best, 1)
+        left.put(kind, best, 1)
     return moved

@@ -119,13 +119,13 @@ def _cases(talk: _Talk, ways: Floats, blocks: Sequence[list[int]]) -> list[_Case
     np.fill_diagonal(cheap, np.inf)
     between = np.array([[cheap[np.ix_(a, b)].min() for b in blocks] for a in blocks])
     inside = between.diagonal().copy()
-    held = {at for at, leaves in enumerate(blocks) if talk.held[:, leaves].any()}
+    fixed = {at for at, leaves in enumerate(blocks) if talk.fixed[:, leaves].any()}
     least = cheap.min() if len(ways) > 1 else 0.0
     found = [_Case(list(range(len(ways))), int(least), 0)]
     for number in (1, 2):
         for used in itertools.combinations(range(len(blocks)), number):
             leaves = [leaf for at in used for leaf in blocks[at]]
-            if not held <= set(used):
+            if not fixed <= set(used):
                 continue
             least = between[np.ix_(used, used)].min()
             step = int(least) if np.isfinite(least) else FORBIDDEN
@@ -150,10 +150,10 @@ class _Talk:
         self._loops = (of.T @ costs.weights.diagonal()).astype(np.float64)
         # Pods that stand count as if they were of the first kind of their class.
         kinds, leaves = len(group.kinds), len(group.paths)
-        self.held = np.zeros((kinds, leaves), dtype=np.int64)
+        self.fixed = np.zeros((kinds, leaves), dtype=np.int64)
         for one in group.classes:
-            if one.held and one.kinds:
-                self.held[one.kinds[0]] += np.array(one.held, dtype=np.int64)
+            if one.fixed and one.kinds:
+                self.fixed[one.kinds[0]] += np.array(one.fixed, dtype=np.int64)
         self._counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
         self._requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
         self._slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
@@ -162,10 +162,12 @@ class _Talk:
         self._rows = rows.astype(np.float64)
         self._open = (self._rows > 0).any(axis=0)
         whole = np.where(self._open, self._counts, 0)
-        self.total = int(self._talk((whole + self.held.sum(axis=1))[None, :].astype(np.float64))[0])
+        self.total = int(
+            self._talk((whole + self.fixed.sum(axis=1))[None, :].astype(np.float64))[0]
+        )
         # What two parts of the pods say to each other at least.
         between = (self._weights + self._weights.T).astype(np.int64)
-        self.cut = least_cut(between, self._counts + self.held.sum(axis=1))
+        self.cut = least_cut(between, self._counts + self.fixed.sum(axis=1))
         self._taken = self._talk(self._rows)
 
     def _talk(self, rows: Floats) -> Floats:
@@ -175,7 +177,7 @@ class _Talk:
     def _patterns(self) -> tuple[Ints, Ints]:
         """Return all that the roomiest leaf could take, and what they ask for."""
         kinds = len(self._counts)
-        room, most = self._free.max(axis=0), np.minimum(self._slots.max(axis=1), self._counts)
+        largest, most = self._free.max(axis=0), np.minimum(self._slots.max(axis=1), self._counts)
         rows, needs = np.zeros((1, kinds), np.int64), np.zeros((1, self._free.shape[1]), np.int64)
         busy = self._weights + self._weights.T
         loud = (busy @ self._counts) * self._counts
@@ -185,7 +187,7 @@ class _Talk:
             more = np.arange(most[number] + 1)
             asked = np.repeat(needs, len(more), axis=0)
             asked += np.tile(more, len(rows))[:, None] * self._requests[number]
-            fits = (asked <= room).all(axis=1)
+            fits = (asked <= largest).all(axis=1)
             if int(fits.sum()) > MOST_PATTERNS:
                 continue
             wider = np.repeat(rows, len(more), axis=0)
@@ -197,7 +199,7 @@ class _Talk:
         """Return leaves by what they may take."""
         kinds: dict[bytes, list[int]] = defaultdict(list)
         for leaf in leaves:
-            same = (self._free[leaf], self._slots[:, leaf], self.held[:, leaf])
+            same = (self._free[leaf], self._slots[:, leaf], self.fixed[:, leaf])
             kinds[b"".join(one.tobytes() for one in same)].append(leaf)
         return [_Leaves(self, alike) for alike in kinds.values()]
 
@@ -210,8 +212,8 @@ class _Talk:
         """Return how much is said on a leaf with some of the patterns, by those that stand there
         too.
         """
-        held = self.held[:, leaf]
-        return self._talk(self._rows[rows] + held) if held.any() else self._taken[rows]
+        fixed = self.fixed[:, leaf]
+        return self._talk(self._rows[rows] + fixed) if fixed.any() else self._taken[rows]
 
     @property
     def rows(self) -> Floats:

@@ -148,16 +148,16 @@ def _promising(group: GroupProblem, level: int) -> list[Ints]:
     """Return the leaves of units that may take all pods, the roomiest first, of like ones the
     first.
     """
-    held, room, cells = sum(group.held), group.room(), likeleaves.numbers(group)
+    fixed, capacity, cells = sum(group.fixed), group.capacity(), likeleaves.numbers(group)
     slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
     counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
     is_flat = level == len(group.levels) - 1
     found: dict[object, Ints] = {}
     for leaves in result.units(group, level):
-        if held and sum(group.held[leaf] for leaf in leaves.tolist()) < held:
+        if fixed and sum(group.fixed[leaf] for leaf in leaves.tolist()) < fixed:
             continue
-        if room[leaves].sum() < counts.sum() or (slots[:, leaves].sum(axis=1) < counts).any():
+        if capacity[leaves].sum() < counts.sum() or (slots[:, leaves].sum(axis=1) < counts).any():
             continue
         like = np.bincount(cells[leaves]).tobytes() if is_flat else int(leaves[0])
         found.setdefault(like, leaves)
-    return sorted(found.values(), key=lambda leaves: -int(room[leaves].sum()))
+    return sorted(found.values(), key=lambda leaves: -int(capacity[leaves].sum()))

@@ -36,11 +36,11 @@ class SeveralUnits:
         self._least, self._at = list(least), at
         last = len(group.levels) - 1
         self._steps = sum(group.costs.steps[level - 1 : last]), sum(group.costs.steps[last:])
-        held = np.array(group.held or (0,) * len(group.paths), dtype=np.int64)
+        fixed = np.array(group.fixed or (0,) * len(group.paths), dtype=np.int64)
         self._units = result.units(group, level)
-        self._pods = group.wanted + int(held.sum())
-        room = group.room() + held
-        self._most = [min(int(room[leaves].sum()), self._pods) for leaves in self._units]
+        self._pods = group.wanted + int(fixed.sum())
+        capacity = group.capacity() + fixed
+        self._most = [min(int(capacity[leaves].sum()), self._pods) for leaves in self._units]
         self._apart = _apart(group, self._pods)
 
     def limits(self, fewest: int, most: int) -> list[int]:
@@ -154,7 +154,7 @@ def _apart(group: GroupProblem, pods: int) -> Ints:
         weights[one.first, one.second] += one.weight
     sizes = np.array(
         [
-            sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held)
+            sum(group.kinds[kind].count for kind in one.kinds) + sum(one.fixed)
             for one in group.classes
         ],
         dtype=np.int64,

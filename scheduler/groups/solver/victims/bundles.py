@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import Candidate, ElasticGroup, PreemptionInstance
-from scheduler.groups.solver.victims.freed import Choice, EvictionRoom
+from scheduler.groups.solver.victims.freed import Choice, EvictionCapacity
 
 
 class Bundles:
@@ -23,7 +23,7 @@ class Bundles:
         made: list[Candidate] = []
         # Per candidate: its index in the problem as asked, and the evictions of one bundle.
         self._origin: list[tuple[int, int]] = []
-        room = EvictionRoom(asked)
+        capacity = EvictionCapacity(asked)
         many = Counter(leaf for one in asked.candidates for leaf in one.freed)
         elastic = {index for group in asked.elastic for index in group.candidates}
         place: dict[int, int] = {}
@@ -32,7 +32,7 @@ class Bundles:
             sizes = None
             if one.count > 1 and len(one.freed) == 1 and not one.counted and index not in elastic:
                 (leaf,) = one.freed
-                sizes = _sizes(room, one, leaf) if many[leaf] == 1 else None
+                sizes = _sizes(capacity, one, leaf) if many[leaf] == 1 else None
             for size, count in Counter(sizes).items() if sizes is not None else [(1, one.count)]:
                 made.append(_bundle(one, size, count))
                 self._origin.append((index, size))
@@ -64,7 +64,7 @@ class Bundles:
         return (*others[:first], *pods, *others[first:])
 
 
-def _sizes(room: EvictionRoom, one: Candidate, leaf: int) -> list[int] | None:
+def _sizes(capacity: EvictionCapacity, one: Candidate, leaf: int) -> list[int] | None:
     """Return how many evictions free each further place on a leaf, None where later places take
     fewer.
 
@@ -72,7 +72,7 @@ def _sizes(room: EvictionRoom, one: Candidate, leaf: int) -> list[int] | None:
     """
     times = np.arange(one.count + 1)
     freed = np.array(one.freed[leaf], dtype=np.int64)
-    slots = room.slots_at(leaf, room.free[leaf] + times[:, None] * freed)
+    slots = capacity.slots_at(leaf, capacity.free[leaf] + times[:, None] * freed)
     gained = np.diff(slots)
     steps = np.flatnonzero(gained) + 1
     sizes = np.diff(steps, prepend=0)

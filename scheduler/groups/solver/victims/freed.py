@@ -43,23 +43,23 @@ class EvictionProblem(Protocol):
     def forbid(self) -> bool: ...
 
 
-class EvictionRoom:
+class EvictionCapacity:
     """Free amounts [leaf, resource], what one pod needs, what each candidate frees per leaf."""
 
     def __init__(self, problem: PreemptionInstance) -> None:
         instance = problem.instance
         self.problem = problem
         self.need = np.array(instance.request or (1,), dtype=np.int64)
-        self.held = np.array([leaf.held for leaf in instance.leaves], dtype=np.int64)
+        self.fixed = np.array([leaf.fixed for leaf in instance.leaves], dtype=np.int64)
         rows = []
         self._limit = np.full(len(instance.leaves), instance.size, dtype=np.int64)
         for at, leaf in enumerate(instance.leaves):
             if instance.request:
                 if leaf.slots >= 0:
-                    self._limit[at] = max(0, leaf.slots - leaf.held)
+                    self._limit[at] = max(0, leaf.slots - leaf.fixed)
                 rows.append(leaf.free)
             else:
-                rows.append((leaf.slots - leaf.held,))
+                rows.append((leaf.slots - leaf.fixed,))
         self.free = np.array(rows, dtype=np.int64).reshape(len(rows), len(self.need))
         for candidate in problem.candidates:
             self._check(candidate)
@@ -80,7 +80,7 @@ class EvictionRoom:
         for index, times in evicted.items():
             leaves, amounts = self._freed[index]
             free[leaves] += times * amounts
-        return self.slots(free) + self.held
+        return self.slots(free) + self.fixed
 
     def slots(self, free: Ints) -> Ints:
         """Return how many further pods fit into free amounts [leaf, resource]."""
@@ -101,7 +101,7 @@ class EvictionRoom:
         """Return the group as the general problem with these free amounts."""
         asked = self.problem.instance
         slots = tuple(self._limit.tolist())
-        role = Role(asked.size - int(self.held.sum()), tuple(self.need.tolist()), slots)
+        role = Role(asked.size - int(self.fixed.sum()), tuple(self.need.tolist()), slots)
         rows = tuple(map(tuple, free.tolist()))
         return msgspec.structs.replace(cells.of_one_role(asked), kinds=(role,), free=rows)
 

@@ -16,7 +16,7 @@ from scheduler.groups.solver.deadline import Deadline
 from scheduler.groups.solver.exact import fold
 from scheduler.groups.solver.victims import freed
 from scheduler.groups.solver.victims.bundles import Bundles
-from scheduler.groups.solver.victims.freed import Choice, EvictionRoom
+from scheduler.groups.solver.victims.freed import Choice, EvictionCapacity
 from scheduler.groups.solver.victims.search import SPARE, VictimSearch
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ class _OneRole:
         self._asked = asked.instance
         self._problem = problem
         self._limits = limits
-        self._room = EvictionRoom(problem)
+        self._capacity = EvictionCapacity(problem)
 
     def verdict(self, evicted: Choice, left_s: float) -> Outcome:
         """Return whether the group fits after these evictions."""
-        if self._room.knows_rules:
-            return "placed" if self._room.fits(evicted) else "infeasible"
+        if self._capacity.knows_rules:
+            return "placed" if self._capacity.fits(evicted) else "infeasible"
         return self.placed(evicted, left_s).outcome if left_s > 0 else "unknown"
 
     def minimise(
@@ -73,18 +73,18 @@ class _OneRole:
         """Decide one stage, by relaxed models first."""
         from scheduler.groups.solver.victims.stage import minimise
 
-        return minimise(self._room, task, limits, seconds, hint)
+        return minimise(self._capacity, task, limits, seconds, hint)
 
     def is_hopeless(self, evicted: Choice) -> bool:
         """Return whether the tree is too small after these evictions."""
-        shape = self._room.tree(evicted)
-        return not len(shape.slots) or int(shape.room[0][0]) < shape.least
+        shape = self._capacity.tree(evicted)
+        return not len(shape.slots) or int(shape.capacity[0][0]) < shape.least
 
     def placed(self, evicted: Choice, left_s: float) -> SolverAnswer:
         """Return the placement after these evictions."""
-        slots = self._room.after(evicted).tolist()
+        slots = self._capacity.after(evicted).tolist()
         leaves = tuple(
-            Leaf(leaf.path, fits, held=leaf.held)
+            Leaf(leaf.path, fits, fixed=leaf.fixed)
             for leaf, fits in zip(self._asked.leaves, slots, strict=True)
         )
         rules = freed.rules_after(self._problem, self._asked, evicted)

@@ -38,7 +38,7 @@ def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
     is_proven = True
     for leaves in units(group, _levels_in_one_unit(group)):
         part = _part(problem, leaves.tolist())
-        if sum(part.problem.group.held) < sum(group.held):
+        if sum(part.problem.group.fixed) < sum(group.fixed):
             continue  # others of the group are bound in another unit
         left = clock()
         if left < MEANINGFUL_S:

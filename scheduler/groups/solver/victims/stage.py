@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from scheduler.base.clock import perf_s
 from scheduler.groups.problem.instance import SolveLimits
-from scheduler.groups.solver.victims.freed import Choice, EvictionRoom, closed
+from scheduler.groups.solver.victims.freed import Choice, EvictionCapacity, closed
 from scheduler.groups.solver.victims.model import StageDecision, StageTask
 from scheduler.groups.solver.victims.tightening import OneRoleModel
 from scheduler.groups.solver.victims.yields import Yields
 
 
 def minimise(
-    room: EvictionRoom,
+    capacity: EvictionCapacity,
     task: StageTask,
     limits: SolveLimits,
     seconds: float,
@@ -28,34 +28,40 @@ def minimise(
     Such an answer is completed meanwhile, so that something is known when time is over.
     """
     until = perf_s() + seconds
-    everybody = {index: room.problem.candidates[index].count for index in task.decided + task.gone}
-    tree = room.tree(everybody)
-    yields = Yields(room, tree, task.decided, task.gone)
+    everybody = {
+        index: capacity.problem.candidates[index].count for index in task.decided + task.gone
+    }
+    tree = capacity.tree(everybody)
+    yields = Yields(capacity, tree, task.decided, task.gone)
     gone = {index: everybody[index] for index in task.gone}
-    alone = set(tree.leaf[tree.held > 0].tolist())
+    alone = set(tree.leaf[tree.fixed > 0].tolist())
     best: dict[int, int] | None = None
     bound = 0
-    while not room.problem.instance.domains and perf_s() < until:
-        found = OneRoleModel(room, task, tree, yields, alone).solve(limits, until - perf_s(), hint)
+    while not capacity.problem.instance.domains and perf_s() < until:
+        found = OneRoleModel(capacity, task, tree, yields, alone).solve(
+            limits, until - perf_s(), hint
+        )
         bound = max(bound, found.bound)
         if found.chosen is None:
             return StageDecision(best, bound, found.is_infeasible)
-        if room.fits(found.chosen | gone):
+        if capacity.fits(found.chosen | gone):
             return StageDecision(_better(task, best, found.chosen), bound)
         if task.weights is not None and not task.frozen and task.violations is None:
-            whole = completed(room, task, found.chosen, until)
+            whole = completed(capacity, task, found.chosen, until)
             best = best if whole is None else _better(task, best, whole)
             hint = best or hint
         leaves = yields.inexact - alone
         chosen = found.chosen
         wrong = {
-            leaf for leaf in leaves if yields.said(leaf, chosen) > yields.room_at(leaf, chosen)
+            leaf for leaf in leaves if yields.said(leaf, chosen) > yields.capacity_at(leaf, chosen)
         }
         if not wrong:
             break
         alone |= wrong
     if perf_s() < until:
-        found = OneRoleModel(room, task, tree, yields, None).solve(limits, until - perf_s(), hint)
+        found = OneRoleModel(capacity, task, tree, yields, None).solve(
+            limits, until - perf_s(), hint
+        )
         bound = max(bound, found.bound)
         if found.chosen is not None:
             best = _better(task, best, found.chosen)
@@ -65,13 +71,13 @@ def minimise(
 
 
 def completed(
-    room: EvictionRoom, task: StageTask, chosen: Choice, until: float
+    capacity: EvictionCapacity, task: StageTask, chosen: Choice, until: float
 ) -> dict[int, int] | None:
     """Return evictions that do suffice, made of those that do not: some more, then none too many.
 
     None when even all of them do not. After `until` nothing is taken back any more.
     """
-    candidates, weights = room.problem.candidates, task.weights or {}
+    candidates, weights = capacity.problem.candidates, task.weights or {}
     gone = {index: candidates[index].count for index in task.gone}
     leaves = {leaf for index in chosen for leaf in candidates[index].freed}
     others = [index for index in task.decided if chosen.get(index, 0) < candidates[index].count]
@@ -83,20 +89,20 @@ def completed(
     low, high = 0, len(others)
     while low < high:
         middle = (low + high) // 2
-        if room.fits(gone | with_first(middle)):
+        if capacity.fits(gone | with_first(middle)):
             high = middle
         else:
             low = middle + 1
     kept = with_first(high)
-    if not room.fits(gone | kept):
+    if not capacity.fits(gone | kept):
         return None
     for index in sorted(kept, key=lambda i: (-weights.get(i, 0), i)):
         while kept.get(index, 0) and perf_s() < until:
             fewer = {other: n - (other == index) for other, n in kept.items()}
-            if not room.fits(gone | fewer):
+            if not capacity.fits(gone | fewer):
                 break
             kept = fewer
-    return closed(room.problem, {index: times for index, times in kept.items() if times})
+    return closed(capacity.problem, {index: times for index, times in kept.items() if times})
 
 
 def _better(

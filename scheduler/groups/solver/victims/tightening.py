@@ -18,7 +18,7 @@ from scheduler.groups.solver.costs import NEVER
 from scheduler.groups.solver.cpsat import cells
 from scheduler.groups.solver.tree import Bools, Tree
 from scheduler.groups.solver.victims.covers import Covers
-from scheduler.groups.solver.victims.freed import EvictionRoom
+from scheduler.groups.solver.victims.freed import EvictionCapacity
 from scheduler.groups.solver.victims.model import EvictionModel, StageTask
 from scheduler.groups.solver.victims.yields import Group, Term, Yields
 
@@ -30,22 +30,24 @@ class OneRoleModel:
 
     def __init__(
         self,
-        room: EvictionRoom,
+        capacity: EvictionCapacity,
         task: StageTask,
         tree: Tree,
         yields: Yields,
         alone: set[int] | None,
     ) -> None:
         self._tree, self._yields = tree, yields
-        self._candidates = room.problem.candidates
+        self._candidates = capacity.problem.candidates
         self._rows: list[int] = tree.leaf.tolist()
         self._together: dict[tuple[int, ...], Any] = {}
         touched = {leaf for leaf, terms in yields.terms.items() if terms}
         own = touched if alone is None else alone
         is_alone = np.array([leaf in own for leaf in self._rows], dtype=np.bool_)
         sums = () if alone is None else _by_unit(tree, ~is_alone)
-        layout = cells.mixed(room.group(yields.base), tree, is_alone, sums)
-        self._model = EvictionModel(room.problem, task, layout, room.problem.instance.domains)
+        layout = cells.mixed(capacity.group(yields.base), tree, is_alone, sums)
+        self._model = EvictionModel(
+            capacity.problem, task, layout, capacity.problem.instance.domains
+        )
         self.solve = self._model.solve
         self._limit_sums(layout)
         self._implied()
@@ -98,7 +100,7 @@ class OneRoleModel:
             free = [sum(self._yields.now[leaf] for leaf in leaves) for leaves in below]
             gained = [self._gained(leaves, self._yields.upper) for leaves in below]
             for unit, pods in enumerate(self._model.group.pods[level]):
-                used, most = self._model.group.used[level][unit], int(tree.room[level][unit])
+                used, most = self._model.group.used[level][unit], int(tree.capacity[level][unit])
                 self._model.cp.add(free[unit] * used + self._sum(gained[unit], most) >= pods)
             if level <= 1:
                 self._covered(level, free, gained)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.groups.solver.tree import Ints, Tree, floors
-from scheduler.groups.solver.victims.freed import Choice, EvictionRoom
+from scheduler.groups.solver.victims.freed import Choice, EvictionCapacity
 
 Group = tuple[int, ...]
 Term = tuple[int, Group]  # a gain, and the candidates that must all go for it
@@ -24,18 +24,18 @@ class Yields:
     """The room of every leaf, now and by who goes, in pods that the leaf's rule allows."""
 
     def __init__(
-        self, room: EvictionRoom, tree: Tree, decided: Sequence[int], gone: Sequence[int]
+        self, capacity: EvictionCapacity, tree: Tree, decided: Sequence[int], gone: Sequence[int]
     ) -> None:
-        self._room = room
+        self._capacity = capacity
         self._tree = tree
-        self._candidates = room.problem.candidates
+        self._candidates = capacity.problem.candidates
         self._floor = floors(tree.rule(tree.depth), tree.size).tolist()
-        self.base: Ints = room.free.copy()
+        self.base: Ints = capacity.free.copy()
         for index in gone:
             for leaf, amounts in self._candidates[index].freed.items():
                 freed = np.array(amounts, dtype=np.int64)
                 self.base[leaf] += self._candidates[index].count * freed
-        self._need = [(at, need) for at, need in enumerate(room.need.tolist()) if need > 0]
+        self._need = [(at, need) for at, need in enumerate(capacity.need.tolist()) if need > 0]
         on_leaf: dict[int, list[int]] = defaultdict(list)
         for index in decided:
             for leaf in self._candidates[index].freed:
@@ -44,7 +44,7 @@ class Yields:
         self.terms: dict[int, list[Term]] = {}
         self.upper: dict[int, list[Term]] = {}  # one by one, never too little
         self.inexact: set[int] = set()
-        whole = np.minimum(room.slots(self.base) + room.held, tree.size)
+        whole = np.minimum(capacity.slots(self.base) + capacity.fixed, tree.size)
         now = np.array(self._floor)[whole].tolist()
         for leaf in tree.leaf.tolist():
             self.now[leaf] = now[leaf]
@@ -54,7 +54,7 @@ class Yields:
             self.upper[leaf] = self._upper(leaf, on_leaf.get(leaf, []))
             self.terms[leaf] = self._terms(leaf, on_leaf.get(leaf, []))
 
-    def room_at(self, leaf: int, evicted: Choice) -> int:
+    def capacity_at(self, leaf: int, evicted: Choice) -> int:
         """Return how many pods a leaf holds after these evictions, as its rule allows."""
         free = self.base[leaf].tolist()
         for index, times in evicted.items():
@@ -62,7 +62,7 @@ class Yields:
             if amounts is not None:
                 free = [have + times * more for have, more in zip(free, amounts, strict=True)]
         fits = min((max(0, free[at]) // need for at, need in self._need), default=self._tree.size)
-        whole = min(fits, self._room.limit(leaf)) + int(self._room.held[leaf])
+        whole = min(fits, self._capacity.limit(leaf)) + int(self._capacity.fixed[leaf])
         return int(self._floor[min(whole, self._tree.size)])
 
     def said(self, leaf: int, evicted: Choice) -> int:
@@ -82,7 +82,7 @@ class Yields:
         for number in range(1, len(indices) + 1):
             for group in itertools.combinations(indices, number):
                 below = sum(gain for other, gain in gains.items() if set(other) < set(group))
-                gains[group] = self.room_at(leaf, dict.fromkeys(group, 1)) - below
+                gains[group] = self.capacity_at(leaf, dict.fromkeys(group, 1)) - below
         return [(gain, group) for group, gain in gains.items() if group and gain]
 
     def _upper(self, leaf: int, indices: list[int]) -> list[Term]:
@@ -90,7 +90,7 @@ class Yields:
         rule = self._tree.rule(self._tree.depth)
         factor = max(1, rule.factor)
         everybody = {index: self._candidates[index].count for index in indices}
-        most = self.room_at(leaf, everybody) - self.now[leaf]
+        most = self.capacity_at(leaf, everybody) - self.now[leaf]
         found: list[Term] = []
         tightest = min(
             self._need, key=lambda one: max(0, int(self.base[leaf, one[0]])) // one[1], default=None
