@@ -1,7 +1,7 @@
 """Network costs between the placed pods of an application: least, mean and greatest, by workload.
 
 The same figures that NetworkOverhead scores by and `explain` shows: 0 on one node, 1 in one zone,
-the table's cost between zones and regions (`objects.networkways`), 100 where the cost is unknown.
+the table's cost between zones and regions (`objects.networkpaths`), 100 where the cost is unknown.
 Pure; the operator hands in nodes and tables.
 """
 
@@ -16,7 +16,7 @@ from operators.cooperative import Steps, at_once
 from scheduler.objects.grouporder import MOST_WORKLOADS, finder
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
-from scheduler.objects.networkways import REGION, ZONE, PathTable
+from scheduler.objects.networkpaths import REGION, ZONE, PathTable
 from scheduler.objects.node import Node
 
 SAME_NODE, SAME_ZONE, UNKNOWN = 0, 1, 100

@@ -81,7 +81,7 @@ def with_capacities(table: network.Weights, listed: Sequence[network.Weights]) -
             msgspec.structs.replace(
                 path, bandwidth_capacity=known.get(LabelLink(key, origin.origin, path.destination))
             )
-            for path in origin.ways
+            for path in origin.paths
         )
         return msgspec.structs.replace(origin, cost_list=paths)
 
@@ -96,7 +96,7 @@ def links_of(table: network.Weights) -> network.Weights:
     def limited(_key: str, origin: network.Origin) -> network.Origin:
         paths = tuple(
             msgspec.structs.replace(path, network_cost=None)
-            for path in origin.ways
+            for path in origin.paths
             if path.bandwidth_capacity is not None
         )
         return msgspec.structs.replace(origin, cost_list=paths, costs=())
@@ -128,7 +128,7 @@ def with_bookings(table: network.Weights, amounts: Mapping[LabelLink, int]) -> n
 
     def allocated(key: str, origin: network.Origin) -> tuple[network.Cost, ...]:
         found = []
-        for path in origin.ways:
+        for path in origin.paths:
             link = LabelLink(key, origin.origin, path.destination)
             back = LabelLink(key, path.destination, origin.origin)
             amount = amounts.get(link, 0) + (0 if back in listed else amounts.get(back, 0))
@@ -147,8 +147,8 @@ def with_statistics(table: network.Weights) -> network.Weights:
     """Return a table with minimum, mean and maximum cost and capacity of each origin's paths."""
 
     def stated(_key: str, origin: network.Origin) -> network.Origin:
-        costs = [path.network_cost for path in origin.ways if path.network_cost is not None]
-        bits = [b for path in origin.ways if (b := _bits(path.bandwidth_capacity)) is not None]
+        costs = [path.network_cost for path in origin.paths if path.network_cost is not None]
+        bits = [b for path in origin.paths if (b := _bits(path.bandwidth_capacity)) is not None]
         if not costs and not bits:
             return origin
         return msgspec.structs.replace(
@@ -196,7 +196,7 @@ def _entries(
 ) -> Iterator[tuple[network.TopologyCosts, network.Origin, network.Cost]]:
     for level in table.levels:
         for origin in level.origins:
-            for path in origin.ways:
+            for path in origin.paths:
                 yield level, origin, path
 
 

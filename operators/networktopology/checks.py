@@ -81,7 +81,7 @@ def _of_level(
             yield f'{at}.origin: "{origin.origin}" stands in originList[{first}] too; read as one'
         if values is not None and origin.origin not in values:
             yield f"{at}.origin: {unknown.text(origin.origin, values)}"
-        for place, path in enumerate(origin.ways):
+        for place, path in enumerate(origin.paths):
             here = f"{at}.costList[{place}]"
             listed.setdefault((origin.origin, path.destination), path.network_cost)
             if path.destination == origin.origin:

@@ -53,7 +53,7 @@ async def slices_of(
     before: dict[str, dict[str, Cost]] = defaultdict(dict)
     for one in published:
         for origin in one.origins:
-            before[origin.origin].update((path.destination, path) for path in origin.ways)
+            before[origin.origin].update((path.destination, path) for path in origin.paths)
         await asyncio.sleep(0)
     by_zone: dict[str, list[PathRow]] = defaultdict(list)
     async for handful in in_turns(_by_node(found), 50):

@@ -144,7 +144,7 @@ def doubtful_paths(spec: NetworkTopologySpec) -> list[Way]:
         for table in spec.weights
         for costs in table.levels
         for origin in costs.origins
-        for cost in origin.ways
+        for cost in origin.paths
     )
     return [path for path, times in paths.items() if times > 1]
 

@@ -281,7 +281,7 @@ class Engine:
             self.is_leading = event.active
             self.intake.has_led |= event.active
             # What was decided in the last moments of a lease may never have been sent.
-            self.queues.forget_told()
+            self.queues.forget_reported()
             if not event.active:
                 self._break_off(now)
                 self.preemptions.break_off(now)

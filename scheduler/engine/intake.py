@@ -179,9 +179,9 @@ class Intake:
         if change.facts:
             self._bindings.changed(change.facts, now)
             self._queues.wake(change, now, but=but)
-            self._wake_promised(change, now, but=but)
+            self._wake_nominated(change, now, but=but)
 
-    def _wake_promised(self, change: Change, now: float, *, but: str) -> None:
+    def _wake_nominated(self, change: Change, now: float, *, but: str) -> None:
         """Retry pods nominated to a node that changes, or that a pod leaves.
 
         The nomination may be stale. Queueing hints do not cover this case, and a stale nomination
@@ -194,8 +194,8 @@ class Intake:
             node = change.node.metadata.name
         elif change.verb == "delete" and change.before is not None:
             node = change.before.node
-        promised = [uid for uid in self._nominations.on(node) if uid != but]
-        self._queues.retry(promised, change.label, now)
+        nominated = [uid for uid in self._nominations.on(node) if uid != but]
+        self._queues.retry(nominated, change.label, now)
 
     def _node_change(self, node: Node, *, is_deleted: bool) -> Change:
         if is_deleted:
@@ -205,7 +205,7 @@ class Intake:
     def _pod_bound(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid
         change = self._cluster.put_pod(pod)
-        promised = self._nominations.drop(uid)
+        nominated = self._nominations.drop(uid)
         in_flight = self._bindings.get(uid)
         if in_flight is not None and in_flight.node == pod.spec.node_name:
             in_flight.queued.renew(pod)
@@ -215,7 +215,7 @@ class Intake:
         self._suspended.drop(uid)
         self._queues.remove(uid)
         self._changes.append(change)
-        if promised not in ("", pod.spec.node_name):
+        if nominated not in ("", pod.spec.node_name):
             self._changes.append(capacity_freed(pod))
 
     def _pod_gone(self, pod: Pod, now: float) -> None:
@@ -224,9 +224,9 @@ class Intake:
         self._bindings.abandon(uid, now)
         self._suspended.drop(uid)
         waited = self._queues.remove(uid)
-        promised = self._nominations.drop(uid)
+        nominated = self._nominations.drop(uid)
         self._changes.append(change)
-        if promised and not change.kind:
+        if nominated and not change.kind:
             self._changes.append(capacity_freed(pod))
         if waited is not None and not waited.pod.is_terminating:
             self._changes.append(gave_up(pod))

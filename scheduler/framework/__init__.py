@@ -59,7 +59,7 @@ from scheduler.framework.status import (
     unschedulable,
     wait,
 )
-from scheduler.framework.together import WayLink, Ways
+from scheduler.framework.together import AreaPaths, PathLink
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.pod import ContainerPort, Pod, Toleration
 from scheduler.state.change import Change
@@ -75,6 +75,7 @@ __all__ = [
     "SUCCESS",
     "V1_37",
     "ApiCall",
+    "AreaPaths",
     "Args",
     "Bind",
     "BindPod",
@@ -101,6 +102,7 @@ __all__ = [
     "Node",
     "Nodes",
     "PassesOver",
+    "PathLink",
     "PerPod",
     "PerShape",
     "PerSpec",
@@ -134,8 +136,6 @@ __all__ = [
     "Tracker",
     "Versioned",
     "WaitUntil",
-    "WayLink",
-    "Ways",
     "WillWait",
     "host_ports",
     "images",

@@ -25,7 +25,7 @@ from scheduler.framework.disruption import DisruptionUnits
 from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Status
-from scheduler.framework.together import Stocktaking, Ways
+from scheduler.framework.together import AreaPaths, InventoryOf
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -134,9 +134,9 @@ class Fits(msgspec.Struct, frozen=True):
     `slots` counts all resources that members request and their number of pods, not host ports; it
     is 0 where `rows` is not set. `evictable` are rejected rows that evictions may make feasible.
     Members with an equal `kind` are equivalent for the plugins that choose for several pods at once
-    (`points.AssignsTogether`). `reach` is a number by row that must be equal for all members; None
-    is no restriction. `stocks` state what rows have, `costs` what preferences lack
-    (`RowCapacity`).
+    (`points.AssignsTogether`). `shared_domain` is a number by row that must be equal for all
+    members; None is no restriction. `inventories` state what rows have, `costs` what preferences
+    lack (`RowCapacity`).
     """
 
     rows: BoolColumn
@@ -145,8 +145,8 @@ class Fits(msgspec.Struct, frozen=True):
     rejections: tuple[Rejection, ...]
     message: str
     kind: Hashable = ()
-    reach: IntColumn | None = None
-    stocks: tuple[Stocktaking, ...] = ()
+    shared_domain: IntColumn | None = None
+    inventories: tuple[InventoryOf, ...] = ()
     costs: IntMatrix | None = None
 
 
@@ -184,13 +184,13 @@ class PlanningContext(Protocol):
     def nodes(self) -> Nodes:
         """Return the live nodes."""
 
-    def spare(self, *, promised: bool) -> bool:
+    def keep_nominations(self, *, all_of_them: bool) -> bool:
         """Count or ignore the nominations of less important pods; return whether there are any."""
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return each row's free amounts of these resources, less the nominations of other pods."""
 
-    def ways(self, rows: Rows) -> Ways | None:
+    def network_paths(self, rows: Rows) -> AreaPaths | None:
         """Return the network paths between members on these rows; None where they are not known."""
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:

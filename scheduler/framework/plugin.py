@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
     from scheduler.framework.status import Rejected, Status
     from scheduler.framework.together import (
+        AreaPaths,
         AssignedMember,
         MemberConflict,
         MemberDemand,
         RowCapacity,
-        Ways,
     )
     from scheduler.objects.pod import Pod
     from scheduler.state.change import Change
@@ -166,7 +166,7 @@ class Plugin(Generic[ArgsT]):
         assign_together: "Callable[[Sequence[AssignedMember]], MemberConflict | None]"
         release_allocations: "Callable[[Sequence[Pod]], tuple[ApiCall, ...]]"
         unbounded: "Callable[[Nodes, Iterable[str]], Mapping[str, BoolColumn]]"
-        ways: "Callable[[Pod, Rows], Ways | None]"
+        network_paths: "Callable[[Pod, Rows], AreaPaths | None]"
         sort_key: Callable[[Any], Any]
 
     def __init__(self, args: ArgsT, handle: "Handle") -> None:

@@ -16,11 +16,11 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Narrow, Rejected, Status
 from scheduler.framework.together import (
+    AreaPaths,
     AssignedMember,
     MemberConflict,
     MemberDemand,
     RowCapacity,
-    Ways,
 )
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
@@ -217,7 +217,7 @@ class AssignsTogether(Protocol[State_contra]):
     ) -> RowCapacity:
         """Return how many pods like this group member fit on each row."""
 
-    def assign_together(self, seated: Sequence[AssignedMember], /) -> MemberConflict | None:
+    def assign_together(self, assigned: Sequence[AssignedMember], /) -> MemberConflict | None:
         """Choose for all these pods on their nodes, or return a subset that conflicts.
 
         The choice is stored in their states for `reserve`; nothing is reserved yet.
@@ -241,10 +241,10 @@ class Unbounded(Protocol):
         """
 
 
-class KnowsWays(Protocol):
+class ReportsPaths(Protocol):
     """Reports the cost of network traffic between pods."""
 
-    def ways(self, pod: Pod, rows: Rows, /) -> Ways | None:
+    def network_paths(self, pod: Pod, rows: Rows, /) -> AreaPaths | None:
         """Return the network paths between these rows for the pods of an application, None if
         unknown.
 

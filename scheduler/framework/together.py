@@ -39,7 +39,7 @@ class MemberDemand(msgspec.Struct, frozen=True):
     most: int
 
 
-class Stock(msgspec.Struct, frozen=True):
+class Inventory(msgspec.Struct, frozen=True):
     """What some rows have that a pod could use: `free` of `total`, with the plugin's name for it
     ("devices").
 
@@ -53,10 +53,10 @@ class Stock(msgspec.Struct, frozen=True):
 
 
 # The inventory of the rows set; computed only for a text, so it may take as long as a search.
-Stocktaking: TypeAlias = Callable[[BoolColumn], Stock]
+InventoryOf: TypeAlias = Callable[[BoolColumn], Inventory]
 
 
-class WayLink(msgspec.Struct, frozen=True):
+class PathLink(msgspec.Struct, frozen=True):
     """A network link from some areas to others, and its capacity in bit/s.
 
     With `is_shared` traffic in the reverse direction uses the same capacity. `name` is for texts.
@@ -69,7 +69,7 @@ class WayLink(msgspec.Struct, frozen=True):
     is_shared: bool
 
 
-class Ways(msgspec.Struct, frozen=True):
+class AreaPaths(msgspec.Struct, frozen=True):
     """The cost of traffic between pods on some rows: `areas` has the area of each row.
 
     `costs` [from, to] is between pods on two nodes; traffic within one node is free. `prices` is
@@ -80,20 +80,20 @@ class Ways(msgspec.Struct, frozen=True):
     areas: Rows
     costs: FloatMatrix
     prices: FloatMatrix
-    links: tuple[WayLink, ...] = ()
+    links: tuple[PathLink, ...] = ()
 
 
 class RowCapacity(msgspec.Struct, frozen=True):
     """How many equivalent pods each row has capacity for; pods with equal `kind` are equivalent.
 
-    `reach`, a number by row, must be equal for all of these pods: they share something that only
-    the nodes of one number can use. None is no restriction. `stock` states the inventory if the
-    capacity is not enough. `costs` [pods - 1, row] is what the pods' own preferences lack with so
-    many of them on a row, 0 if all are met; None without preferences.
+    `shared_domain`, a number by row, must be equal for all of these pods: they share something that
+    only the nodes of one number can use. None is no restriction. `inventory` states the inventory
+    if the capacity is not enough. `costs` [pods - 1, row] is what the pods' own preferences lack
+    with so many of them on a row, 0 if all are met; None without preferences.
     """
 
     slots: IntColumn
     kind: Hashable
-    reach: IntColumn | None = None
-    stock: Stocktaking | None = None
+    shared_domain: IntColumn | None = None
+    inventory: InventoryOf | None = None
     costs: IntMatrix | None = None

@@ -105,7 +105,7 @@ class Planner:
         record.begin(task.tree)
         if task.is_short:
             return undecided(incomplete(task.spec))
-        record.is_partial = bool(task.standing)
+        record.is_partial = bool(task.bound)
         awaited = awaits_capacity(context, self._handle)
         plan = yield from self._decided(task, record)  # 3 to 7
         return self._outcome.concluded(task, record, plan, awaited=awaited)
@@ -118,14 +118,14 @@ class Planner:
         if described is None:
             return None
         self._described.check(key, context.members)
-        standing = staying(self._handle, self._members.standing(key))
-        asked, needed = self._history.asked(key, described, standing, context.members)
+        bound = staying(self._handle, self._members.bound(key))
+        asked, needed = self._history.asked(key, described, bound, context.members)
         spec, deadline = deadlines.at_time(asked, context.members, context.now)
         tree = self._trees.of(spec, context.nodes)
         spec = kueuelevels.resolved(hypernodes.resolved(spec, tree), tree)
         check_levels(spec, tree.levels, tree.source)
         requests = planning.requests(context.members)
-        task = GroupTask(key, spec, tree, context, requests, standing, [], described=described)
+        task = GroupTask(key, spec, tree, context, requests, bound, [], described=described)
         task = msgspec.structs.replace(task, needs=needed, deadline=deadline)
         return self._with_roles(task)
 
@@ -137,7 +137,7 @@ class Planner:
             members = roles.members(context, spec, task.requests, classes)
             return msgspec.structs.replace(task, kinds=members, shapes=())
         own = ownrules.by_group(spec.tree, task.tree.levels, spec.constraints)
-        members, parts = shapes.members(spec.tree, own, context, task.requests, task.standing)
+        members, parts = shapes.members(spec.tree, own, context, task.requests, task.bound)
         return msgspec.structs.replace(task, kinds=members, shapes=parts)
 
     # 3 capacity to 7 evict: which task is tried, and in which order
@@ -181,10 +181,10 @@ class Planner:
         """
         task = everywhere[0]
         plan: groups.Outcome = unschedulable()
-        spares = task.context.spare(promised=True)
-        for promised in (True, False) if spares else (False,):
-            task.context.spare(promised=promised)
-            for part in (one.copy() for one in everywhere) if promised else everywhere:
+        has_lower = task.context.keep_nominations(all_of_them=True)
+        for keeps in (True, False) if has_lower else (False,):
+            task.context.keep_nominations(all_of_them=keeps)
+            for part in (one.copy() for one in everywhere) if keeps else everywhere:
                 kind = heterogeneous if part.is_heterogeneous else homogeneous
                 plan = yield from kind.placed(part, self._tools, self._placed)
                 if not is_refusal(plan):

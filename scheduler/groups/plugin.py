@@ -127,8 +127,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
         """Return the priority that these members, and those that stand, will have as one unit."""
-        spec, standing = self._described.spec_of(key), self._members.standing(key)
-        lowest = min((*(pod.priority for pod in pods), *(one.pod.priority for one in standing)))
+        spec, bound = self._described.spec_of(key), self._members.bound(key)
+        lowest = min((*(pod.priority for pod in pods), *(one.pod.priority for one in bound)))
         return lowest if spec is None else spec.effective_priority(lowest)
 
     def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
@@ -137,9 +137,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             return True
         tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
-        standing = list(beside(self.handle, self._members.placed(key), tried))
-        _, needed = self._history.asked(key, spec, standing, pods)
-        return self._planner.evictor.may_ever_evict(needed, pods, standing)
+        bound = list(beside(self.handle, self._members.placed(key), tried))
+        _, needed = self._history.asked(key, spec, bound, pods)
+        return self._planner.evictor.may_ever_evict(needed, pods, bound)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
@@ -235,11 +235,11 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unresolvable(f"the group {name} is held: {error.message}")
         if spec is None:
             return unresolvable(self._described.missing(key))
-        standing = staying(self.handle, self._members.standing(key))
-        asked, _ = self._history.asked(key, spec, standing, pods)
-        missing = asked.size - len(standing)
+        bound = staying(self.handle, self._members.bound(key))
+        asked, _ = self._history.asked(key, spec, bound, pods)
+        missing = asked.size - len(bound)
         # No more than its object says, of a group of fixed size.
-        free = LARGEST_GROUP if spec.is_minimum else spec.size - len(standing)
+        free = LARGEST_GROUP if spec.is_minimum else spec.size - len(bound)
         if spec.tree is not None:
             missing = 0  # how many of which group, is looked at below
         if len(pods) < missing:
@@ -257,7 +257,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         record = self._records.get(key)
         if record is not None and any(leaving(self.handle, record.awaited)):
             return unschedulable(f"the group {name} waits for evicted pods to leave")
-        if any(placed.assumed for placed in standing):
+        if any(placed.assumed for placed in bound):
             return unschedulable(f"the group {name} waits until others of it are bound")
         if missing <= 0 and asked.is_minimum and waiting:
             missing = 1
@@ -265,7 +265,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unschedulable(f"the group {name} has all its {spec.size} members")
         able = [pod for pod in waiting if not pod.is_terminating and not self._members.dispute(pod)]
         if asked.tree is not None:
-            return quorum.wanted(asked, asked.tree, able, standing)
+            return quorum.wanted(asked, asked.tree, able, bound)
         if len(able) < missing:
             return unschedulable(incomplete(spec, pods))
         taken = able
@@ -281,10 +281,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return [key for key in known if self._is_begun(key)]
 
     def _is_begun(self, key: str) -> bool:
-        standing = self._members.standing(key)
-        if not 0 < len(standing) < self._described.size_of(key):
+        bound = self._members.bound(key)
+        if not 0 < len(bound) < self._described.size_of(key):
             return False
-        pods = (*(one.pod for one in standing), *self._members.finished(key))
+        pods = (*(one.pod for one in bound), *self._members.finished(key))
         return not past.was_whole(pods, self._members.described_by(key))
 
     def group_short(
@@ -331,16 +331,20 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def _unit(self, key: str) -> DisruptionUnit:
         """Return a group as a unit of disruption, as its description says."""
-        members = tuple(self._members.standing(key))
+        members = tuple(self._members.bound(key))
         is_whole, priority = self._described.unit_of(key, members)
         is_of_pods = not key.startswith(groups.COMPOSITE_PREFIX)
         # Of a tree the groups of pods are units, or the topmost groups that go whole.
         is_one = (is_whole or is_of_pods) and self._described.unit_above(key) == key
         if not members or not is_one:
             return DisruptionUnit(key, DisruptionMode.SINGLE, 0, ())
-        spare = self._described.beyond_need(key, len(members))
+        surplus = self._described.beyond_need(key, len(members))
         return DisruptionUnit(
-            key, DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE, priority, members, spare
+            key,
+            DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE,
+            priority,
+            members,
+            surplus,
         )
 
     def group_changed(self) -> set[str]:
@@ -376,12 +380,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_left(self, key: str) -> Sequence[Placed]:
         """Return the members marked for eviction of an atomic group that is partially bound."""
-        standing = self._members.standing(key)
-        if not 0 < len(standing) < self._described.whole_size_of(key):
+        bound = self._members.bound(key)
+        if not 0 < len(bound) < self._described.whole_size_of(key):
             return ()
-        if not self._described.unit_of(key, standing)[0]:
+        if not self._described.unit_of(key, bound)[0]:
             return ()
-        return [one for one in standing if past.is_marked(one.pod)]
+        return [one for one in bound if past.is_marked(one.pod)]
 
     def has_group(self, key: str) -> bool:
         """Return whether there is an object or a pod of the group."""

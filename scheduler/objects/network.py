@@ -3,7 +3,7 @@
 The operator writes status and slices, the network plugins read the tables. A missing cost is
 unknown; a missing capacity is unlimited. Keys of older formats (`configMapName`, `costList`,
 `originCosts`, `costs`) are read as the current ones; read the lists through `levels`, `origins` and
-`ways`.
+`paths`.
 """
 
 import msgspec
@@ -51,7 +51,7 @@ class Origin(Object, frozen=True):
     costs: tuple[Cost, ...] = ()
 
     @property
-    def ways(self) -> tuple[Cost, ...]:
+    def paths(self) -> tuple[Cost, ...]:
         """Return the paths, under any of their keys."""
         return self.cost_list or self.costs
 

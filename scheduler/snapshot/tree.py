@@ -210,7 +210,7 @@ def ways(snapshot: Snapshot) -> list[Way]:
                         way.bandwidth_allocated,
                     )
                     for origin in level.origins
-                    for way in origin.ways
+                    for way in origin.paths
                 ]
     return found
 

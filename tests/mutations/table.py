@@ -517,7 +517,7 @@ MUTATIONS: Final = (
     Mutation(
         "members who may not evict take room that others have made",
         VAIN, "NominatedPods.for_pod",
-        "if spares or (is_member and not may_evict):", "if spares:",
+        "if keeps_nominations or (is_member and not may_evict):", "if keeps_nominations:",
         (WORKLOADS, "-k", "stays_right"),
     ),
     Mutation(

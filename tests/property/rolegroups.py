@@ -15,12 +15,12 @@ from scheduler.groups.problem.classes import (
     ClassRule,
     LinkLimit,
     PairRule,
+    PathLimit,
     PodClass,
     Relation,
     Traffic,
     TrafficCosts,
     TrafficStream,
-    WayLimit,
 )
 from scheduler.groups.problem.instance import Candidate, ElasticGroup, Level, LevelRule
 from scheduler.groups.problem.instance import Kind as Wish
@@ -197,7 +197,7 @@ def application(rng: Random) -> GroupProblem:
         ),
         unwished=(0,),
         limits=tuple(
-            WayLimit(
+            PathLimit(
                 first,
                 second,
                 tuple(

@@ -138,7 +138,7 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
     for number in range(BATCH):
         group = talking(Random(f"several units {batch}/{number}"))
         level = result.first_with_several(group)
-        if not 0 < level < len(group.levels) or not trafficleaves.is_told_by_leaves(group):
+        if not 0 < level < len(group.levels) or not trafficleaves.is_bounded_by_leaves(group):
             continue
         group = msgspec.structs.replace(group, minimum=group.wanted)
         units = result.units(group, level)
@@ -195,6 +195,6 @@ def test_pods_that_may_be_divided_in_too_many_ways_have_the_least_cut_of_all(mon
     """It is what any number of them is cut by at least."""
     weights, numbers = np.array([[0, 2], [2, 0]]), np.array([2, 3])
     exact = leastcut.least_cuts(weights, numbers)
-    monkeypatch.setattr(leastcut, "MOST_WAYS", 1)
+    monkeypatch.setattr(leastcut, "MOST_DIVISIONS", 1)
     assert [0, 4, 4, 4, 4, 0] == leastcut.least_cuts(weights, numbers).tolist()
     assert 4 == exact[1:-1].min()

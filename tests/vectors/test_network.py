@@ -475,7 +475,7 @@ def run_topology(vector):
         assert [weights.name] == expect["weightNames"][1:]
     if "unchanged" in expect:
         assert case["configMap"] is None
-        assert not any(origin.ways for level in weights.levels for origin in level.origins)
+        assert not any(origin.paths for level in weights.levels for origin in level.origins)
     for key in ("netperfCosts", "netperfTopologyList"):
         if key in expect:
             costs = expect[key] if key == "netperfCosts" else _costs(expect[key])
@@ -501,7 +501,7 @@ def _costs(topology_list):
 def _check_costs(expected, weights, nodes, data, latencies):
     got = {
         level.topology_key: {
-            origin.origin: {way.destination: way.network_cost for way in origin.ways}
+            origin.origin: {way.destination: way.network_cost for way in origin.paths}
             for origin in level.origins
         }
         for level in weights.levels

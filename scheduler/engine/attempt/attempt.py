@@ -165,12 +165,12 @@ class Attempts:
         return attempt
 
     def prepare(
-        self, pod: Pod, now: float, members: Sequence[Pod] = (), *, spares: bool = False
+        self, pod: Pod, now: float, members: Sequence[Pod] = (), *, keeps_nominations: bool = False
     ) -> Attempt:
         """Return an attempt on the live view; `explain` and groups use it as well.
 
-        `members` are those placed together with a pod of a group, itself included. With `spares`
-        they respect every nomination, whatever its priority.
+        `members` are those placed together with a pod of a group, itself included. With
+        `keeps_nominations` they respect every nomination, whatever its priority.
         """
         name = pod.spec.scheduler_name
         runner, settings = self._runners[name], self._settings
@@ -179,7 +179,7 @@ class Attempts:
         )
         cluster, nominated = self.cluster, self._nominated.none
         if self._nominations or self._nominations.changed:
-            nominated = self._nominated.for_pod(pod, members, spares=spares)
+            nominated = self._nominated.for_pod(pod, members, keeps_nominations=keeps_nominations)
         return Attempt(
             Cycle(pod, cluster.shapes.of(pod), now, self._random, name),
             Nodes(cluster.table, cluster.pods),
@@ -209,9 +209,9 @@ class Attempts:
 
         # 6 assume: from here on the pod counts on its chosen node, no longer on its nominated node
         self._queues.track(queued)
-        promised = self._nominations.drop(queued.uid) if self._nominations else ""
+        nominated = self._nominations.drop(queued.uid) if self._nominations else ""
         self._intake.announce(self.cluster.assume(pod, decision.node), now)
-        if promised not in ("", decision.node):
+        if nominated not in ("", decision.node):
             self._intake.announce(capacity_freed(pod), now)
         if self._nominations:
             self.outrun(pod, decision.node, now)
@@ -227,10 +227,10 @@ class Attempts:
         Their nominations may be stale; until they are cleared they block every pod that cannot
         preempt.
         """
-        promised = self._nominations.on(node)
-        if promised:
+        nominated = self._nominations.on(node)
+        if nominated:
             rank = self._nominations.priority_among((pod,))
-            lower = [u for u, one in promised.items() if self._nominations.priority_of(one) < rank]
+            lower = [u for u, one in nominated.items() if self._nominations.priority_of(one) < rank]
             self._queues.activate(lower, now)
 
     def _skipped(self, queued: QueuedPod, now: float) -> None:

@@ -134,8 +134,8 @@ class Attempt(msgspec.Struct):
 
 def nominated_alone(attempt: Attempt, pre: PreFiltered) -> BoolColumn | None:
     """Return the row that the pod is nominated to if it passes all filters, else None."""
-    promised = attempt.cycle.pod.status.nominated_node_name
-    row = attempt.nodes.row(promised) if promised else None
+    nominated = attempt.cycle.pod.status.nominated_node_name
+    row = attempt.nodes.row(nominated) if nominated else None
     if row is None or (pre.rows is not None and not pre.rows[row]):
         return None
     alone = np.zeros(attempt.nodes.size, dtype=np.bool_)
@@ -148,7 +148,7 @@ def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Re
     """Filter all rows that pre-filter left, and sample what passes if that is wanted."""
     nodes = attempt.nodes
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
-    outside = [] if pre.rows is None else _promise_outside(attempt, pre)
+    outside = [] if pre.rows is None else _nomination_outside(attempt, pre)
     feasible, rejections = filter_rows(attempt, among)
     rejections += outside
     if attempt.percentage < 100:
@@ -158,14 +158,14 @@ def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Re
     return feasible, tuple(rejections)
 
 
-def _promise_outside(attempt: Attempt, pre: PreFiltered) -> list[Rejection]:
+def _nomination_outside(attempt: Attempt, pre: PreFiltered) -> list[Rejection]:
     """Return the rejections of the row that the pod is nominated to, where pre-filter excluded it.
 
     kube-scheduler tries the nominated node first, whatever pre-filter returned, and reports that
     node's own reason.
     """
-    promised = attempt.cycle.pod.status.nominated_node_name
-    row = attempt.nodes.row(promised) if promised and pre.rows is not None else None
+    nominated = attempt.cycle.pod.status.nominated_node_name
+    row = attempt.nodes.row(nominated) if nominated and pre.rows is not None else None
     if row is None or pre.rows is None or pre.rows[row]:
         return []
     alone = np.zeros(attempt.nodes.size, dtype=np.bool_)

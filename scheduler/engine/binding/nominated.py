@@ -38,12 +38,14 @@ class NominatedPods:
         self._generation = -1
         self._begin_log()
 
-    def for_pod(self, pod: Pod, members: Sequence[Pod] = (), *, spares: bool = False) -> Nominated:
+    def for_pod(
+        self, pod: Pod, members: Sequence[Pod] = (), *, keeps_nominations: bool = False
+    ) -> Nominated:
         """Return the nominated pods that `pod` must respect: none of lower priority.
 
         A pod that is placed with other `members` of its group has the priority of the group, or,
-        with `spares`, the lowest. Members that cannot preempt respect every nomination whatever its
-        priority. A single pod that cannot preempt respects the nominations of groups
+        with `keeps_nominations`, the lowest. Members that cannot preempt respect every nomination
+        whatever its priority. A single pod that cannot preempt respects the nominations of groups
         (kube-scheduler: not those of pods). Such pods are pending while a preemptor evicts and
         would take the freed capacity: the eviction would be in vain.
         """
@@ -54,26 +56,26 @@ class NominatedPods:
         may_evict = self._nominations.may_evict(asking)
         is_member = self._nominations.is_grouped(pod)
         priority = self._nominations.priority_among(asking)
-        if spares or (is_member and not may_evict):
+        if keeps_nominations or (is_member and not may_evict):
             priority = _LOWEST
         is_respected = self._highest >= priority
-        spares_groups = not may_evict and not is_member
-        rows = np.flatnonzero(is_respected | self._grouped if spares_groups else is_respected)
+        keeps_groups = not may_evict and not is_member
+        rows = np.flatnonzero(is_respected | self._grouped if keeps_groups else is_respected)
         own = self._number_of(pod.metadata.uid)
         if own < 0 and self._nominations.has_reserved:
             own = self._number_of(self._nominations.reserved((pod,)).get(pod.metadata.uid, ""))
 
         def on(rows: Rows) -> RowPods:
-            return self._on(rows, priority, own, spares_groups=spares_groups)
+            return self._on(rows, priority, own, keeps_groups=keeps_groups)
 
         return Nominated(rows, on, self._touched if own < 0 else None)
 
-    def _on(self, rows: Rows, priority: int, own: int, *, spares_groups: bool) -> RowPods:
+    def _on(self, rows: Rows, priority: int, own: int, *, keeps_groups: bool) -> RowPods:
         """Return the pods nominated to `rows` of at least a priority, except the number `own`."""
         numbers, counts, fields = self._lists.on(rows)
         pods = self._lists.pods
         is_kept = fields[PRIORITY] >= priority
-        if spares_groups:
+        if keeps_groups:
             of_groups = [self._nominations.is_grouped(pods[n].pod) for n in numbers.tolist()]
             is_kept |= np.array(of_groups, dtype=np.bool_)
         kept = np.flatnonzero(is_kept & (numbers != own))

@@ -110,7 +110,7 @@ class Preemptions:
         effects = self._evict(bound, pod)
         if effects:
             self.running[pod.metadata.uid] = PendingEvictions(effects, now, by, leaving)
-        self._take_promises_back(pod, by.node, now)
+        self._clear_nominations(pod, by.node, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
         """Take in the answer to an eviction; return whether it was one."""
@@ -173,7 +173,7 @@ class Preemptions:
             effects[effect] = meta.uid
         return effects
 
-    def _take_promises_back(self, pod: Pod, node: str, now: float) -> None:
+    def _clear_nominations(self, pod: Pod, node: str, now: float) -> None:
         """Lower pods nominated to the same node look for another place at once."""
         rank = self._nominations.priority_of
         # All at once: members that are left alone would count for more than their group.

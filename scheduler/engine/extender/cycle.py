@@ -72,25 +72,25 @@ class ExtenderCycle:
     def steps(self) -> Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Decision]:
         """Decide where the pod goes; an extender that fails and may not be ignored is an error."""
         try:
-            decision: Decision = yield from self._decide(tries_promise=True)
+            decision: Decision = yield from self._decide(tries_nomination=True)
         except ExtenderFault as fault:
             status = Status(Code.ERROR, (str(fault),))
             return Decision(status=status, message=str(fault))
         return decision
 
-    def _decide(self, *, tries_promise: bool) -> Steps:
+    def _decide(self, *, tries_nomination: bool) -> Steps:
         attempt = self.attempt = self._fresh()
         if attempt.nodes.count == 0:
             return NO_NODES
         pre = _pre_filter(attempt)
         if not pre.status.is_success:
             return (yield from self._nothing_fits(pre, pre.status, ()))
-        alone = nominated_alone(attempt, pre) if tries_promise else None
+        alone = nominated_alone(attempt, pre) if tries_nomination else None
         if alone is not None:
-            decision = yield from self._promised(alone)
+            decision = yield from self._on_nominated(alone)
             if decision is None:
                 # As kube-scheduler: then all nodes are tried, this one again among them.
-                decision = yield from self._decide(tries_promise=False)
+                decision = yield from self._decide(tries_nomination=False)
             return decision
         feasible, rejections = filter_all(attempt, pre)
         if not feasible.any():
@@ -103,10 +103,10 @@ class ExtenderCycle:
         decision = yield from self._on_live_nodes(names, said, scores)
         if decision is None:
             self._may_begin_anew = False
-            decision = yield from self._decide(tries_promise=False)
+            decision = yield from self._decide(tries_nomination=False)
         return decision
 
-    def _promised(self, alone: BoolColumn) -> Steps:
+    def _on_nominated(self, alone: BoolColumn) -> Steps:
         """Return a decision for the node that the pod is nominated to; None if it is not to be."""
         try:
             said = yield from self._filtered(self.attempt.nodes.names(alone))

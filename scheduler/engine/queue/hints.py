@@ -130,12 +130,12 @@ class UnschedulablePods:
             if few is not None:
                 found.update((one.uid, one) for one in few if self._helps(name, one, change))
                 continue
-            for pods in self._alike(name, change):
+            for pods in self._by_kind(name, change):
                 if self._helps(name, next(iter(pods.values())), change):
                     found.update(pods)
         return sorted(found.values(), key=lambda queued: queued.sequence)
 
-    def _alike(self, name: str, change: Change) -> Iterable[dict[str, QueuedPod]]:
+    def _by_kind(self, name: str, change: Change) -> Iterable[dict[str, QueuedPod]]:
         """Yield the pods that a plugin rejected, kind by kind, without kinds that cannot fit."""
         parked, needs = self._parked.get(name, {}), self._needs.get(name)
         if needs is None or len(parked) <= FEW:

@@ -218,7 +218,7 @@ class Queues:
         queued.failed_at = now
         self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")
 
-    def forget_told(self) -> None:
+    def forget_reported(self) -> None:
         """Forget what was reported on pods but is not in their status: report it again."""
         for queued in self._pods.values():
             queued.reported = queued.reported_since = queued.nominated = None

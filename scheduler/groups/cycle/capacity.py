@@ -49,6 +49,6 @@ def free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
     rows = attempt.nominated.rows
     if len(rows):
         nominated = attempt.nominated.on(rows)
-        promised = nominated.sums(nominated.amounts(resource))
-        left[rows] = np.minimum(left[rows], np.maximum(left[rows] - promised, 0))
+        reserved = nominated.sums(nominated.amounts(resource))
+        left[rows] = np.minimum(left[rows], np.maximum(left[rows] - reserved, 0))
     return left

@@ -26,7 +26,7 @@ from scheduler.framework.groups import AssignmentRejection, Fits
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.framework.together import AssignedMember, MemberDemand, RowCapacity, Ways
+from scheduler.framework.together import AreaPaths, AssignedMember, MemberDemand, RowCapacity
 from scheduler.groups.cycle import capacity
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.objects.pod import Pod, PodSpec
@@ -64,7 +64,7 @@ class GroupContext:
         self._queued = tuple(members)
         self.attempts: dict[str, Attempt] = {}
         self._assumed: dict[str, None] = {}
-        self._spares = False
+        self._keeps_nominations = False
         # Nodes that MovePlans reserve for members, by uid, while their nominations are away.
         self._destinations: dict[str, str] = {}
 
@@ -88,14 +88,14 @@ class GroupContext:
         """Return the live nodes."""
         return Nodes(self._cluster.table, self._cluster.pods)
 
-    def spare(self, *, promised: bool) -> bool:
+    def keep_nominations(self, *, all_of_them: bool) -> bool:
         """Respect the nominations of lower priority, or not; return whether there are any."""
-        self._spares = promised
+        self._keeps_nominations = all_of_them
         return self._nominations.is_any_below(self.priority)
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return the free amount of these resources by row, less the nominations of other pods."""
-        with self._without_own_promises():
+        with self._without_own_nominations():
             attempt = self._attempt(self.members[0])
             free = {name: capacity.free(attempt, self.nodes, name) for name in resources}
         for name, rows in capacity.unbounded(attempt, self.nodes, free).items():
@@ -122,11 +122,13 @@ class GroupContext:
         """Return the shape of a member."""
         return self._cluster.shapes.of(pod)
 
-    def ways(self, rows: Rows) -> Ways | None:
+    def network_paths(self, rows: Rows) -> AreaPaths | None:
         """Return the network costs between rows, from the first plugin that knows them."""
         for plugin in self._attempt(self.members[0]).runner.profile.plugins.values():
-            if plugin.serves("ways") and (found := plugin.ways(self.members[0], rows)) is not None:
-                return found
+            if plugin.serves("network_paths"):
+                found: AreaPaths | None = plugin.network_paths(self.members[0], rows)
+                if found is not None:
+                    return found
         return None
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
@@ -141,12 +143,12 @@ class GroupContext:
     ) -> tuple[tuple[tuple[Pod, ...], Fits], ...]:
         """Do the same for each distinct spec, with the pods of that spec."""
         pods = self.members if asked is None else asked
-        with self._without_own_promises():
+        with self._without_own_nominations():
             return tuple((alike, self._fits(alike)) for alike in _alike_in_spec(pods))
 
     def hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Assume every member on its node after asking all filters; say why not, and undo it."""
-        with self._without_own_promises():
+        with self._without_own_nominations():
             rejection = self._hold(nodes)
         if rejection is not None:
             self.release()
@@ -192,7 +194,7 @@ class GroupContext:
         return sum(shapes.of(pod).requests.get(resource, 0) for pod in self.members)
 
     def _attempt(self, pod: Pod) -> Attempt:
-        return self._prepare(pod, self.now, self.members, spares=self._spares)
+        return self._prepare(pod, self.now, self.members, keeps_nominations=self._keeps_nominations)
 
     def _fits(self, pods: Sequence[Pod]) -> Fits:
         """Run the filters for pods with one spec."""
@@ -208,14 +210,27 @@ class GroupContext:
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
         most = min(len(self._queued), int(slots.max(initial=0)))
         row_capacities = _row_capacities(attempt, rows, MemberDemand(self.members, most))
-        for of_row in row_capacities:
-            slots = np.minimum(slots, of_row.slots)
+        for each in row_capacities:
+            slots = np.minimum(slots, each.slots)
         rows, slots = self._at_destinations(pods, rows, slots)
-        kind = tuple(of_row.kind for of_row in row_capacities)
-        reach = next((of_row.reach for of_row in row_capacities if of_row.reach is not None), None)
-        stocks = tuple(of_row.stock for of_row in row_capacities if of_row.stock is not None)
-        costs = next((of_row.costs for of_row in row_capacities if of_row.costs is not None), None)
-        return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks, costs)
+        kind = tuple(one.kind for one in row_capacities)
+        shared_domain = next(
+            (one.shared_domain for one in row_capacities if one.shared_domain is not None),
+            None,
+        )
+        inventories = tuple(one.inventory for one in row_capacities if one.inventory is not None)
+        costs = next((one.costs for one in row_capacities if one.costs is not None), None)
+        return Fits(
+            rows,
+            slots,
+            evictable,
+            tuple(rejected),
+            message,
+            kind,
+            shared_domain,
+            inventories,
+            costs,
+        )
 
     def _at_destinations(
         self, pods: Sequence[Pod], rows: BoolColumn, slots: IntColumn
@@ -271,9 +286,9 @@ class GroupContext:
             for plugin, state in _choosers(attempt):
                 found = choosing.setdefault(id(plugin), (plugin, []))
                 found[1].append(AssignedMember(attempt.cycle, nodes[uid], state))
-        for plugin, seated in choosing.values():
+        for plugin, assigned in choosing.values():
             try:
-                conflict = plugin.assign_together(seated)
+                conflict = plugin.assign_together(assigned)
             except Exception as error:
                 raise PluginError(plugin.name, "AssignTogether", str(error)) from error
             if conflict is not None:
@@ -335,7 +350,7 @@ class GroupContext:
         return most
 
     @contextmanager
-    def _without_own_promises(self) -> Iterator[None]:
+    def _without_own_nominations(self) -> Iterator[None]:
         """Take the members' own nominations away for a moment, and what is reserved for them."""
         members = self.members
         if self._nominations.has_reserved:
@@ -416,14 +431,14 @@ def _of_all(each: Sequence[Fits]) -> Fits:
         rows, evictable = rows & one.rows, evictable & one.evictable
         slots = np.minimum(slots, one.slots)
         message = message if one.rows.any() else one.message
-    reach = next((one.reach for one in each if one.reach is not None), None)
+    shared_domain = next((one.shared_domain for one in each if one.shared_domain is not None), None)
     return msgspec.structs.replace(
         first,
         rows=rows,
         slots=np.where(rows, slots, 0),
         evictable=evictable,
         message=message,
-        reach=reach,
+        shared_domain=shared_domain,
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class LeftMembers:
                 continue
             if self._left(key):
                 self.due[key] = now + FIRST_S
-            elif self._promised(key):
+            elif self._nominated_members(key):
                 self.due[key] = now + AGAIN_S
 
     def next_deadline(self) -> float | None:
@@ -67,19 +67,19 @@ class LeftMembers:
         Clear the nominations of members that have been gated for as long.
         """
         for key in [key for key, due in self.due.items() if due <= now]:
-            left, promised = self._left(key), self._promised(key)
-            if not left and not promised:
+            left, nominated = self._left(key), self._nominated_members(key)
+            if not left and not nominated:
                 del self.due[key]
                 continue
             self.due[key] = now + AGAIN_S
             if not may_decide:
                 continue
-            self._engine.give_up(promised, now)
+            self._engine.give_up(nominated, now)
             for placed in left:
                 if not self._engine.preemptions.is_evicting(placed.pod.metadata.uid):
                     self._evict(placed, key, now)
 
-    def _promised(self, key: str) -> list[QueuedPod]:
+    def _nominated_members(self, key: str) -> list[QueuedPod]:
         """Return the nominated members if all that wait are gated and none is being bound."""
         uids = self._engine.nominations.members_of(key)
         waiting = [one for uid in uids if (one := self._queues.get(uid)) is not None]

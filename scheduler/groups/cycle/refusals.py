@@ -48,8 +48,8 @@ class MemberRefusals:
         Claims allocated for them by an earlier attempt are released for all that were tried: they
         may be the cause of the rejection.
         """
-        promised = "" if gives_up else None
-        decision = Decision(status=status, message=status.message, nominated_node=promised)
+        nominated = "" if gives_up else None
+        decision = Decision(status=status, message=status.message, nominated_node=nominated)
         if isinstance(status, UndecidedStatus) and status.retry_at:
             self.due[key] = (status.retry_at, tuple(member.uid for member in members))
         calls = self._engine.release_allocations(members) if status.is_rejected else ()

@@ -36,8 +36,8 @@ class GroupSteps:
     def enter(self, member: InFlight, now: float) -> None:
         """Enter an assumed member: it counts on its chosen, no longer on its nominated node."""
         member.is_member = True
-        promised = self.nominations.drop(member.uid)
-        if promised not in ("", member.node):
+        nominated = self.nominations.drop(member.uid)
+        if nominated not in ("", member.node):
             self.intake.announce(capacity_freed(member.queued.pod), now)
         self.attempts.outrun(member.queued.pod, member.node, now)
         self.bindings.enter(member)
@@ -55,9 +55,9 @@ class GroupSteps:
         """
         started_s = self.observation.now_s()
         self.observation.decided(member, decision, started_s)
-        promised = self.nominations.node_of(member.uid)
+        nominated = self.nominations.node_of(member.uid)
         self.attempts.give_up(member, decision, started_s, now)
-        if promised and not self.nominations.node_of(member.uid):
+        if nominated and not self.nominations.node_of(member.uid):
             self.intake.announce(capacity_freed(member.pod), now)
 
     def release_allocations(self, members: Sequence[QueuedPod]) -> tuple[ApiCall, ...]:

@@ -49,10 +49,10 @@ class Descriptions:
 
     def _by_pods(self, key: str) -> GroupSpec | None:
         """Return what the pods of a group ask for, by one of them: `check` looks at all."""
-        standing = self._members.standing(key)
-        pod = self._handle.waiting_member(key) or next((one.pod for one in standing), None)
-        bound = sum(not one.assumed for one in standing)
-        return None if pod is None else kueue.read(pod, bound)
+        bound = self._members.bound(key)
+        pod = self._handle.waiting_member(key) or next((one.pod for one in bound), None)
+        confirmed = sum(not one.assumed for one in bound)
+        return None if pod is None else kueue.read(pod, confirmed)
 
     def _is_described(self, key: str) -> bool:
         return key.startswith(kueue.PREFIX) or bool(self._members.described_by(key))
@@ -156,7 +156,7 @@ class Descriptions:
         """
         if not key.startswith(kueue.PREFIX):
             return self.size_of(key)
-        placed = self._members.standing(key)
+        placed = self._members.bound(key)
         try:
             return kueue.read(placed[0].pod).size if placed else 0
         except ObjectError:
@@ -177,7 +177,7 @@ class Descriptions:
             return True, lowest
         return spec.goes_whole, spec.effective_priority(lowest)
 
-    def spare_of(self, key: str, members: Sequence[Placed]) -> int:
+    def surplus_of(self, key: str, members: Sequence[Placed]) -> int:
         """Return how many of these members may go while the group keeps its minimum, 0 if none
         alone.
 

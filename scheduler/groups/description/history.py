@@ -42,7 +42,7 @@ class GroupHistory:
         finished = self._members.finished(key)
         if not finished:
             return []
-        is_new_run = not self._members.standing(key) and _is_whole(spec, waiting)
+        is_new_run = not self._members.bound(key) and _is_whole(spec, waiting)
         return [pod for pod in finished if _counts(pod, is_new_run=is_new_run)]
 
     def done(self, spec: GroupSpec, key: str) -> list[Pod]:
@@ -50,16 +50,16 @@ class GroupHistory:
         return self.completed(spec, key, self._handle.group_waiting(key).values())
 
     def asked(
-        self, key: str, spec: GroupSpec, standing: Sequence[Placed], waiting: Sequence[Pod]
+        self, key: str, spec: GroupSpec, bound: Sequence[Placed], waiting: Sequence[Pod]
     ) -> tuple[GroupSpec, GroupSpec]:
         """Return the group as these waiting members may join it now, and the group with its
         unchanged minimum.
 
-        Both without the members that have finished. `spec` is what the objects request, `standing`
+        Both without the members that have finished. `spec` is what the objects request, `bound`
         are the bound members that stay.
         """
         completed = self.completed(spec, key, waiting)
-        runs = self._running(standing)
+        runs = self._running(bound)
         if spec.tree is not None:
             tree = _Tree(
                 self.was_whole,
@@ -71,17 +71,17 @@ class GroupHistory:
             return replace(spec, tree=now), replace(spec, tree=whole)
         left = _without(spec, completed) if completed else spec
         # kube-scheduler: lost members wait until as many exist as the minimum, though others run.
-        there = len(standing) + len(completed) + len(waiting)
+        there = len(bound) + len(completed) + len(waiting)
         if runs and there >= spec.size and self.was_whole(key, spec.size, runs, completed):
-            return _joined(left, [one.pod for one in standing]), left
+            return _joined(left, [one.pod for one in bound]), left
         return left, left
 
-    def _running(self, standing: Sequence[Placed]) -> list[Placed]:
+    def _running(self, bound: Sequence[Placed]) -> list[Placed]:
         """Return the members that nothing evicts."""
-        evicted: Collection[str] = self._handle.evicted() if standing else ()
+        evicted: Collection[str] = self._handle.evicted() if bound else ()
         return [
             one
-            for one in standing
+            for one in bound
             if one.pod.metadata.uid not in evicted and not past.is_marked(one.pod)
         ]
 
@@ -89,8 +89,8 @@ class GroupHistory:
         self, key: str, size: int, runs: Sequence[Placed], completed: Sequence[Pod]
     ) -> bool:
         """Return whether the group has had its minimum, by its object, its pods or their number."""
-        bound = sum(not one.assumed for one in runs)
-        if bound + len(completed) >= size:
+        confirmed = sum(not one.assumed for one in runs)
+        if confirmed + len(completed) >= size:
             return True
         pods = (*(one.pod for one in runs), *completed)
         return past.was_whole(pods, self._members.described_by(key))
@@ -162,8 +162,8 @@ def _without(spec: GroupSpec, completed: Sequence[Pod]) -> GroupSpec:
     return replace(spec, size=left, is_minimum=spec.is_minimum or not left, classes=classes)
 
 
-def _joined(spec: GroupSpec, standing: Sequence[Pod]) -> GroupSpec:
+def _joined(spec: GroupSpec, bound: Sequence[Pod]) -> GroupSpec:
     """Return a group without a minimum, for members that join: the group was complete once."""
-    classes = None if spec.classes is None else spec.classes.at_most(standing)
-    size = min(spec.size, len(standing))
+    classes = None if spec.classes is None else spec.classes.at_most(bound)
+    size = min(spec.size, len(bound))
     return replace(spec, size=size, is_minimum=True, classes=classes, needs={})

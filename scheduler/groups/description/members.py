@@ -157,7 +157,7 @@ class GroupMembers:
         every = self.every(key, composite.MOST_GROUPS)
         return [one for each in every for one in self._placed.get(each, {}).values()]
 
-    def standing(self, key: str) -> list[Placed]:
+    def bound(self, key: str) -> list[Placed]:
         """Return the members that sit on a node to stay."""
         return [placed for placed in self.placed(key) if not placed.pod.is_terminating]
 

@@ -17,12 +17,12 @@ from scheduler.state.podindex import Placed
 
 
 def wanted(
-    spec: GroupSpec, tree: GroupNode, able: Sequence[Pod], standing: Sequence[Placed]
+    spec: GroupSpec, tree: GroupNode, able: Sequence[Pod], bound: Sequence[Placed]
 ) -> tuple[str, ...] | Status:
     """Return the members that can take part in a placement of a tree, or which group
     lacks members.
     """
-    begun = Counter(sources.group_of(one.pod) for one in standing)
+    begun = Counter(sources.group_of(one.pod) for one in bound)
     by_group: dict[str, list[str]] = {}
     for pod in able:
         by_group.setdefault(sources.group_of(pod), []).append(pod.metadata.uid)
@@ -38,15 +38,13 @@ def wanted(
     return unschedulable(text)
 
 
-def taking_part(
-    node: GroupNode, there: Mapping[str, int], standing: Mapping[str, int]
-) -> list[str]:
+def taking_part(node: GroupNode, there: Mapping[str, int], bound: Mapping[str, int]) -> list[str]:
     """Return the keys of the groups of pods that can take part; `there` counts those that stand as
     well.
     """
     if not node.is_composite:
         return [node.key] if there.get(node.key, 0) >= node.least else []
-    own = [(taking_part(one, there, standing), _has_begun(one, standing)) for one in node.groups]
+    own = [(taking_part(one, there, bound), _has_begun(one, bound)) for one in node.groups]
     many = sum(bool(keys) or begun for keys, begun in own)
     if many < node.least and not any(begun for _, begun in own):
         return []
@@ -99,9 +97,9 @@ def _above(node: GroupNode, own: str) -> list[GroupNode]:
     """
     if node.key == own:
         return [node]
-    ways = (_above(one, own) for one in node.groups)
-    way = next(filter(None, ways), [])
-    return [node, *way] if way else []
+    chains = (_above(one, own) for one in node.groups)
+    chain = next(filter(None, chains), [])
+    return [node, *chain] if chain else []
 
 
 def lacking(node: GroupNode, there: Mapping[str, int]) -> str:
@@ -114,19 +112,19 @@ def lacking(node: GroupNode, there: Mapping[str, int]) -> str:
     return text if first is None else f"{text}: {lacking(first, there)}"
 
 
-def has_minimum(spec: GroupSpec, standing: Sequence[Placed]) -> bool:
+def has_minimum(spec: GroupSpec, bound: Sequence[Placed]) -> bool:
     """Whether the bound members reach the group's minimum."""
     if spec.tree is None:
-        return len(standing) >= spec.size
-    return is_in(spec.tree, Counter(sources.group_of(one.pod) for one in standing))
+        return len(bound) >= spec.size
+    return is_in(spec.tree, Counter(sources.group_of(one.pod) for one in bound))
 
 
-def is_in(node: GroupNode, standing: Mapping[str, int]) -> bool:
+def is_in(node: GroupNode, bound: Mapping[str, int]) -> bool:
     """Whether the bound members satisfy a group of the tree."""
     if not node.is_composite:
-        return standing.get(node.key, 0) >= node.least
-    return sum(is_in(one, standing) for one in node.groups) >= node.least
+        return bound.get(node.key, 0) >= node.least
+    return sum(is_in(one, bound) for one in node.groups) >= node.least
 
 
-def _has_begun(node: GroupNode, standing: Mapping[str, int]) -> bool:
-    return any(standing.get(one.key) for one in node.leaves())
+def _has_begun(node: GroupNode, bound: Mapping[str, int]) -> bool:
+    return any(bound.get(one.key) for one in node.leaves())

@@ -99,11 +99,11 @@ def _asks(pod: Pod, term: PodAffinityTerm) -> bool:
     return found is not None and term in found.required
 
 
-def within(reach: IntColumn, rows: Sequence[int]) -> tuple[DomainRule, ...]:
+def within(shared_domain: IntColumn, rows: Sequence[int]) -> tuple[DomainRule, ...]:
     """Return the rule that all members are where something that they share can be used."""
     sets: dict[int, list[int]] = defaultdict(list)
     for leaf, row in enumerate(rows):
-        sets[int(reach[row])].append(leaf)
+        sets[int(shared_domain[row])].append(leaf)
     sets.pop(-1, None)
     return (DomainRule("shared claims", tuple(map(tuple, sets.values())), single=True, only=True),)
 

@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.groups import Fits, title
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.together import Stock
+from scheduler.framework.together import Inventory
 from scheduler.groups.planning.task import GroupTask
 from scheduler.groups.problem.answer import Advice
 from scheduler.groups.problem.instance import Instance
@@ -53,7 +53,7 @@ class MemberCapacity:
         self.by_limit[FILTERS] = self._by_filters(fits)
         self.fixed = np.zeros(len(known), dtype=np.int64)
         place = {task.tree.leaves[at][1]: index for index, at in enumerate(self.leaves)}
-        for one in task.standing:
+        for one in task.bound:
             if one.node in place:
                 self.fixed[place[one.node]] += 1
 
@@ -169,24 +169,24 @@ def stocks_in(
     tree: Topology, nodes: Nodes, unit: tuple[str, ...], fits: Fits, pods: PodIndex
 ) -> str:
     """Return how many devices the nodes of a unit have, and who uses them; '' without devices."""
-    if not fits.stocks:
+    if not fits.inventories:
         return ""
     rows = np.zeros(nodes.size, dtype=np.bool_)
     for path, name in tree.leaves:
         row = nodes.row(name)
         if row is not None and (*path, name)[: len(unit)] == unit:
             rows[row] = True
-    return " and ".join(_stock(stock(rows), pods) for stock in fits.stocks)
+    return " and ".join(_inventory(inventory(rows), pods) for inventory in fits.inventories)
 
 
-def _stock(stock: Stock, pods: PodIndex) -> str:
+def _inventory(inventory: Inventory, pods: PodIndex) -> str:
     users: Counter[str] = Counter()
-    for user, number in stock.users.items():
+    for user, number in inventory.users.items():
         users[_name(user, pods)] += number
     ordered = sorted(users.items(), key=lambda one: (-one[1], one[0]))
     text = (
-        f"{stock.free} of {stock.total} {stock.what} that match "
-        f"{'is' if stock.free == 1 else 'are'} free"
+        f"{inventory.free} of {inventory.total} {inventory.what} that match "
+        f"{'is' if inventory.free == 1 else 'are'} free"
     )
     said = [f"{number} in use by {name}" for name, number in ordered[:NAMED]]
     rest = sum(number for _, number in ordered[NAMED:])

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from scheduler.framework.together import Ways
+from scheduler.framework.together import AreaPaths
 from scheduler.groups.description.classes import ClassesSpec
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning.planning import rule
@@ -16,11 +16,11 @@ from scheduler.groups.problem.classes import (
     ClassRule,
     LinkLimit,
     PairRule,
+    PathLimit,
     PodClass,
     Traffic,
     TrafficCosts,
     TrafficStream,
-    WayLimit,
 )
 from scheduler.groups.problem.instance import Level
 from scheduler.groups.problem.roles import GroupProblem
@@ -41,21 +41,21 @@ def of_classes(
     spec: GroupSpec,
     of: Sequence[str],
     levels: Sequence[Level],
-    standing: Sequence[Placed],
+    bound: Sequence[Placed],
     names: Sequence[str],
-    ways: Ways | None = None,
+    network: AreaPaths | None = None,
 ) -> Parts:
     """Return what a group says of its classes for leaves of these names in a tree of these levels.
 
-    `of` is the class of each kind, `ways` are those between the leaves. With traffic nothing is
-    wished for at levels of which the group says nothing: costs decide there.
+    `of` is the class of each kind, `network` has the paths between the leaves. With traffic nothing
+    is wished for at levels of which the group says nothing: costs decide there.
     """
     asked = spec.classes
     if asked is None:
         return (), (), (), TrafficCosts(), ()
     at = {level.name: number for number, level in enumerate(levels)}
     number = {one.name: place for place, one in enumerate(asked.classes)}
-    fixed = _fixed(asked, standing, names)
+    fixed = _fixed(asked, bound, names)
     classes = tuple(
         PodClass(
             one.name,
@@ -75,7 +75,7 @@ def of_classes(
         Traffic(number[one.first], number[one.second], one.weight) for one in asked.traffic
     )
     if spec.by_network:
-        costs = TrafficCosts() if ways is None else _between_nodes(ways, len(levels))
+        costs = TrafficCosts() if network is None else _between_nodes(network, len(levels))
         return classes, between, traffic if costs.areas else (), costs, tuple(range(len(levels)))
     if not traffic:
         return classes, between, (), TrafficCosts(), ()
@@ -84,12 +84,12 @@ def of_classes(
     return classes, between, traffic, TrafficCosts(steps), free
 
 
-def limits(spec: GroupSpec, ways: Ways | None) -> tuple[WayLimit, ...]:
+def limits(spec: GroupSpec, network: AreaPaths | None) -> tuple[PathLimit, ...]:
     """Return who may be how far from whom, by the limits of an application; none that nothing is
     beyond.
     """
     asked = spec.classes
-    if asked is None or ways is None:
+    if asked is None or network is None:
         return ()
     number = {one.name: place for place, one in enumerate(asked.classes)}
     beyond: dict[int, tuple[tuple[int, ...], ...]] = {}
@@ -97,23 +97,23 @@ def limits(spec: GroupSpec, ways: Ways | None) -> tuple[WayLimit, ...]:
     for one in asked.limits:
         if one.most not in beyond:
             # A way that is not known is neither within nor beyond.
-            rows = (np.flatnonzero(row > one.most) for row in ways.prices)
+            rows = (np.flatnonzero(row > one.most) for row in network.prices)
             beyond[one.most] = tuple(tuple(row.tolist()) for row in rows)
         if any(beyond[one.most]):
             ends = number[one.first], number[one.second]
-            found.append(WayLimit(*ends, beyond[one.most], one.most))
+            found.append(PathLimit(*ends, beyond[one.most], one.most))
     return tuple(found)
 
 
 def links(
-    spec: GroupSpec, ways: Ways | None, classes: Sequence[PodClass], counts: Sequence[int]
+    spec: GroupSpec, network: AreaPaths | None, classes: Sequence[PodClass], counts: Sequence[int]
 ) -> tuple[tuple[TrafficStream, ...], tuple[LinkLimit, ...]]:
     """Return what an application sends, and the links that could be too narrow for it.
 
     `counts` is how many pods there are to place of each kind.
     """
     asked = spec.classes
-    if asked is None or ways is None or not asked.flows:
+    if asked is None or network is None or not asked.flows:
         return (), ()
     number = {one.name: place for place, one in enumerate(asked.classes)}
     flows = tuple(
@@ -123,23 +123,23 @@ def links(
     most = sum(flow.amount * pods[flow.first] + 1 for flow in flows)
     found = tuple(
         LinkLimit(one.origins, one.targets, one.headroom, one.is_shared)
-        for one in ways.links
+        for one in network.links
         if one.headroom < most * (1 + one.is_shared)
     )
     return (flows, found) if found else ((), ())
 
 
-def _between_nodes(ways: Ways, depth: int) -> TrafficCosts:
+def _between_nodes(network: AreaPaths, depth: int) -> TrafficCosts:
     """Return costs by area for pods on different nodes; on one they talk for nothing.
 
     What all pairs of nodes cost at least is said of the level of nodes, and of areas what comes to
     that.
     """
-    costs = np.minimum(ways.costs, DEAREST).astype(np.int64)
+    costs = np.minimum(network.costs, DEAREST).astype(np.int64)
     near = int(costs.diagonal().min(initial=DEAREST))
     steps = (0,) * (depth - 1) + (near,)
     return TrafficCosts(
-        steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).tolist()))
+        steps, tuple(network.areas.tolist()), tuple(map(tuple, (costs - near).tolist()))
     )
 
 
@@ -170,12 +170,12 @@ def _step(asked: ClassesSpec, level: str) -> int:
 
 
 def _fixed(
-    asked: ClassesSpec, standing: Sequence[Placed], names: Sequence[str]
+    asked: ClassesSpec, bound: Sequence[Placed], names: Sequence[str]
 ) -> dict[str, tuple[int, ...]]:
     """Return by class how many of it stand on each leaf, only for those that have any."""
     place = {name: leaf for leaf, name in enumerate(names)}
     found: dict[str, list[int]] = {}
-    for one in standing:
+    for one in bound:
         if (leaf := place.get(one.node)) is not None:
             counts = found.setdefault(asked.of(one.pod), [0] * len(names))
             counts[leaf] += 1

@@ -29,7 +29,7 @@ def mismatch(task: GroupTask) -> str:
     found = planning.misclassed(spec, members)
     if found or spec.has_classes:
         return found
-    return planning.unlike(members, task.requests)
+    return planning.unlike_requests(members, task.requests)
 
 
 def obstacle(task: GroupTask) -> Status | None:
@@ -37,22 +37,22 @@ def obstacle(task: GroupTask) -> Status | None:
     group.
     """
     spec, tree = task.spec, task.tree
-    if spec.key_label and task.standing:
+    if spec.key_label and task.bound:
         where = {name: path[0] for path, name in tree.leaves}
-        found = {where.get(one.node, nesting.NOWHERE) for one in task.standing}
+        found = {where.get(one.node, nesting.NOWHERE) for one in task.bound}
         if len(found) > 1 or nesting.NOWHERE in found:
             # kube-scheduler reports an error and retries; here the deletion of a member or a label
             # ends it.
-            return _on_hold(task, messages.apart(spec.key_label, task.standing, where))
-    misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
+            return _on_hold(task, messages.apart(spec.key_label, task.bound, where))
+    misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.bound)
     if misplaced:
         return _on_hold(task, misplaced)
     asked = [task.requests[pod.metadata.uid] for pod in task.context.members]
-    lacking = planning.lacking(spec, task.context, task.standing, asked)
+    lacking = planning.lacking(spec, task.context, task.bound, asked)
     if lacking:
         return unschedulable(f"the group {task.name} does not fit: {lacking}")
     if spec.classes is not None:
-        lacking = spec.classes.lacking((*task.context.members, *(one.pod for one in task.standing)))
+        lacking = spec.classes.lacking((*task.context.members, *(one.pod for one in task.bound)))
         if lacking:
             return undecided(f"the group {task.name} waits: {lacking}")
     return None
@@ -64,7 +64,7 @@ def _on_hold(task: GroupTask, text: str) -> groups.OnHoldStatus:
 
 def lack(task: GroupTask, plan: groups.Outcome, *, may_evict: bool) -> Lack | None:
     """Return the least that a refused group lacks; None if amounts alone cannot tell."""
-    missing = task.spec.size - len(task.standing)
+    missing = task.spec.size - len(task.bound)
     is_refused = isinstance(plan, Status) and plan.is_rejected
     if not is_refused or missing < 1 or task.spec.tree is not None:
         return None
@@ -115,10 +115,10 @@ class GroupEvictor:
         still = record.awaited = frozenset(leaving(self._handle, record.awaited))
         if still or awaits_capacity(task.context, self._handle):
             return False
-        return self.may_ever_evict(task.spec, task.context.members, task.standing)
+        return self.may_ever_evict(task.spec, task.context.members, task.bound)
 
     def may_ever_evict(
-        self, spec: GroupSpec, members: Iterable[Pod], standing: Sequence[Placed]
+        self, spec: GroupSpec, members: Iterable[Pod], bound: Sequence[Placed]
     ) -> bool:
         """Return whether these members may evict, beside bound ones: not with policy Never.
 
@@ -126,7 +126,7 @@ class GroupEvictor:
         """
         if self._args.preemption == "Disabled" or not spec.may_evict:
             return False
-        if standing and (spec.is_ours or quorum.has_minimum(spec, standing)):
+        if bound and (spec.is_ours or quorum.has_minimum(spec, bound)):
             return False
         return all(pod.spec.preemption_policy != "Never" for pod in members)
 
@@ -143,7 +143,7 @@ class GroupEvictor:
         found = 0
         for unit in self.lower(task):
             here = sum(going.get(one.pod.metadata.uid) == one.node for one in unit.pods)
-            if unit.spare < here < len(unit.pods):
+            if unit.surplus < here < len(unit.pods):
                 return False  # what is left of the group would be less than it needs
             found += here
         return found == len(going)

@@ -33,14 +33,14 @@ from scheduler.state.resources import PODS
 class EvictionUnit(msgspec.Struct, frozen=True):
     """Who goes together or not at all: a group by its key, or one pod with none.
 
-    Of a group up to `spare` pods may go alone. `stranded` are the uids of pods that fit no other
+    Of a group up to `surplus` pods may go alone. `stranded` are the uids of pods that fit no other
     node, where that is asked.
     """
 
     key: str
     priority: int
     pods: tuple[Placed, ...]
-    spare: int = 0
+    surplus: int = 0
     stranded: frozenset[str] = frozenset()
 
 
@@ -138,7 +138,7 @@ def lower(
             continue
         is_whole, effective = described.unit_of(key, pods)
         if is_whole and effective < priority:
-            found.append(EvictionUnit(key, effective, tuple(pods), described.spare_of(key, pods)))
+            found.append(EvictionUnit(key, effective, tuple(pods), described.surplus_of(key, pods)))
         elif not is_whole:
             singles = (one for one in pods if one.pod.priority < priority)
             found += [EvictionUnit("", one.pod.priority, (one,)) for one in singles]
@@ -211,12 +211,12 @@ def candidates_of(
     """
     made: list[Candidate] = []
     pods: list[tuple[Placed, ...]] = []
-    alike: dict[_Like, list[Placed]] = {}
+    by_likeness: dict[_Like, list[Placed]] = {}
     for unit in units:
         freed, counts = freed_by.by(unit.pods), freed_by.counted(unit.pods)
         if not freed and not counts:
             continue
-        if unit.key and not unit.spare:
+        if unit.key and not unit.surplus:
             covered = _covered(unit.pods, budgets)
             number = len(unit.pods)
             made.append(
@@ -233,9 +233,9 @@ def candidates_of(
             pods.append(unit.pods)
             continue
         for one in unit.pods:
-            alike.setdefault(_like(unit, one, freed_by, budgets), []).append(one)
+            by_likeness.setdefault(_like(unit, one, freed_by, budgets), []).append(one)
     numbers: dict[str, list[int]] = {}
-    for like, singles in alike.items():
+    for like, singles in by_likeness.items():
         # The one that has run for the shortest time goes first.
         singles.sort(key=lambda one: one.pod.key)
         singles.sort(key=lambda one: one.pod.status.start_time or "~", reverse=True)
@@ -243,8 +243,8 @@ def candidates_of(
             numbers.setdefault(like.key, []).append(len(made))
         made.append(like.candidate(singles))
         pods.append(tuple(singles))
-    spare = {unit.key: unit.spare for unit in units if unit.spare}
-    elastic = tuple(ElasticGroup(tuple(own), spare[key]) for key, own in numbers.items())
+    surplus = {unit.key: unit.surplus for unit in units if unit.surplus}
+    elastic = tuple(ElasticGroup(tuple(own), surplus[key]) for key, own in numbers.items())
     return made, pods, elastic
 
 

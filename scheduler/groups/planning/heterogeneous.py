@@ -103,11 +103,11 @@ class HeterogeneousPlacement:
             task.tree,
             task.context,
             task.kinds,
-            task.standing,
+            task.bound,
             least,
             learnt=self._learnt,
         )
-        return shapes.with_parts(found, task.shapes, task.standing)
+        return shapes.with_parts(found, task.shapes, task.bound)
 
     def _refusal(self, solution: Solution, found: GroupAnswer) -> Status:
         task = self.task
@@ -131,7 +131,7 @@ class HeterogeneousEviction:
         self._rounds = 0
         kinds, parts = task.kinds, task.shapes
         if parts:
-            kinds, parts = shapes.needed(kinds, parts, task.standing)
+            kinds, parts = shapes.needed(kinds, parts, task.bound)
         # What this eviction learns of nodes does not hold for placements of the same task.
         kinds = [msgspec.structs.replace(one) for one in kinds]
         self._task = msgspec.structs.replace(task, kinds=kinds, shapes=parts)
@@ -146,12 +146,12 @@ class HeterogeneousEviction:
             task.tree,
             task.context,
             task.kinds,
-            task.standing,
+            task.bound,
             task.least or len(task.context.members),
             evicting=True,
             learnt=self._learnt,
         )
-        self._site = found = shapes.with_parts(found, task.shapes, task.standing)
+        self._site = found = shapes.with_parts(found, task.shapes, task.bound)
         if not found.names:
             return None
         where = {name: leaf for leaf, name in enumerate(found.names)}

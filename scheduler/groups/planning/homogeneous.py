@@ -49,7 +49,7 @@ def _as_preferred(
     slots = task.allowed(fits.slots)
     own: tuple[SolvedStage, ...] = ()
     if task.spec.constraints:
-        site = _site(task, tools, slots, fits.reach, may_be_thin=False)
+        site = _site(task, tools, slots, fits.shared_domain, may_be_thin=False)
         if not site.instance.leaves:
             return unschedulable()
         answer = yield _question(site, tools, holds=False, advise=False)
@@ -85,7 +85,7 @@ class HomogeneousPlacement:
         self._why = ""
         self._asked = [between.without_spread(pod) for pod in task.context.members]
         self._may_be_thin = between.is_free(task.context.members[0])
-        self._homes = repairs.homes(task.spec, task.tree, task.standing, task.context.members)
+        self._homes = repairs.homes(task.spec, task.tree, task.bound, task.context.members)
         # Why the rules as they are exclude every placement; repairs are tried next.
         self._refused: Status | None = None
         self._rounds = 0
@@ -100,7 +100,7 @@ class HomogeneousPlacement:
         slots = fits.slots if self._most is None else lower_of(fits.slots, self._most)
         slots = task.allowed(slots)
         slots = slots if preferred is None else lower_of(slots, preferred.slots)
-        site = _site(task, self._tools, slots, fits.reach, may_be_thin=self._may_be_thin)
+        site = _site(task, self._tools, slots, fits.shared_domain, may_be_thin=self._may_be_thin)
         if preferred is not None:
             site = preferences.preferring(site, preferred)
         if not site.instance.leaves:
@@ -167,7 +167,7 @@ class HomogeneousEviction:
         task, nodes, args = self._task, self._task.context.nodes, self._tools.args
         pods = self._tools.handle.pods
         found = planning.site(
-            task.spec, task.tree, nodes, self._most, task.standing, len(self._wanted)
+            task.spec, task.tree, nodes, self._most, task.bound, len(self._wanted)
         )
         if not found.instance.leaves:
             return None
@@ -211,23 +211,23 @@ def _site(
     task: GroupTask,
     tools: PlanningTools,
     slots: IntColumn,
-    reach: IntColumn | None,
+    shared_domain: IntColumn | None,
     *,
     may_be_thin: bool,
 ) -> planning.Site:
     """Return the instance for the solver: in a large tree only the leaves that the group can
     use.
     """
-    standing, nodes, count = task.standing, task.context.nodes, len(task.context.members)
+    bound, nodes, count = task.bound, task.context.nodes, len(task.context.members)
     # Any number is a placement that brings the group to its minimum, or one more beyond it.
     is_elastic = task.spec.is_minimum and not task.wants_all
-    minimum = max(task.spec.size, len(standing) + 1) if is_elastic else 0
+    minimum = max(task.spec.size, len(bound) + 1) if is_elastic else 0
     among = None
-    if may_be_thin and reach is None:
-        on_them = nodes.rows_named(one.node for one in standing)
-        among = tools.leaf_rows.useful(task.tree, nodes, slots, on_them, count + len(standing))
-    found = planning.site(task.spec, task.tree, nodes, slots, standing, count, minimum, among=among)
-    return with_rules(found, task, tools.handle.pods, reach)
+    if may_be_thin and shared_domain is None:
+        on_them = nodes.rows_named(one.node for one in bound)
+        among = tools.leaf_rows.useful(task.tree, nodes, slots, on_them, count + len(bound))
+    found = planning.site(task.spec, task.tree, nodes, slots, bound, count, minimum, among=among)
+    return with_rules(found, task, tools.handle.pods, shared_domain)
 
 
 def _question(

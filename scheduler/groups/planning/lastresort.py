@@ -23,7 +23,7 @@ def passes(task: GroupTask, args: ClusterTopologyPlacementGroupArgs) -> list[Gro
     """
     nodes = task.context.nodes
     avoided, spare = _carried(nodes, args.avoid_label), _carried(nodes, args.spare_label)
-    kept = () if task.standing else spare
+    kept = () if task.bound else spare
     choices = dict.fromkeys(((*avoided, *spare), (*avoided, *kept), kept))
     return [_without(task, labels) if labels else task for labels in choices]
 

@@ -62,12 +62,12 @@ def refusal(
     limits = capacities.conflict(test, depth or 0)
     requests = [name for name in limits if name != FILTERS]
 
-    def stocks(unit: tuple[str, ...]) -> str:
+    def inventories(unit: tuple[str, ...]) -> str:
         return stocks_in(task.tree, task.context.nodes, unit, fits, pods)
 
-    text = _sentence(task, site, advice, capacities, depth, requests, stocks)
+    text = _sentence(task, site, advice, capacities, depth, requests, inventories)
     # Stocks name what is in use; without rejections it is labels that exclude nodes.
-    is_by_filters = FILTERS in limits and not fits.stocks and bool(fits.rejections)
+    is_by_filters = FILTERS in limits and not fits.inventories and bool(fits.rejections)
     is_by_filters = is_by_filters or not site.instance.leaves
     notes = [fits.message if is_by_filters else "", left_out(task, fits)]
     sizes = [str(one) for one in (advice.smaller, advice.larger) if one]
@@ -85,15 +85,15 @@ def refusal(
 EMPTY = '""'  # a label may have this value
 
 
-def apart(key: str, standing: Iterable[Placed], where: Mapping[str, str]) -> str:
+def apart(key: str, bound: Iterable[Placed], where: Mapping[str, str]) -> str:
     """Return which bound members are not in one unit of the label `key`; `where` has it by node."""
     without = sorted(
-        f"{one.pod.metadata.name} runs on {one.node}" for one in standing if one.node not in where
+        f"{one.pod.metadata.name} runs on {one.node}" for one in bound if one.node not in where
     )
     if without:
         return f"{some(without)}, without the label {key} that all its members need in common"
     by_value: dict[str, str] = {}
-    for one in sorted(standing, key=lambda one: one.pod.metadata.name):
+    for one in sorted(bound, key=lambda one: one.pod.metadata.name):
         by_value.setdefault(where[one.node], f"{one.pod.metadata.name} on {one.node}")
     places = [f"{value or EMPTY} ({named})" for value, named in sorted(by_value.items())]
     return f"its bound members are in several places by {key}: {some(places)}"
@@ -224,8 +224,8 @@ def _test(
         minimum = site.instance.minimum
         count = len(task.context.members)
         spec, nodes = task.spec, task.context.nodes
-        found = planning.site(spec, task.tree, nodes, column, task.standing, count, minimum)
-        instance = ruled(found, task, pods, fits.reach).instance
+        found = planning.site(spec, task.tree, nodes, column, task.bound, count, minimum)
+        instance = ruled(found, task, pods, fits.shared_domain).instance
         return fits_soon(under(instance, frozenset(rules)))
 
     return test
@@ -250,7 +250,7 @@ def _sentence(
     capacities: MemberCapacity,
     depth: int | None,
     requests: Sequence[str],
-    stocks: Callable[[tuple[str, ...]], str],
+    inventories: Callable[[tuple[str, ...]], str],
 ) -> str:
     """Return the sentence that names the rule, the request and how near the group is."""
     subject = _subject(site.instance, requests, capacities.request)
@@ -273,7 +273,7 @@ def _sentence(
     by_unit = capacities.by_unit(capacities.slots + capacities.fixed, depth)
     best, most = max(by_unit.items(), key=lambda one: one[1], default=((), 0))
     has = f"capacity for {most or 'none'}"
-    known = stocks(best)
+    known = inventories(best)
     end = f": {known}" if known else ""
     if not depth:
         return f"{subject}: the nodes have {has}{end}"

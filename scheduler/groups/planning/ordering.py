@@ -22,13 +22,13 @@ def ordered(
     """Return the node of each member by uid, and the orders: one for each subgroup with indexes."""
     found, orders = dict(nodes), []
     rule = task.spec.labels
-    if task.standing and rule is not None and rule.slices:
+    if task.bound and rule is not None and rule.slices:
         return found, ()  # lost members of a slice go where the others of it are
     roles = _roles(task)
     groups: dict[str, list[Pod]] = {}
-    for pod in (*task.context.members, *(one.pod for one in task.standing)):
+    for pod in (*task.context.members, *(one.pod for one in task.bound)):
         groups.setdefault(sources.group_of(pod) if task.shapes else "", []).append(pod)
-    bound = {one.pod.metadata.uid: one.node for one in task.standing}
+    bound = {one.pod.metadata.uid: one.node for one in task.bound}
     for members in groups.values():
         there = [one for one in members if one.metadata.uid in {**bound, **found}]
         if len(there) > 1 and has_indexes(there):

@@ -13,7 +13,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.problem.instance import Instance, Leaf, Level, LevelRule
-from scheduler.groups.topology.placement import Seat, in_order
+from scheduler.groups.topology.placement import MemberPlacement, in_order
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
@@ -39,7 +39,7 @@ def site(
     tree: Topology,
     nodes: Nodes,
     slots: IntColumn,
-    standing: Sequence[Placed],
+    bound: Sequence[Placed],
     count: int,
     minimum: int = 0,
     *,
@@ -53,7 +53,7 @@ def site(
     looked at first then. `among` are the leaves of the tree that are looked at, if not all.
     """
     fixed: dict[str, int] = {}
-    for placed in standing:
+    for placed in bound:
         fixed[placed.node] = fixed.get(placed.node, 0) + 1
     leaves, rows, names = [], [], []
     inside = 0
@@ -101,11 +101,11 @@ def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[s
     return dict(zip(uids, free, strict=not found.instance.is_elastic))
 
 
-def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
+def placements_of(tree: Topology, placed: Iterable[Placed]) -> list[MemberPlacement]:
     """Return members with their paths; those on nodes outside of the tree have no seat."""
     paths = tree.paths
     return [
-        Seat(one.pod.metadata.name, one.node, paths[one.node])
+        MemberPlacement(one.pod.metadata.name, one.node, paths[one.node])
         for one in placed
         if one.node in paths
     ]
@@ -123,7 +123,7 @@ def requests(members: Sequence[Pod]) -> dict[str, Amounts]:
     return found
 
 
-def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:
+def unlike_requests(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:
     """Return how the first member that asks for something else differs, or an empty text."""
     first = members[0]
     wanted = requests[first.metadata.uid]
@@ -159,7 +159,7 @@ def misclassed(spec: GroupSpec, members: Sequence[Pod]) -> str:
 def lacking(
     spec: GroupSpec,
     context: PlanningContext,
-    standing: Sequence[Placed],
+    bound: Sequence[Placed],
     asked: Iterable[Amounts] = (),
 ) -> str:
     """Return what the nodes lack of all that a group says it needs, or an empty text.
@@ -168,7 +168,7 @@ def lacking(
     when they are placed, maybe by evictions: nothing more is needed then.
     """
     for resource, needed in spec.needs.items():
-        fixed = sum(one.requests.get(resource, 0) for one in standing)
+        fixed = sum(one.requests.get(resource, 0) for one in bound)
         if fixed + sum(one.get(resource, 0) for one in asked) >= needed:
             continue
         free = context.free((resource,))[resource]

@@ -102,13 +102,13 @@ class PlanOutcome:
             text = messages.sentences(plan.message, deadline.text(context.now))
             plan = undecided(text, deadline.at)
         record.refused = task.still_refused(record.refused, plan, self._handle)
-        may_evict = self._evictor.may_ever_evict(task.spec, context.members, task.standing)
+        may_evict = self._evictor.may_ever_evict(task.spec, context.members, task.bound)
         record.lack = conditions.lack(task, plan, may_evict=may_evict)
         if isinstance(plan, groups.GroupPlan) and plan.victims:
             record.expect(plan.victims, plan.message)
         elif isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
-            bound = self._members.standing(task.key)
+            bound = self._members.bound(task.key)
             is_proven = not isinstance(plan, groups.UndecidedStatus)
             if is_proven and self._may_dissolve(task, record, bound):
                 record.released_at = context.now

@@ -47,7 +47,7 @@ def mended(site: Site, homes: Mapping[str, Unit]) -> Site:
 
 
 def homes(
-    spec: GroupSpec, tree: Topology, standing: Sequence[Placed], waiting: Sequence[Pod]
+    spec: GroupSpec, tree: Topology, bound: Sequence[Placed], waiting: Sequence[Pod]
 ) -> dict[str, Unit]:
     """Return the unit of each waiting member, by uid, in which others of its slice are; by Kueue,
     slices go by rank.
@@ -59,10 +59,10 @@ def homes(
     if rule is None or not rule.slices:
         return {}
     depth = tree.levels.index(tree.aliases[rule.slices]) + 1
-    ranks = kueue.ranks([*(one.pod for one in standing), *waiting])
+    ranks = kueue.ranks([*(one.pod for one in bound), *waiting])
     paths = tree.paths
     units: dict[int, set[Unit]] = defaultdict(set)
-    for one in standing:
+    for one in bound:
         if one.node in paths and one.pod.metadata.uid in ranks:
             path = (*paths[one.node], one.node)
             units[ranks[one.pod.metadata.uid] // rule.slice_size].add(path[:depth])

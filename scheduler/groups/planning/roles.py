@@ -34,7 +34,7 @@ from scheduler.state.shapes import host_ports
 class RoleMembers(msgspec.Struct):
     """Members of one kind; `slots` is how many of them each row takes, and may be lowered.
 
-    `kind`, `reach` and `costs` are those of `Fits`, `of` is the name of their class.
+    `kind`, `shared_domain` and `costs` are those of `Fits`, `of` is the name of their class.
     """
 
     pods: tuple[Pod, ...]
@@ -43,7 +43,7 @@ class RoleMembers(msgspec.Struct):
     evictable: IntColumn
     message: str
     kind: Hashable = ()
-    reach: IntColumn | None = None
+    shared_domain: IntColumn | None = None
     of: str = ""
     costs: IntMatrix | None = None
 
@@ -111,8 +111,8 @@ def kinds(
         of = "" if classes is None else classes.of(pods[0])
         request = asked(pods[0], requests)
         evictable = np.where(fits.evictable, len(pods), 0)
-        alike = (one for one in found if one.of == of)
-        same = next((one for one in alike if _is_same(one, request, pods[0], fits)), None)
+        of_class = (one for one in found if one.of == of)
+        same = next((one for one in of_class if _is_same(one, request, pods[0], fits)), None)
         if same is None:
             message = fits.message
             found.append(
@@ -123,7 +123,7 @@ def kinds(
                     evictable,
                     message,
                     fits.kind,
-                    fits.reach,
+                    fits.shared_domain,
                     of,
                     fits.costs,
                 )
@@ -156,7 +156,7 @@ def site(
     tree: Topology,
     context: PlanningContext,
     members: Sequence[RoleMembers],
-    standing: Sequence[Placed],
+    bound: Sequence[Placed],
     least: int,
     *,
     evicting: bool = False,
@@ -170,10 +170,12 @@ def site(
     resources = tuple(sorted({name for one in members for name in one.request}))
     nodes = context.nodes
     fixed: dict[str, int] = {}
-    for placed in standing:
+    for placed in bound:
         fixed[placed.node] = fixed.get(placed.node, 0) + 1
     paths, free, rows, names = [], [], [], []
-    reach = None if any(one.reach is None for one in members) else members[0].reach
+    shared_domain = members[0].shared_domain
+    if any(one.shared_domain is None for one in members):
+        shared_domain = None
     inside = [row for _, name in tree.leaves if (row := nodes.row(name)) is not None]
     key = near([pod for one in members for pod in one.pods], nodes, inside)
     together = nodes.label_ids(key) if key else None
@@ -189,7 +191,7 @@ def site(
         ):
             continue
         # Who shares something goes where it can be used in common: a level above all others.
-        above = tuple(f"{int(ids[row])}" for ids in (together, reach) if ids is not None)
+        above = tuple(f"{int(ids[row])}" for ids in (together, shared_domain) if ids is not None)
         paths.append((*above, *path, name))
         free.append(tuple(int(columns[r][row]) if r in columns else 1 for r in resources))
         rows.append(row)
@@ -209,13 +211,15 @@ def site(
         LeafConflict(tuple(at for at, row in enumerate(rows) if one.rows[row]), one.counts)
         for one in learnt
     )
-    if reach is not None:
+    if shared_domain is not None:
         levels = (Level(SHARED, LevelRule("pack", hard=True)), *levels)
     if together is not None:
         levels = (Level(f"affinity by {key}", LevelRule("pack", hard=True)), *levels)
-    ways = context.ways(np.array(rows, dtype=np.intp)) if spec.by_network and rows else None
-    classes = of_classes(spec, [one.of for one in members], levels, standing, names, ways)
-    flows, narrow = links(spec, ways, classes[0], [one.count for one in found])
+    network = None
+    if spec.by_network and rows:
+        network = context.network_paths(np.array(rows, dtype=np.intp))
+    classes = of_classes(spec, [one.of for one in members], levels, bound, names, network)
+    flows, narrow = links(spec, network, classes[0], [one.count for one in found])
     problem = GroupProblem(
         found,
         tuple(free),
@@ -226,7 +230,7 @@ def site(
         there if any(there) else (),
         excluded,
         *classes,
-        limits=limits(spec, ways),
+        limits=limits(spec, network),
         flows=flows,
         links=narrow,
         exclusive=tuple((at, name) for at, name in enumerate(resources) if PORT in name),

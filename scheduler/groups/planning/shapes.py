@@ -61,14 +61,14 @@ def members(
     own: Mapping[str, OwnRules],
     context: PlanningContext,
     requests: Mapping[str, Amounts],
-    standing: Sequence[Placed],
+    bound: Sequence[Placed],
 ) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
     """Return the members by kind, and the shapes that have them; ObjectError when they are too
     many.
 
     `own` is by key what each group says of levels.
     """
-    maker = _Maker(roles.kinds(context.fits_each(), requests), standing, own)
+    maker = _Maker(roles.kinds(context.fits_each(), requests), bound, own)
     maker.make(root)
     if len(maker.kinds) > MOST_KINDS:
         alone = "; each group with rules of its own counts alone" if maker.has_rules(root) else ""
@@ -84,11 +84,11 @@ class _Maker:
     """Makes the shapes of one tree, each behind the one it is in."""
 
     def __init__(
-        self, found: Sequence[RoleMembers], standing: Sequence[Placed], own: Mapping[str, OwnRules]
+        self, found: Sequence[RoleMembers], bound: Sequence[Placed], own: Mapping[str, OwnRules]
     ) -> None:
         self._found = found
         self._own = own
-        self._standing = Counter(sources.group_of(one.pod) for one in standing)
+        self._bound = Counter(sources.group_of(one.pod) for one in bound)
         self._by_group: dict[str, dict[int, list[Pod]]] = {}
         for number, one in enumerate(found):
             for pod in one.pods:
@@ -114,12 +114,12 @@ class _Maker:
             return
         self.shapes.append(GroupShape(tuple(nodes), parent, count, self._said(nodes[0])))
         own = len(self.shapes) - 1
-        alike: dict[Hashable, list[GroupNode]] = {}
+        by_sign: dict[Hashable, list[GroupNode]] = {}
         for node in nodes:
             for one in node.groups:
                 if self._is_there(one):
-                    alike.setdefault(self._sign(one), []).append(one)
-        for those in alike.values():
+                    by_sign.setdefault(self._sign(one), []).append(one)
+        for those in by_sign.values():
             self._shape(those, own, len(those) // len(nodes))
 
     def has_rules(self, node: GroupNode) -> bool:
@@ -145,13 +145,13 @@ class _Maker:
 
     def _is_there(self, node: GroupNode) -> bool:
         """Whether a group has any members, to be placed or standing."""
-        return any(self._by_group.get(one.key) or self._standing[one.key] for one in node.leaves())
+        return any(self._by_group.get(one.key) or self._bound[one.key] for one in node.leaves())
 
     def _sign(self, node: GroupNode) -> Hashable:
         """Return what is equal for like groups; one with rules, or of which members stand, is like
         no other.
         """
-        if any(self._standing[one.key] for one in node.leaves()) or self.has_rules(node):
+        if any(self._bound[one.key] for one in node.leaves()) or self.has_rules(node):
             return node.key
         says = self._said(node)
         if not node.is_composite:
@@ -163,14 +163,14 @@ class _Maker:
 
 
 def needed(
-    kinds: Sequence[RoleMembers], shapes: Sequence[GroupShape], standing: Sequence[Placed]
+    kinds: Sequence[RoleMembers], shapes: Sequence[GroupShape], bound: Sequence[Placed]
 ) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
     """Return the members by kind that a tree lacks, and the shapes with them alone.
 
     Who is in a group that has its minimum with those that stand is beyond it, and so are all groups
     in such a one.
     """
-    counts = Counter(sources.group_of(one.pod) for one in standing)
+    counts = Counter(sources.group_of(one.pod) for one in bound)
     lacking: list[RoleMembers] = []
     found: list[GroupShape] = []
     has_all: list[bool] = []
@@ -186,7 +186,7 @@ def needed(
 
 
 def with_parts(
-    found: RolesSite, shapes: Sequence[GroupShape], standing: Sequence[Placed]
+    found: RolesSite, shapes: Sequence[GroupShape], bound: Sequence[Placed]
 ) -> RolesSite:
     """Return a problem with these shapes as its parts; members are on no node without a label they
     need.
@@ -195,7 +195,7 @@ def with_parts(
         return found
     group = found.group
     at = {level.name: number for number, level in enumerate(group.levels)}
-    fixed = _fixed(standing, found.names)
+    fixed = _fixed(bound, found.names)
     parts = tuple(
         LikeParts(
             shape.name,
@@ -241,11 +241,11 @@ def _classes(
             )
 
 
-def _fixed(standing: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def _fixed(bound: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Return by group how many of its members stand on each leaf."""
     place = {name: leaf for leaf, name in enumerate(names)}
     found: dict[str, list[int]] = {}
-    for one in standing:
+    for one in bound:
         if (leaf := place.get(one.node)) is not None:
             counts = found.setdefault(sources.group_of(one.pod), [0] * len(names))
             counts[leaf] += 1
@@ -308,13 +308,13 @@ def assign(
     return nodes
 
 
-def torn(root: GroupNode, tree: Topology, standing: Sequence[Placed]) -> str:
+def torn(root: GroupNode, tree: Topology, bound: Sequence[Placed]) -> str:
     """Return which group's members stand in several places by its topology key, or an empty
     text.
     """
     where: dict[str, set[tuple[str, ...]]] = {}
     paths = tree.paths
-    for one in standing:
+    for one in bound:
         path = paths.get(one.node, (NOWHERE,) * (len(tree.levels) - 1))
         where.setdefault(sources.group_of(one.pod), set()).add(tuple(path))
     for node in root.every():

@@ -78,7 +78,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     tree: Topology
     context: PlanningContext
     requests: Mapping[str, Amounts]
-    standing: Sequence[Placed]
+    bound: Sequence[Placed]
     kinds: list[RoleMembers]
     forbidden: tuple[str, ...] = ()
     described: GroupSpec | None = None
@@ -109,13 +109,13 @@ class GroupTask(msgspec.Struct, frozen=True):
     @property
     def is_short(self) -> bool:
         """Return whether members were lost while the group waited for its turn."""
-        there = len(self.standing) + len(self.context.members)
+        there = len(self.bound) + len(self.context.members)
         return self.spec.tree is None and there < self.spec.size
 
     @property
     def missing(self) -> int:
         """Return how many members the minimum still lacks."""
-        return max(0, self.spec.size - len(self.standing))
+        return max(0, self.spec.size - len(self.bound))
 
     @property
     def least(self) -> int:
@@ -160,7 +160,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         from others.
         """
         text = f"the group {self.name} {what}"
-        return UndecidedStatus(Code.UNSCHEDULABLE, (text,), gives_up=not self.standing)
+        return UndecidedStatus(Code.UNSCHEDULABLE, (text,), gives_up=not self.bound)
 
     def still_refused(
         self, refused: frozenset[str], plan: Outcome, handle: Handle
@@ -178,7 +178,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         found = "there is no room" if is_proven else "no room was found in time"
         lacks = self._lacks_groups(nodes)
         needed = self.needs or self.spec
-        is_short = needed.tree is None and len(self.standing) + len(nodes) < needed.size
+        is_short = needed.tree is None and len(self.bound) + len(nodes) < needed.size
         so_far = "lacks groups" if lacks else "lacks members" if is_short else "has its minimum"
         text = f"the group {self.name} {so_far}; {found} for {others} more of it"
         # Others may go for the groups that a tree lacks, and who asks for that is a new attempt.
@@ -206,7 +206,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         if tree is None:
             return False
         placed = [pod for pod in self.context.members if pod.metadata.uid in nodes]
-        placed += [one.pod for one in self.standing]
+        placed += [one.pod for one in self.bound]
         return not quorum.is_in(tree, Counter(map(sources.group_of, placed)))
 
 
@@ -221,11 +221,11 @@ def leaving(handle: Handle, uids: Iterable[str]) -> Iterator[str]:
             yield uid
 
 
-def staying(handle: Handle, standing: Iterable[Placed]) -> list[Placed]:
+def staying(handle: Handle, bound: Iterable[Placed]) -> list[Placed]:
     """Return who of these stays: not those whose eviction is confirmed and who are still to be
     seen.
     """
-    return [one for one in standing if not handle.is_leaving(one.pod.metadata.uid)]
+    return [one for one in bound if not handle.is_leaving(one.pod.metadata.uid)]
 
 
 def beside(
@@ -261,8 +261,8 @@ def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
 
 def awaits_capacity(context: PlanningContext, handle: Handle) -> bool:
     """Return whether a pod still has to leave a node that members are nominated to."""
-    promised = {pod.status.nominated_node_name for pod in context.members} - {""}
-    on_them = [placed for node in sorted(promised) for placed in handle.pods.on(node).values()]
+    nominated = {pod.status.nominated_node_name for pod in context.members} - {""}
+    on_them = [placed for node in sorted(nominated) for placed in handle.pods.on(node).values()]
     # Another preemptor may be active on the node: what they are promised counts already, what
     # leaves not.
     evicted = handle.evicted() if on_them else ()
@@ -284,15 +284,15 @@ def limits_of(args: ClusterTopologyPlacementGroupArgs, limit_s: float) -> SolveL
 
 
 def with_rules(
-    found: planning.Site, task: GroupTask, pods: PodIndex, reach: IntColumn | None = None
+    found: planning.Site, task: GroupTask, pods: PodIndex, shared_domain: IntColumn | None = None
 ) -> planning.Site:
     """Return the site with the rules that the members' own specs make for one another."""
     pod, nodes = task.context.members[0], task.context.nodes
     there = set(found.names)
-    fixed_here = [one for one in task.standing if one.node in there]
+    fixed_here = [one for one in task.bound if one.node in there]
     domains = between.members(pod, nodes, found.rows, pods, fixed_here)
     domains += between.spread(pod, nodes, found.rows, pods, fixed_here)
-    if reach is not None:
-        domains += between.within(reach, found.rows)
+    if shared_domain is not None:
+        domains += between.within(shared_domain, found.rows)
     instance = msgspec.structs.replace(found.instance, domains=domains)
     return msgspec.structs.replace(found, instance=instance)

@@ -15,7 +15,7 @@ from typing import TypeAlias, cast, overload
 
 from scheduler.groups.problem import checklevels, checkparts
 from scheduler.groups.problem.checklevels import Path
-from scheduler.groups.problem.classes import LinkLimit, PairRule, Traffic, WayLimit
+from scheduler.groups.problem.classes import LinkLimit, PairRule, PathLimit, Traffic
 from scheduler.groups.problem.instance import Instance
 from scheduler.groups.problem.parts import PlacedPart
 from scheduler.groups.problem.roles import GroupProblem
@@ -90,9 +90,9 @@ def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | 
             if all(row[leaf] >= most for row, most in zip(counts, combination.counts, strict=True))
         ]
     fixed = group.fixed or (0,) * len(group.paths)
-    alike = _sums([*counts, fixed])
+    homogeneous = _sums([*counts, fixed])
     found += _of_classes(group, counts)
-    return found + checklevels.problems(group.alike(), alike)
+    return found + checklevels.problems(group.homogeneous(), homogeneous)
 
 
 def _roles_objective(group: GroupProblem, counts: Rows) -> Values:
@@ -103,9 +103,9 @@ def _roles_objective(group: GroupProblem, counts: Rows) -> Values:
     is wished for on the last level, how few leaves are used.
     """
     fixed = group.fixed or (0,) * len(group.paths)
-    alike = group.alike()
+    homogeneous = group.homogeneous()
     pods = _sums([*counts, fixed])
-    found = [("", "leftOut", alike.size - sum(pods))] if alike.is_elastic else []
+    found = [("", "leftOut", homogeneous.size - sum(pods))] if homogeneous.is_elastic else []
     for at, level in enumerate(group.levels):
         if at not in group.unwished:
             found += checklevels.level_values(level.name, level.rule, _units(group, pods, at + 1))
@@ -193,7 +193,7 @@ def _between(group: GroupProblem, counts: Rows, rule: PairRule) -> list[str]:
     return []
 
 
-def _limit(group: GroupProblem, counts: Rows, limit: WayLimit) -> list[str]:
+def _limit(group: GroupProblem, counts: Rows, limit: PathLimit) -> list[str]:
     """Return where a pod that is placed and another one are out of limit."""
     first, second = group.classes[limit.first], group.classes[limit.second]
     ends = (

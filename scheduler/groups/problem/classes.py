@@ -31,8 +31,9 @@ class PodClass(SolverRecord, frozen=True):
     """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no
     limit).
 
-    `fixed` counts those that stand on each leaf already (empty: none); they count in all rules. In a
-    group with parts they are all pods of one part and of those in it; it is `part`, and one alone.
+    `fixed` counts those that stand on each leaf already (empty: none); they count in all rules. In
+    a group with parts they are all pods of one part and of those in it; it is `part`, and one
+    alone.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Traffic(SolverRecord, frozen=True):
     weight: int
 
 
-class WayLimit(SolverRecord, frozen=True):
+class PathLimit(SolverRecord, frozen=True):
     """No pod of the first class may be in an area that is out of reach of one with a pod of the
     second.
 

@@ -164,11 +164,12 @@ class ElasticGroup(SolverRecord, frozen=True):
     """A group that may shrink: single candidates of one priority that are its pods, by their
     indices.
 
-    Up to `spare` of its pods may go, or all of them: with some more it would be below its minimum.
+    Up to `surplus` of its pods may go, or all of them: with some more it would be below its
+    minimum.
     """
 
     candidates: tuple[int, ...]
-    spare: int
+    surplus: int
 
 
 class Budget(SolverRecord, frozen=True):

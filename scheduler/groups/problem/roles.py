@@ -16,11 +16,11 @@ from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.classes import (
     LinkLimit,
     PairRule,
+    PathLimit,
     PodClass,
     Traffic,
     TrafficCosts,
     TrafficStream,
-    WayLimit,
 )
 from scheduler.groups.problem.parts import LikeParts, PlacedPart
 
@@ -82,7 +82,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
     costs: TrafficCosts = TrafficCosts()
     unwished: tuple[int, ...] = ()
     parts: tuple[LikeParts, ...] = ()
-    limits: tuple[WayLimit, ...] = ()
+    limits: tuple[PathLimit, ...] = ()
     flows: tuple[TrafficStream, ...] = ()
     links: tuple[LinkLimit, ...] = ()
     exclusive: tuple[tuple[int, str], ...] = ()
@@ -104,7 +104,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         fixed_counts = [*(one.fixed for one in self.classes), *(one.fixed for one in self.parts)]
         return tuple(fixed[leaf] for fixed in fixed_counts if fixed)
 
-    def alike(self, *, is_emptied: bool = False) -> instance.Instance:
+    def homogeneous(self, *, is_emptied: bool = False) -> instance.Instance:
         """Return the group as if its pods were alike: its tree, rules and sizes, and more room than
         there is.
 

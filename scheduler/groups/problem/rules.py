@@ -17,9 +17,9 @@ from scheduler.groups.problem.answer import Conflict
 from scheduler.groups.problem.classes import (
     ClassRule,
     PairRule,
+    PathLimit,
     PodClass,
     TrafficStream,
-    WayLimit,
 )
 from scheduler.groups.problem.instance import Instance, Level, LevelRule
 from scheduler.groups.problem.parts import ROOT, LikeParts
@@ -180,7 +180,7 @@ def _level_of(group: GroupProblem, one: PodClass, each: ClassRule) -> Level:
     return Level(f"{group.levels[each.level].name} of {one.name}", each.rule)
 
 
-def _limit(group: GroupProblem, limit: WayLimit) -> Conflict:
+def _limit(group: GroupProblem, limit: PathLimit) -> Conflict:
     first, second = group.classes[limit.first].name, group.classes[limit.second].name
     return Conflict("", f"network cost from {first} to {second}", f"at most {limit.most}")
 

@@ -26,8 +26,8 @@ class Tree:
     are the children of unit u of level l.
 
     `capacity[l]` is the effective capacity: the most pods that a unit can hold under the rules at
-    and below its level (never too little). `leaf` maps the units of the last level to the instance's
-    leaves. `bare` are levels made of rules over sets of leaves: see
+    and below its level (never too little). `leaf` maps the units of the last level to the
+    instance's leaves. `bare` are levels made of rules over sets of leaves: see
     scheduler.groups.solver.exact.layers.
     """
 

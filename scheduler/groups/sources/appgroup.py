@@ -2,8 +2,9 @@
 network cost.
 
 A label names the AppGroup, in the pod's own namespace; only one with `gang: true` makes a group of
-its pods. Workloads are roles, dependencies are the traffic between them; `framework.together.Ways`
-has its cost. `maxNetworkCost` is a hard limit here for each pair of pods.
+its pods. Workloads are roles, dependencies are the traffic between them;
+`framework.together.AreaPaths` has its cost. `maxNetworkCost` is a hard limit here for each pair of
+pods.
 """
 
 from collections import Counter

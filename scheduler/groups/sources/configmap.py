@@ -19,7 +19,7 @@ LABEL = "sakkara.group.name"
 BOUND = "Bound"  # the status of a group all of whose members are bound
 DEFAULT_GROUP = "default-group"
 # The keys that we write.
-TOLD = frozenset(
+REPORTED = frozenset(
     (
         "status", "message", "placement", "proof", "rank", "preemptor",
         "schedBeginTime", "schedEndTime", "schedTotalTimeMilli", "schedSolverTimeMilli",
@@ -94,7 +94,7 @@ class ConfigMapGroups:
     def renamed(self, obj: ConfigMap, name: str) -> ConfigMap:
         """Return a ConfigMap of this name that asks for the same."""
         meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
-        asked = {key: text for key, text in (obj.data or {}).items() if key not in TOLD}
+        asked = {key: text for key, text in (obj.data or {}).items() if key not in REPORTED}
         return replace(obj, metadata=meta, data={**asked, "name": name})
 
 

@@ -40,7 +40,7 @@ class News(msgspec.Struct, frozen=True):
 
     stage: GroupStage
     record: GroupRecord
-    standing: Sequence[Placed]
+    members: Sequence[Placed]
     size: int
     now: float
     finished: Sequence[Pod] = ()
@@ -48,17 +48,17 @@ class News(msgspec.Struct, frozen=True):
     @property
     def bound(self) -> int:
         """Return how many members are bound, as the API server reports."""
-        return sum(not one.assumed for one in self.standing)
+        return sum(not one.assumed for one in self.members)
 
     @property
     def running(self) -> int:
         """Return how many members run."""
-        return sum(one.pod.status.phase == "Running" for one in self.standing)
+        return sum(one.pod.status.phase == "Running" for one in self.members)
 
     @property
     def is_over(self) -> bool:
         """Whether the group has its minimum by finished members alone."""
-        return not self.standing and 0 < self.size <= len(self.finished)
+        return not self.members and 0 < self.size <= len(self.finished)
 
     @property
     def is_bound(self) -> bool:
@@ -111,16 +111,16 @@ def announce(kind: str, obj: Any, news: News) -> list[GroupWrite]:
     # A condition is reported once; phases change further.
     is_first = kind in NESTED or not BY_KIND[kind].was_placed(obj)
     if news.is_bound and calls and is_first:
-        calls.append(bound(kind, obj, news))
+        calls.append(bound_event(kind, obj, news))
     elif news.stage in WAITS and news.record.message != news.record.announced:
         news.record.announced = note = news.record.message
         calls.append(event(kind, obj, reporter, reasons.FAILED_SCHEDULING, "Scheduling", note))
     return calls
 
 
-def bound(kind: str, obj: Any, news: News) -> GroupEvent:
+def bound_event(kind: str, obj: Any, news: News) -> GroupEvent:
     """Return the event that a group is bound, with what is proven of its placement."""
-    count, nodes = len(news.standing), len({one.node for one in news.standing})
+    count, nodes = len(news.members), len({one.node for one in news.members})
     note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
     if news.record.is_partial:
         pass  # what was proven last is about its newest members alone
@@ -156,10 +156,10 @@ def _is_under_way(kind: str, obj: Any, news: News) -> bool:
     said = "bound" if news.is_bound else "waits" if news.stage in WAITS else "held"
     if kind != coscheduling.KIND:
         said += news.record.message
-    record, told = news.record, f"{obj.metadata.resource_version} {said}"
-    if record.told_of == told and news.now - record.told_at < SEEN_BY_THEN_S:
+    record, news_key = news.record, f"{obj.metadata.resource_version} {said}"
+    if record.reported_of == news_key and news.now - record.reported_at < SEEN_BY_THEN_S:
         return True
-    record.told_of, record.told_at = told, news.now
+    record.reported_of, record.reported_at = news_key, news.now
     return False
 
 
@@ -221,7 +221,7 @@ def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
         phase = volcano.COMPLETED if news.is_over else volcano.RUNNING
         return [*source.status(obj, said, phase=phase, running=news.running)]
     if news.stage is GroupStage.CHANGED:
-        if news.standing or news.finished:
+        if news.members or news.finished:
             phase = volcano.UNKNOWN if source.was_placed(obj) else phase
         elif phase in (volcano.RUNNING, volcano.UNKNOWN):
             phase = volcano.PENDING
@@ -229,7 +229,7 @@ def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
     waits = news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and bool(news.record.message))
     if news.has_minimum or (news.stage is not GroupStage.ON_HOLD and not waits):
         return []  # what waits beyond the minimum is no news of a group that has it
-    if news.standing:
+    if news.members:
         phase = volcano.UNKNOWN if waits and source.was_placed(obj) else phase
     elif phase != volcano.INQUEUE:
         phase = volcano.PENDING
@@ -277,6 +277,6 @@ def _phase_by_pods(phase: str, news: News) -> str:
             return coscheduling.FAILED if has_failed else coscheduling.FINISHED
         enough = news.running + len(news.finished) >= news.size
         return coscheduling.RUNNING if enough else coscheduling.SCHEDULED
-    if news.standing or news.finished:
+    if news.members or news.finished:
         return coscheduling.UNKNOWN if phase in coscheduling.PLACED else phase
     return coscheduling.PENDING if phase in (*coscheduling.PLACED, coscheduling.UNKNOWN) else phase

@@ -38,7 +38,7 @@ class InnerGroupWriter:
         root: GroupNode,
         stage: GroupStage,
         record: GroupRecord,
-        standing: Sequence[Placed],
+        bound: Sequence[Placed],
         finished: Sequence[Pod],
         now: float,
     ) -> list[GroupWrite]:
@@ -46,13 +46,13 @@ class InnerGroupWriter:
         count.
         """
         done = Counter(map(sources.group_of, finished))
-        there = done + Counter(sources.group_of(one.pod) for one in standing)
-        bound = done + Counter(sources.group_of(one.pod) for one in standing if not one.assumed)
+        there = done + Counter(sources.group_of(one.pod) for one in bound)
+        confirmed = done + Counter(sources.group_of(one.pod) for one in bound if not one.assumed)
         found: list[GroupWrite] = []
         self._said_sweep.clear(self._said, self._is_there)
         self._final_sweep.clear(self._final, self._is_there)
         for node in list(root.every())[1:]:
-            if quorum.is_in(node, bound):
+            if quorum.is_in(node, confirmed):
                 if stage in (GroupStage.BOUND, GroupStage.CHANGED):
                     found += self._say(node, "True", reasons.SCHEDULED, "", now)
             elif not any(there[leaf.key] for leaf in node.leaves()):

@@ -17,7 +17,7 @@ from scheduler.groups.capacity import Lack
 from scheduler.groups.cycle.states import WAITING
 from scheduler.groups.problem.answer import NOTHING, Outcome, SolvedStage
 from scheduler.groups.sources.configmap import BOUND
-from scheduler.groups.topology.placement import Seat, rank_text, ranks, tree_text
+from scheduler.groups.topology.placement import MemberPlacement, rank_text, ranks, tree_text
 from scheduler.groups.topology.tree import Topology
 from scheduler.state.podindex import Placed
 
@@ -100,8 +100,8 @@ class GroupRecord(msgspec.Struct):
     released_at: float = 0.0
     is_error: bool = False
     announced: str = ""
-    told_of: str = ""
-    told_at: float = 0.0
+    reported_of: str = ""
+    reported_at: float = 0.0
     preemptor: str = ""
     final: str = ""
     tree: Topology | None = None
@@ -155,16 +155,16 @@ def proven(text: str) -> PlacementProof:
     return msgspec.structs.replace(found, bound=bound)
 
 
-def results(seats: list[Seat], record: GroupRecord) -> dict[str, str | None]:
+def results(placements: list[MemberPlacement], record: GroupRecord) -> dict[str, str | None]:
     """Return the ConfigMap keys that report a bound group."""
     began, ended = record.began, record.ended
     total = "" if began is None or ended is None else str(max(0, round((ended - began) * 1000)))
     return {
         "status": BOUND,
         "message": None,
-        "placement": tree_text(seats),
+        "placement": tree_text(placements),
         "proof": proof_of(record),
-        "rank": rank_text(ranks(seats)),
+        "rank": rank_text(ranks(placements)),
         "schedBeginTime": "" if began is None else rfc3339_micro(began),
         "schedEndTime": "" if ended is None else rfc3339_micro(ended),
         "schedTotalTimeMilli": total,
@@ -172,9 +172,11 @@ def results(seats: list[Seat], record: GroupRecord) -> dict[str, str | None]:
     }
 
 
-def labels(placed: Iterable[Placed], seats: list[Seat], retries: int) -> list[ApiCall]:
+def labels(
+    placed: Iterable[Placed], placements: list[MemberPlacement], retries: int
+) -> list[ApiCall]:
     """Return the requests that label members with their status, rank and number of attempts."""
-    rank_of = ranks(seats)
+    rank_of = ranks(placements)
     calls = []
     for one in placed:
         meta = one.pod.metadata

@@ -18,11 +18,11 @@ from scheduler.groups.description import past
 from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import GroupSpec
-from scheduler.groups.planning.planning import seats
+from scheduler.groups.planning.planning import placements_of
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources.configmap import BOUND
 from scheduler.groups.sources.registry import BY_KIND, label_of
-from scheduler.groups.status.announcing import News, announce, bound, event, given_up
+from scheduler.groups.status.announcing import News, announce, bound_event, event, given_up
 from scheduler.groups.status.innergroups import InnerGroupWriter
 from scheduler.groups.status.lifecycle import (
     COMPLETED,
@@ -36,7 +36,7 @@ from scheduler.groups.status.lifecycle import (
     status_patch,
 )
 from scheduler.groups.status.records import RecordStore
-from scheduler.groups.topology.placement import Seat, tree_of
+from scheduler.groups.topology.placement import MemberPlacement, tree_of
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
@@ -72,7 +72,7 @@ class GroupStatusWriter:
             if kind != configmap.KIND:
                 said += announce(kind, obj, news)
             elif stage is GroupStage.BOUND:
-                said.append(bound(kind, obj, news))
+                said.append(bound_event(kind, obj, news))
         return said + self._inside(key, record, stage, now)
 
     def _inside(
@@ -82,8 +82,8 @@ class GroupStatusWriter:
         spec = self._specs(key)
         if spec is None or spec.tree is None:
             return []
-        standing, finished = self._members.standing(key), self._finished(key)
-        return self._inner_groups.writes(spec.tree, stage, record, standing, finished, now)
+        bound, finished = self._members.bound(key), self._finished(key)
+        return self._inner_groups.writes(spec.tree, stage, record, bound, finished, now)
 
     def _said(
         self, key: str, record: GroupRecord, stage: GroupStage, now: float
@@ -112,8 +112,8 @@ class GroupStatusWriter:
         return []
 
     def _news(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> News:
-        standing, finished = self._members.standing(key), self._finished(key)
-        return News(stage, record, standing, self._sizes(key), now, finished)
+        bound, finished = self._members.bound(key), self._finished(key)
+        return News(stage, record, bound, self._sizes(key), now, finished)
 
     def _finished(self, key: str) -> list[Pod]:
         """Return the finished members that count."""
@@ -127,7 +127,7 @@ class GroupStatusWriter:
         evicted. One without any member keeps what was written last: it has ended, or begins anew
         when others come.
         """
-        standing = self._members.standing(key)
+        bound = self._members.bound(key)
         found = self._members.described_by(key)
         data = (found[0][1].data or {}) if found and found[0][0] == configmap.KIND else {}
         known = self._records.get(key)
@@ -135,26 +135,26 @@ class GroupStatusWriter:
             if data.get("status") == PREEMPTED:
                 return []
             return self._write(key, {"status": PREEMPTED, "preemptor": known.preemptor or None})
-        is_whole = 0 < size <= len(standing) + len(self._finished(key))
-        is_whole = is_whole and not any(placed.assumed for placed in standing)
+        is_whole = 0 < size <= len(bound) + len(self._finished(key))
+        is_whole = is_whole and not any(placed.assumed for placed in bound)
         if found and found[0][0] != configmap.KIND:
             # Pods that came with a node were never scheduled: nothing is to be said of that.
-            if not size or not all(past.bound_at(one.pod) for one in standing):
+            if not size or not all(past.bound_at(one.pod) for one in bound):
                 return []
             record = self._records.of(key)
             record.status = BOUND if is_whole else record.status
             said = announce(*found[0], self._news(key, record, GroupStage.CHANGED, now))
             return said + (self._inside(key, record, GroupStage.CHANGED, now) if is_whole else [])
-        if not is_whole or not standing:
-            return self._in_part(key, standing, data) if size else []
+        if not is_whole or not bound:
+            return self._in_part(key, bound, data) if size else []
         record = self._records.of(key)
         if data.get("status") != BOUND:
             return self._bound(key, record, now)
         tree = record.tree
         if tree is None:
             return []
-        seated = seats(tree, standing)
-        shown = results(seated, record)
+        placements = placements_of(tree, bound)
+        shown = results(placements, record)
         if shown["placement"] == data.get("placement"):
             return []
         # A member was replaced: the times of the group's first placement stay, its proof does not.
@@ -163,12 +163,12 @@ class GroupStatusWriter:
         )
 
     def _in_part(
-        self, key: str, standing: Sequence[Placed], data: Mapping[str, str]
+        self, key: str, bound: Sequence[Placed], data: Mapping[str, str]
     ) -> list[GroupWrite]:
         """Return what takes back that a ConfigMap's group is bound, of which some members are
         lost.
         """
-        is_part = 0 < len(standing) and not any(placed.assumed for placed in standing)
+        is_part = 0 < len(bound) and not any(placed.assumed for placed in bound)
         if not is_part or data.get("status") != BOUND:
             return []
         return self._write(key, {"status": WAITING})
@@ -179,7 +179,7 @@ class GroupStatusWriter:
 
     def present(self, key: str) -> int:
         """Return how many members are on nodes to stay or have finished."""
-        return len(self._members.standing(key)) + len(self._finished(key))
+        return len(self._members.bound(key)) + len(self._finished(key))
 
     def status(self, key: str, size: int) -> str:
         """Return a group's status: bound when all are there, else what became of its last attempt.
@@ -187,13 +187,13 @@ class GroupStatusWriter:
         Completed when all have finished. One that was not tried here and has no member any more
         keeps what its object says: it has ended.
         """
-        standing = self._members.standing(key)
+        bound = self._members.bound(key)
         if 0 < size <= self.present(key):
-            return BOUND if standing else COMPLETED
+            return BOUND if bound else COMPLETED
         record = self._records.get(key)
         if record is not None and (record.retries or record.message or record.status != WAITING):
             return record.status
-        has_ended = not standing and any(
+        has_ended = not bound and any(
             BY_KIND[kind].was_placed(obj) for kind, obj in self._members.described_by(key)
         )
         return COMPLETED if has_ended else WAITING
@@ -201,7 +201,7 @@ class GroupStatusWriter:
     def report(self, key: str, size: int) -> GroupReport:
         """Return what `simulate` says of a group."""
         record = self._records.get(key) or GroupRecord()
-        standing, tree = self._members.standing(key), record.tree
+        bound, tree = self._members.bound(key), record.tree
         namespace, _, name = title(key).partition("/")
         spec = self._specs(key)
         found = self._members.described_by(key)
@@ -215,7 +215,7 @@ class GroupStatusWriter:
             name,
             status,
             size,
-            tree_of(_seated(tree, standing)),
+            tree_of(_placements(tree, bound)),
             proof.optimal,
             proof.objective,
             proof.bound,
@@ -231,18 +231,18 @@ class GroupStatusWriter:
             record.message if waits else "",
             proof.terms,
             record.would_fit if waits else 0,
-            _orders_of(record, standing),
+            _orders_of(record, bound),
         )
 
     def _bound(self, key: str, record: GroupRecord, now: float) -> list[GroupWrite]:
-        placed = self._members.standing(key)
-        seated = seats(record.tree, placed) if record.tree is not None else []
+        placed = self._members.bound(key)
+        placements = placements_of(record.tree, placed) if record.tree is not None else []
         record.began = began_at(placed, now if record.began is None else record.began)
         record.ended = now if record.ended is None else record.ended
         record.status = BOUND
-        calls = self._write(key, results(seated, record))
+        calls = self._write(key, results(placements, record))
         if self._members.config_maps(key):  # the pods of other sources are not ours to label
-            calls += labels(placed, seated, record.retries)
+            calls += labels(placed, placements, record.retries)
         for config_map in self._members.evicted_by(title(key)):
             calls += status_patch(config_map, {"preemptor": None})
         return calls
@@ -250,8 +250,8 @@ class GroupStatusWriter:
     def _begun_anew(self, key: str) -> list[GroupWrite]:
         """Clear the bound status when members wait and none is bound: the group starts again."""
         maps = self._members.config_maps(key)
-        is_told = any((one.data or {}).get("status") == BOUND for one in maps)
-        if not is_told or self._members.placed(key):
+        is_reported = any((one.data or {}).get("status") == BOUND for one in maps)
+        if not is_reported or self._members.placed(key):
             return []
         return self._write(key, {"status": WAITING})
 
@@ -265,8 +265,8 @@ class GroupStatusWriter:
 
     def _dissolved(self, key: str, record: GroupRecord) -> list[GroupWrite]:
         """Report on the group, before its bound members are released, that they are and why."""
-        bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
-        note = f"The bound members {bound} go: the group was never whole, and {record.message}"
+        names = ", ".join(sorted(one.pod.metadata.name for one in self._members.bound(key)))
+        note = f"The bound members {names} go: the group was never whole, and {record.message}"
         calls: list[GroupWrite] = [
             event(kind, one, record.reporter, reasons.GROUP_RELEASED, "Releasing", note)
             for kind, one in self._members.described_by(key)[:1]
@@ -292,8 +292,8 @@ class GroupStatusWriter:
         gone.pop("", None)
         calls = self._parts_evicted(victims, whom, reporter)
         for key, pods in gone.items():
-            standing = self._members.standing(key)
-            kept = sum(one.pod.metadata.uid not in uids for one in standing)
+            bound = self._members.bound(key)
+            kept = sum(one.pod.metadata.uid not in uids for one in bound)
             shrinks = 0 < self._sizes(key) <= kept
             note = given_up(whom, pods, kept if shrinks else 0)
             for kind, obj in self._members.described_by(key)[:1]:
@@ -320,8 +320,8 @@ class GroupStatusWriter:
         uids = {one.pod.metadata.uid for one in victims}
         calls = []
         for key, pods in gone.items():
-            standing = self._members.standing(key)
-            kept = sum(one.pod.metadata.uid not in uids for one in standing)
+            bound = self._members.bound(key)
+            kept = sum(one.pod.metadata.uid not in uids for one in bound)
             note = given_up(whom, pods, kept)
             for kind, obj in self._members.described_by(key)[:1]:
                 calls.append(
@@ -340,13 +340,13 @@ class GroupStatusWriter:
         return calls
 
 
-def _seated(tree: Topology | None, standing: list[Placed]) -> list[Seat]:
+def _placements(tree: Topology | None, bound: list[Placed]) -> list[MemberPlacement]:
     """Return the members' assignments; of a group that was never planned here only
     nodes are known.
     """
     if tree is not None:
-        return seats(tree, standing)
-    return [Seat(one.pod.metadata.name, one.node, ()) for one in standing]
+        return placements_of(tree, bound)
+    return [MemberPlacement(one.pod.metadata.name, one.node, ()) for one in bound]
 
 
 def _orders_of(

@@ -18,7 +18,7 @@ from scheduler.objects.pod import Pod
 Path = tuple[str, ...]
 
 
-class Seat(msgspec.Struct, frozen=True):
+class MemberPlacement(msgspec.Struct, frozen=True):
     """A member on its node; `path` are the units above the node, top first."""
 
     pod: str
@@ -44,24 +44,24 @@ def oldest(pods: Iterable[Pod]) -> list[Pod]:
     )
 
 
-def ranks(seats: Sequence[Seat]) -> dict[str, int]:
+def ranks(placements: Sequence[MemberPlacement]) -> dict[str, int]:
     """Return each pod's rank: its place in the order of distance from the master.
 
     Distance is the number of edges of the tree between two pods; equally far ones stand in the
     order of their paths and names. The master is the first whose name says so, or the first of all.
     """
-    if not seats:
+    if not placements:
         return {}
-    ordered = sorted(seats, key=lambda seat: (seat.path, seat.node, natural(seat.pod)))
-    master = next((seat for seat in ordered if "master" in seat.pod), ordered[0])
+    ordered = sorted(placements, key=lambda one: (one.path, one.node, natural(one.pod)))
+    master = next((one for one in ordered if "master" in one.pod), ordered[0])
 
-    def key(seat: Seat) -> tuple[bool, int]:
-        return seat is not master, distance(master, seat)
+    def key(one: MemberPlacement) -> tuple[bool, int]:
+        return one is not master, distance(master, one)
 
-    return {seat.pod: rank for rank, seat in enumerate(sorted(ordered, key=key))}
+    return {one.pod: rank for rank, one in enumerate(sorted(ordered, key=key))}
 
 
-def distance(one: Seat, other: Seat) -> int:
+def distance(one: MemberPlacement, other: MemberPlacement) -> int:
     """Return the number of edges between two pods: 2 on one node, 4 in one unit above it, …"""
     left, right = (*one.path, one.node), (*other.path, other.node)
     common = 0
@@ -72,20 +72,20 @@ def distance(one: Seat, other: Seat) -> int:
     return len(left) + len(right) + 2 - 2 * common
 
 
-def tree_of(seats: Sequence[Seat]) -> dict[str, Any]:
+def tree_of(placements: Sequence[MemberPlacement]) -> dict[str, Any]:
     """Return the placement as a tree of names; pods are its leaves, keys are sorted."""
     root: dict[str, Any] = {}
-    for seat in sorted(seats, key=lambda seat: (seat.path, seat.node, natural(seat.pod))):
+    for one in sorted(placements, key=lambda one: (one.path, one.node, natural(one.pod))):
         at = root
-        for name in (*seat.path, seat.node):
+        for name in (*one.path, one.node):
             at = at.setdefault(name, {})
-        at[seat.pod] = {}
+        at[one.pod] = {}
     return {ROOT: root}
 
 
-def tree_text(seats: Sequence[Seat]) -> str:
+def tree_text(placements: Sequence[MemberPlacement]) -> str:
     """Return the placement as Sakkara writes it: compact JSON, keys sorted."""
-    return msgspec.json.encode(tree_of(seats), order="deterministic").decode()
+    return msgspec.json.encode(tree_of(placements), order="deterministic").decode()
 
 
 def rank_text(rank_of: Mapping[str, int]) -> str:

@@ -20,10 +20,10 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import (
     AssignedMember,
+    Inventory,
     MemberConflict,
     MemberDemand,
     RowCapacity,
-    Stock,
 )
 from scheduler.objects.claims import AllocationResult, ResourceClaim, ResourceClaimSpec
 from scheduler.objects.pod import Pod
@@ -106,17 +106,19 @@ class Joint:
             tuple(identity(claim) for claim in shared),
             tuple(extended),
         )
-        reach = self._reach(nodes, shared) if shared else None
+        shared_domain = self._shared_domain(nodes, shared) if shared else None
 
-        def stock(rows: BoolColumn) -> Stock:
-            return self._stock(cycle.pod, nodes, devices, rows)
+        def inventory(rows: BoolColumn) -> Inventory:
+            return self._inventory(cycle.pod, nodes, devices, rows)
 
         has_open = bool(devices.unallocated or extended)
         has_choice = any(map(_choices, (claim.spec for claim in devices.unallocated)))
-        found = stock if has_open else None
-        return RowCapacity(slots, kind, reach, found, costs if has_choice else None)
+        found = inventory if has_open else None
+        return RowCapacity(slots, kind, shared_domain, found, costs if has_choice else None)
 
-    def _stock(self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn) -> Stock:
+    def _inventory(
+        self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn
+    ) -> Inventory:
         """Return the rows' inventory of the devices that a pod's open claims request."""
         asked = []
         for group in groups_of(pod, nodes, devices):
@@ -125,10 +127,10 @@ class Joint:
             asked.append(AskedDevices(plan, group.names, [nodes.name(row) for row in here]))
         return inventory_of(self._catalog, asked)
 
-    def assign_together(self, seated: Sequence[AssignedMember]) -> MemberConflict | None:
+    def assign_together(self, assigned: Sequence[AssignedMember]) -> MemberConflict | None:
         """Choose devices for all these pods, or return some that cannot share their node."""
         by_node: dict[str, list[AssignedMember]] = defaultdict(list)
-        for member in seated:
+        for member in assigned:
             by_node[member.node].append(member)
         order = list(by_node)
         failed = ""
@@ -144,8 +146,8 @@ class Joint:
             order.insert(0, failed)
         return self._conflict(by_node[failed], is_alone=False)
 
-    def _conflict(self, seated: Sequence[AssignedMember], *, is_alone: bool) -> MemberConflict:
-        first = seated[0]
+    def _conflict(self, assigned: Sequence[AssignedMember], *, is_alone: bool) -> MemberConflict:
+        first = assigned[0]
         nodes: Nodes = first.state.nodes
         row = nodes.row(first.node)
         rows = np.zeros(nodes.size, dtype=np.bool_)
@@ -154,7 +156,9 @@ class Joint:
             if is_alone:
                 column = self._catalog.situations()[: nodes.size]
                 rows |= column == column[row]
-        return MemberConflict(tuple(one.cycle.pod for one in seated), first.node, NO_DEVICES, rows)
+        return MemberConflict(
+            tuple(one.cycle.pod for one in assigned), first.node, NO_DEVICES, rows
+        )
 
     def _number(
         self, nodes: Nodes, group: ClaimGroup, own: Sequence[bool], costs: IntMatrix
@@ -181,13 +185,13 @@ class Joint:
             costs[number - 1, left] -= found.scores[left]
         return slots
 
-    def _reach(self, nodes: Nodes, shared: Sequence[ResourceClaim]) -> IntColumn:
+    def _shared_domain(self, nodes: Nodes, shared: Sequence[ResourceClaim]) -> IntColumn:
         """Return by row a number that is equal where devices for shared claims can be used in
         common.
         """
         numbers: dict[object, int] = {}
         by_situation: dict[int, object] = {}
-        reach = np.full(nodes.size, -1, dtype=np.int64)
+        shared_domain = np.full(nodes.size, -1, dtype=np.int64)
         column = self._filtering.situations(nodes)
         kind = self._outcomes.kind_of([claim.spec for claim in shared])
         names = [claim.key for claim in shared]
@@ -197,8 +201,8 @@ class Joint:
                 by_situation[situation] = self._place(kind, names, nodes.name(row))
             place = by_situation[situation]
             key = ("node", row) if place is None else place
-            reach[row] = numbers.setdefault(key, len(numbers))
-        return reach
+            shared_domain[row] = numbers.setdefault(key, len(numbers))
+        return shared_domain
 
     def _place(self, kind: ClaimKind, names: Sequence[str], node: str) -> object:
         """Return a key for the nodes that can use the devices found on one node.
@@ -236,8 +240,8 @@ class _Try:
         # Before any search: a claim that members on several nodes share is reserved by the first.
         claims = {
             identity(claim): claim
-            for seated in by_node.values()
-            for member in seated
+            for assigned in by_node.values()
+            for member in assigned
             for claim in member.state.unallocated
         }
         kept = [(claim, self._catalog.pending(claim)) for claim in claims.values()]
@@ -254,10 +258,10 @@ class _Try:
             member.state.agreed = Agreed(member.node, tuple(self._found[uid] for uid in uids))
         return None
 
-    def _settled(self, node: str, seated: Sequence[AssignedMember]) -> bool:
+    def _settled(self, node: str, assigned: Sequence[AssignedMember]) -> bool:
         """Choose devices for the pods of one node and count them as used; False if impossible."""
         open_ones: dict[str, tuple[AssignedMember, Allocated]] = {}
-        for member in seated:
+        for member in assigned:
             wanted = self._wanted(member.cycle, node, member.state)
             for one in wanted:
                 uid = identity(one.claim)
@@ -316,7 +320,7 @@ class AskedDevices(msgspec.Struct, frozen=True):
     nodes: Sequence[str]
 
 
-def inventory_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Stock:
+def inventory_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Inventory:
     """Return the number of the nodes' devices that match the claims, and their users.
 
     A device counts once, for any number of nodes that can use it, if any request would accept it
@@ -327,7 +331,7 @@ def inventory_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Stock
         for device in _matching(catalog, one):
             used[device] = catalog.in_use.has(device)
     taken = {device for device, is_used in used.items() if is_used}
-    return Stock("devices", len(used) - len(taken), len(used), _users(catalog, taken))
+    return Inventory("devices", len(used) - len(taken), len(used), _users(catalog, taken))
 
 
 def _matching(catalog: DeviceCatalog, asked: AskedDevices) -> Iterator[DeviceId]:

@@ -229,9 +229,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """Return how many pods with such claims each row has devices for."""
         return self._joint.row_capacity(cycle, nodes, demand, devices)
 
-    def assign_together(self, seated: Sequence[AssignedMember]) -> MemberConflict | None:
+    def assign_together(self, assigned: Sequence[AssignedMember]) -> MemberConflict | None:
         """Choose devices for all these pods of a group, each on its node."""
-        return self._joint.assign_together(seated)
+        return self._joint.assign_together(assigned)
 
     def release_allocations(self, members: Sequence[Pod]) -> tuple[ApiCall, ...]:
         """Deallocate claims from an earlier attempt of a group's pods if no other pod uses them.

@@ -1,6 +1,6 @@
 """`CostTable`: the links of one table of a NetworkTopology as matrices over places (see `places`).
 
-Built once per version of the object; `objects.networkways` reads a table. Costs are those from the
+Built once per version of the object; `objects.networkpaths` reads a table. Costs are those from the
 candidate's place to the other one's.
 """
 
@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from scheduler.framework import IntMatrix, Rows, WayLink
-from scheduler.framework import Ways as AreaPaths
+from scheduler.framework import AreaPaths, IntMatrix, PathLink, Rows
 from scheduler.objects.network import NetworkTopology
-from scheduler.objects.networkways import PathTable
+from scheduler.objects.networkpaths import PathTable
 from scheduler.plugins.network.bookings import BookedAmounts
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, RowPlaces
@@ -110,7 +109,7 @@ def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaPaths,
 
 def links_between(
     table: CostTable, places: RowPlaces, used: Rows, booked: BookedAmounts
-) -> tuple[WayLink, ...]:
+) -> tuple[PathLink, ...]:
     """Return the links with a capacity between areas that are these places; `booked` takes of them.
 
     As `bookings` has it: links of zones are between places of one region, none end where there is
@@ -134,7 +133,7 @@ def links_between(
                 continue
             pair = number[link.origin], number[link.destination]
             headroom = capacity - _booked(booked.regions, pair, is_shared=is_shared)
-            found.append(WayLink(name, origins, targets, headroom, is_shared))
+            found.append(PathLink(name, origins, targets, headroom, is_shared))
             continue
         for one in origins:
             for other in targets:
@@ -142,7 +141,7 @@ def links_between(
                     continue
                 pair = int(used[one]), int(used[other])
                 headroom = capacity - _booked(booked.zones, pair, is_shared=is_shared)
-                found.append(WayLink(name, (one,), (other,), headroom, is_shared))
+                found.append(PathLink(name, (one,), (other,), headroom, is_shared))
     return tuple(found)
 
 

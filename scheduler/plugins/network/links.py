@@ -1,9 +1,9 @@
-"""Names shared by several network plugins; `objects.networkways` defines a link."""
+"""Names shared by several network plugins; `objects.networkpaths` defines a link."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.objects.networkways import REGION, ZONE, Link
+from scheduler.objects.networkpaths import REGION, ZONE, Link
 
 __all__ = ["REGION", "ZONE", "FloatMatrix", "Link"]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from scheduler.framework import Handle, Pod, Rows, Ways
+from scheduler.framework import AreaPaths, Handle, Pod, Rows
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
 from scheduler.plugins.network.args import TopologyArgs
@@ -80,7 +80,7 @@ class Lookup:
         needs = known.indirect(workload)
         return PodTies(key, workload, needs, table, "indirect") if needs else None
 
-    def ways(self, pod: Pod, rows: Rows, *, books: bool) -> Ways | None:
+    def network_paths(self, pod: Pod, rows: Rows, *, books: bool) -> AreaPaths | None:
         """Return the network cost between these rows; None without a NetworkTopology.
 
         If it `books`, with the links that could be too narrow for the pod's application.

@@ -4,6 +4,7 @@ import numpy as np
 
 from scheduler.framework import (
     SKIP,
+    AreaPaths,
     Cycle,
     Handle,
     IntColumn,
@@ -12,7 +13,6 @@ from scheduler.framework import (
     Pod,
     Rows,
     Status,
-    Ways,
 )
 from scheduler.plugins.network.args import NetworkMinCostArgs
 from scheduler.plugins.network.lookup import Lookup
@@ -59,9 +59,9 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         """Return 100 for the cheapest node, 0 for the dearest."""
         return cheapest_best(nodes, raw)
 
-    def ways(self, pod: Pod, rows: Rows) -> Ways | None:
+    def network_paths(self, pod: Pod, rows: Rows) -> AreaPaths | None:
         """Return the network cost between pods on these rows, by direct paths."""
-        return self.lookup.ways(pod, rows, books=False)
+        return self.lookup.network_paths(pod, rows, books=False)
 
     def _by_place(self, nodes: Nodes, state: TiesState) -> IntColumn:
         raw = self._sums(state).take(self._tracker.place_column(nodes), mode="clip")

@@ -10,6 +10,7 @@ import numpy as np
 from scheduler.framework import (
     EACH_POD,
     SKIP,
+    AreaPaths,
     BoolColumn,
     Change,
     Cycle,
@@ -23,7 +24,6 @@ from scheduler.framework import (
     Rejected,
     Rows,
     Status,
-    Ways,
     no_rows,
 )
 from scheduler.objects.groups import GROUP_LABEL
@@ -161,9 +161,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             need.workload == workload for need in state.ties.needs
         )
 
-    def ways(self, pod: Pod, rows: Rows) -> Ways | None:
+    def network_paths(self, pod: Pod, rows: Rows) -> AreaPaths | None:
         """Return the network cost between pods on these rows, for pods that are placed together."""
-        return self.lookup.ways(pod, rows, books=self._enforces)
+        return self.lookup.network_paths(pod, rows, books=self._enforces)
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Return whether a change can bring counterparts nearer or free bandwidth on a link."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler.framework import BoolColumn, FloatColumn, Rows
 from scheduler.objects.network import NetworkTopologySlice
-from scheduler.objects.networkways import DEAREST
+from scheduler.objects.networkpaths import DEAREST
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, RowPlaces
@@ -139,7 +139,7 @@ class PathSlices:
         costs: list[int] = []
         for origin in part.origins:
             one = numbers.setdefault(origin.origin, len(numbers))
-            for way in origin.ways:
+            for way in origin.paths:
                 cost = way.network_cost
                 if cost is not None and cost >= 0:
                     ends.append((one, numbers.setdefault(way.destination, len(numbers))))

@@ -30,7 +30,7 @@ from scheduler.objects.network import (
     NetworkTopologyStatus,
     Statistics,
 )
-from scheduler.objects.networkways import PathTable
+from scheduler.objects.networkpaths import PathTable
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS
 from scheduler.sandbox.start import new_store

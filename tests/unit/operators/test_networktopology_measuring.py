@@ -71,7 +71,7 @@ def cost(table: Any, key: str, origin: str, destination: str) -> int | None:
     """Return a cost of a table, None when it holds none."""
     for level in table.levels:
         for one in level.origins if level.topology_key == key else ():
-            for way in one.ways if one.origin == origin else ():
+            for way in one.paths if one.origin == origin else ():
                 if way.destination == destination:
                     return int(way.network_cost)
     return None

@@ -229,7 +229,7 @@ def ways_of(slices: Any) -> dict[tuple[str, str], int]:
         (origin.origin, way.destination): way.network_cost
         for part in slices
         for origin in part.origins
-        for way in origin.ways
+        for way in origin.paths
     }
 
 

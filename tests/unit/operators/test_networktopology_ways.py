@@ -93,8 +93,8 @@ async def test_a_calculator_that_fails_costs_statistics_only(fails: bool):
     (regions, zones) = found.table.levels
 
     told = regions.origins[0].origin_intra_statistics
-    assert [("r1", 50)] == [(w.destination, w.network_cost) for w in regions.origins[0].ways]
-    assert [("z2", 20)] == [(w.destination, w.network_cost) for w in zones.origins[0].ways]
+    assert [("r1", 50)] == [(w.destination, w.network_cost) for w in regions.origins[0].paths]
+    assert [("z2", 20)] == [(w.destination, w.network_cost) for w in zones.origins[0].paths]
     assert (told is None) == fails
     # Inside a region: two steps of 20 are the shortest way there is.
     assert fails or (told is not None and told.min_cost == 20)
@@ -123,7 +123,7 @@ async def test_the_five_node_graph_of_the_design():
     found = await calculated(await samples(nodes, reading, 0.0))
     (level,) = found.table.levels
     rows = {
-        origin.origin[-1]: [way.network_cost for way in origin.ways] for origin in level.origins
+        origin.origin[-1]: [way.network_cost for way in origin.paths] for origin in level.origins
     }
 
     assert {"1": [1, 4, 7, 7], "2": [1, 5, 6, 8], "3": [4, 5, 5, 3]} == {n: rows[n] for n in "123"}

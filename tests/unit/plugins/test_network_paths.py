@@ -35,7 +35,7 @@ def by_networkx(slices: list[NetworkTopologySlice]) -> dict[tuple[str, str], int
     """
     costs: dict[tuple[str, str], int] = {}
     for origin in (origin for one in slices for origin in one.origins):
-        for way in origin.ways:
+        for way in origin.paths:
             if way.network_cost is not None and way.network_cost >= 0:
                 costs.setdefault((origin.origin, way.destination), way.network_cost)
     both = {(other, one): cost for (one, other), cost in costs.items()} | costs

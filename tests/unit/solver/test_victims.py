@@ -212,7 +212,7 @@ def test_like_single_pods_count_one_by_one_beside_groups():
     assert ("placed", True) == (answer.outcome, answer.optimal)
 
 
-@pytest.mark.parametrize(("used_up", "hit"), [(search.SEARCH, 2), (search.SPARE, 2)])
+@pytest.mark.parametrize(("used_up", "hit"), [(search.SEARCH, 2), (search.BEFORE_END, 2)])
 def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
     """Stages without time prove nothing; victims that are not needed are still not evicted."""
     times = iter([0.0])

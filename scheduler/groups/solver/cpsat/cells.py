@@ -68,13 +68,13 @@ def layout(group: GroupProblem) -> Layout:
     if found is None:
         return single_leaves(group)
     own = _summed(group, found)
-    whole = trees.build(group.alike(), with_full=True)
-    return Layout(group, whole, tuple(found), own, trees.build(own.alike(), with_full=True))
+    whole = trees.build(group.homogeneous(), with_full=True)
+    return Layout(group, whole, tuple(found), own, trees.build(own.homogeneous(), with_full=True))
 
 
 def single_leaves(group: GroupProblem, *, is_emptied: bool = False) -> Layout:
     """Return the layout with each leaf by itself; with `is_emptied` what is free limits none."""
-    whole = trees.build(group.alike(is_emptied=is_emptied), with_full=True)
+    whole = trees.build(group.homogeneous(is_emptied=is_emptied), with_full=True)
     single = tuple(Cell((leaf,)) for leaf in range(len(group.paths)))
     return Layout(group, whole, single, group, whole)
 

@@ -8,7 +8,7 @@ there. Loaded only where solving happens.
 
 from typing import Any
 
-from scheduler.groups.problem.classes import ClassRule, PairRule, Traffic, WayLimit
+from scheduler.groups.problem.classes import ClassRule, PairRule, PathLimit, Traffic
 from scheduler.groups.solver.cpsat.domains import values_of
 from scheduler.groups.solver.cpsat.leaves import LeafVariables
 from scheduler.groups.solver.roles.linkflows import FlowModel
@@ -180,7 +180,7 @@ class ClassModel:
                 terms.append(-row[area] * here)
         return sum(terms)
 
-    def _limit(self, limit: WayLimit) -> None:
+    def _limit(self, limit: PathLimit) -> None:
         """Forbid a pod where a pod that it needs is farther away than its limit."""
         first, second = self._areas(limit.first), self._areas(limit.second)
         for here in first:

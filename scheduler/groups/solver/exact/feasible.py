@@ -80,7 +80,7 @@ def _together(units: list[list[int]], wanted: int, mask: int, *, is_bare: bool) 
     """
     if not wanted:
         total = 1
-        for number, each in _alike([rows[0] for rows in units]):
+        for number, each in _multiplicities([rows[0] for rows in units]):
             for _ in range(number):
                 total = added(total, each) & mask
                 if total == mask:
@@ -107,7 +107,7 @@ def _any(some: Iterable[int]) -> int:
     return total
 
 
-def _alike(units: list[int]) -> list[tuple[int, int]]:
+def _multiplicities(units: list[int]) -> list[tuple[int, int]]:
     """Return (number, counts) of units with the same counts."""
     numbers: dict[int, int] = {}
     for each in units:

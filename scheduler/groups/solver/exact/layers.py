@@ -63,11 +63,11 @@ class Layers:
         left out.
         """
         least = self.tree.least if least is None else least
-        ways = [list(self._ways(layer, least)) for layer in self.layers]
-        for some in itertools.product(*ways):
+        masks = [list(self._masks(layer, least)) for layer in self.layers]
+        for some in itertools.product(*masks):
             yield {layer.level: mask for layer, mask in zip(self.layers, some, strict=True)}
 
-    def _ways(self, layer: Layer, least: int) -> Iterator[Bools]:
+    def _masks(self, layer: Layer, least: int) -> Iterator[Bools]:
         made, domains = self.tree, layer.domains
         number = made.units(layer.level)
         capacity, fixed = self._sums(layer.level, made.slots), self._sums(layer.level, made.fixed)
@@ -82,7 +82,7 @@ class Layers:
             free[own] = counts <= np.maximum(domains.at_most, fixed[own])[:, None]
         is_own = np.zeros(number, dtype=np.bool_)
         is_own[own] = True
-        spare = int(capacity[~is_own].sum())
+        left_over = int(capacity[~is_own].sum())
         alone_ones = own.tolist() if domains.single else []
         for alone in alone_ones or [None]:
             mask = free.copy()
@@ -101,11 +101,11 @@ class Layers:
                 if not fits.any(axis=1).all():
                     continue
                 fewest = int(fits.argmax(axis=1).sum())
-                most = int((counts[-1] - fits[:, ::-1].argmax(axis=1)).sum()) + spare
+                most = int((counts[-1] - fits[:, ::-1].argmax(axis=1)).sum()) + left_over
                 if fewest <= made.size and most >= least:
-                    way = mask.copy()
-                    way[own] = fits
-                    yield way
+                    mask_of_own = mask.copy()
+                    mask_of_own[own] = fits
+                    yield mask_of_own
 
     def _sums(self, level: int, numbers: Ints) -> Ints:
         """Return the sums of numbers of leaves by the unit of a level."""

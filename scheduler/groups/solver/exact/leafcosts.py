@@ -138,12 +138,12 @@ def _closed(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> Ints:
         runs = _cut(widths, leaves.ravel(), most // factor)
         nth = np.repeat(np.tile(np.arange(highest), len(most)), runs)
     units = np.repeat(np.repeat(np.arange(len(most)), widths), runs)
-    reach = np.bincount(units, minlength=len(most))
+    leaves_by_unit = np.bincount(units, minlength=len(most))
     gained = np.concatenate(([0], np.cumsum(np.diff(unit_cost[::factor])[nth])))
-    first = np.repeat(gained[np.cumsum(reach) - reach], reach)
+    first = np.repeat(gained[np.cumsum(leaves_by_unit) - leaves_by_unit], leaves_by_unit)
     cost = np.full((len(most), int(most.max()) + 1), NEVER, dtype=np.int64)
     cost[:, 0] = 0
-    cost[units, (_within(reach) + 1) * factor] = gained[1:] - first
+    cost[units, (_within(leaves_by_unit) + 1) * factor] = gained[1:] - first
     return cost
 
 

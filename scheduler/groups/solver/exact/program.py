@@ -169,12 +169,12 @@ class Exact:
             tables, before = self._used[level + 1, child], steps[at - 1]
             cost = steps[at][row][:, pods]
             if is_bare and wanted:
-                ways = [(table, before[row - s], s) for s, table in enumerate(tables[: row + 1])]
+                choices = [(table, before[row - s], s) for s, table in enumerate(tables[: row + 1])]
             elif wanted and row:
-                ways = [(tables[0], before[row - 1], 1)]
+                choices = [(tables[0], before[row - 1], 1)]
             else:
-                ways = [(tables[0], before[row], 0)]
-            share, used = _share(ways, (tables[0], before[row]), cost, pods)
+                choices = [(tables[0], before[row], 0)]
+            share, used = _share(choices, (tables[0], before[row]), cost, pods)
             if share:
                 yield child, share, used
                 pods -= share
@@ -206,27 +206,27 @@ def _joined(acc: list[Ints], child: list[Ints], most: int, space: Ints) -> list[
     """
     found = []
     for row in range(len(acc)):
-        ways = [
+        choices = [
             minplus.merge(acc[row - used], table, most, space)
             for used, table in enumerate(child[: row + 1])
         ]
-        best = ways[0]
-        for way in ways[1:]:
-            best = minplus.least(best, way)
+        best = choices[0]
+        for choice in choices[1:]:
+            best = minplus.least(best, choice)
         found.append(best)
     return found
 
 
 def _share(
-    ways: list[tuple[Ints, Ints, int]], unused: tuple[Ints, Ints], cost: Ints, pods: int
+    choices: list[tuple[Ints, Ints, int]], unused: tuple[Ints, Ints], cost: Ints, pods: int
 ) -> tuple[int, int]:
     """Return the largest count of a child with which the rest still reaches the best cost.
 
-    `ways` are (the child's table, the table of the rest, units used in the child) when the child is
-    used, `unused` both tables when it is not.
+    `choices` are (the child's table, the table of the rest, units used in the child) when the child
+    is used, `unused` both tables when it is not.
     """
     found = (0, 0)
-    for child, rest, used in ways:
+    for child, rest, used in choices:
         least = max(1, pods + 1 - rest.shape[1])
         shares = np.arange(least, min(pods, child.shape[1] - 1) + 1)
         sums = child[:, shares] + rest[:, pods - shares]

@@ -131,17 +131,17 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
         known = _paid(group, guess, known, limits, left_s)
         if guess.values == known:
             return with_bounds(group, guess.counts, known)
-    made = tree.build(group.alike(), with_full=True)
-    alike = relaxation.best(group, stages.of_roles(group, made), limits, left_s())
-    if alike.is_none:
+    made = tree.build(group.homogeneous(), with_full=True)
+    relaxed = relaxation.best(group, stages.of_roles(group, made), limits, left_s())
+    if relaxed.is_none:
         return RolesResult(None, is_proven=True)
-    if alike.counts is not None:
-        own = valid(group, alike.counts)
+    if relaxed.counts is not None:
+        own = valid(group, relaxed.counts)
         guess = better(guess, own)
-        if own.counts is not None and tuple(own.values) == alike.values:
-            return with_bounds(group, own.counts, alike.values)
+        if own.counts is not None and tuple(own.values) == relaxed.values:
+            return with_bounds(group, own.counts, relaxed.values)
     # Limits, each of which holds while those before it are met.
-    least_of_all = max(alike.values, tuple(least.limits))
+    least_of_all = max(relaxed.values, tuple(least.limits))
     with left_s.loading():
         from scheduler.groups.solver.roles import rolesearch
     return rolesearch.minimize(group, guess, known, least_of_all, limits, left_s)

@@ -48,16 +48,16 @@ def dealt(group: GroupProblem, counts: Ints) -> Ints | None:
     """Return the same pods by kind and leaf on like leaves of one unit, the lowest with so many of
     each; None without one.
     """
-    alike = numbers(group)
+    classes = numbers(group)
     used = np.flatnonzero(counts.any(axis=0))
-    wanted = np.bincount(alike[used], minlength=int(alike.max(initial=0)) + 1)
+    wanted = np.bincount(classes[used], minlength=int(classes.max(initial=0)) + 1)
     for level in range(len(group.levels) - 1, -1, -1):
         for leaves in result.units(group, level):
-            if (np.bincount(alike[leaves], minlength=len(wanted)) < wanted).any():
+            if (np.bincount(classes[leaves], minlength=len(wanted)) < wanted).any():
                 continue
             found = np.zeros_like(counts)
             for one in np.flatnonzero(wanted).tolist():
-                mine = used[alike[used] == one]
-                found[:, leaves[alike[leaves] == one][: len(mine)]] = counts[:, mine]
+                mine = used[classes[used] == one]
+                found[:, leaves[classes[leaves] == one][: len(mine)]] = counts[:, mine]
             return found
     return None

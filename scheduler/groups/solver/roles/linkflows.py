@@ -60,11 +60,14 @@ class FlowModel:
             self._keep(link)
 
     def _keep(self, link: LinkLimit) -> None:
-        ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
-        before = [self._before(*ends) for ends in ways]
+        directions = [
+            (link.origins, link.targets),
+            *([(link.targets, link.origins)] * link.is_shared),
+        ]
+        before = [self._before(*ends) for ends in directions]
         most = max(link.headroom, sum(before))
         carried = []
-        for ends in ways:
+        for ends in directions:
             whole = self._cp.new_int_var(0, most, "")
             parts = sum(self._flow(flow, *ends) for flow in self._group.flows)
             self._cp.add(parts <= self._parts * whole + self._parts // GRAIN)

@@ -27,7 +27,7 @@ PART = 0.25
 _OF_ALL = ("leftOut", "units", "large", "squares")
 
 
-class Alike(msgspec.Struct, frozen=True):
+class RelaxedBest(msgspec.Struct, frozen=True):
     """The best values of the first stages for pods that are alike, and the group's own pods like
     that, if found.
 
@@ -40,32 +40,34 @@ class Alike(msgspec.Struct, frozen=True):
     is_none: bool = False
 
 
-def best(group: GroupProblem, stages: Sequence[Stage], limits: SolveLimits, left_s: float) -> Alike:
+def best(
+    group: GroupProblem, stages: Sequence[Stage], limits: SolveLimits, left_s: float
+) -> RelaxedBest:
     """Return what is proven of a group whose stages are these; nothing where time is too short."""
     if group.unwished:
-        return Alike()  # what is not wished for comes into it
+        return RelaxedBest()  # what is not wished for comes into it
     least = SolveLimits(limits.stage_s, left_s * PART, limits.workers)
     whole = parts.whole(group.parts, len(group.kinds)) if group.parts else None
-    asked = group.alike() if whole is None else _by_the(sum(whole.sizes), whole.depth, group)
+    asked = group.homogeneous() if whole is None else _by_the(sum(whole.sizes), whole.depth, group)
     answer = solve.solve(asked, least, "Exact")
     if not answer.optimal:
-        return Alike()
+        return RelaxedBest()
     if answer.outcome != "placed":
-        return Alike(is_none=True)
+        return RelaxedBest(is_none=True)
     of_all = [one.of == ALL and one.measure in _OF_ALL for one in stages]
     leading = of_all.index(False) if False in of_all else len(stages)
     values = tuple(stage.value for stage in answer.stages[:leading])
     fixed = np.array(group.fixed or (0,) * len(group.paths), dtype=np.int64)
     totals = np.array(answer.counts, dtype=np.int64) - fixed
     own = _own(group, totals) if whole is None else _wholes(group, whole, totals)
-    return Alike(values, own)
+    return RelaxedBest(values, own)
 
 
 def _by_the(size: int, depth: int, group: GroupProblem) -> Instance:
     """Return the group as if its pods were alike, with so many of them together in a unit or
     none.
     """
-    found = group.alike()
+    found = group.homogeneous()
     level = found.levels[depth - 1]
     rule = msgspec.structs.replace(level.rule, factor=lcm(size, max(1, level.rule.factor)))
     levels = (*found.levels[: depth - 1], Level(level.name, rule), *found.levels[depth:])
@@ -110,15 +112,17 @@ def _own(group: GroupProblem, totals: Ints) -> Ints | None:
         slots = np.array(kind.slots, dtype=np.int64)
         wanted = min(kind.count, int(left.sum()))
         while wanted:
-            spare = free - left[:, None] * smallest
-            fits = (left > 0) & (slots > counts[number]) & (spare >= more).all(axis=1)
+            left_free = free - left[:, None] * smallest
+            fits = (left > 0) & (slots > counts[number]) & (left_free >= more).all(axis=1)
             open_ones = np.flatnonzero(fits)
             if not len(open_ones):
                 break
-            leaf = int(open_ones[int((spare[open_ones] / scale).min(axis=1, initial=1).argmax())])
+            leaf = int(
+                open_ones[int((left_free[open_ones] / scale).min(axis=1, initial=1).argmax())]
+            )
             most = min(wanted, int(left[leaf]), int(slots[leaf] - counts[number, leaf]))
             if more.any():
-                most = min(most, int((spare[leaf][more > 0] // more[more > 0]).min()))
+                most = min(most, int((left_free[leaf][more > 0] // more[more > 0]).min()))
             counts[number, leaf] += most
             free[leaf] -= most * requests[number]
             left[leaf] -= most

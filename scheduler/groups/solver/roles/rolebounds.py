@@ -22,7 +22,7 @@ from scheduler.groups.solver.tree import Ints, Tree
 
 def bounds(group: GroupProblem) -> list[int]:
     """Return a lower limit of every stage, the most important first."""
-    made = tree.build(group.alike(), with_full=True)
+    made = tree.build(group.homogeneous(), with_full=True)
     most = _Most(group, made)
     return [_bound(group, made, most, stage) for stage in stages.of_roles(group, made)]
 

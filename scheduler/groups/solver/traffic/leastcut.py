@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.groups.solver.tree import Ints
 
 # Of more ways to divide pods only the best of all is told.
-MOST_WAYS = 300_000
+MOST_DIVISIONS = 300_000
 
 
 def least_cut(weights: Ints, numbers: Ints) -> int:
@@ -35,18 +35,18 @@ def least_cuts(weights: Ints, numbers: Ints) -> Ints:
     for `least_cut`.
     """
     pods = int(numbers.sum())
-    ways = np.array([np.zeros(len(numbers), dtype=np.int64)])
-    if np.prod(numbers.astype(np.float64) + 1) > MOST_WAYS:
+    divisions = np.array([np.zeros(len(numbers), dtype=np.int64)])
+    if np.prod(numbers.astype(np.float64) + 1) > MOST_DIVISIONS:
         found = np.full(pods + 1, least_cut(weights, numbers), dtype=np.int64)
         found[[0, pods]] = 0
         return found
     for kind, number in enumerate(numbers.tolist()):
-        many = len(ways)
-        ways = np.repeat(ways, number + 1, axis=0)
-        ways[:, kind] = np.tile(np.arange(number + 1), many)
-    cut = ((ways @ weights) * (numbers - ways)).sum(axis=1)
+        many = len(divisions)
+        divisions = np.repeat(divisions, number + 1, axis=0)
+        divisions[:, kind] = np.tile(np.arange(number + 1), many)
+    cut = ((divisions @ weights) * (numbers - divisions)).sum(axis=1)
     found = np.full(pods + 1, cut.max(initial=0), dtype=np.int64)
-    np.minimum.at(found, ways.sum(axis=1), cut)
+    np.minimum.at(found, divisions.sum(axis=1), cut)
     return found
 
 

@@ -78,7 +78,7 @@ class TalkCosts:
             for kind in one.kinds:
                 self.class_of[kind] = number
                 self.of_classes[number, kind] = 1
-        self.ways = self._between() if len(paths) <= MOST_DENSE else None
+        self.between = self._between() if len(paths) <= MOST_DENSE else None
 
     def more(self, number: int, counts: Ints) -> Ints:
         """Return by leaf what one pod more of a class costs there beside those of `counts` by
@@ -89,9 +89,9 @@ class TalkCosts:
         if number < 0:
             return found
         there = self._fixed + self.of_classes @ counts
-        if self.ways is not None:
+        if self.between is not None:
             to, of = self.weights[number] @ there, self.weights[:, number] @ there
-            return np.asarray(self.ways @ to + self.ways.T @ of).astype(np.int64)
+            return np.asarray(self.between @ to + self.between.T @ of).astype(np.int64)
         both = self.weights[number] + self.weights[:, number]
         talking = both @ there
         for step, units in self._levels:

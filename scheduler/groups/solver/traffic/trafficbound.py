@@ -50,11 +50,11 @@ def least(group: GroupProblem, value: int, limits: SolveLimits, left_s: Callable
     if not group.traffic or not 0 < len(group.paths) <= MOST_DENSE or value <= 0:
         return 0
     costs = TalkCosts(group)
-    ways = costs.ways
-    if ways is None or (ways < 0).any():
+    prices = costs.between
+    if prices is None or (prices < 0).any():
         return 0
     talk = _Talk(group, costs)
-    everywhere, *cases = _cases(talk, ways, _blocks(group))
+    everywhere, *cases = _cases(talk, prices, _blocks(group))
     at_least = _paid(talk, everywhere, 0, value, None, left_s)
     found = value
     for case in sorted(cases, key=lambda case: case.cut):
@@ -111,17 +111,17 @@ def _blocks(group: GroupProblem) -> list[list[int]]:
     return list(found.values())
 
 
-def _cases(talk: _Talk, ways: Floats, blocks: Sequence[list[int]]) -> list[_Case]:
+def _cases(talk: _Talk, prices: Floats, blocks: Sequence[list[int]]) -> list[_Case]:
     """Return all leaves, whichever are in use, and then the cases: each block alone, each two, and
     any more of them.
     """
-    cheap = np.minimum(ways, ways.T)
+    cheap = np.minimum(prices, prices.T)
     np.fill_diagonal(cheap, np.inf)
     between = np.array([[cheap[np.ix_(a, b)].min() for b in blocks] for a in blocks])
     inside = between.diagonal().copy()
     fixed = {at for at, leaves in enumerate(blocks) if talk.fixed[:, leaves].any()}
-    least = cheap.min() if len(ways) > 1 else 0.0
-    found = [_Case(list(range(len(ways))), int(least), 0)]
+    least = cheap.min() if len(prices) > 1 else 0.0
+    found = [_Case(list(range(len(prices))), int(least), 0)]
     for number in (1, 2):
         for used in itertools.combinations(range(len(blocks)), number):
             leaves = [leaf for at in used for leaf in blocks[at]]
@@ -135,7 +135,7 @@ def _cases(talk: _Talk, ways: Floats, blocks: Sequence[list[int]]) -> list[_Case
         np.fill_diagonal(between, np.inf)
         step = int(min(inside.min(), between.min()))
         three = int(sum(sorted(between.min(axis=0).astype(int).tolist())[:3])) - 3 * step
-        found.append(_Case(list(range(len(ways))), step, (three * talk.cut + 1) // 2))
+        found.append(_Case(list(range(len(prices))), step, (three * talk.cut + 1) // 2))
     return found
 
 

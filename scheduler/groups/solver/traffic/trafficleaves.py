@@ -36,7 +36,7 @@ def best(
     group: GroupProblem, limits: SolveLimits, left_s: Callable[[], float]
 ) -> KnownLimits | None:
     """Return what is known of a group, None where it is not to be told so."""
-    if not is_told_by_leaves(group) or cells.cells(alone := _alone(group)) is None:
+    if not is_bounded_by_leaves(group) or cells.cells(alone := _alone(group)) is None:
         return None
     found = minimize(
         alone, result.RolesResult(None), bounds(alone), (), limits,
@@ -63,7 +63,7 @@ def best(
     return KnownLimits(known, one.counts if several.counts is None else several.counts)
 
 
-def is_told_by_leaves(group: GroupProblem) -> bool:
+def is_bounded_by_leaves(group: GroupProblem) -> bool:
     """Whether the stages of a group are those of its leaves alone, but for what talk costs above
     them.
     """

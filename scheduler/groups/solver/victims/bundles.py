@@ -37,7 +37,7 @@ class Bundles:
                 made.append(_bundle(one, size, count))
                 self._origin.append((index, size))
         groups = (
-            ElasticGroup(tuple(place[index] for index in group.candidates), group.spare)
+            ElasticGroup(tuple(place[index] for index in group.candidates), group.surplus)
             for group in asked.elastic
         )
         self.problem = msgspec.structs.replace(asked, candidates=tuple(made), elastic=tuple(groups))

@@ -197,7 +197,7 @@ def groups(problem: EvictionProblem, evicted: Choice) -> int:
 
 def is_ended(group: ElasticGroup, evicted: Choice) -> bool:
     """Return whether a group loses more than it has to spare."""
-    return sum(evicted.get(index, 0) for index in group.candidates) > group.spare
+    return sum(evicted.get(index, 0) for index in group.candidates) > group.surplus
 
 
 def closed(problem: EvictionProblem, evicted: Choice) -> dict[int, int]:

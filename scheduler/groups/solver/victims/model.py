@@ -132,7 +132,7 @@ class EvictionModel:
             counts = [self._candidates[index].count for index in group.candidates]
             is_ended = self.cp.new_bool_var("")
             going = sum(self.choice[index] for index in group.candidates)
-            self.cp.add(going <= group.spare + (sum(counts) - group.spare) * is_ended)
+            self.cp.add(going <= group.surplus + (sum(counts) - group.surplus) * is_ended)
             for index, count in zip(group.candidates, counts, strict=True):
                 self.cp.add(self.choice[index] >= count * is_ended)
             found.append(is_ended)

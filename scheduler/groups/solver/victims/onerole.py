@@ -17,7 +17,7 @@ from scheduler.groups.solver.exact import fold
 from scheduler.groups.solver.victims import freed
 from scheduler.groups.solver.victims.bundles import Bundles
 from scheduler.groups.solver.victims.freed import Choice, EvictionCapacity
-from scheduler.groups.solver.victims.search import SPARE, VictimSearch
+from scheduler.groups.solver.victims.search import BEFORE_END, VictimSearch
 
 if TYPE_CHECKING:
     from scheduler.groups.solver.victims.model import StageDecision, StageTask
@@ -39,7 +39,7 @@ def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> Sol
     if search.known is None:
         return SolvedVictims(search.outcome, seconds=round(clock.spent, 6))
     # Once the victims are known, their placement gets its share even when the time is nearly over.
-    left = max((1.0 - SPARE) * limits.total_s, search.left_s(1.0))
+    left = max((1.0 - BEFORE_END) * limits.total_s, search.left_s(1.0))
     placement = group.placed(search.known, left)
     return SolvedVictims(
         "placed" if placement.outcome == "placed" else "unknown",

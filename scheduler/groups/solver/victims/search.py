@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The parts of the whole time after which the stages end, and sparing others afterwards; the rest is
 # left for the placement.
-SEARCH, SPARE = 0.8, 0.9
+SEARCH, BEFORE_END = 0.8, 0.9
 STAGE = 0.7  # how much of what is left a stage may take: the next ones need some as well
 MEANINGFUL_S = 0.005
 
@@ -101,7 +101,7 @@ class VictimSearch:
         self._fewest_stranded()
         self._fewest_groups()
         if not all(stage.proven for stage in self.stages):
-            self._spare()
+            self._keep_victims()
 
     @property
     def _more_is_better(self) -> bool:
@@ -286,7 +286,7 @@ class VictimSearch:
                 total += -(-value // max(n // candidates[i].groups for i, n in weights.items()))
         return total
 
-    def _spare(self) -> None:
+    def _keep_victims(self) -> None:
         """Spare victims that are not needed: at first all but a part of them, at any time, then the
         highest priority, many at once while that goes.
         """
@@ -296,7 +296,7 @@ class VictimSearch:
         while number:
             for first in range(0, len(order), number):
                 spared = set(order[first : first + number])
-                if self.left_s(SPARE) <= 0:
+                if self.left_s(BEFORE_END) <= 0:
                     break
                 fewer = {index: times for index, times in known.items() if index not in spared}
                 fewer = freed.closed(self._problem, fewer)
@@ -379,7 +379,7 @@ class VictimSearch:
         return self._verdict(evicted) == "placed"
 
     def _verdict(self, evicted: Choice) -> Outcome:
-        return self._group.verdict(evicted, self.left_s(SPARE))
+        return self._group.verdict(evicted, self.left_s(BEFORE_END))
 
     def _evicted(self) -> dict[int, int]:
         return self.known or {}

@@ -20,7 +20,7 @@ from scheduler.groups.solver.roles.subgroups import split
 from scheduler.groups.solver.tree import Ints
 from scheduler.groups.solver.victims import freed
 from scheduler.groups.solver.victims.freed import Choice
-from scheduler.groups.solver.victims.search import SPARE, VictimSearch
+from scheduler.groups.solver.victims.search import BEFORE_END, VictimSearch
 
 if TYPE_CHECKING:
     from scheduler.groups.solver.victims.model import EvictionModel, StageDecision, StageTask
@@ -57,7 +57,7 @@ def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
         harm = _harm(problem, evicted)
         if best is not None and harm >= best[0]:
             continue
-        left = max((1.0 - SPARE) * left, search.left_s(1.0))
+        left = max((1.0 - BEFORE_END) * left, search.left_s(1.0))
         own = msgspec.structs.replace(limits, total_s=left)
         placed = heterogeneous.solve(_after(part.problem, search.known), own)
         if placed.outcome != "placed":
@@ -133,7 +133,7 @@ def _part(problem: GroupPreemption, leaves: list[int]) -> _Part:
         return msgspec.structs.replace(one, freed=within)
 
     elastic = (
-        ElasticGroup(tuple(number[index] for index in group.candidates), group.spare)
+        ElasticGroup(tuple(number[index] for index in group.candidates), group.surplus)
         for group in problem.elastic
         if group.candidates[0] in number
     )

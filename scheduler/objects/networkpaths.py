@@ -16,7 +16,7 @@ REGION, ZONE = "region", "zone"
 DEAREST = 10**12  # above any real cost; keeps sums over many pods inside 64 bits
 _LEVELS = {network.REGION_LABEL: REGION, network.ZONE_LABEL: ZONE}
 
-Way = tuple[str, str]
+Ends = tuple[str, str]
 
 
 class Link(NamedTuple):
@@ -38,7 +38,7 @@ class PathTable:
     """
 
     def __init__(self, topology: network.NetworkTopology, weights_name: str) -> None:
-        self.costs: dict[str, dict[Way, int]] = {REGION: {}, ZONE: {}}
+        self.costs: dict[str, dict[Ends, int]] = {REGION: {}, ZONE: {}}
         self.capacities: dict[Link, int] = {}
         self._listed: set[Link] = set()
         for weights in chosen(topology, weights_name):
@@ -68,12 +68,12 @@ class PathTable:
                 continue
             costs = self.costs[level]
             for origin in level_costs.origins:
-                for way in origin.ways:
-                    ends = (origin.origin, way.destination)
+                for path in origin.paths:
+                    ends = (origin.origin, path.destination)
                     self._listed.add(Link(level, *ends))
-                    if way.network_cost is not None and way.network_cost >= 0:
-                        costs.setdefault(ends, min(way.network_cost, DEAREST))
-                    capacity = _bits(way.bandwidth_capacity)
+                    if path.network_cost is not None and path.network_cost >= 0:
+                        costs.setdefault(ends, min(path.network_cost, DEAREST))
+                    capacity = _bits(path.bandwidth_capacity)
                     if capacity is not None:
                         self.capacities.setdefault(Link(level, *ends), capacity)
 
