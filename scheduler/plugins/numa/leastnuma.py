@@ -99,7 +99,7 @@ class ZoneInventory:
 
     @property
     def scratch(self) -> Pair:
-        """Return two scratch matrices for use until the next call; see `Room`."""
+        """Return two scratch matrices for use until the next call."""
         return self._view.scratch if self._is_whole else (None, None)
 
     def of_rows(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
