@@ -78,13 +78,13 @@ MUTATIONS: Final = (
     Mutation(
         "members of a group that nobody completes keep the room they were promised",
         TORN, "LeftMembers.finish",
-        "            self._engine.give_up(promised, now)\n", "",
+        "            self._engine.give_up(nominated, now)\n", "",
         (LIFE, "-k", "nobody_completes"),
     ),
     Mutation(
         "a group that is left undecided keeps room from others",
         TORN, "GroupTask.left_open",
-        ", gives_up=not self.standing", "",
+        ", gives_up=not self.bound", "",
         ("tests/unit/engine/test_groups.py", "-k", "undecided_keeps"),
     ),
     Mutation(
@@ -110,8 +110,8 @@ MUTATIONS: Final = (
     Mutation(
         "a way as dear as its limit is too dear",
         CERTIFICATE, "scheduler/groups/planning/classsite.py",
-        "rows = (np.flatnonzero(row > one.most) for row in ways.prices)",
-        "rows = (np.flatnonzero(row >= one.most) for row in ways.prices)",
+        "rows = (np.flatnonzero(row > one.most) for row in network.prices)",
+        "rows = (np.flatnonzero(row >= one.most) for row in network.prices)",
         (APPLICATIONS,),
     ),
     Mutation(
@@ -123,7 +123,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "leaves alone tell of a group that has so many under each unit",
-        CERTIFICATE, "is_told_by_leaves",
+        CERTIFICATE, "is_bounded_by_leaves",
         "        and not any(rule.units_per_parent for rule in rules)\n",
         "",
         (TALK,),
@@ -209,7 +209,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "promises are taken back one after the other",
-        OBJECTS, "Preemptions._take_promises_back",
+        OBJECTS, "Preemptions._clear_nominations",
         "lower = [one for one in self._nominations.on(node).values() if rank(one) < rank(pod)]",
         "all_ = list(self._nominations.on(node).values())\n"
         "        lower = (one for one in all_ if rank(one) < rank(pod))",
@@ -377,7 +377,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the skew of a spread between members is not looked at",
-        CERTIFICATE, "Layers._ways", "if not domains.max_skew:", "if True:", (SOLVER,),
+        CERTIFICATE, "Layers._masks", "if not domains.max_skew:", "if True:", (SOLVER,),
     ),
     Mutation(
         "pods that are there already do not count in a spread",
@@ -492,8 +492,8 @@ MUTATIONS: Final = (
     Mutation(
         "the rest of a group is decided while others of it are under way",
         OBJECTS, "ClusterTopologyPlacementGroup.group_wanted",
-        "if any(placed.assumed for placed in standing):",
-        "if spec.is_minimum and any(placed.assumed for placed in standing):",
+        "if any(placed.assumed for placed in bound):",
+        "if spec.is_minimum and any(placed.assumed for placed in bound):",
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
@@ -511,7 +511,7 @@ MUTATIONS: Final = (
     Mutation(
         "whom to evict is not looked at again when the solver has answered",
         WHOLE, "GroupEvictor.may_go",
-        "if unit.spare < here < len(unit.pods):", "if False:",
+        "if unit.surplus < here < len(unit.pods):", "if False:",
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
@@ -523,13 +523,13 @@ MUTATIONS: Final = (
     Mutation(
         "members beyond the minimum take promised room when they are unlike",
         VAIN, "Planner._first_placed",
-        "spares = task.context", "spares = not task.is_heterogeneous and task.context",
+        "has_lower = task.context", "has_lower = not task.is_heterogeneous and task.context",
         ("tests/property/test_promised_room.py",),
     ),
     Mutation(
         "a group gives its room up while others are leaving there",
         VAIN, "Planner.plan",
-        "awaited = awaits_room(context, self._handle)", "awaited = False",
+        "awaited = awaits_capacity(context, self._handle)", "awaited = False",
         (WORKLOADS, "-k", "stays_right"),
     ),
     Mutation(

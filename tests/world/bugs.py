@@ -151,9 +151,9 @@ BUGS: Final = (
         "        elif queued.where is Where.GATED:\n            pass\n"),
     Bug("a pod that was bound elsewhere is tried again", _INTAKE,
         "        self._suspended.drop(uid)\n        self._queues.remove(uid)\n        "
-        "self._changes.append(change)\n        if promised not in",
+        "self._changes.append(change)\n        if nominated not in",
         "        self._suspended.drop(uid)\n        self._changes.append(change)\n        if "
-        "promised not in"),
+        "nominated not in"),
     Bug("no condition reports why a pod waits", "scheduler/kube/writing/podstatus.py",
         "            response = await self._sender.once(request)\n",
         "            response = Response(200)\n"),
