@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -42,6 +42,7 @@ Outcome = dict[str, str]
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 PRIORITIES = {"low": 0, "middle": 10, "high": 100}
 GANGS = ("PodGroup", "Kueue")
+SPREAD = "didn't match pod topology spread constraints"
 
 
 def manifests(seed: int, namespace: str) -> list[Plain]:
@@ -192,6 +193,16 @@ def priorities_in(sandbox: Sandbox, namespace: str) -> dict[str, int]:
     return {one.name: int(one.obj["spec"].get("priority") or 0) for one in stored}
 
 
+def refused_by_spread(sandbox: Sandbox, namespace: str) -> set[str]:
+    """Return the pods whose condition names a node that topology spread constraints reject."""
+    return {
+        stored.name
+        for stored in sandbox.store.list(PODS, namespace)
+        for one in stored.obj["status"].get("conditions") or ()
+        if one["type"] == "PodScheduled" and SPREAD in (one.get("message") or "")
+    }
+
+
 def now_there(sandbox: Sandbox, world: World, names: Outcome) -> tuple[Outcome, bool]:
     """Return the node of each pod of the sandbox, and whether each has been decided on."""
     nodes, decided = dict.fromkeys(names, ""), True
@@ -233,11 +244,14 @@ async def play(seed: int, folder: Path, patience: int = 100) -> str:
         _, out, _ = await world.run("snapshot")
         at_rest = await asyncio.to_thread(settled, out.encode(), world.ns, found)
         priorities = priorities_in(sandbox, world.ns)
+        by_spread = refused_by_spread(sandbox, world.ns)
     has_gangs = any(name[0] == "g" for name in wanted)
     reason = _reason(preempts=preempts, has_gangs=has_gangs)
     differing = {name: (node, found[name]) for name, node in wanted.items() if found[name] != node}
-    if why := objection(wanted, found, priorities, at_rest=at_rest):
+    if why := objection(wanted, found, priorities, at_rest=at_rest, by_spread=by_spread):
         return f"unexplained, {why}: {json.dumps(differing)}"
+    if reason and objection(wanted, found, priorities, at_rest=at_rest):
+        return "explained: spread constraints count pods that later decisions placed elsewhere"
     return reason or f"unexplained: {json.dumps(differing)}"
 
 
@@ -254,13 +268,19 @@ def _reason(*, preempts: bool, has_gangs: bool) -> str:
 
 
 def objection(
-    wanted: Outcome, found: Outcome, priorities: Mapping[str, int], *, at_rest: bool
+    wanted: Outcome,
+    found: Outcome,
+    priorities: Mapping[str, int],
+    *,
+    at_rest: bool,
+    by_spread: Collection[str] = (),
 ) -> str:
     """Return why no order of decisions explains a difference, '' if one may.
 
     The daemon's outcome has to be one that `simulate` would leave as it is, without a gang in part,
     and with as many pods of the highest priority as in the simulation: later decisions cannot take
-    their capacity.
+    their capacity. They can change which domain has the fewest pods: a pod in `by_spread`, refused
+    by its spread constraints, may be missing.
     """
     if not at_rest:
         return "simulate of the final cluster changes it"
@@ -268,7 +288,9 @@ def objection(
         return f"in part: {', '.join(parts)}"
     before, after = placed_of(wanted, priorities), placed_of(found, priorities)
     highest = max((*before, *after), default=0)
-    if after[highest] < before[highest]:
+    lost = {name for name, node in wanted.items() if node and not found[name]}
+    is_by_spread = {name for name in lost if priorities.get(name, 0) == highest} <= set(by_spread)
+    if after[highest] < before[highest] and not is_by_spread:
         return f"{before[highest] - after[highest]} fewer of priority {highest}"
     return ""
 

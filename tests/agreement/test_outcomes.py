@@ -21,7 +21,8 @@ async def test_the_daemon_and_simulate_place_the_same_pods(seed: int, tmp_path: 
 def test_a_difference_is_explained_by_an_order_of_decisions_or_not_at_all():
     """Another outcome at rest may be.
 
-    A gang in part, a pod that fits, or a lost one of high priority may not.
+    A gang in part, a pod that fits, or a lost one of high priority may not, unless its spread
+    constraints refuse it: later pods decide which domain has the fewest.
     """
     wanted = {"p0": "n0", "p1": "", "g0-0": "n1", "g0-1": "n1"}
     priorities = {"p0": 100}
@@ -31,3 +32,6 @@ def test_a_difference_is_explained_by_an_order_of_decisions_or_not_at_all():
     assert "in part: g0" == objection(wanted, {**wanted, "g0-1": ""}, priorities, at_rest=True)
     fewer = objection(wanted, {**wanted, "p0": ""}, priorities, at_rest=True)
     assert "1 fewer of priority 100" == fewer
+    lost = {**wanted, "p0": ""}
+    assert "" == objection(wanted, lost, priorities, at_rest=True, by_spread={"p0"})
+    assert fewer == objection(wanted, lost, priorities, at_rest=True, by_spread={"p1"})
