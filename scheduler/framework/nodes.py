@@ -99,6 +99,14 @@ class Nodes:
             return [known[name] for name in names if name in known]
         return [row for name in names if (row := self.row(name)) is not None]
 
+    def row_numbers(self, names: Iterable[str]) -> IntColumn:
+        """Return the row of the node of each name, -1 where this view has no such node."""
+        known = self._table.rows
+        if self._rows is None:
+            return np.array([known.get(name, -1) for name in names], dtype=np.intp)
+        found = (self.row(name) for name in names)
+        return np.array([-1 if row is None else row for row in found], dtype=np.intp)
+
     def pods_on(self, row: int) -> Mapping[str, Placed]:
         """Return the pods on a row by uid, assumed ones included."""
         table_row = self._table_row(row)

@@ -3,6 +3,7 @@
 Owner of `Placed`, the record of a pod on a node. `Cluster` is the only writer.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -56,6 +57,7 @@ class PodIndex:
     def __init__(self) -> None:
         self._by_uid: dict[str, Placed] = {}
         self._by_node: dict[str, dict[str, Placed]] = {}
+        self._priorities: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -71,6 +73,10 @@ class PodIndex:
         """Return the pods on a node by uid."""
         return self._by_node.get(node, {})
 
+    def any_below(self, priority: int) -> bool:
+        """Return whether the priority of some pod is lower."""
+        return any(one < priority for one in self._priorities)
+
     def nodes(self) -> Iterator[str]:
         """Yield the names of all nodes that hold pods, known or not."""
         return iter(self._by_node)
@@ -79,8 +85,12 @@ class PodIndex:
         """Add or replace the record of a pod."""
         uid = placed.pod.metadata.uid
         before = self._by_uid.get(uid)
-        if before is not None and before.node != placed.node:
-            self.drop(uid)
+        if before is not None:
+            if before.node != placed.node:
+                self.drop(uid)
+            else:
+                self._uncount(before)
+        self._priorities[placed.pod.priority] += 1
         self._by_uid[uid] = placed
         self._by_node.setdefault(placed.node, {})[uid] = placed
 
@@ -88,8 +98,15 @@ class PodIndex:
         """Remove a pod and return its record, or None if there was none."""
         placed = self._by_uid.pop(uid, None)
         if placed is not None:
+            self._uncount(placed)
             on_node = self._by_node[placed.node]
             del on_node[uid]
             if not on_node:
                 del self._by_node[placed.node]
         return placed
+
+    def _uncount(self, placed: Placed) -> None:
+        priority = placed.pod.priority
+        self._priorities[priority] -= 1
+        if not self._priorities[priority]:
+            del self._priorities[priority]

@@ -97,6 +97,7 @@ REMEMBERED: Mapping[str, str] = {
     "Outcomes._classes_version": DEVICES,
     "LeafRows": ANSWERS,
     "UnitIndex": ANSWERS,
+    "GroupEvictor": ANSWERS,
     "Touched": FOLLOWED,
     "GroupMembers.version": FOLLOWED,
     "GroupMembers._clock": FOLLOWED,

@@ -38,10 +38,9 @@ class MemberCapacity:
     def __init__(self, task: GroupTask, fits: Fits) -> None:
         self.task = task
         nodes = task.context.nodes
-        rows = [(at, nodes.row(name)) for at, (_, name) in enumerate(task.tree.leaves)]
-        known = [(at, row) for at, row in rows if row is not None and row < len(fits.slots)]
-        self.leaves = [at for at, _ in known]
-        self.rows = np.array([row for _, row in known], dtype=np.intp)
+        rows = task.tree.rows(nodes)
+        self.leaves = np.flatnonzero((rows >= 0) & (rows < len(fits.slots)))
+        self.rows = rows[self.leaves]
         self.request = {**task.requests[task.context.members[0].metadata.uid], PODS: 1}
         self.slots = task.allowed(fits.slots)[self.rows]
         free = task.context.free(self.request)
@@ -51,11 +50,9 @@ class MemberCapacity:
             if amount > 0
         }
         self.by_limit[FILTERS] = self._by_filters(fits)
-        self.fixed = np.zeros(len(known), dtype=np.int64)
-        place = {task.tree.leaves[at][1]: index for index, at in enumerate(self.leaves)}
+        self.fixed = np.zeros(len(self.rows), dtype=np.int64)
         for one in task.bound:
-            if one.node in place:
-                self.fixed[place[one.node]] += 1
+            self.fixed[self.rows == nodes.row(one.node)] += 1
 
     def _by_filters(self, fits: Fits) -> IntColumn:
         least = _least(list(self.by_limit.values()))
@@ -85,12 +82,11 @@ class MemberCapacity:
 
     def by_unit(self, slots: Sequence[int] | IntColumn, depth: int) -> dict[tuple[str, ...], int]:
         """Return members per unit at `depth` levels below the root (0: one unit of all nodes)."""
-        found: dict[tuple[str, ...], int] = {}
-        for at, many in zip(self.leaves, np.asarray(slots).tolist(), strict=True):
-            path, name = self.task.tree.leaves[at]
-            unit = (*path, name)[:depth]
-            found[unit] = found.get(unit, 0) + int(many)
-        return found
+        units, numbers = self.task.tree.units_at(depth)
+        many = np.zeros(len(units), dtype=np.int64)
+        np.add.at(many, numbers[self.leaves], np.asarray(slots))
+        known = np.unique(numbers[self.leaves]).tolist()
+        return {units[number]: int(many[number]) for number in known}
 
     def largest(self, slots: IntColumn, depth: int) -> int:
         """Return how many members the unit with the largest capacity at `depth` takes."""

@@ -109,6 +109,9 @@ class GroupEvictor:
         self._args = args
         self._handle = handle
         self._described = described
+        # Of the groups with pods on nodes: the priority that counts for their eviction.
+        self._priorities: dict[str, int] = {}
+        self._mark = 0
 
     def may_evict(self, task: GroupTask, record: GroupRecord) -> bool:
         """Return whether members may evict now: not while the last victims are leaving."""
@@ -133,7 +136,24 @@ class GroupEvictor:
     def lower(self, task: GroupTask) -> list[eviction.EvictionUnit]:
         """Return the units that may be evicted for a group."""
         priority = task.context.priority
+        if not self._any_below(priority):
+            # The usual case on a full cluster, where a plan would read all pods to find none.
+            return []
         return eviction.lower(self._handle.pods, priority, self._described, own=task.key)
+
+    def _any_below(self, priority: int) -> bool:
+        """Return whether some pod, or some group as a unit, has a lower priority."""
+        news = self._handle.disruption_units(self._mark)
+        self._mark = news.mark
+        if news.is_all:
+            self._priorities = {}
+        for key, unit in news.changed.items():
+            self._priorities.pop(key, None)
+            if unit.members:
+                self._priorities[key] = unit.priority
+        return self._handle.pods.any_below(priority) or any(
+            one < priority for one in self._priorities.values()
+        )
 
     def may_go(self, task: GroupTask, victims: Collection[Placed]) -> bool:
         """Return whether these pods may be evicted now: their groups may have changed since the

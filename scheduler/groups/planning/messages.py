@@ -156,9 +156,10 @@ def reasons(task: GroupTask, advice: Advice, enough: str) -> str:
 def left_out(task: GroupTask, fits: Fits) -> str:
     """Return which nodes would take members and are not in the group's tree, and why not."""
     nodes = task.context.nodes
-    inside = {row for _, name in task.tree.leaves if (row := nodes.row(name)) is not None}
-    able = np.flatnonzero(fits.rows & (fits.slots > 0)).tolist()
-    outside = [row for row in able if row not in inside]
+    able = fits.rows & (fits.slots > 0)
+    rows = task.tree.rows(nodes)
+    able[rows[(rows >= 0) & (rows < len(able))]] = False
+    outside = np.flatnonzero(able).tolist()
     if not outside:
         return ""
     why = f"the topology ({task.tree.source}) does not name"

@@ -3,9 +3,10 @@
 The only place where Kubernetes' words meet the solver's. Reads columns, changes nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.groups import PlanningContext
@@ -57,15 +58,11 @@ def site(
         fixed[placed.node] = fixed.get(placed.node, 0) + 1
     leaves, rows, names = [], [], []
     inside = 0
-    for path, name in tree.leaves if among is None else map(tree.leaves.__getitem__, among):
-        row = nodes.row(name)
+    for at, row, free in _places(tree, nodes, slots, fixed, among):
+        path, name = tree.leaves[at]
         there = fixed.get(name, 0)
-        # A node that joined after the filters were asked takes no member in this plan.
-        capacity = 0 if row is None or row >= len(slots) else int(slots[row])
-        if row is None or capacity + there <= 0:
-            continue
         inside += there
-        leaves.append(Leaf((*path, name), capacity + there, fixed=there))
+        leaves.append(Leaf((*path, name), free + there, fixed=there))
         rows.append(row)
         names.append(name)
     levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
@@ -79,6 +76,27 @@ def site(
         levels_first=levels_first,
     )
     return Site(instance, tuple(rows), tuple(names), among is not None)
+
+
+def _places(
+    tree: Topology,
+    nodes: Nodes,
+    slots: IntColumn,
+    fixed: Mapping[str, int],
+    among: Sequence[int] | None,
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the leaves that take or have members: number, row of the node, free slots."""
+    known = tree.rows(nodes)
+    wanted = np.arange(len(known)) if among is None else np.array(among, dtype=np.intp)
+    wanted = wanted[known[wanted] >= 0]
+    # A node that joined after the filters were asked takes no member in this plan.
+    free = np.zeros(int(known.max(initial=-1)) + 1, dtype=np.int64)
+    free[: len(slots)] = slots[: len(free)]
+    has = free > 0
+    has[[row for row in nodes.rows_of(fixed) if row < len(has)]] = True
+    for at in wanted[has[known[wanted]]].tolist():
+        row = int(known[at])
+        yield at, row, int(free[row])
 
 
 def rule(constraint: LevelConstraint | None) -> LevelRule:

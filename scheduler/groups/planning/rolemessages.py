@@ -109,7 +109,8 @@ def _is_stated(resource: str) -> bool:
 def _short(task: GroupTask) -> tuple[str, bool]:
     """Return which resource the roles lack, and whether an empty cluster lacks it as well."""
     nodes = task.context.nodes
-    rows = [row for _, name in task.tree.leaves if (row := nodes.row(name)) is not None]
+    rows = task.tree.rows(nodes)
+    rows = rows[rows >= 0]
     if task.least and task.least < len(task.context.members):
         return "", False
     needed = _needed(task)

@@ -36,9 +36,8 @@ class LeafRows:
         touched = nodes.facts_touched
         mark = -1 if touched is None else touched.mark
         if tree is not self._tree or mark != self._mark or mark < 0:
-            rows = [nodes.row(name) for _, name in tree.leaves]
-            self._rows = np.array([-1 if row is None else row for row in rows], dtype=np.intp)
-            order = sorted(range(len(rows)), key=tree.leaves.__getitem__)
+            self._rows = tree.rows(nodes)
+            order = sorted(range(len(tree.leaves)), key=tree.leaves.__getitem__)
             numbers: dict[tuple[str, ...], int] = {}
             parents = [numbers.setdefault(path, len(numbers)) for path, _ in tree.leaves]
             self._parents = np.array(parents, dtype=np.intp)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn
+from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.sources.inputs import LONGEST_TEXT, MOST_LEVELS, json_names, json_object
@@ -67,6 +67,33 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     aliases: Mapping[str, str] = {}
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The node name of each leaf."""
+        return tuple(name for _, name in self.leaves)
+
+    def rows(self, nodes: Nodes) -> IntColumn:
+        """Return the row of each leaf's node, -1 where the cluster has no such node."""
+        return nodes.row_numbers(self.names)
+
+    def units_at(self, depth: int) -> tuple[list[tuple[str, ...]], IntColumn]:
+        """Return the units `depth` levels below the root, and the number of each leaf's unit.
+
+        Units are in order of their first leaf. At depth 0 one unit has all leaves.
+        """
+        if depth not in self._units:
+            order: dict[tuple[str, ...], int] = {}
+            units = ((*path, name)[:depth] for path, name in self.leaves)
+            numbers = np.array(
+                [order.setdefault(unit, len(order)) for unit in units], dtype=np.intp
+            )
+            self._units[depth] = list(order), numbers
+        return self._units[depth]
+
+    @cached_property
+    def _units(self) -> dict[int, tuple[list[tuple[str, ...]], IntColumn]]:
+        return {}
+
+    @cached_property
     def paths(self) -> dict[str, tuple[str, ...]]:
         """The path of inner units above each node, by its name."""
         return {name: path for path, name in self.leaves}
@@ -116,22 +143,25 @@ def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
 
     `fitting` are the rows on which a member would fit, in the tree or not.
     """
-    rows = {row for _, name in tree.leaves if (row := nodes.row(name)) is not None}
+    rows = tree.rows(nodes)
+    rows = rows[rows >= 0]
     if not tree.leaves and tree.aliases:
         lacking = [
             one for one in tree.aliases if not (nodes.label_ids(one)[nodes.exists] >= 0).any()
         ]
         labels = " and ".join(lacking[:1] or list(tree.aliases))
         return f"no node has the label {labels}"
-    if not rows:
-        named = ", ".join(sorted(name for _, name in tree.leaves)[:NAMED])
+    if not len(rows):
+        named = ", ".join(sorted(tree.names)[:NAMED])
         more = f" and {len(tree.leaves) - NAMED} others" if len(tree.leaves) > NAMED else ""
         return (
             f"the topology ({tree.source}) names no node of this cluster: {named}{more} "
             "are not there; add the nodes to its tree"
         )
-    outside = [row for row in np.flatnonzero(fitting).tolist() if row not in rows]
-    if not outside or fitting[sorted(rows)].any():
+    if fitting[rows].any():
+        return ""
+    outside = np.flatnonzero(fitting).tolist()
+    if not outside:
         return ""
     named = ", ".join(sorted(nodes.name(row) for row in outside)[:NAMED])
     more = f" and {len(outside) - NAMED} others" if len(outside) > NAMED else ""

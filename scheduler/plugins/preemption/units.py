@@ -75,6 +75,10 @@ class UnitIndex:
         """Return whether no pod on any node belongs to a group."""
         return not self._on
 
+    def any_below(self, priority: int) -> bool:
+        """Return whether some group counts with a lower priority."""
+        return any(gang.unit.priority < priority for gang in self._gangs.values())
+
     def surplus(self, gang: Gang) -> int:
         """Return how many pods of a group may be evicted alone, without those already being
         evicted.

@@ -35,6 +35,15 @@ class Victims(RowPods):
         priority: int,
     ) -> None:
         numbers, counts, fields = ranks.lists.on(rows)
+        if not units.is_empty and not units.any_below(priority):
+            # On a full cluster most rows have no pod to evict: their groups need not be joined.
+            has_lower = np.bincount(
+                np.repeat(np.arange(len(rows)), counts)[fields[PRIORITY] < priority],
+                minlength=len(rows),
+            )
+            if not has_lower.all():
+                rows = rows[has_lower > 0]
+                numbers, counts, fields = ranks.lists.on(rows)
         pods, places = ranks.lists.pods, numbers.tolist()
         joined = _Joined(rows, nodes, units, lambda pod: pods[places[pod]], counts, fields)
         kept = joined.order[joined.is_unit[joined.order]]
