@@ -40,10 +40,10 @@ class PostFiltered(msgspec.Struct, frozen=True):
     pods to evict: those of the nominated node and the pods evicted with them. The framework sets
     `plugin`. `text` is appended to the pod's message if no candidate was found. `offers` are all
     candidates if extenders need them; `choose` receives the remaining ones (at least one; victims
-    may have changed) and returns the best node with all its victims. `calls` are sent in order,
-    without waiting for their answers. `prevented_by` are the filter plugins that prevented a
-    candidate: their events requeue the pod. `expected` has by uid the nodes where victims are
-    expected to fit.
+    may have changed) and returns the result with the best node and all its victims. `calls` are
+    sent in order, without waiting for their answers. `prevented_by` are the filter plugins that
+    prevented a candidate: their events requeue the pod. `expected` has by uid the nodes where
+    victims are expected to fit.
     """
 
     status: Status = SUCCESS
@@ -52,7 +52,7 @@ class PostFiltered(msgspec.Struct, frozen=True):
     plugin: str = ""
     text: str = ""
     offers: tuple[Offer, ...] = ()
-    choose: Callable[[tuple[Offer, ...]], tuple[str, tuple[Placed, ...]]] | None = None
+    choose: "Callable[[tuple[Offer, ...]], PostFiltered] | None" = None
     calls: tuple[ApiCall, ...] = ()
     prevented_by: tuple[str, ...] = ()
     expected: Mapping[str, str] = {}

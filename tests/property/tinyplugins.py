@@ -198,10 +198,11 @@ class Evictor(Plugin[NoArgs]):
             uids = {n: tuple(v.pod.metadata.uid for v in victims) for n, victims in found.items()}
             offers = tuple(Offer(node, victims) for node, victims in uids.items())
 
-            def choose(left: tuple[Offer, ...]) -> tuple[str, tuple[Placed, ...]]:
+            def choose(left: tuple[Offer, ...]) -> PostFiltered:
                 first = left[0]
                 here = nodes.pods_on(nodes.rows_of([first.node])[0])
-                return first.node, tuple(here[uid] for uid in first.victims if uid in here)
+                victims = tuple(here[uid] for uid in first.victims if uid in here)
+                return PostFiltered(SUCCESS, first.node, victims, text=f"goes to {first.node}")
 
             return PostFiltered(offers=offers, choose=choose)
         node, victims = next(iter(found.items()))

@@ -218,9 +218,9 @@ class ExtenderCycle:
                     text = f"preemption: {fault}"
                     return PostFiltered(Status(Code.ERROR, (text,)), text=text)
         if offers and found.choose is not None:
-            node, victims = found.choose(offers)
-            if victims:
-                return PostFiltered(nominated_node=node, victims=victims, plugin=found.plugin)
+            chosen = found.choose(offers)
+            if chosen.victims:
+                return msgspec.structs.replace(chosen, plugin=found.plugin)
         text = f"preemption: {NO_CANDIDATE}"
         return PostFiltered(unschedulable(text), text=text)
 

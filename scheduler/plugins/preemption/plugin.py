@@ -145,8 +145,8 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             if failure.wants_offers:
                 return PostFiltered(
                     offers=offers_of(found.blocks, nodes),
-                    choose=lambda offers: best_offer(
-                        offers, nodes, self._units, self._tie_break(nodes, failure)
+                    choose=lambda offers: self._nominated(
+                        *best_offer(offers, nodes, self._units, self._tie_break(nodes, failure))
                     ),
                 )
             if not self.args.prefer_victims_that_fit_elsewhere:

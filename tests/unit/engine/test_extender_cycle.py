@@ -452,6 +452,7 @@ def test_an_extender_chooses_among_the_candidates():
 
     assert ["low-b"] == evicted(talk)
     assert "n1" == talk.engine.nominations.node_of("uid-p")
+    assert talk.told().endswith(" goes to n1")
 
 
 def test_nothing_is_left_of_the_candidates():

@@ -39,10 +39,10 @@ def allocation_of(
     `is_1_37` shortens the list of parameters as 1.37 does.
     """
     results = tuple(_result(one, new_share_id) for one in chosen)
-    config = _configuration(spec, plan, chosen, classes)
+    config = _configuration(spec, plan, chosen, classes, is_once=is_1_37)
     if is_1_37:
         asks = _chosen_asks(plan, chosen)
-        config = tuple(_applying(one, asks) for one in _without_repeats(config))
+        config = tuple(_applying(one, asks) for one in config)
     return AllocationResult(DeviceAllocation(results, config), _nodes_of(chosen, node))
 
 
@@ -68,8 +68,13 @@ def _configuration(
     plan: ClaimPlan,
     chosen: Sequence[ChosenDevice],
     classes: Mapping[str, DeviceClass],
+    *,
+    is_once: bool,
 ) -> tuple[DeviceConfiguration, ...]:
-    """Return the parameters: of classes once each, of the claim once for each request they name."""
+    """Return the parameters: of classes once each, of the claim once for each request they name.
+
+    With `is_once`, those of the claim are listed once if they name a request.
+    """
     asks = _chosen_asks(plan, chosen)
     of_class: dict[str, list[str]] = {}
     for ask in asks:
@@ -84,7 +89,8 @@ def _configuration(
         if not one.requests:
             found.append(entry)
             continue
-        found += [entry for ask in asks if ask.parent in one.requests or ask.path in one.requests]
+        named = [entry for ask in asks if ask.parent in one.requests or ask.path in one.requests]
+        found += named[:1] if is_once else named
     return tuple(found)
 
 
@@ -92,14 +98,6 @@ def _chosen_asks(plan: ClaimPlan, chosen: Sequence[ChosenDevice]) -> list[Reques
     """Return the alternative used for each request, the first one for a request without devices."""
     used = {one.ask.request: one.ask for one in chosen}
     return [used.get(place, asks[0]) for place, asks in enumerate(plan.requests)]
-
-
-def _without_repeats(config: Sequence[DeviceConfiguration]) -> list[DeviceConfiguration]:
-    found: list[DeviceConfiguration] = []
-    for one in config:
-        if one not in found:
-            found.append(one)
-    return found
 
 
 def _applying(config: DeviceConfiguration, asks: Sequence[RequestedDevices]) -> DeviceConfiguration:
