@@ -10,6 +10,7 @@ came is carried out before the pod is tried.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from random import Random
 from typing import TypeVar
 
@@ -17,7 +18,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from scheduler.base.arrays import BoolColumn
 from scheduler.config import default_config
+from scheduler.engine.attempt.attempt import decide
+from scheduler.engine.attempt.cycle import Attempt, PutOffError
 from scheduler.engine.effects import Answer, Bind, Effects, Evict, Leading, Listed, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod, Where
@@ -397,6 +401,32 @@ def test_a_later_pod_evicts_none_where_a_gang_is_planned(free: int):
     stream.pod("later-other", NODE_CPUS // 2, 60, policy=evicts)
     stream.run()
     assert ["other"] == [effect.name for effect in stream.evicted]
+
+
+class Usable:
+    """Capacity that groups could use on every node, without a claim on what is free now."""
+
+    def left(self, _attempt: Attempt, feasible: BoolColumn) -> BoolColumn:
+        """Return all rows."""
+        return feasible
+
+    def usable(self, attempt: Attempt) -> BoolColumn:
+        """Return all rows."""
+        return attempt.nodes.exists
+
+
+@pytest.mark.parametrize("wants_offers", [False, True])
+def test_offers_to_extenders_leave_out_nodes_of_planned_groups(*, wants_offers: bool):
+    """An extender that takes part in preemption changes nothing: the pod is put off."""
+    stream = Stream(1, inline=True)
+    for number in range(3):
+        low = make_pod(f"old-{number}", cpu=NODE_CPUS, node=f"n{number}")
+        stream.hear(Watched("Pod", "ADDED", low))
+    for priority, error in ((50, PutOffError), (0, None)):
+        attempt = stream.engine.attempt(make_pod("later", priority=priority), stream.now)
+        attempt.reserved, attempt.wants_offers = Usable(), wants_offers
+        with pytest.raises(error) if error else nullcontext():
+            assert not decide(attempt).fits
 
 
 def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
