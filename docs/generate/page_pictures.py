@@ -68,7 +68,14 @@ def _coloured(shade: str, name: str) -> Shot:
 GROUPS = (
     Shot("cluster", "document.querySelector('.unit button')"),
     Shot("groups", "document.querySelector('.groups tbody tr')"),
-    Shot("whatif", "document.querySelector('textarea')"),
+    Shot(
+        "whatif",
+        "document.querySelector('#count') && document.querySelector('#model option')",
+        "(() => { const one = document.querySelector('#count'); one.value = '4';"
+        " one.dispatchEvent(new Event('input'));"
+        " document.querySelector('button.main').click(); })()",
+        "document.querySelector('main').innerText.includes('differently')",
+    ),
 )
 # The last chapter of the demo leaves a pod pending.
 DEMO = (
@@ -77,7 +84,7 @@ DEMO = (
     Shot(
         "time",
         "document.querySelectorAll('.moment').length > 4",
-        "(() => { const one = document.querySelector('#moment'); one.value = String(one.max - 12);"
+        "(() => { const one = document.querySelector('#moment'); one.value = '700';"
         " one.dispatchEvent(new Event('input')); })()",
         "document.querySelector('#state').innerText.startsWith('As it was')",
     ),

@@ -1,7 +1,7 @@
 """`AskedParts`: the page and the capacity metric, computed in one helper process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
@@ -18,7 +18,8 @@ from scheduler.serve.pageroutes import PageView
 class AskedParts:
     """The enabled `parts`; `show` is the page's function, None without a page.
 
-    `jobs` is the module of the helper process; '' disables page and metric.
+    `jobs` is the module of the helper process; '' disables page and metric. `origin` is what the
+    page's header states of this daemon.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class AskedParts:
         meters: Meters,
         loaded: Loaded,
         jobs: str,
+        origin: Mapping[str, str] | None = None,
     ) -> None:
         helper = AnswerPool(clock, AnswerSettings(jobs, to_log(loaded, "") if jobs else ""))
         self._helper = helper
@@ -37,7 +39,7 @@ class AskedParts:
         self.show: Callable[[ReviewedUser, str], Awaitable[PageView]] | None = None
         capacity = loaded.trellis.capacity
         if jobs and loaded.trellis.page.enabled:
-            page = DaemonPage(engine, history_log, access, clock, helper)
+            page = DaemonPage(engine, history_log, access, clock, helper, origin)
             self.show = page.show
             self.parts.append(page)
         if jobs and capacity.shapes:

@@ -31,7 +31,7 @@ from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, PageView, TrialChange
 from scheduler.snapshot.nodeview import node_view
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.views import DrawnView
+from scheduler.snapshot.views import DrawnView, with_origin
 
 AGAIN_S = 2.0
 IDLE_SHARE = 0.05
@@ -54,7 +54,9 @@ class DaemonPage:
         access: RequestAuthorizer,
         clock: Clock,
         helper: AnswerPool,
+        origin: Mapping[str, str] | None = None,
     ) -> None:
+        self.origin = origin or {}
         self._engine = engine
         self._history_log = history_log
         self._access = access
@@ -204,7 +206,8 @@ class _View:
 
         def drawn() -> tuple[dict[str, dict[str, object]], float]:
             began = thread_s()
-            return self._drawing.sections(world, world.taken_at, world.notices), thread_s() - began
+            found = self._drawing.sections(world, world.taken_at, world.notices)
+            return with_origin(found, self._page.origin), thread_s() - began
 
         shown, drawn_s = await asyncio.to_thread(drawn)
         self._world = world
@@ -228,7 +231,7 @@ class _View:
         return await self._page.helper.ask(Question("explain", pod=pod), self._at(at))
 
     async def _change(self, change: TrialChange, at: float | None) -> object:
-        question = Question("change", manifests=change.manifests, config=change.config)
+        question = Question("change", **msgspec.structs.asdict(change))
         return await self._page.helper.ask(question, self._at(at))
 
     async def _moments(self) -> object:
@@ -236,7 +239,8 @@ class _View:
 
     async def _back(self, at: float) -> object:
         world = self._at(at)
-        return await asyncio.to_thread(self._drawing.sections, world, at, world.notices)
+        shown = await asyncio.to_thread(self._drawing.sections, world, at, world.notices)
+        return with_origin(shown, self._page.origin)
 
     async def _node(self, name: str, at: float | None) -> object:
         return await asyncio.to_thread(node_view, self._at(at), name)

@@ -154,8 +154,14 @@ class Daemon:
             stopwatch=options.stopwatch,
         )
         access = RequestAuthorizer(self._review, clock, meters)
+        origin = {
+            "cluster": client.server,
+            "version": options.version,
+            "profile": ", ".join(one.scheduler_name for one in loaded.profiles),
+            "daemon": host,
+        }
         self._asked = AskedParts(
-            self.engine, self.history_log, access, clock, meters, loaded, options.asking
+            self.engine, self.history_log, access, clock, meters, loaded, options.asking, origin
         )
         self._server = self._make_server(loaded, access)
         self._fingerprint = fingerprint(loaded)

@@ -1,24 +1,45 @@
 """A group as one table row: placed members, domains, proof, and the reason for waiting."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from scheduler.explain.folds import counted, where_text
 from scheduler.framework.groups import GroupReport
 
 DOES_NOT_FIT: Final = "DoesNotFit"
+MISSING: Final = "Missing"
+FITS: Final = "Fits"
+_LEAD: Final = re.compile(r"^0/\d+ nodes are available: ")
 # Statuses in the order in which a reader looks for them.
-_FIRST: Final = (DOES_NOT_FIT, "Waiting", "Incomplete", "Preempting")
+_FIRST: Final = (DOES_NOT_FIT, MISSING, "Waiting", "Incomplete", "Preempting", FITS)
 
 
 def shown_status(group: GroupReport) -> str:
-    """Return the status as tables show it: a group that waits for capacity has not failed."""
-    return DOES_NOT_FIT if group.status == "Failed" else group.status
+    """Return the status as tables show it.
+
+    A group that waits for capacity has not failed, and one whose members only have planned nodes
+    is not bound. No object describes a `Missing` group.
+    """
+    if group.status == "Failed":
+        return DOES_NOT_FIT
+    if is_missing(group):
+        return MISSING
+    if group.status == "Bound" and placed(group) - group.planned + group.finished < group.minimum:
+        return FITS
+    return group.status
+
+
+def is_missing(group: GroupReport) -> bool:
+    """Return whether pods name this group and no object describes it."""
+    return not group.source and not group.minimum
 
 
 def waits(group: GroupReport) -> bool:
     """Return whether a group lacks members that it needs."""
-    return group.status not in ("Bound", "Completed") or 0 < placed(group) < group.minimum
+    if shown_status(group) not in ("Bound", "Completed"):
+        return True
+    return 0 < placed(group) < group.minimum - group.finished
 
 
 def in_order(groups: Sequence[GroupReport]) -> list[GroupReport]:
@@ -32,21 +53,23 @@ def in_order(groups: Sequence[GroupReport]) -> list[GroupReport]:
 
 def placed(group: GroupReport) -> int:
     """Return how many members have a node."""
-    return sum(1 for _ in _leaves(group.placement.get("root") or {}))
+    return sum(1 for _ in group.leaves())
 
 
 def pods_text(group: GroupReport) -> str:
-    """Return members with a node, of those needed: `24/24`, `3/2+` where more may join."""
-    return f"{placed(group)}/{group.minimum}{'' if group.maximum else '+'}"
+    """Return members with a node or finished, of those needed: `24/24`, `3/2+` if more may join."""
+    if is_missing(group):
+        return ""
+    return f"{placed(group) + group.finished}/{group.minimum}{'' if group.maximum else '+'}"
 
 
 def group_where(group: GroupReport, racks: Mapping[str, str]) -> str:
     """Return the units with members: racks where the tree or the nodes name them, else nodes."""
     units = group.placement.get("root") or {}
-    nodes = [node for node, _ in _leaves(units)]
+    nodes = [node for node, _ in group.leaves()]
     if all(node in units for node in nodes):
         return where_text(nodes, racks)
-    return counted({name: sum(1 for _ in _leaves(below)) for name, below in units.items()})
+    return counted({name: _size(below) for name, below in units.items()})
 
 
 def short_message(group: GroupReport) -> str:
@@ -55,22 +78,23 @@ def short_message(group: GroupReport) -> str:
     return group.message.removeprefix(f"{lead}does not fit: ").removeprefix(lead)
 
 
+def short_reason(message: str) -> str:
+    """Return a pod's message without the lead that all of kube-scheduler's messages have."""
+    return _LEAD.sub("", message)
+
+
 def proof_text(group: GroupReport) -> str:
     """Return the proof of a placement in words: `proven best: 1 rack, 2 nodes`."""
     if not group.optimal or not placed(group):
         return ""
     counts = [
-        f"{value} {term.removesuffix(' units')}{'s' if value != 1 else ''}"
+        f"{value} {term.removesuffix(' units').rpartition('/')[2]}{'s' if value != 1 else ''}"
         for value, term in zip(group.objective, group.terms, strict=False)
         if term.endswith(" units") and value >= 0
     ]
     return f"proven best: {', '.join(counts)}" if counts else "proven best"
 
 
-def _leaves(units: Mapping[str, Any], node: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (node, pod) of a placement: its innermost names and those around them."""
-    for name, below in units.items():
-        if below:
-            yield from _leaves(below, name)
-        else:
-            yield node, name
+def _size(units: Mapping[str, Any]) -> int:
+    """Return how many pods are below."""
+    return sum(_size(below) if below else 1 for below in units.values())

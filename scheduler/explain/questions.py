@@ -16,10 +16,10 @@ from scheduler.snapshot.snapshot import Snapshot, read_snapshot
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One question: `pod` is for "explain", `manifests` and `config` (texts) are the changes to
-    try.
+    """One question: `pod` is for "explain", `shapes` are manifests by name, for "capacity".
 
-    `shapes` are manifests by name, for "capacity".
+    The changes to try are `manifests` and `config` (texts), and those of nodes as in `NodeChanges`:
+    `added` as COUNT=NODE, `removed` nodes, `racks` to remove, `drained` as LABEL=VALUE.
     """
 
     what: Literal["plan", "explain", "change", "capacity"]
@@ -27,6 +27,10 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     manifests: str = ""
     config: str = ""
     shapes: dict[str, str] = {}
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    racks: tuple[str, ...] = ()
+    drained: tuple[str, ...] = ()
 
 
 class ShapeCapacity(msgspec.Struct, frozen=True):

@@ -13,10 +13,13 @@ from scheduler.explain.explain import explain
 from scheduler.explain.questions import Question, ShapeCapacity, manifest
 from scheduler.simulate.capacity import capacity
 from scheduler.simulate.diff import diff
+from scheduler.simulate.outcome import after as outcome
+from scheduler.simulate.outcome import figures
 from scheduler.simulate.records import Simulation
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.simulate import simulate
 from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.changes import NodeChanges, changed
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.views import merged
 
@@ -39,11 +42,26 @@ class QuestionResponder:
             return explain(world, self._setups.default, question.pod, options)
         if question.what == "capacity":
             return self._capacity(question.shapes, world, options)
-        other = world
+        return self._change(question, world, options)
+
+    def _change(
+        self, question: Question, world: Snapshot, options: AnswerOptions
+    ) -> dict[str, object]:
+        """Compare the plans without and with the changes; `figures` has those of both."""
+        nodes = NodeChanges(question.added, question.removed, question.racks, question.drained)
+        other = changed(world, nodes) if nodes != NodeChanges() else world
+        notices = other.notices[len(world.notices) :]
         if question.manifests.strip():
-            other = merged(world, manifest(question.manifests, "the manifest"))
+            other = merged(other, manifest(question.manifests, "the manifest"))
+        before = self._plan(world, options)
         after = simulate(other, self._setup_of(question.config), options)
-        return {"diff": diff(self._plan(world, options), after), "after": after}
+        sides = ((world, before), (other, after))
+        return {
+            "diff": diff(before, after),
+            "after": after,
+            "figures": [figures(outcome(one, plan), plan) for one, plan in sides],
+            "notices": notices,
+        }
 
     def _capacity(
         self, shapes: Mapping[str, str], world: Snapshot, options: AnswerOptions

@@ -5,8 +5,12 @@ from typing import NamedTuple
 
 
 class TextTable(NamedTuple):
-    """Titles and rows; `heading` is printed above the table when it is not empty."""
+    """Titles and rows; `heading` is printed above the table when it is not empty.
+
+    A narrow terminal's table goes without the columns `optional`, the first of them first.
+    """
 
     titles: Sequence[str]
     rows: Sequence[Sequence[str]]
     heading: str = ""
+    optional: Sequence[str] = ()

@@ -12,7 +12,16 @@ for none. `group_reported(key, stage, now)` receives the group's progress; it ma
 that write the status, and events for the group's object.
 """
 
-from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
@@ -246,7 +255,8 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     rules that exclude one another. `source` is the kind of object that describes the group. Between
     `minimum` and `maximum` members may be placed; None is no limit. `message` states why the group
     is pending, `would_fit` the largest smaller group that fits now (0: unknown). `orders` has the
-    members by index, one order for each subgroup with indexes.
+    members by index, one order for each subgroup with indexes. `planned` of the placed members are
+    pending in the given cluster; `finished` members have ended and count towards `minimum`.
     """
 
     namespace: str
@@ -267,6 +277,21 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     terms: tuple[str, ...] = ()
     would_fit: int = 0
     orders: tuple[MemberOrder, ...] | msgspec.UnsetType = msgspec.UNSET
+    planned: int = 0
+    finished: int = 0
+
+    def leaves(self) -> Iterator[tuple[str, str]]:
+        """Yield node and pod of each placed member."""
+        return _leaves(self.placement.get("root") or {})
+
+
+def _leaves(units: Mapping[str, Any], node: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the innermost names with the name around each."""
+    for name, below in units.items():
+        if below:
+            yield from _leaves(below, name)
+        else:
+            yield node, name
 
 
 class GroupPlanner(Protocol):

@@ -39,10 +39,18 @@ HEADERS = {
 
 
 class TrialChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A change to try: objects to add or replace, and a configuration."""
+    """A change to try: objects to add or replace, a configuration, and nodes.
+
+    `added` are COUNT=NODE, `removed` nodes, `racks` are removed with their nodes, `drained` are
+    LABEL=VALUE.
+    """
 
     manifests: str = ""
     config: str = ""
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    racks: tuple[str, ...] = ()
+    drained: tuple[str, ...] = ()
 
 
 class Answers(NamedTuple):

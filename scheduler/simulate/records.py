@@ -44,7 +44,8 @@ class PodResult(msgspec.Struct, frozen=True, rename="camel"):
     `nodes` is omitted unless details were requested, `claims` unless the pod uses any and is
     placed; `extended_resource_claim_status` is what is written to the pod's status. `scores` are
     the weighted ones of the chosen node by plugin, omitted unless requested; `woken_by` are the
-    changes, as texts, that requeue a rejected pod, omitted likewise.
+    changes, as texts, that requeue a rejected pod, omitted likewise. `group` is `namespace/name` of
+    the pod's group, omitted for a pod on its own.
     """
 
     namespace: str
@@ -61,6 +62,7 @@ class PodResult(msgspec.Struct, frozen=True, rename="camel"):
     extended_resource_claim_status: Any = msgspec.UNSET
     scores: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     woken_by: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    group: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def key(self) -> str:

@@ -5,7 +5,7 @@ help the clock moves to the engine's next deadline. It ends when nothing can cha
 that is requeued repeatedly without any change is dropped after a bounded number of attempts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -165,7 +165,8 @@ class SimulationRun:
                     (report.namespace, report.name, report.source),
                     msgspec.structs.replace(report, message=message),
                 )
-        return tuple(found[key] for key in sorted(found))
+        pending = {pod.key for pod in self.pending.values()}
+        return tuple(_with_planned(found[key], pending) for key in sorted(found))
 
     def _next_moment(self) -> float | None:
         """Return the next deadline that may change something, or None.
@@ -235,6 +236,7 @@ class SimulationRun:
             extended_resource_claim_status=self.world.extended.get(uid, msgspec.UNSET),
             scores=history.scores if self.options.scores else msgspec.UNSET,
             woken_by=self._woken_by(pod) if self.options.waking else msgspec.UNSET,
+            group=title(self.engine.group_of(pod)) or msgspec.UNSET,
         )
 
     def _woken_by(self, pod: Pod) -> tuple[str, ...]:
@@ -287,3 +289,10 @@ class SimulationRun:
     def _waiting_text(self, uid: str) -> str:
         plugins = self.engine.view.permit(uid)
         return f"waiting at permit for {', '.join(plugins)}" if plugins else "waiting"
+
+
+def _with_planned(report: GroupReport, pending: Collection[str]) -> GroupReport:
+    """Return the report with the number of placed members that were `pending` (by key)."""
+    keys = (f"{report.namespace}/{pod}" for _, pod in report.leaves())
+    planned = sum(1 for key in keys if key in pending)
+    return msgspec.structs.replace(report, planned=planned) if planned else report

@@ -7,7 +7,7 @@ else; times are seconds since the epoch. `merged` adds a user's trial objects to
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -29,6 +29,11 @@ Sections = dict[str, dict[str, Any]]
 def sections(world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
     """Return the page's sections of a snapshot that was taken at `now`."""
     return DrawnView().sections(world, now, notices)
+
+
+def with_origin(shown: Sections, origin: Mapping[str, str]) -> Sections:
+    """Return sections whose `about` states the cluster, context, version, profile and leader."""
+    return {**shown, "about": {"about": {**shown["about"]["about"], **origin}}}
 
 
 class DrawnView:

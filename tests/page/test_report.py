@@ -58,7 +58,10 @@ async def test_every_view_of_a_report_opens(report, tmp_path):
             for view, there in (
                 ("cluster", "document.querySelector('.unit button')"),
                 ("groups", "document.body.innerText.includes('No groups')"),
-                ("network", "document.body.innerText.includes('the network is unknown')"),
+                (
+                    "network",
+                    "document.body.innerText.includes('no AppGroup and no NetworkTopology')",
+                ),
                 ("queue", "document.body.innerText.includes('Insufficient cpu')"),
                 ("moved", "document.querySelector('.change')"),
             ):

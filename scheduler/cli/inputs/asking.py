@@ -195,9 +195,9 @@ def show_tables(tables: Iterable[TextTable], output: Output = Output.TABLE) -> N
         if one.heading:
             print(one.heading)
         most = MOST_ROWS if shown_width() and not is_wide else len(one.rows)
-        show_table(one.titles, one.rows[:most], is_wide=is_wide)
-        if len(one.rows) > most:
-            print(f"... and {len(one.rows) - most:,} more rows: -o wide lists all")
+        show_table(one.titles, one.rows[:most], is_wide=is_wide, optional=one.optional)
+        if (left := len(one.rows) - most) > 0:
+            print(f"... and {left:,} more row{'s' * (left > 1)}: -o wide lists all")
 
 
 def is_shown(record: Any, output: Output, names: Iterable[str]) -> bool:

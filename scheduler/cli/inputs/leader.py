@@ -17,7 +17,7 @@ LEASE = "trellis"
 
 
 class Leader(msgspec.Struct, frozen=True):
-    """The holder of the Lease; `endpoint`, `configuration` and `version` are '' where not
+    """The holder of the Lease `lease`; `endpoint`, `configuration` and `version` are '' where not
     published.
 
     `denied` names the resources that it may not list.
@@ -29,9 +29,11 @@ class Leader(msgspec.Struct, frozen=True):
     configuration: str = ""
     version: str = ""
     denied: tuple[str, ...] = ()
+    lease: str = LEASE
 
 
 class _Meta(msgspec.Struct, frozen=True):
+    name: str = ""
     namespace: str = ""
     annotations: Mapping[str, str] = {}
 
@@ -55,14 +57,17 @@ _leases = msgspec.json.Decoder(_Leases)
 async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader:
     """Return the daemon that holds the Lease; InputError without exactly one, ApiError if
     unreadable.
+
+    Without a Lease of the default name, one of any name (`leaderElection.resourceName`) whose
+    annotations are a daemon's.
     """
     within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    path = f"/apis/coordination.k8s.io/v1{within}/leases?fieldSelector=metadata.name%3D{LEASE}"
-    answer = await cluster.request("GET", path, timeout_s=timeout_s)
-    if not answer.ok:
-        text = f"cannot look for the leader: {answer.message or answer.reason}; name it: --daemon"
-        raise ApiError(text, code=answer.code, reason=answer.reason)
-    found = [one for one in _leases.decode(answer.body).items if one.spec.holder_identity]
+    path = f"/apis/coordination.k8s.io/v1{within}/leases?fieldSelector="
+    found = await _held(cluster, f"{path}metadata.name%3D{LEASE}", timeout_s)
+    if not found:
+        # Without the Leases of kubelets, one for each node.
+        every = await _held(cluster, f"{path}metadata.namespace%21%3Dkube-node-lease", timeout_s)
+        found = [one for one in every if VERSION in one.metadata.annotations]
     if len(found) != 1:
         count = "no daemon leads" if not found else f"{len(found)} daemons lead"
         raise InputError(f"{count} (Lease {LEASE}); name one", where="--daemon")
@@ -75,4 +80,14 @@ async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader
         notes.get(CONFIGURATION, ""),
         notes.get(VERSION, ""),
         tuple(filter(None, notes.get(DENIED, "").split(","))),
+        found[0].metadata.name,
     )
+
+
+async def _held(cluster: ApiClient, path: str, timeout_s: float) -> list[_Lease]:
+    """Return the Leases with a holder."""
+    answer = await cluster.request("GET", path, timeout_s=timeout_s)
+    if not answer.ok:
+        text = f"cannot look for the leader: {answer.message or answer.reason}; name it: --daemon"
+        raise ApiError(text, code=answer.code, reason=answer.reason)
+    return [one for one in _leases.decode(answer.body).items if one.spec.holder_identity]

@@ -15,12 +15,16 @@ from scheduler.cli.flags import Output
 # Below this width a column says nothing; a narrower terminal wraps.
 NARROWEST: Final = 6
 GAP: Final = "   "
+EMPTY: Final = "-"
+# The last column's weight when columns are cut.
+SENTENCE: Final = 2
+READABLE: Final = 30
 _GREEN, _YELLOW, _RED = 32, 33, 31
 _COLOURS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("Scheduled", "Bound", "Completed", "Running", "fits", "yes", "ok"), _GREEN),
-    **dict.fromkeys(("Waiting", "Pending", "Gated", "Incomplete", "notice"), _YELLOW),
+    **dict.fromkeys(("Waiting", "Pending", "Gated", "Incomplete", "Fits", "notice"), _YELLOW),
     **dict.fromkeys(("Unschedulable", "DoesNotFit", "Failed", "Error", "problem", "no"), _RED),
-    **dict.fromkeys(("rejected", "missing", "Invalid"), _RED),
+    **dict.fromkeys(("rejected", "missing", "Missing", "Invalid"), _RED),
 }
 
 
@@ -65,10 +69,15 @@ def _ascii(text: str) -> str:
 
 
 def show_table(
-    titles: Sequence[str], rows: Iterable[Sequence[str]], *, is_wide: bool = False
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    is_wide: bool = False,
+    optional: Sequence[str] = (),
 ) -> None:
     """Print a table: cut to the terminal's width unless it is wide, in colour on a terminal."""
-    print(table(titles, rows, width=0 if is_wide else shown_width(), coloured=is_coloured()))
+    width = 0 if is_wide else shown_width()
+    print(table(titles, rows, width=width, coloured=is_coloured(), optional=optional))
 
 
 def table(
@@ -77,10 +86,24 @@ def table(
     *,
     width: int = 0,
     coloured: bool = False,
+    optional: Sequence[str] = (),
 ) -> str:
-    """Return aligned rows under upper-case titles, cut to `width` characters; 0: any width."""
+    """Return aligned rows under upper-case titles, cut to `width` characters; 0: any width.
+
+    A table that is too wide goes without the columns that have no text, then without `optional`
+    ones (titles, the first first) until its last column has `READABLE` characters.
+    """
     lines = [[title.upper() for title in titles], *([_cell(one) for one in row] for row in rows)]
-    widths = _narrowed([max(len(line[at]) for line in lines) for at in range(len(titles))], width)
+    widths = _widths(lines)
+    if width and _total(widths) > width:
+        kept = [at for at in range(len(titles)) if any(line[at] != EMPTY for line in lines[1:])]
+        lines = [[line[at] for at in kept] for line in lines] if kept else lines
+        for title in optional:
+            own = _widths(lines)
+            if _total([*own[:-1], min(own[-1], READABLE)]) > width and title.upper() in lines[0]:
+                out = lines[0].index(title.upper())
+                lines = [[*line[:out], *line[out + 1 :]] for line in lines]
+        widths = _narrowed(_widths(lines), width)
     return "\n".join(
         _line(line, widths, coloured=coloured and at > 0) for at, line in enumerate(lines)
     )
@@ -88,7 +111,15 @@ def table(
 
 def _cell(text: str) -> str:
     # A message with a line break would end the row.
-    return " ".join(text.split("\n")) or "-"
+    return " ".join(text.split("\n")) or EMPTY
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], *, coloured: bool) -> str:
@@ -104,17 +135,18 @@ def _line(cells: Sequence[str], widths: Sequence[int], *, coloured: bool) -> str
 
 
 def _narrowed(widths: list[int], width: int) -> list[int]:
-    """Return column widths that fit `width`: the widest columns give way first."""
-    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
-    while width and excess > 0:
-        widest = max(widths)
-        if widest <= NARROWEST:
-            return widths
-        at = len(widths) - 1 - widths[::-1].index(widest)
-        second = max((one for number, one in enumerate(widths) if number != at), default=0)
-        cut = min(excess, max(1, widest - max(second, NARROWEST)))
-        widths[at] -= cut
-        excess -= cut
+    """Return column widths that fit `width`: the widest columns give way first.
+
+    The last column has the sentence: it counts for half of its width, and so keeps twice that
+    of any other column that is cut.
+    """
+    last = len(widths) - 1
+    for _ in range(max(0, _total(widths) - width)):
+        wide = [at for at in range(len(widths)) if widths[at] > NARROWEST]
+        if not wide:
+            break
+        at = max(wide, key=lambda at: (widths[at] / (SENTENCE if at == last else 1), at))
+        widths[at] -= 1
     return widths
 
 

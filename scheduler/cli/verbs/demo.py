@@ -25,10 +25,10 @@ READING_S = 1.5
 
 def demo(flags: DemoFlags) -> int:
     """Play a narrated scenario in an embedded cluster."""
-    logs.configure(level="error", form="auto")
     if flags.is_listing:
         show_table(["scenario", "title"], [[name, title] for name, title in _scenarios()])
         return 0
+    logs.configure(level="error", form="auto")
     outcome = asyncio.run(_run(_find(flags.name or flags.scenario), once=flags.once))
     print(_summary(outcome))
     for failure in outcome.failures:

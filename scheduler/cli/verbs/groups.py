@@ -26,6 +26,8 @@ from scheduler.explain.folds import racks_of
 from scheduler.explain.grouprows import (
     group_where,
     in_order,
+    is_missing,
+    placed,
     pods_text,
     proof_text,
     short_message,
@@ -103,7 +105,8 @@ def _show(
         show_document({"kind": "GroupList", "items": items}, output)
     elif output is Output.NAME:
         for one in listed:
-            print(f"{one.source.partition('.')[0].lower()}/{one.namespace}/{one.name}")
+            kind = (one.source or "PodGroup").partition(".")[0].lower()
+            print(f"{kind}/{one.namespace}/{one.name}")
     elif not listed:
         asking.tell(["no group waits" if flags.failed else "no groups"])
     elif is_one:
@@ -113,7 +116,7 @@ def _show(
         rows = [_row(one, racks, is_wide=output is Output.WIDE) for one in in_order(listed)]
         titles = ["namespace", "name", "status", "pods", "where", "proof"]
         titles += ["source", "conflict"] if output is Output.WIDE else []
-        asking.show_tables([TextTable([*titles, "message"], rows)], output)
+        asking.show_tables([TextTable([*titles, "message"], rows, optional=("proof",))], output)
 
 
 def _row(one: GroupReport, racks: Mapping[str, str], *, is_wide: bool) -> list[str]:
@@ -126,10 +129,9 @@ def _row(one: GroupReport, racks: Mapping[str, str], *, is_wide: bool) -> list[s
 
 def _lines(one: GroupReport, racks: Mapping[str, str]) -> list[str]:
     """Return one group point by point."""
-    minimum = f"{pods_text(one).partition('/')[0]} of {one.minimum}"
     points = [
         ("status", shown_status(one)),
-        ("members", minimum + (" or more" if not one.maximum else "") + " have a node"),
+        ("members", _members_text(one)),
         ("source", one.source),
         ("where", group_where(one, racks)),
         ("proof", proof_text(one)),
@@ -139,3 +141,14 @@ def _lines(one: GroupReport, racks: Mapping[str, str]) -> list[str]:
     ]
     shown = [(name, text) for name, text in points if text]
     return [f"{one.namespace}/{one.name}", *(f"  {f'{name}:':<10}{text}" for name, text in shown)]
+
+
+def _members_text(one: GroupReport) -> str:
+    """Return the numbers of members with a node, with a planned node, and finished."""
+    if is_missing(one):
+        return ""
+    needed = f"{one.minimum}{'' if one.maximum else ' or more'}"
+    parts = [f"{placed(one) - one.planned} of {needed} have a node"]
+    parts += [f"{one.planned} would get one now"] if one.planned else []
+    parts += [f"{one.finished} have finished"] if one.finished else []
+    return ", ".join(parts)

@@ -16,13 +16,13 @@ from scheduler.cli.commands import QueueFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.world import SeenWorld, WorldSource, group_title, read_world
+from scheduler.cli.inputs.world import SeenWorld, WorldSource, read_world
 from scheduler.cli.output.amounts import amount, duration
 from scheduler.cli.output.progress import progress
 from scheduler.cli.output.watching import repeated
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.folds import racks_of, where_text
-from scheduler.explain.grouprows import short_message
+from scheduler.explain.grouprows import short_message, short_reason
 from scheduler.explain.texttable import TextTable
 from scheduler.objects.pod import Pod
 from scheduler.simulate.records import API_VERSION, PodResult, Result, Simulation
@@ -80,9 +80,7 @@ def entries(found: Simulation, seen: SeenWorld) -> list[QueueEntry]:
     described = {f"{one.namespace}/{one.name}": one for one in found.groups}
     units: dict[str, list[PodResult]] = {}
     for result in found.pods:
-        pod = pods.get(result.key)
-        title = group_title(pod) if pod is not None else ""
-        units.setdefault(title if title in described else result.key, []).append(result)
+        units.setdefault(result.group or result.key, []).append(result)
     listed = []
     for place, (key, results) in enumerate(units.items(), 1):
         own = [pods[one.key] for one in results if one.key in pods]
@@ -127,15 +125,20 @@ def _show(listed: Sequence[QueueEntry], now: float, output: Output) -> None:
     if not listed:
         asking.tell(["no pod waits"])
         return
-    titles = ["#", "namespace", "name", "pods", "priority", "age", "asks", "next", "why"]
-    asking.show_tables([TextTable(titles, [_row(one, now) for one in listed])], output)
+    is_wide = output is Output.WIDE
+    titles = ["#", "namespace", "name", "pods", "priority", "age", "asks"]
+    titles += ["next", "why"] if is_wide else ["why"]
+    rows = [_row(one, now, is_wide=is_wide) for one in listed]
+    asking.show_tables([TextTable(titles, rows, optional=("asks", "age"))], output)
 
 
-def _row(one: QueueEntry, now: float) -> list[str]:
+def _row(one: QueueEntry, now: float, *, is_wide: bool) -> list[str]:
     asks = ", ".join(
         f"{amount(name, value)} {name.rpartition('/')[2]}" for name, value in one.asks.items()
     )
     age = "" if one.since is None else duration(now - one.since)
-    why = f"goes to {one.where}" if one.result is Result.SCHEDULED else one.message
-    cells = [f"{one.place:,}", one.namespace, one.name, f"{one.pods:,}", f"{one.priority:,}"]
-    return [*cells, age, asks, one.result.value, why]
+    why = one.message if is_wide else short_reason(one.message)
+    why = f"goes to {one.where}" if one.result is Result.SCHEDULED else why
+    priority = f"{one.priority:,}" if one.priority or is_wide else ""
+    cells = [f"{one.place:,}", one.namespace, one.name, f"{one.pods:,}", priority, age, asks]
+    return [*cells, one.result.value, why] if is_wide else [*cells, why]

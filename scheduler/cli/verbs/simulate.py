@@ -20,7 +20,7 @@ from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import read_text, shown
 from scheduler.cli.inputs.live import ClusterOptions
-from scheduler.cli.inputs.world import WorldSource, group_title, read_world, workload_title
+from scheduler.cli.inputs.world import WorldSource, read_world, workload_title
 from scheduler.cli.jobs.parallel import answer_lines, processors
 from scheduler.cli.output.progress import progress
 from scheduler.engine.attempt.cycle import Ties
@@ -139,8 +139,7 @@ def _tables(simulation: Simulation, world: Snapshot, output: Output) -> list[Tex
         return []
     placed = {pod.key: pod for pod in (*world.unbound, *world.bound)}
     shown = [placed[pod.key] for pod in simulation.pods if pod.key in placed]
-    described = {f"{one.namespace}/{one.name}" for one in simulation.groups}
-    groups = {pod.key: title for pod in shown if (title := group_title(pod)) in described}
+    groups = {pod.key: pod.group for pod in simulation.pods if pod.group}
     return simulation_tables(
         simulation,
         wide=output is Output.WIDE,

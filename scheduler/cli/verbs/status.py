@@ -94,7 +94,7 @@ async def _look(access: ClusterOptions) -> list[StatusLine]:
 
 
 def _leader_lines(found: Leader) -> list[StatusLine]:
-    space = f" (Lease {found.namespace}/trellis)"
+    space = f" (Lease {found.namespace}/{found.lease})"
     lines = [StatusLine("leader", OK, f"{found.host}{space}")]
     version = found.version or "not published"
     differs = bool(found.version) and found.version != VERSION

@@ -208,7 +208,8 @@ def _tree_table(root: TreeUnit, *, with_nodes: bool, is_wide: bool) -> TextTable
                 _groups(unit.groups, is_wide=is_wide),
             ]
         )
-    return TextTable(["unit", "level", "nodes", "pods", *root.room, "groups"], rows)
+    titles = ["unit", "level", "nodes", "pods", *root.room, "groups"]
+    return TextTable(titles, rows, optional=("groups", "level", "memory", "cpu"))
 
 
 def _capacity_cell(unit: TreeUnit, name: str) -> str:

@@ -11,18 +11,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
 import structlog
 
+from scheduler.about import VERSION
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.commands import UiFlags
 from scheduler.cli.inputs.asking import listed_kinds, options, read_files, setups, tell
 from scheduler.cli.inputs.clusterflags import cluster_options
+from scheduler.cli.inputs.leader import leader
 from scheduler.cli.inputs.live import ClusterOptions, connect, survey
 from scheduler.cli.inputs.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionHistory
@@ -40,7 +43,7 @@ from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.nodeview import node_view
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
-from scheduler.snapshot.views import Sections, sections
+from scheduler.snapshot.views import Sections, sections, with_origin
 
 AGAIN_S = 2.0
 # Of its time a page spends no more on listing, so that a large cluster is listed less often.
@@ -80,8 +83,16 @@ class HistoryView:
 class Work:
     """The world that the page shows, what came before it, and the answers about both."""
 
-    def __init__(self, known: Setups, wanted: AnswerOptions, past: PastView | None = None) -> None:
+    def __init__(
+        self,
+        known: Setups,
+        wanted: AnswerOptions,
+        past: PastView | None = None,
+        origin: Mapping[str, str] | None = None,
+    ) -> None:
         self.feed = PageFeed()
+        profiles = ", ".join(one.scheduler_name for one in known.default.loaded.profiles)
+        self._origin = {**(origin or {}), "version": VERSION, "profile": profiles}
         self._answering = QuestionResponder(known)
         self.kinds = listed_kinds(known.default)
         self._wanted = wanted
@@ -100,7 +111,7 @@ class Work:
         """Replace the world by one that was seen at `now`."""
         self._wanted = msgspec.structs.replace(self._wanted, now=now)
         self._world = world
-        self.feed.publish(shown)
+        self.feed.publish(with_origin(shown, self._origin))
 
     async def _plan(self, at: float | None) -> object:
         return await self._answer(Question("plan"), at)
@@ -109,7 +120,7 @@ class Work:
         return await self._answer(Question("explain", pod=pod), at)
 
     async def _change(self, change: TrialChange, at: float | None) -> object:
-        question = Question("change", manifests=change.manifests, config=change.config)
+        question = Question("change", **msgspec.structs.asdict(change))
         return await self._answer(question, at)
 
     async def _moments(self) -> object:
@@ -119,7 +130,7 @@ class Work:
     async def _back(self, at: float) -> object:
         def drawn() -> object:
             world = self._at(at)
-            return sections(world, at, world.notices)
+            return with_origin(sections(world, at, world.notices), self._origin)
 
         return await self._alone(drawn)
 
@@ -157,17 +168,20 @@ def ui(flags: UiFlags) -> int:
         if flags.snapshot:
             raise InputError("--snapshot and --decision-log exclude one another")
         past = LogView(flags.decision_log)
+        origin = {"cluster": f"decision log {Path(flags.decision_log).name}"}
         known = setups(flags.config) if flags.config else _setups_of(past)
         world = past.world()
         shown = msgspec.structs.replace(world, notices=past.notices)
         wanted = options(flags.now, Ties.UID, None, details=False)
-        return _run(page_of_files(shown, known, wanted, flags.port, past))
+        return _run(page_of_files(shown, known, wanted, flags.port, past, origin))
     access = None if flags.snapshot else cluster_options(flags.cluster, flags.namespace)
     known = setups(flags.config, access)
     wanted = options(flags.now, Ties.NAME if flags.snapshot else Ties.UID, None, details=False)
     if flags.snapshot:
         world = read_files(flags.snapshot, None)
-        return _run(page_of_files(world, known, wanted, flags.port))
+        names = ", ".join(Path(one).name for one in flags.snapshot)
+        origin = {"cluster": f"snapshot {names}"}
+        return _run(page_of_files(world, known, wanted, flags.port, origin=origin))
     return _run(
         live_page(known, wanted, cluster_options(flags.cluster, flags.namespace), flags.port)
     )
@@ -202,8 +216,8 @@ async def live_page(
     past: PastView | None = None,
 ) -> AsyncIterator[str]:
     """Serve the page of a live cluster and give its address; ApiError when nothing can be read."""
-    work = Work(known, wanted, past)
     client = await connect(access)
+    work = Work(known, wanted, past, await _origin(client, access))
     try:
         for notice in await _look(work, client, access):
             tell([f"notice: {notice}"])
@@ -227,9 +241,10 @@ async def page_of_files(
     wanted: AnswerOptions,
     port: int = 0,
     past: PastView | None = None,
+    origin: Mapping[str, str] | None = None,
 ) -> AsyncIterator[str]:
     """Serve the page of an unchanging snapshot, with its known history."""
-    work = Work(known, wanted, past)
+    work = Work(known, wanted, past, origin)
     at = world.taken_at if wanted.now is None else wanted.now
     work.show(world, sections(world, at, world.notices), at)
     page = PageSite(work.feed, work.answers)
@@ -237,6 +252,16 @@ async def page_of_files(
         yield await page.start(port)
     finally:
         await page.stop()
+
+
+async def _origin(client: ApiClient, access: ClusterOptions) -> dict[str, str]:
+    """Return the cluster's address, the context if one was named, and the leader if one leads."""
+    found = {"cluster": client.server}
+    if access.context:
+        found["context"] = access.context
+    with contextlib.suppress(TrellisError, OSError, TimeoutError):
+        found["leader"] = (await leader(client, "", access.timeout_s)).host
+    return found
 
 
 async def _follow(work: Work, client: ApiClient, access: ClusterOptions) -> None:

@@ -182,10 +182,10 @@ class GroupStatusWriter:
         return len(self._members.bound(key)) + len(self._finished(key))
 
     def status(self, key: str, size: int) -> str:
-        """Return a group's status: bound when all are there, else what became of its last attempt.
+        """Return a group's status: bound with its minimum, else the result of its last attempt.
 
-        Completed when all have finished. One that was not tried here and has no member any more
-        keeps what its object says: it has ended.
+        A group without members on nodes has completed if its minimum has finished, or if its
+        object records a placement and no attempt was made here.
         """
         bound = self._members.bound(key)
         if 0 < size <= self.present(key):
@@ -199,7 +199,7 @@ class GroupStatusWriter:
         return COMPLETED if has_ended else WAITING
 
     def report(self, key: str, size: int) -> GroupReport:
-        """Return what `simulate` says of a group."""
+        """Return what `simulate` reports of a group."""
         record = self._records.get(key) or GroupRecord()
         bound, tree = self._members.bound(key), record.tree
         namespace, _, name = title(key).partition("/")
@@ -232,6 +232,7 @@ class GroupStatusWriter:
             proof.terms,
             record.would_fit if waits else 0,
             _orders_of(record, bound),
+            finished=len(self._finished(key)),
         )
 
     def _bound(self, key: str, record: GroupRecord, now: float) -> list[GroupWrite]:

@@ -1,5 +1,5 @@
 // The views of the page: the part of the address after `#/` names the current one.
-import { duration, el } from "./dom.js";
+import { clock, duration, el, name } from "./dom.js";
 import { enter, follow, known, link, listen, report, travel, turn } from "./feed.js";
 import { cluster } from "./cluster.js";
 import { groups } from "./groups.js";
@@ -39,7 +39,7 @@ function open(isFirst = false) {
   nav.replaceChildren(...Object.entries(VIEWS).map(([key, { title }]) =>
     el("a", { href: `#/${key}`, "aria-current": key === chosen ? "page" : null }, title)));
   nav.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  document.title = `${VIEWS[chosen].title} · Trellis`;
+  title = VIEWS[chosen].title;
   let argument = "";
   try { argument = decodeURIComponent(rest.join("/")); } catch { /* a broken address names nothing */ }
   shown = VIEWS[chosen].make(argument);
@@ -48,14 +48,31 @@ function open(isFirst = false) {
   shown.update();
 }
 
+let title = "";
+const origin = /** @type {HTMLElement} */ (document.getElementById("origin"));
+/** What the header states of the cluster and its scheduler. @type {[string, string][]} */
+const ORIGIN = [["cluster", "Cluster"], ["context", "Context"], ["version", "Trellis"], ["profile", "Profile"], ["leader", "Leader"], ["daemon", "Daemon"]];
+
+/** Name the cluster, so that two tabs of two clusters differ. */
+function whose() {
+  const about = known.about.get("about") ?? {};
+  const cluster = String(about.context ?? about.cluster ?? "").replace(/^https?:\/\//, "");
+  document.title = [title, cluster, "Trellis"].filter(Boolean).join(" · ");
+  const text = JSON.stringify(ORIGIN.map(([key]) => about[key]));
+  if (origin.dataset.of === text) return;
+  origin.dataset.of = text;
+  origin.replaceChildren(...ORIGIN.filter(([key]) => about[key]).map(([key, label]) => el("div", {}, el("dt", {}, label), el("dd", {}, name(about[key])))));
+}
+
 function tell() {
+  whose();
   if (report) return sides();
   const about = known.about.get("about");
   const age = about ? Date.now() / 1000 - about.at : 0;
-  state.className = link.problem ? "broken" : "";
-  const text = link.problem || (!about ? "Reading the cluster…" : age > 3600 ? `As of ${new Date(about.at * 1000).toLocaleString()}` : age > 60 ? `Seen ${duration(age)} ago` : "Live");
+  state.className = link.problem && !link.needsToken ? "broken" : "";
+  const text = (link.needsToken ? "Not signed in" : link.problem) || (!about ? "Reading the cluster…" : age > 3600 ? `As of ${clock(about.at).slice(0, -4)}` : age > 60 ? `Seen ${duration(age)} ago` : "Live");
   if (link.at !== null) {
-    const moment = `As it was at ${new Date(link.at * 1000).toLocaleString()}`;
+    const moment = `As it was at ${clock(link.at)}`;
     if (!state.textContent?.startsWith(moment)) state.replaceChildren(moment, " ", el("button", { onclick: () => travel(null) }, "Back to now"));
   } else if (state.textContent !== text) state.textContent = text;
   if (link.needsToken !== asksForToken) askForToken();
@@ -63,11 +80,12 @@ function tell() {
 
 function sides() {
   const names = ["Before", "After"];
-  state.replaceChildren(el("span", { class: "sides", role: "group", "aria-label": "Shown" }, ...names.map((name, side) =>
-    el("button", { "aria-pressed": String(side === link.side), title: report.sides[side].title, onclick: () => turn(side) }, name))));
+  state.replaceChildren(el("span", { class: "sides", role: "group", "aria-label": "Shown" }, ...names.map((label, side) =>
+    el("button", { "aria-pressed": String(side === link.side), title: report.sides[side].title, onclick: () => turn(side) }, label))));
 }
 
 let asksForToken = false;
+let hasEntered = false;
 
 /** Ask for a bearer token; the API server authenticates it. */
 function askForToken() {
@@ -75,10 +93,12 @@ function askForToken() {
   if (!asksForToken) return open(true);
   const token = /** @type {HTMLInputElement} */ (el("input", { id: "token", type: "password", autocomplete: "off", required: true }));
   const namespace = /** @type {HTMLInputElement} */ (el("input", { id: "namespace", autocomplete: "off" }));
-  const form = el("form", { class: "card token", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); enter(token.value, namespace.value); } },
-    el("h1", {}, "Who are you?"),
-    el("p", {}, "The page shows what you may list. ", el("code", {}, "kubectl create token NAME"), " makes a token; it stays in this tab."),
-    el("p", { class: "error", role: "alert" }, link.problem),
+  const form = el("form", { class: "card token", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); hasEntered = true; enter(token.value, namespace.value); } },
+    el("h1", {}, "Sign in"),
+    el("p", {}, "The page shows what your account may list in the cluster. Paste a token of a ServiceAccount that may open it (value ", el("code", {}, "page.readers"), " of the chart):"),
+    el("p", {}, el("code", {}, "kubectl create token SERVICEACCOUNT -n NAMESPACE")),
+    el("p", { class: "sub" }, "The token remains in this tab."),
+    hasEntered && el("p", { class: "error", role: "alert" }, link.problem),
     el("p", {}, el("label", { for: "token" }, "Token"), token),
     el("p", {}, el("label", { for: "namespace" }, "Namespace, if you may not list all"), namespace),
     el("button", { class: "main" }, "Open"));

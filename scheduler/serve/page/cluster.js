@@ -1,11 +1,13 @@
 // The cluster as nested blocks: a node is a block in its rack, coloured by use or a category. A list beside it has the same data.
-import { amount, el, many, name, natural, Rows } from "./dom.js";
-import { known } from "./feed.js";
+import { amount, duration, el, many, name, natural, Rows } from "./dom.js";
+import { known, report } from "./feed.js";
 import { node } from "./node.js";
 import { ALARMING, categories, COLOURS, isCategory, MEANING, scarcest, shades, used, zonesOf } from "./shades.js";
 import { layout } from "./treemap.js";
 
 const FULL = 0.9;
+/** The least width of a block with a name above its parts, in pixels. */
+const NAMED = 52;
 /** The meaning of colours, kept between views; by default the scarcest resource. @type {import("./shades.js").Shade} */
 let shown = { id: "", of: "room", resource: "cpu", label: "" };
 let isChosen = false;
@@ -25,6 +27,7 @@ export function cluster(rest, isWhole = true) {
   const facts = el("dl", { class: "facts" });
   const crumbs = el("nav", { class: "crumbs", "aria-label": "Part of the cluster" });
   const notices = el("div");
+  const waits = el("section", { class: "card waits" });
   const detail = el("div", { class: "detail", hidden: true });
   let detailed = "";
   const list = /** @type {Rows<string>} */ (new Rows("Parts", 58, "unit", row));
@@ -33,7 +36,7 @@ export function cluster(rest, isWhole = true) {
       el("label", {}, "Show", choose),
       legend),
     notices, facts,
-    el("div", { class: "cluster" }, el("div", { class: "card blocks" }, canvas, tip, detail), el("div", { class: "card list" }, list.element)));
+    el("div", { class: "cluster" }, el("div", { class: "card blocks" }, canvas, tip, detail), el("div", { class: "beside" }, waits, el("div", { class: "card list" }, list.element))));
   new ResizeObserver(() => draw()).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
 
@@ -83,6 +86,9 @@ export function cluster(rest, isWhole = true) {
     let listed = below;
     while (listed.length === 1 && children.has(listed[0])) listed = children.get(listed[0]) ?? [];
     list.show(listed.length ? listed : children.get(unit.parent) ?? [at]);
+    const longest = isWhole && at === "/" ? waitingLongest() : [];
+    waits.hidden = !longest.length;
+    waits.replaceChildren(el("h2", {}, el("a", { href: "#/queue" }, "Waiting")), el("ul", {}, ...longest));
     const isNode = unit.level === "node";
     detail.hidden = !isNode;
     canvas.style.visibility = isNode ? "hidden" : "";
@@ -133,7 +139,7 @@ export function cluster(rest, isWhole = true) {
       }
       if (block.leaf && block.unit.closed && block.w > 6) hatch(context, block, colours.edge);
       const room = block.leaf ? block.h : 18;
-      if (block.w < 34 || room < 14) continue;
+      if (block.w < (block.leaf ? 34 : NAMED) || room < 14 || (!block.leaf && block.h <= 40)) continue;
       // The text begins over the first part.
       const [, [taken, of]] = parts(block)[0] ?? [null, [0, 1]];
       context.fillStyle = block.leaf && (own || (!isCategory(shown) && taken / (of || 1) > 0.55)) ? colours.strong : colours.text;
@@ -167,7 +173,8 @@ export function cluster(rest, isWhole = true) {
       const gap = w > 8 && h > 8 ? 1 : w > 3 && h > 3 ? 0.5 : 0;
       const block = { key, unit, x: x + gap, y: y + gap, w: w - 2 * gap, h: h - 2 * gap, leaf: !below.length };
       blocks.push(block);
-      const head = block.h > 40 ? 18 : 0;
+      // Without space for a name there is no line for it.
+      const head = block.h > 40 && block.w > NAMED ? 18 : 0;
       if (below.length && block.w > 3 && block.h > 3) place(below, { x: block.x + 1, y: block.y + head, w: block.w - 2, h: block.h - head - 1 });
     }
   }
@@ -250,7 +257,24 @@ function use(key) {
 const title = (key) => (key === "/" ? "Whole cluster" : "Without the label");
 
 /** @param {string} label @param {string | number} value */
-const fact = (label, value) => el("div", {}, el("dt", {}, label), el("dd", { class: "num" }, value));
+const fact = (label, value) => el("div", {}, el("dt", {}, label), el("dd", { class: "num" }, value.toLocaleString("en")));
+
+const LONGEST = 4;
+
+/** What waits, groups and the longest first. @returns {HTMLElement[]} */
+function waitingLongest() {
+  /** @type {Map<string, {since: number, pods: number, isGroup: boolean, of: string}>} */ const found = new Map();
+  for (const [key, pod] of known.pods) {
+    if (pod.node) continue;
+    const one = found.get(pod.group ?? key) ?? { since: Infinity, pods: 0, isGroup: Boolean(pod.group), of: key };
+    found.set(pod.group ?? key, { ...one, since: Math.min(one.since, pod.since ?? Infinity), pods: one.pods + 1 });
+  }
+  const at = known.about.get("about")?.at ?? 0;
+  const all = [...found].sort(([, a], [, b]) => Number(b.isGroup) - Number(a.isGroup) || a.since - b.since);
+  const rows = all.slice(0, LONGEST).map(([key, one]) => el("li", {}, report ? el("span", { class: "cut" }, name(key)) : el("a", { href: `#/pod/${encodeURIComponent(one.of)}`, class: "cut", title: key }, name(key)),
+    el("span", { class: "sub" }, [one.isGroup && many(one.pods, "pod"), one.since < Infinity && duration(at - one.since)].filter(Boolean).join(", "))));
+  return all.length > LONGEST ? [...rows, el("li", { class: "sub" }, `and ${all.length - LONGEST} more`)] : rows;
+}
 
 function waiting() {
   let count = 0;

@@ -34,7 +34,7 @@ const ORDER = new Intl.Collator("en", { numeric: true });
 export const natural = (a, b) => ORDER.compare(a, b);
 
 /** A number of things, in words: `1 pod`, `2 pods`. @param {number} number @param {string} one */
-export const many = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
+export const many = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
 
 /** @param {Element} made @param {Record<string, any>} properties */
 function set(made, properties) {
@@ -114,8 +114,18 @@ export function duration(seconds) {
   return `${Math.max(0, Math.floor(seconds))} s`;
 }
 
+const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false });
+const DAY = new Intl.DateTimeFormat("en-CA");
+/** The day of a time, as 2026-11-28. @param {number} at seconds */
+export const day = (at) => DAY.format(new Date(at * 1000));
+/** The time of day with milliseconds, after the day unless it is today. @param {number} at seconds */
+export const clock = (at) => `${new Date(at * 1000).toDateString() === new Date().toDateString() ? "" : `${day(at)} `}${TIME.format(new Date(at * 1000))}`;
+
 /** @param {string} key `namespace/name` */
 export const podLink = (key) => document.getElementById("report") ? el("span", { class: "cut", title: key }, name(key)) : el("a", { href: `#/pod/${encodeURIComponent(key)}`, class: "cut", title: key }, name(key));
+
+/** A message without what the row says already: the number of nodes, and the name of the group. @param {string} message */
+export const brief = (message) => message.replace(/^0\/\d+ nodes are available: |^the group \S+ does not fit: /, "");
 
 /** @param {string} text */
 export const failed = (text) => el("p", { class: "error", role: "alert" }, text);

@@ -1,21 +1,21 @@
 // Groups as a table, waiting ones first: domains of members, proof, and the reason for waiting.
-import { amount, duration, el, failed, many, name, natural, podLink } from "./dom.js";
+import { amount, brief, duration, el, failed, many, name, natural, podLink } from "./dom.js";
 import { known } from "./feed.js";
 import { planning } from "./plan.js";
+import { rack } from "./racks.js";
 
 const MOST = 300;
-const KINDS = new Map([["Bound", "good"], ["Completed", ""], ["Waiting", "warn"], ["DoesNotFit", "bad"], ["Failed", "bad"]]);
+const KINDS = new Map([["Bound", "good"], ["Completed", ""], ["Fits", "good"], ["Waiting", "warn"], ["DoesNotFit", "bad"], ["Missing", "bad"]]);
 /** Groups that need attention come first. */
-const RANK = new Map([["Failed", 0], ["DoesNotFit", 1], ["Waiting", 2], ["Bound", 4], ["Completed", 5]]);
+const RANK = new Map([["DoesNotFit", 0], ["Missing", 1], ["Waiting", 2], ["Fits", 3], ["Bound", 5], ["Completed", 6]]);
 const FEW = 4;
-/** The unit above each node, by its name. @type {Map<string, string>} */ const rackOf = new Map();
 
 /** Data of a group's pods. @typedef {{count: number, since: number | null, priority: number, asks: Map<string, number>}} Members */
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function groups() {
   const rows = el("tbody");
-  const table = el("table", { class: "groups" }, el("thead", {}, el("tr", {}, ...["Group", "Status", "Members", "Where", "Proof", "Since", "Message"].map((title) => el("th", { scope: "col" }, title)))), rows);
+  const table = el("table", { class: "groups" }, el("thead", {}, el("tr", {}, ...["Group", "Status", "Members", "Where", "Proof", "Since", "Message"].map((title) => el("th", { scope: "col", class: ["Members", "Since"].includes(title) ? "num" : null }, title)))), rows);
   const body = el("div", { class: "card scroll" }, el("p", { class: "empty" }, "Planning the waiting groups…"));
   const filter = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "filter", placeholder: "namespace/name", oninput: show }));
   const count = el("p", { class: "sub" });
@@ -26,11 +26,10 @@ export function groups() {
   function show() {
     if (plan.problem) return body.replaceChildren(failed(plan.problem));
     if (!plan.answer) return;
-    readRacks();
     const members = membersOf();
     const wanted = plan.answer.groups.filter((/** @type {any} */ one) => keyOf(one).includes(filter.value));
-    wanted.sort((/** @type {any} */ a, /** @type {any} */ b) => (RANK.get(a.status) ?? 3) - (RANK.get(b.status) ?? 3) || (members.get(keyOf(b))?.priority ?? 0) - (members.get(keyOf(a))?.priority ?? 0) || natural(keyOf(a), keyOf(b)));
-    const waiting = wanted.filter((/** @type {any} */ one) => !["Bound", "Completed"].includes(one.status)).length;
+    wanted.sort((/** @type {any} */ a, /** @type {any} */ b) => (RANK.get(shownStatus(a)) ?? 4) - (RANK.get(shownStatus(b)) ?? 4) || (members.get(keyOf(b))?.priority ?? 0) - (members.get(keyOf(a))?.priority ?? 0) || natural(keyOf(a), keyOf(b)));
+    const waiting = wanted.filter((/** @type {any} */ one) => !["Bound", "Completed"].includes(shownStatus(one))).length;
     count.textContent = `${many(wanted.length, "group")}, ${waiting} waiting${wanted.length > MOST ? `; the first ${MOST} are listed` : ""}`;
     const open = new Set([...rows.querySelectorAll("details[open]")].map((one) => one.getAttribute("data-key")));
     rows.replaceChildren(...wanted.slice(0, MOST).map((/** @type {any} */ one) => row(one, members.get(keyOf(one)))));
@@ -39,6 +38,17 @@ export function groups() {
   }
   return { element, update: () => { plan.refresh(); show(); } };
 }
+
+/** The status of a group as this table shows it: one that waits for capacity has not failed, one whose members have no node yet is not bound. @param {any} group @returns {string} */
+function shownStatus(group) {
+  if (group.status === "Failed") return "DoesNotFit";
+  if (isMissing(group)) return "Missing";
+  const there = count(group.placement.root ?? {}) - (group.planned ?? 0) + (group.finished ?? 0);
+  return group.status === "Bound" && there < group.minimum ? "Fits" : group.status;
+}
+
+/** Whether pods name this group and no object describes it. @param {any} group */
+const isMissing = (group) => !group.source && !group.minimum;
 
 /** @param {any} group */
 const keyOf = (group) => `${group.namespace}/${group.name}`;
@@ -61,13 +71,15 @@ function membersOf() {
 /** @param {any} group @param {Members | undefined} members */
 function row(group, members) {
   const placed = count(group.placement.root ?? {});
+  const status = shownStatus(group);
+  const needed = isMissing(group) ? many(members?.count ?? 0, "pod") : `${placed + (group.finished ?? 0)} of ${group.minimum}`;
   const at = known.about.get("about")?.at ?? 0;
-  const most = group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
+  const most = isMissing(group) ? "" : group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
   const asks = [...(members?.asks ?? [])].filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ");
   return el("tr", {},
-    el("td", {}, el("strong", {}, name(keyOf(group))), el("div", { class: "sub" }, `${group.source}${members?.priority ? ` · priority ${members.priority}` : ""}`)),
-    el("td", {}, el("span", { class: `tag ${KINDS.get(group.status) ?? "warn"}` }, group.status)),
-    el("td", { class: "num" }, `${placed} of ${group.minimum}${most}`, asks && el("div", { class: "sub" }, asks)),
+    el("td", {}, el("strong", {}, name(keyOf(group))), el("div", { class: "sub" }, `${group.source || "PodGroup missing"}${members?.priority ? ` · priority ${members.priority}` : ""}`)),
+    el("td", {}, el("span", { class: `tag ${KINDS.get(status) ?? "warn"}` }, status)),
+    el("td", { class: "num" }, `${needed}${most}`, asks && el("div", { class: "sub" }, asks)),
     el("td", {}, placed > 0 && where(group)),
     el("td", {}, proof(group)),
     el("td", { class: "num" }, members?.since ? duration(at - members.since) : ""),
@@ -86,23 +98,17 @@ function where(group) {
 function racks(units, found = new Map()) {
   for (const [key, below] of Object.entries(units)) {
     const isNode = Object.values(below).every((one) => !Object.keys(/** @type {any} */ (one)).length);
-    const unit = isNode ? rackOf.get(key) || key : "";
+    const unit = isNode ? rack(key) : "";
     if (isNode) found.set(unit, (found.get(unit) ?? 0) + count(below)); else racks(below, found);
   }
   return found;
-}
-
-/** Store the unit above each node. */
-function readRacks() {
-  rackOf.clear();
-  for (const unit of known.units.values()) if (unit.level === "node" && unit.parent !== "/") rackOf.set(unit.name, known.units.get(unit.parent)?.name ?? "");
 }
 
 /** The proof of a placement in words. @param {any} group @returns {string} */
 function proof(group) {
   if (group.conflict.length) return "proven not to fit";
   if (!group.objective.length) return "";
-  const used = group.terms.flatMap((/** @type {string} */ term, /** @type {number} */ at) => (term.endsWith(" units") ? [many(group.objective[at], term.slice(0, -6))] : []));
+  const used = group.terms.flatMap((/** @type {string} */ term, /** @type {number} */ at) => (term.endsWith(" units") ? [many(group.objective[at], term.slice(0, -6).split("/").pop() ?? "")] : []));
   const text = used.length ? `: ${used.join(", ")}` : "";
   if (group.optimal) return `proven best${text}`;
   const gaps = group.objective.map((/** @type {number} */ value, /** @type {number} */ at) => (group.bound[at] === null || group.bound[at] === undefined ? null : value - group.bound[at]));
@@ -113,8 +119,8 @@ function proof(group) {
 /** The reason for waiting: the message of the group's condition, conflicting rules, and victims. @param {any} group @param {number} placed @param {Members | undefined} members @returns {(HTMLElement | string)[]} */
 function message(group, placed, members) {
   const parts = [];
-  if (group.message) parts.push(name(group.message));
-  else if (placed < group.minimum && (members?.count ?? 0) < group.minimum) parts.push(`${members?.count ?? 0} of ${group.minimum} members exist.`);
+  if (group.message) parts.push(name(brief(group.message)));
+  else if (placed + (group.finished ?? 0) < group.minimum && (members?.count ?? 0) < group.minimum) parts.push(`${members?.count ?? 0} of ${group.minimum} members exist.`);
   if (group.conflict.length > 1) parts.push(el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule)))));
   if (group.victims.length) parts.push(el("details", { "data-key": `victims ${keyOf(group)}` }, el("summary", {}, `evicts ${many(group.victims.length, "pod")}`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
   return parts;

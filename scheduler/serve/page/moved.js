@@ -1,6 +1,7 @@
 // A report: the figures of both results, and the pods with different results, with their scores.
-import { amount, el, many, name, Rows } from "./dom.js";
+import { el, many, name, Rows } from "./dom.js";
 import { report } from "./feed.js";
+import { compared } from "./figures.js";
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function moved() {
@@ -12,7 +13,7 @@ export function moved() {
   const card = el("div", { class: "card list" }, el("div", { class: "titles change", "aria-hidden": "true" }, el("span", {}, "Pod"), ...report.sides.map((/** @type {any} */ side) => el("span", {}, side.title))), list.element);
   const element = el("div", { class: "view" },
     el("div", { class: "head" }, el("h1", {}, report.pods.length ? `${many(report.pods.length, "pod")} ${report.pods.length === 1 ? "fares" : "fare"} differently` : "No pod fares differently"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name or reason"), filter),
-    figures(), ...(report.pods.length ? [legend, card] : []));
+    compared([report.sides[0].figures, report.sides[1].figures], [report.sides[0].title, report.sides[1].title]), ...(report.pods.length ? [legend, card] : []));
 
   function show() {
     const wanted = report.pods.filter((/** @type {any} */ one) => !filter.value || JSON.stringify([one.pod, one.before, one.after]).includes(filter.value));
@@ -45,20 +46,3 @@ export function moved() {
 
 /** @param {Record<string, number>} scores */
 const total = (scores) => Object.values(scores).reduce((sum, one) => sum + one, 0);
-
-function figures() {
-  const [before, after] = report.sides.map((/** @type {any} */ side) => side.figures);
-  const share = (/** @type {number | null | undefined} */ one) => (one === null || one === undefined ? "–" : `${(100 * one).toFixed(1)} %`);
-  /** @type {[string, any, any][]} */
-  const rows = [["Pods placed", before.placed, after.placed], ["Pods left waiting", before.waiting, after.waiting], ["Network cost", before.networkCost, after.networkCost],
-    ["Nodes without pods", before.emptyNodes, after.emptyNodes], ["Groups", before.groups, after.groups], ["Groups not proven best", before.unproven, after.unproven]];
-  for (const resource of Object.keys(after.resources)) {
-    const [one, other] = [before.resources[resource], after.resources[resource]];
-    rows.push([`${resource} requested`, amount(resource, one?.requested ?? 0), amount(resource, other.requested)],
-      [`${resource}: spread of the nodes' use`, share(one?.balance), share(other.balance)],
-      [`${resource}: free and of no use to these pods`, share(one?.fragmentation), share(other.fragmentation)]);
-  }
-  return el("section", { class: "card scroll", tabindex: 0, role: "group", "aria-label": "Figures" }, el("table", {},
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Figure"), ...report.sides.map((/** @type {any} */ side) => el("th", { scope: "col", class: "num" }, side.title)))),
-    el("tbody", {}, ...rows.map(([label, one, other]) => el("tr", {}, el("th", { scope: "row" }, label), el("td", { class: "num" }, one), el("td", { class: "num" }, String(one) === String(other) ? other : el("strong", {}, other)))))));
-}

@@ -1,13 +1,14 @@
-// The network: applications as graphs over the topmost units of the cluster, and the cost tables.
+// The network: applications as layered graphs of their dependencies, and the cost tables.
 import { el, many, name, svg } from "./dom.js";
 import { known, link } from "./feed.js";
 
-const BOX = { w: 150, h: 40, gap: 22, zone: 210 };
+const BOX = { w: 190, h: 58, column: 360, row: 92 };
+const MOST_UNITS = 2;
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function network() {
   const body = el("div", { class: "view" });
-  const element = el("div", { class: "view" }, el("h1", {}, "Network"), body);
+  const element = el("div", { class: "view" }, el("div", { class: "head" }, el("h1", {}, "Network"), el("p", { class: "sub" }, "Workloads by dependency; links state the reserved bandwidth, and the cost of the worst pair of pods against the maximum.")), body);
   let drawn = "";
   function update() {
     if (!link.live) return;
@@ -15,48 +16,87 @@ export function network() {
     const now = JSON.stringify([applications, ways]);
     if (now === drawn) return;
     drawn = now;
-    if (!applications.length && !ways.length) return body.replaceChildren(el("p", { class: "empty" }, "No AppGroup and no NetworkTopology: the network is unknown."));
+    if (!applications.length && !ways.length) {
+      return body.replaceChildren(el("section", { class: "card" }, el("p", { class: "empty" }, "This cluster has no AppGroup and no NetworkTopology. An AppGroup states which workloads depend on each other, a NetworkTopology what traffic between zones and regions costs; ",
+        el("code", {}, "trellis demo network"), " shows both.")));
+    }
     body.replaceChildren(...applications.map(([key, one]) => application(key, one, ways)), ...tables(ways));
   }
   return { element, update };
 }
 
+/** The column of each workload: one more than the largest of those that depend on it. @param {string[]} names @param {any[]} talks @returns {Map<string, number>} */
+function layers(names, talks) {
+  /** @type {Map<string, number>} */ const found = new Map();
+  /** @param {string} one @param {Set<string>} above dependencies in a circle count once @returns {number} */
+  const depth = (one, above) => {
+    const known = found.get(one);
+    if (known !== undefined || above.has(one)) return known ?? 0;
+    const users = talks.filter((edge) => edge.to === one && edge.from !== one).map((edge) => edge.from);
+    const own = users.reduce((most, user) => Math.max(most, above.has(user) ? 0 : depth(user, new Set([...above, one])) + 1), 0);
+    found.set(one, own);
+    return own;
+  };
+  for (const one of names) depth(one, new Set());
+  return found;
+}
+
 /** @param {string} key @param {any} app @param {any[]} ways */
 function application(key, app, ways) {
-  // A workload is drawn in every unit with pods of it; "" is for waiting pods.
-  const zones = [...new Set(Object.values(app.workloads).flatMap((parts) => (Object.keys(parts).length ? Object.keys(parts) : [""])))].sort((a, b) => (a === "" ? 1 : b === "" ? -1 : a < b ? -1 : 1));
-  /** @type {{workload: string, zone: string, pods: number, x: number, y: number}[]} */ const boxes = [];
-  const filled = new Map(zones.map((zone) => [zone, 0]));
-  for (const [workload, parts] of Object.entries(app.workloads)) {
-    for (const zone of Object.keys(parts).length ? Object.keys(parts) : [""]) {
-      const row = filled.get(zone) ?? 0;
-      filled.set(zone, row + 1);
-      boxes.push({ workload, zone, pods: parts[zone] ?? 0, x: zones.indexOf(zone) * (BOX.zone + 50) + 30, y: 40 + row * (BOX.h + BOX.gap) });
-    }
-  }
-  const height = 40 + Math.max(1, ...filled.values()) * (BOX.h + BOX.gap) + 8, width = zones.length * (BOX.zone + 50);
-  const cost = (/** @type {string} */ from, /** @type {string} */ to) => (from === to ? 0 : ways.find((way) => way.origin === from && way.destination === to)?.cost ?? null);
-  const lines = [];
-  for (const edge of app.talks) {
-    for (const one of boxes.filter((box) => box.workload === edge.from)) for (const other of boxes.filter((box) => box.workload === edge.to)) {
-      const price = cost(one.zone, other.zone);
-      const over = price !== null && edge.cost !== null && price > edge.cost;
-      const [x1, y1, x2, y2] = [one.x + (other.x > one.x ? BOX.w : other.x < one.x ? 0 : BOX.w), one.y + BOX.h / 2, other.x + (other.x > one.x ? 0 : BOX.w), other.y + BOX.h / 2];
-      const bend = one.x === other.x ? 40 : (x2 - x1) / 2;
-      lines.push(svg("path", { class: over ? "over" : null, d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 + (one.x === other.x ? 40 : -bend)} ${y2} ${x2} ${y2}` }),
-        one.zone !== other.zone && price !== null ? svg("text", { class: "label", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, "text-anchor": "middle" }, `cost ${price}`) : null);
-    }
-  }
-  const picture = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Workloads of ${key} by part of the cluster; the table below says the same` },
-    ...zones.map((zone, index) => svg("g", {}, svg("rect", { class: "zone", x: index * (BOX.zone + 50) + 4, y: 4, width: BOX.zone, height: height - 8, rx: 8 }), svg("text", { x: index * (BOX.zone + 50) + 16, y: 25, "font-weight": 600 }, zone || "not placed"))),
-    ...lines,
-    ...boxes.map((box) => svg("g", {}, svg("title", {}, box.workload), svg("rect", { class: "box", x: box.x, y: box.y, width: BOX.w, height: BOX.h, rx: 6 }), svg("text", { x: box.x + 10, y: box.y + 17 }, box.workload.length > 19 ? `${box.workload.slice(0, 18)}…` : box.workload), svg("text", { class: "label", x: box.x + 10, y: box.y + 33 }, many(box.pods, "pod")))));
-  picture.style.maxWidth = `${width}px`;
-  // Do not enlarge the drawing: a single zone would fill the whole width.
+  const names = Object.keys(app.workloads), layer = layers(names, app.talks);
+  const filled = new Map();
+  const boxes = new Map(names.map((workload) => {
+    const column = layer.get(workload) ?? 0, row = filled.get(column) ?? 0;
+    filled.set(column, row + 1);
+    return [workload, { x: 12 + column * BOX.column, y: 12 + row * BOX.row }];
+  }));
+  const columns = Math.max(1, filled.size), width = (columns - 1) * BOX.column + BOX.w + 24, height = Math.max(1, ...filled.values()) * BOX.row + 4;
+  const edges = app.talks.filter((/** @type {any} */ one) => boxes.has(one.from) && boxes.has(one.to) && one.from !== one.to).map((/** @type {any} */ one) => {
+    const [a, b] = [boxes.get(one.from), boxes.get(one.to)].map((each) => each ?? { x: 0, y: 0 });
+    const worst = worstCost(app.workloads[one.from], app.workloads[one.to], ways);
+    const over = worst !== null && one.cost !== null && worst > one.cost;
+    const isBack = b.x <= a.x;
+    const [x1, y1, x2, y2] = [a.x + (isBack ? BOX.w / 2 : BOX.w), a.y + (isBack ? BOX.h : BOX.h / 2), b.x + (isBack ? BOX.w / 2 : 0), b.y + (isBack ? BOX.h : BOX.h / 2)];
+    const bend = isBack ? 0 : (x2 - x1) / 2, drop = isBack ? 26 : 0;
+    return svg("g", {}, svg("title", {}, `${one.from} to ${one.to}`), svg("path", { class: over ? "over" : null, d: `M${x1} ${y1} C${x1 + bend} ${y1 + drop} ${x2 - bend} ${y2 + drop} ${x2} ${y2}` }),
+      svg("text", { class: over ? "label over" : "label", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 6 + drop, "text-anchor": "middle" }, edgeText(one, worst)));
+  });
+  const picture = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Workloads of ${key} by dependency; the table below says the same` },
+    ...edges, ...names.map((workload) => box(workload, app.workloads[workload], boxes.get(workload) ?? { x: 0, y: 0 })));
+  // Not enlarged: one workload would fill the whole width.
   picture.style.maxWidth = `${width}px`;
   picture.style.minWidth = `${Math.min(width, 540)}px`;
+  const rows = app.talks.map((/** @type {any} */ one) => [one.from, one.to, one.bandwidth ?? "–", one.cost ?? "–", worstCost(app.workloads[one.from], app.workloads[one.to], ways) ?? "–"]);
   return el("section", { class: "card" }, el("h2", {}, name(key)), el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Graph of ${key}` }, picture),
-    el("details", {}, el("summary", {}, "Dependencies"), table(["From", "To", "Minimum bandwidth", "Maximum cost"], app.talks.map((/** @type {any} */ one) => [one.from, one.to, one.bandwidth ?? "–", one.cost ?? "–"]))));
+    el("details", {}, el("summary", {}, "Dependencies"), table(["From", "To", "Minimum bandwidth", "Maximum cost", "Worst cost"], rows)));
+}
+
+/** @param {string} workload @param {Record<string, number>} parts pods by unit @param {{x: number, y: number}} at */
+function box(workload, parts, { x, y }) {
+  const units = Object.entries(parts), pods = units.reduce((sum, [, count]) => sum + count, 0);
+  const where = units.slice(0, MOST_UNITS).map(([unit, count]) => (units.length > 1 ? `${unit} × ${count}` : unit)).join(", ");
+  return svg("g", {}, svg("title", {}, workload), svg("rect", { class: pods ? "box" : "box none", x, y, width: BOX.w, height: BOX.h, rx: 6 }),
+    svg("text", { x: x + 12, y: y + 23, "font-weight": 600 }, cut(workload, 22)),
+    svg("text", { class: "label", x: x + 12, y: y + 43 }, pods ? cut(`${many(pods, "pod")} in ${where}${units.length > MOST_UNITS ? ` and ${units.length - MOST_UNITS} more` : ""}`, 27) : "no pod is placed"));
+}
+
+/** The end of a text tells names apart. @param {string} text @param {number} most */
+const cut = (text, most) => (text.length > most ? `…${text.slice(1 - most)}` : text);
+
+/** @param {any} edge @param {number | null} worst */
+function edgeText(edge, worst) {
+  const cost = edge.cost === null && worst === null ? "" : `cost ${worst ?? "–"}${edge.cost === null ? "" : ` of at most ${edge.cost}`}`;
+  return [edge.bandwidth === null || edge.bandwidth === undefined ? "" : String(edge.bandwidth), cost].filter(Boolean).join(" · ");
+}
+
+/** The highest cost between the units of two workloads; null where none is known. @param {Record<string, number>} from @param {Record<string, number>} to @param {any[]} ways @returns {number | null} */
+function worstCost(from, to, ways) {
+  let worst = null;
+  for (const a of Object.keys(from ?? {})) for (const b of Object.keys(to ?? {})) {
+    const cost = a === b ? 0 : ways.find((way) => way.origin === a && way.destination === b)?.cost ?? null;
+    if (cost !== null) worst = Math.max(worst ?? 0, cost);
+  }
+  return worst;
 }
 
 /** @param {any[]} ways */
@@ -73,6 +113,6 @@ function tables(ways) {
 
 /** @param {string[]} titles @param {any[][]} rows */
 function table(titles, rows) {
-  return el("table", {}, el("thead", {}, el("tr", {}, ...titles.map((one) => el("th", { scope: "col" }, one)))),
+  return el("table", {}, el("thead", {}, el("tr", {}, ...titles.map((one, index) => el("th", { scope: "col", class: index > 1 ? "num" : null }, one)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, index) => el("td", { class: index > 1 ? "num" : null }, name(String(cell))))))));
 }

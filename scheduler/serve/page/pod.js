@@ -1,12 +1,12 @@
-// One pod: where it is or would go, what speaks against every node, and the scores by plugin.
-import { duration, el, failed, name, podLink, Rows } from "./dom.js";
+// One pod: where it is or would go, and how nodes differ for it: equal nodes are one row.
+import { duration, el, failed, many, name, natural, podLink, Rows } from "./dom.js";
 import { ask, known, link } from "./feed.js";
 
 const MOST_FOUND = 12;
 
 /** @param {string} rest `namespace/name`, or nothing yet @returns {{element: HTMLElement, update: () => void}} */
 export function pod(rest) {
-  const search = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "search", oninput: find }));
+  const search = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "search", placeholder: "namespace/name", oninput: find }));
   const found = el("div");
   const body = el("div", { class: "view" });
   const element = el("div", { class: "view" },
@@ -15,12 +15,25 @@ export function pod(rest) {
 
   function find() {
     const keys = [];
+    /** @type {Map<string, number>} a group is listed once, by its first pod */ const groups = new Map();
+    const isNew = (/** @type {any} */ one) => {
+      if (search.value || !one.group) return true;
+      groups.set(one.group, (groups.get(one.group) ?? 0) + 1);
+      return groups.get(one.group) === 1;
+    };
     if (search.value || !rest) {
       // Pods that wait are what people look for.
-      for (const [key, one] of known.pods) if (!one.node && key.includes(search.value)) { keys.push(key); if (keys.length >= MOST_FOUND) break; }
-      if (keys.length < MOST_FOUND) for (const [key, one] of known.pods) if (one.node && key.includes(search.value)) { keys.push(key); if (keys.length >= MOST_FOUND) break; }
+      for (const [key, one] of known.pods) if (!one.node && key.includes(search.value) && isNew(one) && keys.length < MOST_FOUND) keys.push(key);
+      if (keys.length < MOST_FOUND) for (const [key, one] of known.pods) if (one.node && key.includes(search.value) && isNew(one)) { keys.push(key); if (keys.length >= MOST_FOUND) break; }
     }
-    found.replaceChildren(...(keys.length ? [el("div", { class: "card" }, el("h2", {}, search.value ? "Found" : "Choose a pod"), el("ul", {}, ...keys.map((key) => el("li", {}, podLink(key)))))] : search.value ? [el("p", { class: "sub" }, "No pod name contains this text.")] : []));
+    found.replaceChildren(...(keys.length ? [el("section", { class: "card scroll" }, el("h2", {}, search.value ? "Found" : "Choose a pod: those that wait come first"), el("table", { class: "found" }, el("tbody", {}, ...keys.map((key) => choice(key, groups.get(known.pods.get(key)?.group) ?? 1)))))] : search.value ? [el("p", { class: "sub" }, "No pod name contains this text.")] : []));
+  }
+
+  /** @param {string} key @param {number} members pods of its group that this row stands for */
+  function choice(key, members) {
+    const one = known.pods.get(key) ?? {};
+    return el("tr", {}, el("td", {}, podLink(key), members > 1 && el("span", { class: "sub" }, `and ${members - 1} more of ${one.group}`)), el("td", {}, el("span", { class: `tag ${one.node ? "good" : "warn"}` }, one.node ? "placed" : "waits")),
+      el("td", {}, el("span", { class: "sub two", title: one.node ?? one.message ?? "" }, name(one.node ?? one.message ?? ""))));
   }
 
   async function update() {
@@ -41,23 +54,42 @@ export function pod(rest) {
 /** @param {any} found @param {string[]} notices */
 function explained(found, notices) {
   const plugins = [...new Set(found.nodes.flatMap((/** @type {any} */ node) => Object.keys(node.scores)))].sort();
-  const nodes = [...found.nodes].sort((one, other) => Number(other.name === found.node) - Number(one.name === found.node) || Number(other.feasible) - Number(one.feasible) || (other.total ?? 0) - (one.total ?? 0) || (one.name < other.name ? -1 : 1));
-  const most = Math.max(1, ...nodes.map((node) => node.total ?? 0));
-  const list = /** @type {Rows<any>} */ (new Rows("Nodes", 74, "score", (node) => [
-    el("div", {}, el("strong", { class: "cut", title: node.name }, name(node.name)),
+  const fits = found.nodes.filter((/** @type {any} */ one) => one.feasible);
+  // A plugin with one score on all nodes that fit says nothing about them.
+  const differing = plugins.filter((one) => new Set(fits.map((/** @type {any} */ node) => node.scores[one]?.weighted)).size > 1);
+  const equal = plugins.filter((one) => !differing.includes(one));
+  const nodes = [...found.nodes].sort((one, other) => Number(other.name === found.node) - Number(one.name === found.node) || Number(other.feasible) - Number(one.feasible) || (other.total ?? 0) - (one.total ?? 0) || natural(one.name, other.name));
+  const rows = folded(nodes, found);
+  const most = Math.max(1, ...fits.map((/** @type {any} */ node) => differing.reduce((sum, one) => sum + (node.scores[one]?.weighted ?? 0), 0)));
+  const list = /** @type {Rows<any>} */ (new Rows("Nodes", 74, "score", ({ node, nodes: alike }) => [
+    el("div", {}, el("strong", { class: "cut", title: node.name }, name(node.name), alike > 1 ? ` and ${alike - 1} more` : ""),
       node.name === found.node ? el("span", { class: "tag good" }, "chosen") : node.name === found.currentNode ? el("span", { class: "tag" }, "is here") : node.feasible ? el("span", { class: "tag" }, "fits") : el("span", { class: "tag bad" }, node.rejectedBy ?? "rejected")),
     el("span", { class: "num" }, node.total ?? ""),
-    el("div", {}, node.total === null ? null : bars(node, plugins, most), el("span", { class: "two sub", title: reasons(node) }, name(reasons(node)))),
+    el("div", {}, node.total === null ? null : bars(node, differing, most), el("span", { class: "two sub", title: reasons(node) }, name(reasons(node)))),
   ]));
-  list.show(nodes);
+  list.show(rows);
   const why = found.why;
   const head = el("section", { class: "card" },
     el("h2", {}, el("span", { class: `tag ${found.node ? "good" : "bad"}` }, found.result), " ", why && name(why.sentence)),
     points(found),
-    el("p", { class: "sub" }, `Profile ${found.profile} · fits ${nodes.filter((one) => one.feasible).length} of ${nodes.length} nodes`),
+    el("p", { class: "sub" }, `Profile ${found.profile}${found.nodes.length ? ` · fits ${fits.length} of ${many(nodes.length, "node")}` : ""}`),
     ...notices.map((text) => el("p", { class: "notice" }, text)));
-  const legend = el("ul", { class: "swatches", "aria-label": "Score by plugin" }, ...plugins.map((plugin, index) => el("li", {}, el("i", { class: `s${index % 8}` }), plugin)));
-  return [head, legend, el("div", { class: "card list" }, el("div", { class: "titles score", "aria-hidden": "true" }, el("span", {}, "Node"), el("span", {}, "Score"), el("span", {}, "Scores by plugin, with reasons")), list.element)];
+  const legend = el("ul", { class: "swatches", "aria-label": "Score by plugin" }, ...differing.map((plugin, index) => el("li", {}, el("i", { class: `s${index % 8}` }), plugin)),
+    fits.length > 1 && equal.length > 0 && el("li", { class: "sub" }, `Equal on all nodes that fit: ${equal.join(", ")}`));
+  if (!found.nodes.length) return [head];
+  return [head, ...(fits.length ? [legend] : []), el("div", { class: "card list" }, el("div", { class: "titles score", "aria-hidden": "true" }, el("span", {}, "Node"), el("span", {}, "Score"), el("span", {}, "Scores by plugin, with reasons")), list.element)];
+}
+
+/** A row for each set of nodes that differ in nothing. @param {any[]} nodes @param {any} found @returns {{node: any, nodes: number}[]} */
+function folded(nodes, found) {
+  /** @type {Map<string, {node: any, nodes: number}>} */ const rows = new Map();
+  for (const node of nodes) {
+    const isNamed = node.name === found.node || node.name === found.currentNode;
+    const key = isNamed ? node.name : JSON.stringify([node.feasible, node.rejectedBy, reasons(node), node.total, Object.entries(node.scores).map(([one, score]) => [one, /** @type {any} */ (score).weighted])]);
+    const row = rows.get(key);
+    if (row) row.nodes++; else rows.set(key, { node, nodes: 1 });
+  }
+  return [...rows.values()];
 }
 
 /** The facts behind the summary, and remedies. @param {any} found */
@@ -65,14 +97,14 @@ function points(found) {
   const why = found.why ?? {};
   const queue = why.queue, victims = found.victims;
   /** @type {[string, import("./dom.js").Child[]][]} */ const facts = [
-    ["Conflicts", (why.conflict ?? []).map((/** @type {any} */ one) => el("li", {}, "no node ", name(one.text), " ", el("code", {}, name(one.field))))],
+    ["Conflicts", (found.group ? [] : why.conflict ?? []).map((/** @type {any} */ one) => el("li", {}, "no node ", name(one.text), " ", el("code", {}, name(one.field))))],
     ["What would help", (why.suggestions ?? []).map((/** @type {any} */ one) => el("li", {}, name(one.text)))],
     ["Would be evicted for it", victims.slice(0, 10).map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))).concat(victims.length > 10 ? [el("li", {}, `and ${victims.length - 10} more`)] : [])],
     ["Eviction", why.preemption && !found.message.includes(why.preemption) ? [el("li", {}, name(why.preemption))] : []],
     ["Tried again after", why.wokenBy?.length ? [el("li", {}, name(why.wokenBy.join("; ")))] : []],
     ["Next best", why.runnerUp?.behind ? [el("li", {}, name(why.runnerUp.node), `, ${why.runnerUp.behind} points behind: ${Object.entries(why.runnerUp.plugins).map(([plugin, gap]) => `${plugin} ${gap}`).join(", ")}`)] : []],
     ["Queue", queue && !found.node ? [el("li", {}, `${queue.place} of ${queue.waiting}${queue.waitedSeconds === null ? "" : `, for ${duration(queue.waitedSeconds)}`}`)] : []],
-    ["Condition", found.message && !found.node ? [el("li", {}, name(found.message))] : []],
+    ["Condition", found.message && !found.node && !why.sentence?.includes(found.message) ? [el("li", {}, name(found.message))] : []],
   ];
   const some = facts.filter(([, lines]) => lines.length);
   return some.length > 0 && el("dl", { class: "points" }, ...some.flatMap(([title, lines]) => [el("dt", {}, title), el("dd", {}, el("ul", {}, ...lines))]));

@@ -1,9 +1,9 @@
 // Waiting pods in queue order, a group as one row: since when, for what, why, and what would happen now.
-import { amount, duration, el, many, name, podLink, Rows } from "./dom.js";
+import { amount, brief, duration, el, many, name, podLink, Rows } from "./dom.js";
 import { known } from "./feed.js";
 import { planning } from "./plan.js";
 
-/** A row: a pod, or the waiting pods of a group, of which `pods[0]` is the first in the queue. @typedef {{key: string, pods: [string, any][], isGroup: boolean}} Item */
+/** A row: a pod, or the waiting pods of a group, of which `pods[0]` is the first in the queue. @typedef {{key: string, pods: [string, any][], isGroup: boolean, isMember?: boolean}} Item */
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function queue() {
@@ -18,6 +18,7 @@ export function queue() {
     el("div", { class: "card list" }, el("div", { class: "titles wait", "aria-hidden": "true" }, el("span", {}, "#"), el("span", {}, "Pod or group"), el("span", {}, "Waits"), el("span", {}, "Requests"), el("span", {}, "Reason, outcome of an attempt now, and what triggers the next one")), empty, list.element));
   const plan = planning(show);
   /** @type {Map<string, number>} */ let position = new Map();
+  /** @type {Map<string, number>} the place of each row, a group's for all its pods */ let place = new Map();
   /** @type {Map<string, any>} */ let outcome = new Map();
   /** @type {Set<string>} groups whose members are listed */ const open = new Set();
 
@@ -31,6 +32,8 @@ export function queue() {
     wanted.sort(([a, one], [b, other]) => (position.get(a) ?? 1e9) - (position.get(b) ?? 1e9) || (one.since ?? 0) - (other.since ?? 0) || (a < b ? -1 : 1));
     const items = folded(wanted);
     const groups = items.filter((one) => one.isGroup).length;
+    const inQueue = items.filter((one) => position.has(one.pods[0][0]) && (one.isGroup || !one.isMember));
+    place = new Map(inQueue.map((one, index) => [one.key, index + 1]));
     count.textContent = `${wanted.length} of ${many(waiting.length, "waiting pod")}${groups ? `, ${many(groups, "group")}` : ""}`;
     empty.hidden = wanted.length > 0;
     list.element.hidden = !wanted.length;
@@ -49,7 +52,7 @@ export function queue() {
       if (group) groups.set(group, item);
       items.push(item);
     }
-    return items.flatMap((item) => (item.isGroup && open.has(item.key) ? [item, ...item.pods.map((/** @type {[string, any]} */ entry) => ({ key: entry[0], pods: [entry], isGroup: false }))] : [item]));
+    return items.flatMap((item) => (item.isGroup && open.has(item.key) ? [item, ...item.pods.map((/** @type {[string, any]} */ entry) => ({ key: entry[0], pods: [entry], isGroup: false, isMember: true }))] : [item]));
   }
 
   /** @param {string} key @param {any} pod @returns {string} */
@@ -91,12 +94,12 @@ export function queue() {
     for (const [, one] of item.pods) for (const [resource, much] of Object.entries(one.asks)) asks.set(resource, (asks.get(resource) ?? 0) + much);
     const title = item.isGroup ? el("button", { class: "cut", onclick: () => toggle(item), "aria-expanded": String(open.has(item.key)) }, name(item.key)) : podLink(key);
     return [
-      el("span", { class: "num sub" }, position.get(key) ?? "–"),
+      el("span", { class: "num sub" }, place.get(item.key) ?? ""),
       el("div", {}, title, el("span", { class: "sub cut rank" }, item.isGroup ? `group, ${many(item.pods.length, "pod")} · ` : "", `priority ${pod.priority}`, !item.isGroup && pod.group ? " · " : "", !item.isGroup && pod.group && name(pod.group))),
       el("span", { class: "num" }, since === Infinity ? "–" : duration(at - since)),
       el("span", { class: "asks sub two" }, [...asks].filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ") || "nothing"),
       el("div", { class: "said" },
-        el("span", { class: "two", title: said }, name(said)),
+        el("span", { class: "two", title: said }, name(brief(said))),
         el("span", { class: "sub cut", title: wake(key) }, name(wake(key)))),
     ];
   }

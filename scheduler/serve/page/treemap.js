@@ -48,8 +48,8 @@ function grid(items, box) {
   for (let count = 1; count <= items.length; count++) {
     const rows = Math.ceil(items.length / count);
     const ratio = box.w / count / (box.h / rows);
-    // Empty places at the end count like a shape that is less square.
-    const cost = Math.max(ratio, 1 / ratio) * ((count * rows) / items.length);
+    // A full grid is read at once: empty places at the end count twice like a shape that is less square.
+    const cost = Math.max(ratio, 1 / ratio) * ((count * rows) / items.length) ** 2;
     if (cost < best) [columns, best] = [count, cost];
   }
   const [w, h] = [box.w / columns, box.h / Math.ceil(items.length / columns)];

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from scheduler.cli.main import run
+from scheduler.testing import pod
 from tests.unit.plugins.groupsworld import group, member, members, tree
 
 RACKS = {"r0": {"a": 2, "b": 2}, "r1": {"c": 1, "d": 1}}
@@ -34,7 +35,7 @@ def test_groups_are_listed(cluster, capsys):
     assert 0 == run(["groups", "--snapshot", cluster])
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
 
-    assert ["Bound", "3/3", "r0", "x3", "proven", "best:"] == lines["fits"].split()[2:8]
+    assert ["Fits", "3/3", "r0", "x3", "proven", "best:"] == lines["fits"].split()[2:8]
     assert ["DoesNotFit", "0/9", "-"] == lines["large"].split()[2:5]
     assert "9 pods" in lines["large"]
     assert "c " in lines["runs"]
@@ -156,3 +157,47 @@ def test_completed_and_incomplete_groups_are_named_as_such(tmp_path, capsys):
     part = next(line for line in out.splitlines() if " part " in line)
     assert "Waiting" in part
     assert part.endswith("is not complete: it needs 3 members: 1 is there")
+
+
+def native(name, size, pods, **status):
+    """A PodGroup of Kubernetes with members; `pods` are pairs of node ('' for none) and phase."""
+    own = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
+        "status": status,
+    }
+    spec = {"schedulerName": "trellis", "schedulingGroup": {"podGroupName": name}}
+    return [own, *(plain(f"{name}-{at}", on, phase, spec) for at, (on, phase) in enumerate(pods))]
+
+
+def plain(name, on, phase, spec):
+    """A pod in a phase."""
+    return pod(name, requests={"cpu": "1"}, node_name=on, spec=spec, status={"phase": phase})
+
+
+def test_a_table_tells_finished_planned_and_missing_groups_apart(tmp_path, capsys):
+    """Finished members count, planned ones have no node yet, and a group may have no object."""
+    orphan = plain("orphan", "", "Pending", {"schedulingGroup": {"podGroupName": "gone"}})
+    orphan["spec"]["schedulerName"] = "trellis"
+    items = [
+        *tree(RACKS),
+        *native("done", 2, [("c", "Succeeded"), ("d", "Succeeded")]),
+        *native("fits", 2, [("", "Pending"), ("", "Pending")]),
+        *native("runs", 1, [("c", "Running")]),
+        orphan,
+    ]
+    file = tmp_path / "groups.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert 0 == run(["groups", "--snapshot", str(file)])
+    rows = {line.split()[1]: line.split()[2:4] for line in capsys.readouterr().out.splitlines()}
+    assert ["Completed", "2/2+"] == rows["done"]
+    assert ["Fits", "2/2+"] == rows["fits"]
+    assert ["Bound", "1/1+"] == rows["runs"]
+    assert ["Missing", "-"] == rows["gone"]
+
+    assert 0 == run(["groups", "gone", "--snapshot", str(file)])
+    assert "no PodGroup of scheduling.k8s.io describes" in capsys.readouterr().out
+    assert 0 == run(["groups", "fits", "--snapshot", str(file)])
+    assert "0 of 2 or more have a node, 2 would get one now" in capsys.readouterr().out

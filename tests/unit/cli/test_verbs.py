@@ -158,3 +158,23 @@ def test_argument_schemas_accept_the_defaults(item):
 def test_tables_align_in_kubectls_way():
     """Columns are three spaces apart, empty cells are a dash, nothing trails."""
     assert "A    LONG\n-    x\nbb   -" == table(["a", "long"], [["", "x"], ["bb", ""]])
+
+
+def test_a_narrow_table_loses_columns_before_it_is_cut():
+    """First those without text, then the optional ones; the sentence gets most of what is left."""
+    sentence = "a sentence that says what is wrong"
+    rows = [["a", "", "x" * 20, sentence]]
+    titles = ["name", "empty", "extra", "why"]
+    whole = table(titles, rows, width=80)
+    assert sentence in whole
+    assert "EMPTY" in whole
+
+    narrow = table(titles, rows, width=50, optional=("extra",))
+    assert "EMPTY" not in narrow
+    assert "EXTRA" not in narrow
+    assert sentence in narrow
+
+    cut = table(titles, rows, width=40)
+    assert "EXTRA" in cut
+    assert max(map(len, cut.splitlines())) <= 40
+    assert "a sentence that say…" in cut
