@@ -41,7 +41,7 @@ class LevelRule(SolverRecord, frozen=True):
     @property
     def has_numbers(self) -> bool:
         """Whether any number binds."""
-        return self.min > 0 or self.max > 0 or self.partitions > 0 or self.factor > 1
+        return any(getattr(self, name) > number for name, number in NEUTRAL.items())
 
     def numbers(self) -> dict[str, int]:
         """Return the numbers that bind, by name."""

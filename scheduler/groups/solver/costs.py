@@ -86,7 +86,7 @@ def scale_of(tree: Tree) -> StageScale:
     for level in range(1, tree.depth + 1):
         if level in tree.bare:
             continue
-        stages = [(level, measure, most) for measure, most in _stages(tree, level)]
+        stages = [(level, measure, most) for measure, most in measures(tree, level)]
         needed = math.prod(most + 1 for _, _, most in stages)
         if width * needed > WIDEST and words[-1]:
             words.append([])
@@ -104,7 +104,7 @@ def scale_of(tree: Tree) -> StageScale:
     return StageScale(tree.size, len(words), tuple(fields))
 
 
-def _stages(tree: Tree, level: int) -> list[tuple[str, int]]:
+def measures(tree: Tree, level: int) -> list[tuple[str, int]]:
     """Return the measures of a level, the most important first, with how large they can get."""
     largest = min(tree.size, int(tree.capacity[level].max(initial=1)))
     pairs = tree.size * (largest - 1) // 2

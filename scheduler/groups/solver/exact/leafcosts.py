@@ -11,8 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.groups.problem.instance import LevelRule
-from scheduler.groups.solver.costs import NEVER
+from scheduler.groups.solver.costs import NEVER, measures
 from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
+
+# Measures of a level whose best placement fills leaves in order of their capacity, or evenly.
+_FILLED = (("units", "large"), ("pairs",))
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,10 @@ def tables(tree: Tree, unit_cost: Ints) -> LeafTables:
 
 
 def is_closed(tree: Tree) -> bool:
-    """Whether the last level's answer is known without adding leaf after leaf."""
+    """Return whether the last level's costs follow from a formula, without a step for each leaf."""
+    # Filling the largest leaves first, or all evenly, is best for these measures alone.
+    if tuple(name for name, _ in measures(tree, tree.depth)) not in _FILLED:
+        return False
     rule = tree.rule(tree.depth)
     is_plain = rule.units_per_parent == 0 and rule.min <= 1
     return is_plain and rule.numbers().keys() <= {"min", "factor"} and not tree.fixed.any()
