@@ -111,7 +111,7 @@ def encode_step(
 
 
 def encode_effects(effects: tuple[Effects, ...]) -> bytes:
-    """Return effects as they stand in a line."""
+    """Return effects in the form that a line has."""
     return _encoder.encode(effects)
 
 

@@ -7,7 +7,7 @@ clock, no global random. `run`, `simulate`, `explain`, `demo` and the tests driv
     effects = engine.run(now, cycles)  tries up to that many pods, returns what is to be done
     engine.next_wakeup()               when to call `run` again though nothing happens
 
-The way of a pod: `intake` → `queue` → `attempt` → `binding`. Each of these knows those before it
+The steps of a pod: `intake` → `queue` → `attempt` → `binding`. Each of these knows those before it
 and calls none behind it: what concerns them it puts into one queue of changes (a binding ended, a
 suspended cycle came to its end, a plugin's word at permit), and `_settle` alone takes it from there
 to who acts on it.

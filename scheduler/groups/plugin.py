@@ -126,7 +126,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return own if spec is None else -spec.effective_priority(-own), qos, since
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
-        """Return the priority that these members, and those that stand, will have as one unit."""
+        """Return the priority that these members, and the bound ones, will have as one unit."""
         spec, bound = self._described.spec_of(key), self._members.bound(key)
         lowest = min((*(pod.priority for pod in pods), *(one.pod.priority for one in bound)))
         return lowest if spec is None else spec.effective_priority(lowest)

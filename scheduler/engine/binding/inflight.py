@@ -43,7 +43,7 @@ class InFlight(msgspec.Struct, eq=False):
     is_member: bool = False
     is_binding: bool = False  # pre-bind is over, and its group may begin with it
     is_recalled: bool = False  # it ends because another member of its group failed
-    # What its node had promised too much of when it was chosen, and whether more came since.
+    # The resources that its node had over-committed when chosen, and whether more came since.
     short: frozenset[str] = frozenset()
     is_outdated: bool = False
     # Its bind was not sent although its node has capacity: its group must not begin to bind.

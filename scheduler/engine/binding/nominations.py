@@ -27,7 +27,7 @@ class GroupPriority(Protocol):
 
 
 class Nominations(dict[str, str]):
-    """The node that pending pods are promised, by uid; `put` and `drop` alone change it."""
+    """The nominated node of pending pods, by uid; `put` and `drop` alone change it."""
 
     def __init__(self, groups: GroupPriority | None = None) -> None:
         super().__init__()

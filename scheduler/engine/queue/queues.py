@@ -100,7 +100,7 @@ class Queues:
         return self._pods.get(uid)
 
     def count(self, where: Where) -> int:
-        """Return how many pods stand in a place."""
+        """Return how many pods are in a place."""
         return self._counts[where]
 
     # In and out

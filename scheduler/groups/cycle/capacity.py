@@ -42,7 +42,7 @@ def unbounded(
 
 
 def free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
-    """Return what each row has left of a resource; promises to others take none that is not
+    """Return each row's free amount of a resource; nominations of other pods take none that is not
     there.
     """
     left = nodes.allocatable(resource) - nodes.requested(resource)

@@ -58,7 +58,7 @@ class GroupCounts:
         self._meters.workload_preemption_attempts.labels(result).inc()
 
     def came_to(self, stage: GroupStage) -> None:
-        """Count a stage of a group's way."""
+        """Count a stage that a group has reached."""
         if stage not in (GroupStage.CHANGED, GroupStage.ON_HOLD):
             self._meters.group_stages.labels(stage.value).inc()
 

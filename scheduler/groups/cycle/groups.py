@@ -460,7 +460,7 @@ class Groups:
         """Requeue the members that a plan does not name."""
         if others:
             status = _by(run.planner, unschedulable(message))
-            # What they were promised once is for those who have a place, and for others.
+            # Their earlier nominations would block nodes that placed members and other pods need.
             self._refused.put(run.key, others, status, now, gives_up=True)
 
     def _retry_late(self, key: str, now: float) -> None:

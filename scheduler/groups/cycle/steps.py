@@ -1,6 +1,7 @@
-"""What `Groups` may do to the engine's other rooms: one method for each step of a group's way.
+"""The changes that `Groups` makes in the engine: one method for each step of a group.
 
-Keeps nothing itself. `groups` decides when, the owners of queue, promises and bindings decide how.
+Keeps nothing itself. `groups` decides when, the owners of queue, nominations and bindings decide
+how.
 """
 
 from collections.abc import Sequence

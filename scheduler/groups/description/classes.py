@@ -74,7 +74,7 @@ class TrafficSpec(msgspec.Struct, frozen=True):
 
 
 class LimitSpec(msgspec.Struct, frozen=True):
-    """What the way from any pod of one class to any of another may cost."""
+    """What the path from any pod of one class to any of another may cost."""
 
     first: str
     second: str

@@ -92,8 +92,8 @@ def torn(
 
 
 def _above(node: GroupNode, own: str) -> list[GroupNode]:
-    """Return the groups on the way from a node down to the group of pods `own`, none if that is not
-    in it.
+    """Return the groups on the path from a node down to the group of pods `own`, none if that is
+    not in it.
     """
     if node.key == own:
         return [node]

@@ -119,7 +119,7 @@ def spread(
 
     Pods that are there already count in their domains, but for the members in `bound`, whom the
     instance holds on its leaves: of these the ones that do not count are taken off. Domains without
-    room for a member count as well.
+    capacity for a member count as well.
     """
     found = []
     by_uid = {one.pod.metadata.uid: one for one in bound}

@@ -72,7 +72,7 @@ class MemberCapacity:
         return _least([*allocatable, self.by_limit[FILTERS]]).clip(0)
 
     def under(self, limits: Collection[str]) -> IntColumn:
-        """Return how many members each node takes, held ones included, if only `limits` count."""
+        """Return how many members each node takes, fixed ones included, if only `limits` count."""
         if len(limits) == len(self.by_limit):
             return self.slots + self.fixed
         columns = [self.by_limit[name] for name in limits]

@@ -29,7 +29,7 @@ from scheduler.state.podindex import Placed
 # The level above all others, where members share claims: being apart there is no cost of the
 # network.
 SHARED = "shared claims"
-# No way counts as dearer, so that sums over all pairs stay inside 64 bits.
+# The largest cost of a path, so that sums over all pairs stay inside 64 bits.
 DEAREST = 10**9
 # What `GroupProblem` wants to know of classes, in the order of its fields.
 Parts: TypeAlias = tuple[
@@ -96,7 +96,7 @@ def limits(spec: GroupSpec, network: AreaPaths | None) -> tuple[PathLimit, ...]:
     found = []
     for one in asked.limits:
         if one.most not in beyond:
-            # A way that is not known is neither within nor beyond.
+            # A path of unknown cost is neither within nor beyond the limit.
             rows = (np.flatnonzero(row > one.most) for row in network.prices)
             beyond[one.most] = tuple(tuple(row.tolist()) for row in rows)
         if any(beyond[one.most]):
@@ -172,7 +172,7 @@ def _step(asked: ClassesSpec, level: str) -> int:
 def _fixed(
     asked: ClassesSpec, bound: Sequence[Placed], names: Sequence[str]
 ) -> dict[str, tuple[int, ...]]:
-    """Return by class how many of it stand on each leaf, only for those that have any."""
+    """Return by class how many of it are on each leaf, only for those that have any."""
     place = {name: leaf for leaf, name in enumerate(names)}
     found: dict[str, list[int]] = {}
     for one in bound:

@@ -1,4 +1,4 @@
-"""Which placed pods keep members of a group away from nodes that have room for them.
+"""Which placed pods keep members of a group away from nodes that have capacity for them.
 
 Host ports and required anti-affinity of both sides are read from the pods, so that the fewest
 victims can be found for them as well. What other filters object to is learnt from trying an answer:

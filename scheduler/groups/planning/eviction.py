@@ -1,6 +1,6 @@
 """Who might have to go for a group: the placed pods of lower priority as candidates for the solver.
 
-A group goes as a whole or not at all; single pods that are alike on one node are counted together.
+A group goes as a whole or not at all; single homogeneous pods on one node are counted together.
 The order of badness is D26: violated budgets, then pods by priority from the highest down, then
 pods that fit no other node if the arguments request that, then groups.
 """
@@ -83,7 +83,7 @@ def victim_problem(
     conflicts: Conflicts | None = None,
     counted: Mapping[str, Mapping[str, int]] | None = None,
 ) -> VictimProblem:
-    """Return the problem of making room in `instance` by evicting some of `candidates`.
+    """Return the problem of freeing capacity in `instance` by evicting some of `candidates`.
 
     `names` and `rows` are the nodes of the leaves, `free` is what each row has left of a resource,
     `request` what a member asks for, its one pod included. A leaf that someone blocks has nothing
@@ -121,7 +121,7 @@ def lower(
     pods.
 
     Of a group that goes only as a whole some pods may go alone all the same; of a tree of groups
-    the topmost that goes whole is one. Pods that are leaving already make room by themselves.
+    the topmost that goes whole is one. Terminating pods free capacity without an eviction.
     """
     gangs: dict[str, list[Placed]] = {}
     found: list[EvictionUnit] = []

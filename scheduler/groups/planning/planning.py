@@ -25,7 +25,7 @@ class Site(msgspec.Struct, frozen=True):
     """An instance, and the row and name of the node behind each of its leaves.
 
     A thin one has only leaves that the group can use: what would help when nothing fits is not to
-    be seen in it. `least` are the members that each leaf takes at least: they count as held there.
+    be seen in it. `least` are the members that each leaf takes at least: they count as fixed there.
     """
 
     instance: Instance
@@ -47,10 +47,10 @@ def site(
     levels_first: bool = False,
     among: Sequence[int] | None = None,
 ) -> Site:
-    """Return the instance of placing `count` members where `slots` (by row) says there is room.
+    """Return the instance of placing `count` members where `slots` (by row) says there is capacity.
 
-    Members that stand already are held where they are; those outside of the tree do not take part.
-    With a `minimum`, held ones included, fewer than all may be placed; `levels_first` says what is
+    Bound members are fixed where they are; those outside of the tree do not take part.
+    With a `minimum`, fixed ones included, fewer than all may be placed; `levels_first` says what is
     looked at first then. `among` are the leaves of the tree that are looked at, if not all.
     """
     fixed: dict[str, int] = {}
@@ -120,7 +120,7 @@ def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[s
 
 
 def placements_of(tree: Topology, placed: Iterable[Placed]) -> list[MemberPlacement]:
-    """Return members with their paths; those on nodes outside of the tree have no seat."""
+    """Return members with their paths; those on nodes outside of the tree have no placement."""
     paths = tree.paths
     return [
         MemberPlacement(one.pod.metadata.name, one.node, paths[one.node])

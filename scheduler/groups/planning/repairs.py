@@ -25,7 +25,7 @@ Unit = tuple[str, ...]
 
 
 def mended(site: Site, homes: Mapping[str, Unit]) -> Site:
-    """Return a problem whose held members break no rule, the same one if they break none.
+    """Return a problem whose fixed members break no rule, the same one if they break none.
 
     `homes` are the units that members to be placed belong to (see `homes`).
 
@@ -99,7 +99,7 @@ def assign(
 
 
 def _without_excess(instance: Instance) -> list[Leaf]:
-    """Return the leaves without held members that are more than rules allow."""
+    """Return the leaves without fixed members that are more than rules allow."""
     leaves = list(instance.leaves)
     for depth, level in enumerate(instance.levels, 1):
         rule = level.rule
@@ -112,8 +112,8 @@ def _without_excess(instance: Instance) -> list[Leaf]:
 
 
 def _surplus(leaves: Sequence[Leaf], depth: int, rule: LevelRule) -> Iterable[list[int]]:
-    """Yield the units of a level with held members that are more than may be used, those with least
-    space first.
+    """Yield the units of a level with fixed members that are more than may be used, those with
+    least space first.
     """
     below: dict[Unit, list[list[int]]] = defaultdict(list)
     for unit, places in _fixed_units(leaves, depth).items():
@@ -124,7 +124,7 @@ def _surplus(leaves: Sequence[Leaf], depth: int, rule: LevelRule) -> Iterable[li
 
 
 def _hide(leaves: list[Leaf], places: Sequence[int], number: int, *, closes: bool = False) -> None:
-    """Leave out so many held members of a unit, and let it take no further ones."""
+    """Leave out so many fixed members of a unit, and let it take no further ones."""
     if number <= 0 and not closes:
         return
     for at in places:
@@ -180,7 +180,7 @@ def _space(leaves: Sequence[Leaf], places: Sequence[int]) -> int:
 
 
 def _fixed_units(leaves: Sequence[Leaf], depth: int) -> dict[Unit, list[int]]:
-    """Return the leaves of each unit of a level that has held members."""
+    """Return the leaves of each unit of a level that has fixed members."""
     units: dict[Unit, list[int]] = defaultdict(list)
     for at, leaf in enumerate(leaves):
         units[leaf.path[:depth]].append(at)

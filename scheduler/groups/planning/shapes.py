@@ -144,7 +144,7 @@ class _Maker:
         )
 
     def _is_there(self, node: GroupNode) -> bool:
-        """Whether a group has any members, to be placed or standing."""
+        """Return whether a group has any members, to be placed or bound."""
         return any(self._by_group.get(one.key) or self._bound[one.key] for one in node.leaves())
 
     def _sign(self, node: GroupNode) -> Hashable:
@@ -242,7 +242,7 @@ def _classes(
 
 
 def _fixed(bound: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return by group how many of its members stand on each leaf."""
+    """Return by group how many of its members are on each leaf."""
     place = {name: leaf for leaf, name in enumerate(names)}
     found: dict[str, list[int]] = {}
     for one in bound:

@@ -63,7 +63,7 @@ def unanswered(name: str) -> UndecidedStatus:
 
 
 class GroupTask(msgspec.Struct, frozen=True):
-    """What is decided in one attempt: the group, its tree, who is to be placed and who stands.
+    """What is decided in one attempt: the group, its tree, the members to place and the bound ones.
 
     Nodes with one of the labels in `forbidden` take no member. `described` is the group as its
     object says, `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of
@@ -165,7 +165,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     def still_refused(
         self, refused: frozenset[str], plan: Outcome, handle: Handle
     ) -> frozenset[str]:
-        """Return which of the members that waited for room still do after a plan."""
+        """Return which of the members that waited for capacity still do after a plan."""
         if isinstance(plan, GroupPlan) and not plan.victims:
             refused = refused.difference(plan.nodes)
         waiting = handle.group_members(self.key, self.context.members[0])
@@ -263,8 +263,8 @@ def awaits_capacity(context: PlanningContext, handle: Handle) -> bool:
     """Return whether a pod still has to leave a node that members are nominated to."""
     nominated = {pod.status.nominated_node_name for pod in context.members} - {""}
     on_them = [placed for node in sorted(nominated) for placed in handle.pods.on(node).values()]
-    # Another preemptor may be active on the node: what they are promised counts already, what
-    # leaves not.
+    # Another preemptor may be active on the node: its nominated pods are counted already, its
+    # terminating victims are not.
     evicted = handle.evicted() if on_them else ()
     return any(one.pod.is_terminating or one.pod.metadata.uid in evicted for one in on_them)
 

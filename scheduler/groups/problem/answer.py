@@ -48,7 +48,7 @@ class SolvedStage(SolverRecord, frozen=True):
 class SolverAnswer(SolverRecord, frozen=True):
     """The result of placing one group.
 
-    `counts` has one entry per leaf of the instance, held pods included; it is empty unless
+    `counts` has one entry per leaf of the instance, fixed pods included; it is empty unless
     `outcome` is `placed`. `unknown` says that the time was over before anything was found or
     excluded.
     """
@@ -98,7 +98,7 @@ class Conflict(SolverRecord, frozen=True):
 
 
 class Advice(SolverRecord, frozen=True):
-    """Why a group fits nowhere: the conflict, the sizes that would fit, the room there is.
+    """Why a group fits nowhere: the conflict, the sizes that would fit, the capacity there is.
 
     `smaller` and `larger` are the nearest sizes that all rules allow, 0 when there is none.
     `smallest`: it is proven that no set with fewer rules conflicts. `give_up` is a set of rules

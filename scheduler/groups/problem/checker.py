@@ -157,7 +157,7 @@ def _of_classes(group: GroupProblem, counts: Rows) -> list[str]:
 
 
 def _pods(group: GroupProblem, counts: Rows, number: int) -> list[int]:
-    """Return the pods of a class on each leaf, held ones included."""
+    """Return the pods of a class on each leaf, fixed ones included."""
     one = group.classes[number]
     return _sums([*(counts[kind] for kind in one.kinds), one.fixed or (0,) * len(group.paths)])
 
@@ -210,7 +210,7 @@ def _limit(group: GroupProblem, counts: Rows, limit: PathLimit) -> list[str]:
 
 
 def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
-    """Return the links that carry more than they have room for, and more than before."""
+    """Return the links whose traffic exceeds their headroom and the traffic before."""
     empty = [[0] * len(group.paths) for _ in group.kinds]
     before, now = (_by_area(group, rows) for rows in (empty, counts))
     found = []
@@ -223,7 +223,7 @@ def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
 
 
 def _by_area(group: GroupProblem, counts: Rows) -> list[dict[int, int]]:
-    """Return the pods of each class by area, held ones included."""
+    """Return the pods of each class by area, fixed ones included."""
     found: list[dict[int, int]] = []
     for number in range(len(group.classes)):
         found.append(defaultdict(int))
@@ -233,7 +233,7 @@ def _by_area(group: GroupProblem, counts: Rows) -> list[dict[int, int]]:
 
 
 def _carried(group: GroupProblem, pods: Sequence[dict[int, int]], link: LinkLimit) -> int:
-    """Return what goes over a link, each way rounded up."""
+    """Return what goes over a link, each direction rounded up."""
     ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
     total = 0
     for origins, targets in ways:

@@ -1,5 +1,5 @@
-"""Classes of unlike members in plain records: rules of their own, rules between them, and what they
-talk.
+"""Classes of heterogeneous members in plain records: rules of their own, rules between them, and
+the traffic between them.
 
 A class is one or several kinds under a name ("workers"). Part of
 scheduler.groups.problem.roles.GroupProblem; levels are counted from 0, the top one, as in its
@@ -31,7 +31,7 @@ class PodClass(SolverRecord, frozen=True):
     """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no
     limit).
 
-    `fixed` counts those that stand on each leaf already (empty: none); they count in all rules. In
+    `fixed` counts those that are on each leaf already (empty: none); they count in all rules. In
     a group with parts they are all pods of one part and of those in it; it is `part`, and one
     alone.
     """
@@ -95,8 +95,8 @@ class TrafficStream(SolverRecord, frozen=True):
 class LinkLimit(SolverRecord, frozen=True):
     """What flows from pods in some areas to pods in others may not be more than `headroom`.
 
-    With `is_shared` what flows back counts as well. Each way is rounded up to whole numbers, but
-    for a thousandth. A link that is over its room already takes nothing more.
+    With `is_shared` what flows back counts as well. Each direction is rounded up to whole numbers,
+    but for a thousandth. A link that is over its headroom already takes nothing more.
     """
 
     origins: tuple[int, ...]

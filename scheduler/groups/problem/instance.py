@@ -1,4 +1,4 @@
-"""What a solve starts from: a tree with room in its leaves, a group and its rules, in plain
+"""What a solve starts from: a tree with capacity in its leaves, a group and its rules, in plain
 records.
 
 Built by scheduler.groups from columns, sent as JSON to the process that solves, recorded as a
@@ -15,7 +15,7 @@ Kind = Literal["pack", "spread"]
 
 
 class SolverRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Base of all records of this room: immutable and written as JSON."""
+    """Base of all records of this package: immutable and written as JSON."""
 
 
 # The numbers of a level rule with the value at which each binds nothing.
@@ -91,7 +91,7 @@ class DomainRule(SolverRecord, frozen=True):
     `sets` holds indices into the instance's leaves; leaves in no set are free of the rule, unless
     `only` forbids them. `at_most` limits the pods in each set (anti-affinity: 1), `single` keeps
     all in one set (affinity), `max_skew` limits a set's pods, with those of others in `existing`,
-    over the least of all sets (topology spread). Held pods count, but are never in the wrong place
+    over the least of all sets (topology spread). Fixed pods count, but are never in the wrong place
     themselves: only where a further one is put do `at_most`, `max_skew` and `only` have to hold.
     """
 
@@ -180,7 +180,7 @@ class Budget(SolverRecord, frozen=True):
 
 
 class PreemptionInstance(SolverRecord, frozen=True):
-    """A group that does not fit, and who might make room for it.
+    """A group that does not fit, and the candidates whose eviction may free capacity for it.
 
     Leaves hold what is free now. `forbid` allows no violated budget; otherwise violations are the
     first thing to be kept small.

@@ -22,9 +22,9 @@ class LikeParts(SolverRecord, frozen=True):
 
     With a level of -1 it is where the part is that it is in. One that is not left out has at least
     `minimum` pods or, where others are in it, so many of those; of the group's `kinds` up to
-    `sizes` pods each. `fixed` counts its pods that stand on each leaf already (empty: none). Such a
+    `sizes` pods each. `fixed` counts its pods that are on each leaf already (empty: none). Such a
     part is one alone and never left out. Others in it come one by one then; pods of its own it gets
-    until it has its minimum, or none. With a level `apart` (-1: none) it has at most one pod, held
+    until it has its minimum, or none. With a level `apart` (-1: none) it has at most one pod, fixed
     ones included, on any unit of that.
     """
 

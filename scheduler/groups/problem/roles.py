@@ -1,4 +1,5 @@
-"""A group of unlike members in plain records: kinds of pods, leaves with amounts, and the answer.
+"""A group of heterogeneous members in plain records: kinds of pods, leaves with amounts, and the
+answer.
 
 The counterpart of scheduler.groups.problem.instance for members that differ. Built by
 scheduler.groups, sent as JSON to the process that solves.
@@ -58,7 +59,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
     """A group of several kinds; `free` is what each leaf has left of each resource.
 
     `paths` are those of the leaves in the tree of `levels`; `fixed` counts the group's pods that
-    stand on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
+    are on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
     Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as
     elsewhere. A group of groups has `parts`, in each of its kinds one, and classes only for rules
@@ -100,13 +101,13 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         return sum(kind.count for kind in self.kinds)
 
     def stand(self, leaf: int) -> tuple[int, ...]:
-        """Return how many pods of classes and parts stand on a leaf already, in their order."""
+        """Return how many pods of classes and parts are on a leaf already, in their order."""
         fixed_counts = [*(one.fixed for one in self.classes), *(one.fixed for one in self.parts)]
         return tuple(fixed[leaf] for fixed in fixed_counts if fixed)
 
     def homogeneous(self, *, is_emptied: bool = False) -> instance.Instance:
-        """Return the group as if its pods were alike: its tree, rules and sizes, and more room than
-        there is.
+        """Return the group as if its pods were homogeneous: its tree, rules and sizes, and more
+        capacity than there is.
 
         What breaks a rule of a level there breaks it here, and objectives are the same. When leaves
         may be emptied, what is free does not limit them.
@@ -180,7 +181,8 @@ class GroupProblem(instance.SolverRecord, frozen=True):
 
 
 class GroupPreemption(instance.SolverRecord, frozen=True):
-    """A group that does not fit, and who might make room for it; as in `Preemption`, with
+    """A group that does not fit, and the candidates whose eviction may free capacity for it;
+    as in `Preemption`, with
     amounts.
     """
 

@@ -123,6 +123,6 @@ def _sizes(instance: Instance, is_over: Callable[[], bool]) -> tuple[int, int]:
 
 
 def _look(instance: Instance) -> int:
-    """Return the largest size that is looked at: none fits beyond the room of all leaves."""
+    """Return the largest size that is looked at: none fits beyond the capacity of all leaves."""
     most = tree.build(instance.with_size(max(LARGEST_LOOK, instance.size)))
     return max(instance.size, min(LARGEST_LOOK, int(most.slots.sum())))

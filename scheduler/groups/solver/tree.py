@@ -1,9 +1,9 @@
-"""The tree of an instance as columns: units of each level in order of their paths, room, counts
+"""The tree of an instance as columns: units of each level in order of their paths, capacity, counts
 allowed.
 
-Built once for each solve and read by everything else in this room. Level 0 is the root, level 1 the
-top, the last one the leaves; the units below one unit stand together, in the order of their names.
-Leaves that no pod can use are not in it.
+Built once for each solve and read by everything else in this package. Level 0 is the root, level 1
+the top, the last one the leaves; the units below one unit stand together, in the order of their
+names. Leaves that no pod can use are not in it.
 """
 
 import itertools
@@ -49,8 +49,8 @@ class Tree:
         return len(self.rules)
 
     def with_slots(self, slots: Ints) -> "Tree":
-        """Return the same tree with other slots, given per leaf of the instance; room is not
-        kept.
+        """Return the same tree with other slots, given per leaf of the instance; the capacity is
+        not kept.
         """
         return replace(self, slots=np.minimum(slots[self.leaf], self.size), capacity=())
 
@@ -79,7 +79,7 @@ class Tree:
 
 
 def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
-    """Return how many pods of the group fit on a leaf, held ones included; never negative."""
+    """Return how many pods of the group fit on a leaf, fixed ones included; never negative."""
     fits = [max(0, free) // need for free, need in zip(leaf.free, request, strict=True) if need > 0]
     if leaf.slots >= 0:
         fits.append(leaf.slots - leaf.fixed)
@@ -106,12 +106,12 @@ def floors(rule: LevelRule, size: int) -> Ints:
 
 
 def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = False) -> Tree:
-    """Return the tree of an instance; `slots` replaces what its leaves say of their room.
+    """Return the tree of an instance; `slots` replaces what its leaves say of their capacity.
 
-    `with_full` keeps leaves without any room.
+    `with_full` keeps leaves without capacity.
 
     InputError when the instance contradicts itself: no level, a path that stands there twice or is
-    deeper than the levels, more held pods than the group has.
+    deeper than the levels, more fixed pods than the group has.
     """
     check(instance)
     leaves, depth = instance.leaves, len(instance.levels)

@@ -107,7 +107,9 @@ def mixed(
 
 
 def of_one_role(instance: Instance) -> GroupProblem:
-    """Return a group with one role as the general problem; pods that are there already are held."""
+    """Return a group with one role as the general problem; pods that are there already are
+    fixed.
+    """
     fixed = tuple(leaf.fixed for leaf in instance.leaves)
     slots = tuple(
         trees.slots_of(leaf, instance.request if leaf.free else ()) - leaf.fixed
@@ -279,7 +281,7 @@ def _is_allowed(rule: LevelRule, pods: int) -> bool:
 
 
 def pods_of(group: GroupProblem, number: int, leaf: int, row: Sequence[int]) -> int:
-    """Return the pods of a class on a leaf with a pattern, held ones included."""
+    """Return the pods of a class on a leaf with a pattern, fixed ones included."""
     one = group.classes[number]
     return sum(row[kind] for kind in one.kinds) + (one.fixed[leaf] if one.fixed else 0)
 

@@ -39,7 +39,7 @@ class ClassModel:
             FlowModel(self._cp, self._group, self._areas, self._times)
 
     def pods(self, number: int, level: int) -> list[Any]:
-        """Return the pods of a class on each unit of a level, held ones included."""
+        """Return the pods of a class on each unit of a level, fixed ones included."""
         key = number, level
         if key not in self._pods:
             self._pods[key] = [
@@ -152,7 +152,7 @@ class ClassModel:
         return outside
 
     def _areas(self, number: int) -> dict[int, Any]:
-        """Return the pods of a class in each area, held ones included."""
+        """Return the pods of a class in each area, fixed ones included."""
         if number not in self._by_area:
             leaves: dict[int, list[int]] = {}
             for leaf, area in enumerate(self._group.costs.areas):

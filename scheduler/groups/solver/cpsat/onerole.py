@@ -24,7 +24,7 @@ def program(
     left_s: Callable[[], float],
     known: Ints | None = None,
 ) -> RolesResult:
-    """Return the best placement by leaf of the instance, held pods included.
+    """Return the best placement by leaf of the instance, fixed pods included.
 
     `known` is a placement to start from.
     """

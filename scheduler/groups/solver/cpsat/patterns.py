@@ -47,7 +47,7 @@ class LeafPatterns:
         return zip(patterns.tolist(), self._model.cells[number].taken, strict=True)
 
     def pods(self, number: int, row: Sequence[int], of: int) -> int:
-        """Return the pods of a class, or ALL_PODS, on a leaf of a cell with a pattern, held ones
+        """Return the pods of a class, or ALL_PODS, on a leaf of a cell with a pattern, fixed ones
         included.
         """
         cell = self._model.layout.cells[number]

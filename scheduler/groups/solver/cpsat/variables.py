@@ -55,7 +55,7 @@ class GroupVariables:
         self.cells = [self._cell(number) for number in range(len(layout.cells))]
 
     def counts(self, solver: cp_model.CpSolver) -> Ints:
-        """Return the pods by role and leaf of a solution, without held ones."""
+        """Return the pods by role and leaf of a solution, without fixed ones."""
         found = np.zeros((len(self.group.kinds), len(self.group.paths)), dtype=np.int64)
         for number, (cell, made) in enumerate(zip(self.layout.cells, self.cells, strict=True)):
             if cell.patterns is None:
@@ -87,7 +87,7 @@ class GroupVariables:
 
     @property
     def _slots(self) -> Ints:
-        """Return the slots of each leaf, held pods included."""
+        """Return the slots of each leaf, fixed pods included."""
         slots = np.zeros(len(self.group.paths), dtype=np.int64)
         slots[self.tree.leaf] = self.tree.slots
         return slots
@@ -111,7 +111,7 @@ class GroupVariables:
                 cp.add_hint(self.used[level][unit], int(pods > 0))
 
     def on_units(self, counts: Ints, level: int) -> Ints:
-        """Return the pods of each unit of a level, held ones included."""
+        """Return the pods of each unit of a level, fixed ones included."""
         tree = self.tree
         pods: Ints = counts.sum(axis=0)[tree.leaf] + tree.fixed
         for each in range(tree.depth, level, -1):
@@ -218,5 +218,5 @@ class GroupVariables:
         return CellVariables(pods, used)
 
     def fixed_on(self, cell: Cell) -> int:
-        """Return how many pods are held on each leaf of a cell."""
+        """Return how many pods are fixed on each leaf of a cell."""
         return self.group.fixed[cell.leaves[0]] if self.group.fixed else 0

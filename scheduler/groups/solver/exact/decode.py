@@ -12,7 +12,7 @@ from scheduler.groups.solver.tree import Ints, Tree
 def by_name(slots: Ints, taken: Mapping[int, int]) -> Ints:
     """Return the counts of leaves in name order; `taken[k]` of them take k pods.
 
-    Every leaf gets the largest count still to be given that leaves room for the rest.
+    Every leaf gets the largest count still to be given that leaves capacity for the rest.
     """
     highest = max(int(slots.max()), *taken)
     left = np.zeros(highest + 1, dtype=np.int64)
@@ -38,7 +38,7 @@ def by_name(slots: Ints, taken: Mapping[int, int]) -> Ints:
 
 
 def canonical(tree: Tree, counts: Ints) -> Ints:
-    """Return the counts with like leaves of each parent in name order; not where pods are held."""
+    """Return the counts with like leaves of each parent in name order; not where pods are fixed."""
     done = counts.copy()
     starts = tree.starts[tree.depth - 1]
     taken = np.concatenate(([0], np.cumsum(counts > 0)))

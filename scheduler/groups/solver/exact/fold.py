@@ -52,7 +52,7 @@ def by_unit(instance: Instance) -> list[tuple[Instance, tuple[int, ...]]]:
     """Return the instance in each unit of the first level that has several, with the leaves of it.
 
     Only where that level packs and one unit may take all: if the group fits into any of them, its
-    best placement is the best of these. Units without room for the whole group are left out.
+    best placement is the best of these. Units without capacity for the whole group are left out.
     """
     usable = [
         at for at, leaf in enumerate(instance.leaves) if leaf.fixed or _capacity(leaf, instance)
@@ -94,7 +94,7 @@ def _capacity(leaf: Leaf, instance: Instance) -> int:
 
 
 def _inside(instance: Instance, inside: frozenset[int]) -> Instance:
-    """Return the instance with room on these leaves only."""
+    """Return the instance with capacity on these leaves only."""
     leaves = tuple(
         leaf if at in inside else _capped(leaf, 0) for at, leaf in enumerate(instance.leaves)
     )
@@ -102,7 +102,7 @@ def _inside(instance: Instance, inside: frozenset[int]) -> Instance:
 
 
 def _without_outside(instance: Instance, domains: DomainRule) -> Instance:
-    """Take away the room of leaves that a rule forbids."""
+    """Take away the capacity of leaves that a rule forbids."""
     if not domains.only:
         return instance
     return _inside(instance, frozenset(leaf for leaves in domains.sets for leaf in leaves))
@@ -111,7 +111,7 @@ def _without_outside(instance: Instance, domains: DomainRule) -> Instance:
 def _limited(instance: Instance, domains: DomainRule) -> Instance | None:
     """Return the instance with a limit per domain as slots and rules; None when they cannot say it.
 
-    Leaves that the rule forbids have no room any more.
+    Leaves that the rule forbids have no capacity any more.
     """
     if domains.single or domains.max_skew:
         return None
@@ -130,7 +130,7 @@ def _limited(instance: Instance, domains: DomainRule) -> Instance | None:
 
 
 def _holds_outside(instance: Instance, domains: DomainRule) -> bool:
-    """Whether pods are held on leaves of no set."""
+    """Return whether pods are fixed on leaves of no set."""
     inside = {leaf for leaves in domains.sets for leaf in leaves}
     return any(leaf.fixed and at not in inside for at, leaf in enumerate(instance.leaves))
 
@@ -162,7 +162,7 @@ def _with_rule(instance: Instance, level: int, rule: LevelRule) -> Instance:
 
 
 def _capped(leaf: Leaf, most: int) -> Leaf:
-    """Return the leaf with room for at most so many, held pods included; they are never taken
+    """Return the leaf with capacity for at most so many, fixed pods included; they are never taken
     away.
     """
     limit = max(most, leaf.fixed)

@@ -1,9 +1,9 @@
 """The greedy descent of chic-sched, for comparison and as the solver `Greedy`.
 
-Visits the children of a unit once, largest free room first for pack, smallest first for spread, and
-takes from each what its rule's range allows; undone units are not tried again, and units without
-room count like others. It fails where answers exist and is often worse; nothing of ours relies on
-it. Ties go to the name that comes first.
+Visits the children of a unit once, largest free capacity first for pack, smallest first for spread,
+and takes from each what its rule's range allows; undone units are not tried again, and units
+without capacity count like others. It fails where answers exist and is often worse; nothing of ours
+relies on it. Ties go to the name that comes first.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from scheduler.groups.solver.tree import Ints, Tree
 def place(tree: Tree) -> Ints | None:
     """Return the pods per leaf of the tree, None when the descent does not place the whole group.
 
-    Of an elastic one as many as there is room for, or else the fewest that have to be.
+    Of an elastic one as many as there is capacity for, or else the fewest that have to be.
     """
     free = [tree.slots]
     for level in range(tree.depth - 1, -1, -1):

@@ -21,7 +21,7 @@ from scheduler.groups.solver.tree import Bools, Ints, Tree
 
 MOST_RULES = 3  # rules are tried in every order
 
-# level -> [unit, pods]: which counts a unit may hold, as far as there is room in any
+# level -> [unit, pods]: which counts a unit may hold, as far as any has capacity
 Masks: TypeAlias = Mapping[int, Bools]
 
 
@@ -56,7 +56,7 @@ class Layers:
         return replace(self, layers=tuple(layers))
 
     def choices(self, least: int | None = None) -> Iterator[Masks]:
-        """Yield what the bare levels may hold, one way after the other; together they are the
+        """Yield what the bare levels may hold, one mask after the other; together they are the
         rules.
 
         Ways in which no size from `least` (else the group's own) to the group's can be reached are
@@ -119,7 +119,7 @@ class Layers:
 def of(instance: Instance, slots: Ints | None = None) -> Layers | None:
     """Return the tree with the instance's rules as levels; None when one of them does not lie so.
 
-    `slots` replaces what the leaves say of their room.
+    `slots` replaces what the leaves say of their capacity.
     """
     made = tree.build(instance, slots)
     if not instance.domains or not len(made.leaf):

@@ -1,6 +1,6 @@
 """Tables of the last level: the least cost of n pods on the leaves of one unit, and how they lie.
 
-Made for all units above the leaves at once. Without range, partitions and held pods the answer is
+Made for all units above the leaves at once. Without range, partitions and fixed pods the answer is
 known: pack fills the largest leaves first, spread fills like water. Otherwise leaf after leaf is
 added to the tables; only as many leaves as a group can use take part, the largest ones, because
 cost depends on the count alone.
@@ -22,8 +22,8 @@ _FILLED = (("units", "large"), ("pairs",))
 class LeafTables:
     """`cost[u, n]` for n pods under unit u, at most `most[u]`.
 
-    `order` has the leaves by unit and room, the largest first; `steps` are the tables [unit, used
-    leaves, pods] leaf by leaf, when they exist.
+    `order` has the leaves by unit and capacity, the largest first; `steps` are the tables [unit,
+    used leaves, pods] leaf by leaf, when they exist.
     """
 
     tree: Tree
@@ -159,7 +159,7 @@ def _within(runs: Ints) -> Ints:
 
 
 def _above(units: Ints, capacity: Ints, highest: int) -> Ints:
-    """Return [unit, k]: how many leaves of a unit have room for more than k, up to `highest` -
+    """Return [unit, k]: how many leaves of a unit have capacity for more than k, up to `highest` -
     1.
     """
     number = int(units[-1]) + 1

@@ -69,7 +69,7 @@ class _Coloured:
             self._swap(next(path for path in paths if len(path) % 2), large, small)
 
     def _path(self, start: Hashable, one: int, other: int) -> list[int]:
-        """Return the pods on the way from a vertex without `other`, in turn of `one` and
+        """Return the pods on the path from a vertex without `other`, in turn of `one` and
         `other`.
         """
         path: list[int] = []

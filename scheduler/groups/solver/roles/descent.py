@@ -17,10 +17,10 @@ from scheduler.groups.solver.tree import Ints
 
 
 def unit_by_unit(group: GroupProblem) -> Ints:
-    """Fill the units of the level where to be apart costs most, the roomiest first, one after the
-    other.
+    """Fill the units of the level where separation costs most, one after the other, those with
+    most capacity first.
 
-    So members that talk are together, as far as one unit has room for them.
+    So members that talk are together, as far as one unit has capacity for them.
     """
     steps = group.costs.steps[: len(group.levels) - 1]
     level = 1 + max(range(len(steps)), key=steps.__getitem__, default=0)
@@ -45,7 +45,8 @@ def unit_by_unit(group: GroupProblem) -> Ints:
 
 
 def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
-    """Place large pods first, each on the fullest leaf that takes it: that leaves the most room.
+    """Place large pods first, each on the fullest leaf that takes it: that leaves the most
+    capacity.
 
     Of equally large ones those that talk most.
 

@@ -30,8 +30,8 @@ def leaf_capacities(group: GroupProblem) -> list[tuple[int, ...]]:
 
 
 def numbers(group: GroupProblem) -> Ints:
-    """Return for each leaf a number, the same for all that are like it: by room, and by who stands
-    there.
+    """Return for each leaf a number, the same for all that are like it: by capacity, and by the
+    pods that are there.
     """
     found: dict[object, int] = {}
     fixed = group.fixed or (0,) * len(group.paths)

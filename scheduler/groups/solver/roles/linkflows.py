@@ -75,7 +75,7 @@ class FlowModel:
         self._cp.add(sum(carried) <= most)
 
     def _before(self, origins: Sequence[int], targets: Sequence[int]) -> int:
-        """Return what flows between pods that stand."""
+        """Return the traffic between fixed pods."""
         group, total = self._group, 0.0
         for flow in group.flows:
             sending = self._fixed(flow.first, origins)

@@ -1,10 +1,10 @@
-"""What a group of unlike members could be at best if its pods were alike, and that placement with
-its own pods.
+"""What a group of heterogeneous members could be at best if its pods were homogeneous, and that
+placement with its own pods.
 
-Were they alike, each taking as little as the least of them, every placement of the group would
-still be one. So what the exact program finds for them, in milliseconds, bounds the stages that
-speak of all pods, as long as those before them are as good. Mostly the pods themselves can stand
-like that: then nothing is better, and there is nothing to search for. Called by
+Were they homogeneous, each taking as little as the least of them, every placement of the group
+would still be one. So what the exact program finds for them, in milliseconds, bounds the stages
+that speak of all pods, as long as those before them are as good. Mostly the pods themselves can
+stand like that: then nothing is better, and there is nothing to search for. Called by
 scheduler.groups.solver.roles.heterogeneous before CP-SAT is.
 """
 
@@ -28,7 +28,7 @@ _OF_ALL = ("leftOut", "units", "large", "squares")
 
 
 class RelaxedBest(msgspec.Struct, frozen=True):
-    """The best values of the first stages for pods that are alike, and the group's own pods like
+    """The best values of the first stages for homogeneous pods, and the group's own pods like
     that, if found.
 
     A value is a lower limit while all before it are as good as theirs. Nothing at all fits if
@@ -64,7 +64,7 @@ def best(
 
 
 def _by_the(size: int, depth: int, group: GroupProblem) -> Instance:
-    """Return the group as if its pods were alike, with so many of them together in a unit or
+    """Return the group as if its pods were homogeneous, with so many of them together in a unit or
     none.
     """
     found = group.homogeneous()

@@ -1,4 +1,5 @@
-"""What no placement of unlike members can be better than, stage by stage, told from amounts alone.
+"""What no placement of heterogeneous members can be better than, stage by stage, from amounts
+alone.
 
 For every number m of units: no m units hold more pods than the m largest amounts of any one
 resource allow when the smallest requests are served first. Sorted counts of a placement never
@@ -108,7 +109,7 @@ class _Most:
         return self._increments[level]
 
     def _sums(self, level: int) -> Ints:
-        """Return for m = 1, 2 … the most pods that m units hold, held ones included."""
+        """Return for m = 1, 2 … the most pods that m units hold, fixed ones included."""
         group, made = self._group, self._tree
         free = np.array(group.free, dtype=np.int64).reshape(len(group.paths), -1).clip(min=0)
         slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)

@@ -63,7 +63,7 @@ class _Ranges:
         return self._known[number]
 
     def leaves(self, number: int) -> dict[Unit, list[int]]:
-        """Return the leaves with pods of a part by its units, held ones included."""
+        """Return the leaves with pods of a part by its units, fixed ones included."""
         one, found = self._group.parts[number], defaultdict(list)
         for leaf, path in enumerate(self._paths):
             is_fixed = bool(one.fixed) and one.fixed[leaf] > 0

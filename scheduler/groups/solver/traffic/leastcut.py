@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.groups.solver.tree import Ints
 
-# Of more ways to divide pods only the best of all is told.
+# With more divisions of the pods than this, only the best of all is computed.
 MOST_DIVISIONS = 300_000
 
 

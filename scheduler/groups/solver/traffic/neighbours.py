@@ -22,7 +22,7 @@ MOST_SUMS, MOST_STARTS, MOST_ROUNDS, MOST_TRIALS = 20_000_000, 24, 8, 300
 # Of so many starts at most, the cheapest, pods are taken away and placed again.
 MOST_TRIED = 3
 SLACK = 0.2  # of what the first costs; so much more is gone on with at first
-MOST_DENSE = 200  # leaves between which all ways are written out
+MOST_DENSE = 200  # leaves between which all costs are written out
 
 
 def near_by(group: GroupProblem) -> Iterator[Ints]:
@@ -140,7 +140,9 @@ class TalkCosts:
 
 
 def _starts(group: GroupProblem) -> list[int]:
-    """Return leaves to begin with: the roomiest of each unit, of the roomiest units first."""
+    """Return leaves to begin with: of each unit the leaf with most capacity, the units with most
+    capacity first.
+    """
     capacity, depth = group.capacity(), len(group.levels)
     found: dict[int, int] = {}
     for level in range(depth):
@@ -167,7 +169,7 @@ class _FreeCapacity:
         self._free = np.array(group.free, dtype=np.int64) - counts.T @ self._requests
 
     def takes(self, kind: int) -> NDArray[np.bool_]:
-        """Return which leaves have room for one more of a kind."""
+        """Return which leaves have capacity for one more of a kind."""
         asked = self._requests[kind] > 0
         fits = (self._free[:, asked] >= self._requests[kind][asked]).all(axis=1)
         return np.asarray(fits & (self._slots[kind] > self.counts[kind]))
@@ -192,7 +194,9 @@ def _by_size(group: GroupProblem) -> list[int]:
 
 
 def _grown(group: GroupProblem, costs: TalkCosts, start: int | None, order: Sequence[int]) -> Ints:
-    """Place one pod after the other where it costs least, of equal leaves on the roomiest."""
+    """Place one pod after the other where it costs least; of equal leaves, on the one with most
+    capacity.
+    """
     left = _FreeCapacity(group, np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64))
     is_first = True
     for kind in order:
@@ -237,8 +241,9 @@ def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int
 
 
 def _put_cheap(costs: TalkCosts, left: _FreeCapacity, kind: int) -> bool:
-    """Put a pod where it costs least, of equal leaves on the roomiest; return False if nowhere is
-    room.
+    """Place a pod where it costs least; of equal leaves, on the one with most capacity.
+
+    Return False if no leaf has capacity for it.
     """
     open_ones = np.flatnonzero(left.takes(kind))
     if not len(open_ones):

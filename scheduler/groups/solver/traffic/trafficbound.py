@@ -1,6 +1,6 @@
 """What members that talk cost at least, wherever they stand: a lower limit of the cost of traffic.
 
-Pods on one leaf pay nothing for their talk, others no less than the cheapest way there is. So the
+Pods on one leaf pay nothing for their talk, others no less than the least expensive path. So the
 more talk leaves can keep inside, the less is paid, and how much that is at most is a linear program
 over patterns: what one leaf may take, by kind. Its prices are found by generating columns; whatever
 they are, the sum of what each leaf keeps inside at best beyond them is a limit, which is taken in
@@ -175,7 +175,7 @@ class _Talk:
         return np.asarray(((rows @ self._weights) * rows).sum(axis=1) - rows @ self._loops)
 
     def _patterns(self) -> tuple[Ints, Ints]:
-        """Return all that the roomiest leaf could take, and what they ask for."""
+        """Return all counts that the largest leaf could take, and their requests."""
         kinds = len(self._counts)
         largest, most = self._free.max(axis=0), np.minimum(self._slots.max(axis=1), self._counts)
         rows, needs = np.zeros((1, kinds), np.int64), np.zeros((1, self._free.shape[1]), np.int64)

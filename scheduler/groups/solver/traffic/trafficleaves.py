@@ -4,7 +4,7 @@ above them after that.
 Without the levels above them all like leaves of a cluster are one cell, so CP-SAT proves in
 milliseconds what no placement is better than. Mostly that one can be dealt out inside one unit,
 where it costs no more: then it is the best. Else all pods are in one unit of a level, each of which
-is looked at in the same way, or in several, and those pay for what they say to one another beside:
+is treated alike, or in several, and those pay for what they say to one another beside:
 for the least cut there is. Called by scheduler.groups.solver.roles.heterogeneous before anybody
 searches among all units. Loaded only where solving happens.
 """
@@ -35,7 +35,7 @@ LEAVES_PART, UNITS_PART = 0.25, 0.25
 def best(
     group: GroupProblem, limits: SolveLimits, left_s: Callable[[], float]
 ) -> KnownLimits | None:
-    """Return what is known of a group, None where it is not to be told so."""
+    """Return what is known of a group, None where leaves alone give no bound."""
     if not is_bounded_by_leaves(group) or cells.cells(alone := _alone(group)) is None:
         return None
     found = minimize(
@@ -145,8 +145,8 @@ def _in_one(
 
 
 def _promising(group: GroupProblem, level: int) -> list[Ints]:
-    """Return the leaves of units that may take all pods, the roomiest first, of like ones the
-    first.
+    """Return the leaves of units that may take all pods, those with most capacity first, of
+    identical ones the first.
     """
     fixed, capacity, cells = sum(group.fixed), group.capacity(), likeleaves.numbers(group)
     slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)

@@ -2,10 +2,11 @@
 where that is clear.
 
 What the pods of a unit and all others say to one another costs the steps of the levels that come
-between them. How little that is when the fullest unit holds so many pods is told by numbers alone;
-where it is more than is known to do, no search is needed. Else the unit and all others, as if those
-were one, are a small problem for CP-SAT, and mostly what is left for the others has room in one of
-them. Called by scheduler.groups.solver.traffic.trafficleaves. Loaded only where solving happens.
+between them. How little that is when the fullest unit holds so many pods follows from numbers
+alone; where it is more than is known to do, no search is needed. Else the unit and all others, as
+if those were one, are a small problem for CP-SAT, and mostly what is left for the others fits in
+one of them. Called by scheduler.groups.solver.traffic.trafficleaves. Loaded only where solving
+happens.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,8 +62,8 @@ class SeveralUnits:
         """Return the best there is in several units, where it may be as good as `values`, and
         limits of all of them.
 
-        From the fullest that the roomiest unit can be on, as long as emptier ones may do as well
-        and one other has room for all that it leaves.
+        From the fullest that the largest unit can be on, as long as emptier ones may do as well
+        and one other has capacity for all that it leaves.
         """
         counts = None
         second, largest = sorted([0, *self._most])[-2:]
@@ -90,7 +91,7 @@ class SeveralUnits:
             width *= 2
 
     def _promising(self, fewest: int) -> list[int]:
-        """Return the units that can be so full, the roomiest first."""
+        """Return the units that can be so full, those with most capacity first."""
         found = (number for number, most in enumerate(self._most) if most >= fewest)
         return sorted(found, key=lambda number: -self._most[number])
 

@@ -1,4 +1,4 @@
-"""What evictions free: room per leaf by resource, slots for any choice of candidates, plain
+"""What evictions free: capacity per leaf by resource, slots for any choice of candidates, plain
 arithmetic.
 
 The view of a `PreemptionInstance` that scheduler.groups.solver.victims.search and its model work
@@ -75,7 +75,7 @@ class EvictionCapacity:
         self._shape = layers.of(instance, self.after(everybody))
 
     def after(self, evicted: Choice) -> Ints:
-        """Return the slots of each leaf, held pods included, once `evicted` are gone."""
+        """Return the slots of each leaf, fixed pods included, once `evicted` are gone."""
         free = self.free.copy()
         for index, times in evicted.items():
             leaves, amounts = self._freed[index]
@@ -196,12 +196,12 @@ def groups(problem: EvictionProblem, evicted: Choice) -> int:
 
 
 def is_ended(group: ElasticGroup, evicted: Choice) -> bool:
-    """Return whether a group loses more than it has to spare."""
+    """Return whether a group loses more than its surplus."""
     return sum(evicted.get(index, 0) for index in group.candidates) > group.surplus
 
 
 def closed(problem: EvictionProblem, evicted: Choice) -> dict[int, int]:
-    """Return evictions with all pods of those groups that lose more than they have to spare."""
+    """Return evictions with all pods of those groups that lose more than their surplus."""
     found = dict(evicted)
     for group in problem.elastic:
         if is_ended(group, found):

@@ -28,7 +28,7 @@ class StageTask:
 
     `weights` is what is minimised, by candidate (None: violated budgets); `frozen` are
     (weights, value) of earlier stages, `violations` the most that may be violated (None: any).
-    With `counts_ended` elastic groups count that lose more than they have to spare.
+    With `counts_ended` elastic groups count that lose more than their surplus.
     """
 
     decided: tuple[int, ...]
@@ -121,7 +121,7 @@ class EvictionModel:
         return {key: sum(terms) for key, terms in freed.items()}
 
     def _elastic(self) -> list[Any]:
-        """Let elastic groups lose what they have to spare, or all; return which of them lose all.
+        """Let elastic groups lose their surplus, or all; return which of them lose all.
 
         Of a group that is assumed evicted nothing is decided here.
         """

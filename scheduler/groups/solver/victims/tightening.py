@@ -66,7 +66,9 @@ class OneRoleModel:
         return self._together[group]
 
     def _gained(self, leaves: Iterable[int], terms: dict[int, list[Term]]) -> dict[Group, int]:
-        """Return the room that evictions make on some leaves, by who has to go for it."""
+        """Return the capacity that evictions free on some leaves, by the victims that each part
+        needs.
+        """
         gains: dict[Group, int] = defaultdict(int)
         for leaf in leaves:
             for gain, group in terms[leaf]:

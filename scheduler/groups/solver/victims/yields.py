@@ -21,7 +21,7 @@ EXACT_GROUPS = 3
 
 
 class Yields:
-    """The room of every leaf, now and by who goes, in pods that the leaf's rule allows."""
+    """The capacity of every leaf, now and by victims, in pods that the leaf's rule allows."""
 
     def __init__(
         self, capacity: EvictionCapacity, tree: Tree, decided: Sequence[int], gone: Sequence[int]
@@ -86,7 +86,7 @@ class Yields:
         return [(gain, group) for group, gain in gains.items() if group and gain]
 
     def _upper(self, leaf: int, indices: list[int]) -> list[Term]:
-        """Return for each candidate alone how much room its going makes at most."""
+        """Return for each candidate alone how much capacity its eviction frees at most."""
         rule = self._tree.rule(self._tree.depth)
         factor = max(1, rule.factor)
         everybody = {index: self._candidates[index].count for index in indices}
