@@ -47,7 +47,7 @@ _POD: Final = Pod(
     spec=PodSpec(scheduler_name="PROFILE"),
 )
 _PLACED: Final = place(_POD, Shapes().of(_POD), "NODE")
-_BY: Final = failure.PreemptionReceipt(_POD, "NODE", "PLUGIN")
+_BY: Final = failure.PreemptionRecord(_POD, "NODE", "PLUGIN")
 _NODE: Final = Node(metadata=NodeMeta(name="NODE"))
 _STARTS: Final = ("node(s) ", "Insufficient ", "Too many ")
 

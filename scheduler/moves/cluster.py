@@ -26,7 +26,7 @@ from scheduler.moves.eligible import Eligibility, MoveRules, age_s, is_bound_to_
 from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.goals import CapacityGoal, FitGoal, FreeGoal, LoadGoal, MoveGoal
 from scheduler.moves.loads import loads
-from scheduler.moves.reach import Reach, touches_filters
+from scheduler.moves.reach import Destinations, touches_filters
 from scheduler.moves.rules import HOSTNAME, Levels, PodRules
 from scheduler.moves.solver.problem import (
     Amounts,
@@ -97,7 +97,7 @@ class ProblemBuilder:
     def build(self, goal: MoveGoal, most_moves: int | None = None) -> ClusterProblem:
         """Return the problem of a goal."""
         waiting = self.waiting(goal)
-        reach = Reach(self._stage.engine, self.now, self._rows)
+        destinations = Destinations(self._stage.engine, self.now, self._rows)
         units, excluded = self._units(waiting, goal)
         pods = [pod for unit in units for pod in unit]
         rules = PodRules([*pods, *waiting], self._levels)
@@ -110,7 +110,7 @@ class ProblemBuilder:
             if pod.metadata.uid not in moving and pod.spec.node_name in self._rows
         ]
         amounts = _Scale(self._stage, self._nodes, [*pods, *waiting])
-        reaches: dict[frozenset[int], int] = {}
+        destination_sets: dict[frozenset[int], int] = {}
         usable = frozenset(at for at, node in enumerate(self._nodes) if not is_leaving(node))
         load, headroom = loads(self.snapshot, goal) if isinstance(goal, LoadGoal) else ({}, {})
         movable = tuple(
@@ -118,7 +118,7 @@ class ProblemBuilder:
                 pod.key,
                 self._rows[pod.spec.node_name],
                 amounts.of(pod),
-                reaches.setdefault(reach.of(pod) & usable, len(reaches)),
+                destination_sets.setdefault(destinations.of(pod) & usable, len(destination_sets)),
                 rules.tags(pod),
                 load.get(pod.key, 0),
             )
@@ -131,7 +131,7 @@ class ProblemBuilder:
             for at, (node, free) in enumerate(zip(self._nodes, amounts.free(), strict=True))
         )
         roles: list[tuple[Pod, ...]] = []
-        aim = self._aim(goal, waiting, amounts, rules, reaches, roles, reach, pods)
+        aim = self._aim(goal, waiting, amounts, rules, destination_sets, roles, destinations, pods)
         if most_moves is not None:
             everything = frozenset(range(len(records)))
             self._limits.append(Limit("the moves of one plan", everything, most_moves))
@@ -140,7 +140,7 @@ class ProblemBuilder:
             nodes,
             movable,
             records,
-            tuple(reaches),
+            tuple(destination_sets),
             aim,
             (),
             tuple(self._limits),
@@ -268,9 +268,9 @@ class ProblemBuilder:
         waiting: Sequence[Pod],
         amounts: _Scale,
         rules: PodRules,
-        reaches: dict[frozenset[int], int],
+        destination_sets: dict[frozenset[int], int],
         roles: list[tuple[Pod, ...]],
-        reach: Reach,
+        destinations: Destinations,
         movable: Sequence[Pod],
     ) -> Goal:
         if isinstance(goal, FreeGoal):
@@ -278,9 +278,11 @@ class ProblemBuilder:
         if isinstance(goal, LoadGoal):
             return Cool()
         if isinstance(goal, FitGoal | CapacityGoal):
-            claim = self._claim(goal, waiting, amounts, rules, reaches, roles, movable)
+            claim = self._claim(goal, waiting, amounts, rules, destination_sets, roles, movable)
             return Fit((claim,))
-        clauses = (frozenset({at}) for at, pod in enumerate(movable) if not reach.accepts(pod))
+        clauses = (
+            frozenset({at}) for at, pod in enumerate(movable) if not destinations.accepts(pod)
+        )
         return Repair(tuple(clauses))
 
     def _free(self, goal: FreeGoal) -> Free:
@@ -311,7 +313,7 @@ class ProblemBuilder:
         waiting: Sequence[Pod],
         amounts: _Scale,
         rules: PodRules,
-        reaches: dict[frozenset[int], int],
+        destination_sets: dict[frozenset[int], int],
         roles: list[tuple[Pod, ...]],
         movable: Sequence[Pod],
     ) -> Claim:
@@ -329,16 +331,16 @@ class ProblemBuilder:
             bound=tuple(pod for pod in self._alone.bound if pod.metadata.uid not in gone),
         )
         stage = staged(emptied, self.setup, self.options)
-        reach = Reach(stage.engine, self.now, self._rows)
+        destinations = Destinations(stage.engine, self.now, self._rows)
         grouped: defaultdict[tuple[Any, ...], list[Pod]] = defaultdict(list)
         for pod in waiting:
             without = (AFFINITY,) if touches_filters(pod) else ()
-            nodes = reach.of_new(pod, without)
+            nodes = destinations.of_new(pod, without)
             grouped[amounts.of(pod), nodes, rules.tags(pod)].append(pod)
         records = []
         for (request, nodes, tags), pods in grouped.items():
             roles.append(tuple(pods))
-            number = reaches.setdefault(nodes, len(reaches))
+            number = destination_sets.setdefault(nodes, len(destination_sets))
             records.append(Role(request, len(pods), number, tags))
         take_apart(stage)
         copies = goal.number if isinstance(goal, CapacityGoal) else 1

@@ -35,11 +35,11 @@ MOST_TEXT = 1000
 def answer(question: MoveQuestion, pages: list[bytes], setup: Setup) -> MoveAnswer:
     """Answer a question about a cluster; InputError for a goal or an object that is invalid."""
     world, facts = read_world(pages)
-    told = AnswerOptions(now=question.now, release=setup.loaded.release)
+    answer_options = AnswerOptions(now=question.now, release=setup.loaded.release)
     goal = goal_of(question.spec.goal)
     if question.what == PLAN:
-        return MoveAnswer(status=_planned(world, facts, setup, goal, question, told))
-    return MoveAnswer(check=_checked(world, facts, setup, goal, question, told))
+        return MoveAnswer(status=_planned(world, facts, setup, goal, question, answer_options))
+    return MoveAnswer(check=_checked(world, facts, setup, goal, question, answer_options))
 
 
 def read_world(pages: list[bytes]) -> tuple[Snapshot, ClusterFacts]:
@@ -82,13 +82,13 @@ def _planned(
     setup: Setup,
     goal: MoveGoal,
     question: MoveQuestion,
-    told: AnswerOptions,
+    answer_options: AnswerOptions,
 ) -> MovePlanStatus:
     limits = question.spec.limits
     options = MoveOptions(
         _rules(question.spec, question.cooling), limits.max_moves, float(limits.search_seconds)
     )
-    report = find_moves(world, facts, setup, goal, options, told)
+    report = find_moves(world, facts, setup, goal, options, answer_options)
     pods = {pod.key: pod for pod in world.bound}
     moves = tuple(_move(one, pods[one.pod], report) for one in report.moves)
     return MovePlanStatus(
@@ -138,10 +138,10 @@ def _checked(
     setup: Setup,
     goal: MoveGoal,
     question: MoveQuestion,
-    told: AnswerOptions,
+    answer_options: AnswerOptions,
 ) -> MoveCheck:
     """Return whether the first step of the moves that are left may start."""
-    builder = ProblemBuilder(world, facts, setup, told, _rules(question.spec, ()))
+    builder = ProblemBuilder(world, facts, setup, answer_options, _rules(question.spec, ()))
     pods = {pod.metadata.uid: pod for pod in world.bound}
     missing = next((move for move in question.moves if move.uid not in pods), None)
     if missing is not None:
@@ -150,7 +150,7 @@ def _checked(
     if moved is not None:
         return MoveCheck(stale=f"pod {moved.pod} is not on {moved.source}")
     steps = [Step(pods[move.uid], move.target) for move in question.moves]
-    judge = PlanJudge(world, setup, told)
+    judge = PlanJudge(world, setup, answer_options)
     if isinstance(goal, FitGoal):
         settled = _settled(builder, judge, goal, steps)
         if settled is not None:

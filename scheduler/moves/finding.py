@@ -41,10 +41,10 @@ def find_moves(
     answers: AnswerOptions | None = None,
 ) -> MovesReport:
     """Return the report of the best plan. InputError if the goal or the snapshot is invalid."""
-    wanted, told = options or MoveOptions(), answers or AnswerOptions()
-    builder = ProblemBuilder(snapshot, facts, setup, told, wanted.rules)
+    wanted, answer_options = options or MoveOptions(), answers or AnswerOptions()
+    builder = ProblemBuilder(snapshot, facts, setup, answer_options, wanted.rules)
     built = builder.build(goal, wanted.most)
-    return _Finding(built, goal, PlanJudge(snapshot, setup, told), wanted).report()
+    return _Finding(built, goal, PlanJudge(snapshot, setup, answer_options), wanted).report()
 
 
 class _Finding:
@@ -90,12 +90,12 @@ class _Finding:
         """Return the problem without rejected destinations."""
         numbers = {pod.key: at for at, pod in enumerate(self._built.pods)}
         names = {node.name: at for at, node in enumerate(problem.nodes)}
-        pods, reaches = list(problem.pods), list(problem.reaches)
+        pods, destination_sets = list(problem.pods), list(problem.destination_sets)
         for step in rejected:
             at = numbers[step.pod.key]
-            reaches.append(reaches[pods[at].reach] - {names[step.target]})
-            pods[at] = pods[at]._replace(reach=len(reaches) - 1)
-        return problem._replace(pods=tuple(pods), reaches=tuple(reaches))
+            destination_sets.append(destination_sets[pods[at].destinations] - {names[step.target]})
+            pods[at] = pods[at]._replace(destinations=len(destination_sets) - 1)
+        return problem._replace(pods=tuple(pods), destination_sets=tuple(destination_sets))
 
     def _steps(self, answer: Answer) -> tuple[Step, ...]:
         nodes = self._built.problem.nodes
@@ -223,7 +223,7 @@ class _Finding:
         goal = self._built.problem.goal
         if isinstance(goal, Fit):
             roles = [role for claim in goal.claims for role in claim.roles]
-            if not all(self._built.problem.reaches[role.reach] for role in roles):
+            if not all(self._built.problem.destination_sets[role.destinations] for role in roles):
                 return "no set of moves suffices: no node accepts the pods without the movable pods"
         if short.resource < 0:
             what = "domains" if isinstance(self._goal, FreeGoal) else "pods of this size"

@@ -31,7 +31,7 @@ def replacement(pod: Pod, number: int = 0) -> Pod:
     return replace(pod, metadata=replace(meta, name=name, uid=uid), spec=spec, status=PodStatus())
 
 
-class Reach:
+class Destinations:
     """Destinations of pods as sets of row numbers, which are also the node indexes of a problem."""
 
     def __init__(self, engine: Engine, now: float, rows: dict[str, int]) -> None:

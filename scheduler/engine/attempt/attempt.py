@@ -300,7 +300,7 @@ class Attempts:
             self._nominations.put(queued.pod, decision.nominated_node)
         if decision.victims and decision.nominated_node:
             self._queues.track(queued)  # what goes at once must not go unnoticed
-            by = failure.PreemptionReceipt(
+            by = failure.PreemptionRecord(
                 queued.pod,
                 decision.nominated_node,
                 decision.preempted_by,

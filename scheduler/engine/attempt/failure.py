@@ -195,7 +195,7 @@ def left_event(member: Pod, group: str, now: float) -> Record:
     return _record(member, "Warning", reasons.GROUP_RELEASED, "Evicting", note, now)
 
 
-class PreemptionReceipt(msgspec.Struct, frozen=True):
+class PreemptionRecord(msgspec.Struct, frozen=True):
     """The preemptor, for the victims' events: `plugin` chose the victims for `pod`, nominated to
     `node`.
 
@@ -217,7 +217,7 @@ class PreemptionReceipt(msgspec.Struct, frozen=True):
         return "compositepodgroup" if self.group.startswith(COMPOSITE_PREFIX) else "podgroup"
 
 
-def preempted_event(victim: Placed, by: PreemptionReceipt, now: float) -> Record:
+def preempted_event(victim: Placed, by: PreemptionRecord, now: float) -> Record:
     """Return the event on a victim that names its preemptor; reported by the preemptor's profile.
 
     Begins as kube-scheduler's, with the victim's own node.
@@ -239,7 +239,7 @@ def preempted_event(victim: Placed, by: PreemptionReceipt, now: float) -> Record
     )
 
 
-def preempting_event(by: PreemptionReceipt, victims: Sequence[Placed], now: float) -> Record:
+def preempting_event(by: PreemptionRecord, victims: Sequence[Placed], now: float) -> Record:
     """Return the event on a preemptor that lists its victims; of many it names the first."""
     named = [f"{victim.pod.key} on node {victim.node}" for victim in victims[:MOST_NAMED]]
     if len(victims) > MOST_NAMED:

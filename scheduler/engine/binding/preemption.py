@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from scheduler.engine.attempt.failure import (
-    PreemptionReceipt,
+    PreemptionRecord,
     group_event,
     nomination_patch,
     preempted_event,
@@ -35,7 +35,7 @@ class PendingEvictions(msgspec.Struct):
 
     effects: dict[int, str]
     since: float
-    by: PreemptionReceipt
+    by: PreemptionRecord
     victims: list[Placed]
 
     @property
@@ -90,7 +90,7 @@ class Preemptions:
         under_way = (one.effects.values() for one in self.running.values())
         return uid in self._leaving or any(uid in uids for uids in under_way)
 
-    def begin(self, by: PreemptionReceipt, victims: tuple[Placed, ...], now: float) -> None:
+    def begin(self, by: PreemptionRecord, victims: tuple[Placed, ...], now: float) -> None:
         """Evict `victims` for a pod that is nominated to its node already.
 
         Each victim and its group get an event before the eviction; the preemptor gets one that
@@ -141,7 +141,7 @@ class Preemptions:
         """Return when `expire` will next have something to do, or None."""
         return min((one.deadline for one in self.running.values()), default=None)
 
-    def _tell_groups(self, by: PreemptionReceipt, victims: Sequence[Placed], now: float) -> None:
+    def _tell_groups(self, by: PreemptionRecord, victims: Sequence[Placed], now: float) -> None:
         """Notify the groups of victims of the preemptor."""
         planner = self._planner(by)
         if planner is None:
@@ -154,7 +154,7 @@ class Preemptions:
         except Exception as error:  # noqa: BLE001 - a group's event changes nothing
             self._observation.fault(planner.name, "GroupEvicted", error)
 
-    def _planner(self, by: PreemptionReceipt) -> GroupPlanner | None:
+    def _planner(self, by: PreemptionRecord) -> GroupPlanner | None:
         """Return the group planner of the preemptor's profile, or any."""
         own = self._planners.get(by.pod.spec.scheduler_name)
         return own or next(iter(self._planners.values()), None)

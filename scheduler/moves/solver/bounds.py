@@ -32,13 +32,15 @@ def shortage(problem: Problem) -> Shortage | None:
 def _shortages(problem: Problem, goal: Fit) -> Iterator[Shortage]:
     """Compare what claims need with what is free and what can leave, per set of destinations."""
     empty = emptied(problem)
-    for reach in sorted({role.reach for claim in goal.claims for role in claim.roles}):
-        nodes = problem.reaches[reach]
+    for destinations in sorted(
+        {role.destinations for claim in goal.claims for role in claim.roles}
+    ):
+        nodes = problem.destination_sets[destinations]
         inside = [
             (role, claim.copies)
             for claim in goal.claims
             for role in claim.roles
-            if problem.reaches[role.reach] <= nodes
+            if problem.destination_sets[role.destinations] <= nodes
         ]
         for resource in range(len(problem.resources)):
             needed = sum(role.request[resource] * role.number * n for role, n in inside)
@@ -71,9 +73,11 @@ def _departures(problem: Problem, nodes: frozenset[int], resource: int) -> int:
     amount = 0
     for pod in problem.pods:
         if pod.node in nodes:
-            leaves = outside.get(pod.reach)
+            leaves = outside.get(pod.destinations)
             if leaves is None:
-                leaves = outside[pod.reach] = not problem.reaches[pod.reach] <= nodes
+                leaves = outside[pod.destinations] = (
+                    not problem.destination_sets[pod.destinations] <= nodes
+                )
             amount += pod.request[resource] if leaves else 0
     return min(amount, free)
 
@@ -214,7 +218,7 @@ def _claim(problem: Problem, departures: Departures, claim: Claim) -> int:
                 problem,
                 departures,
                 role.request,
-                role.reach,
+                role.destinations,
                 nodes,
                 role.number * claim.copies,
                 apart,
@@ -229,7 +233,7 @@ def _role(
     problem: Problem,
     departures: Departures,
     request: Amounts,
-    reach: int,
+    destinations: int,
     nodes: Sequence[int],
     number: int,
     per_node: int | None,
@@ -237,7 +241,7 @@ def _role(
     """Return lower bounds for 0 … `number` pods of a role on some nodes."""
     total = np.full(number + 1, INFINITE)
     total[0] = 0
-    allowed = problem.reaches[reach]
+    allowed = problem.destination_sets[destinations]
     for node in nodes:
         if node in allowed:
             most = number if per_node is None else min(number, per_node)

@@ -107,7 +107,7 @@ class Check:
                 yield f"{pod.name} runs on another node than its move states"
             if move.target == pod.node and self._is_single(move.pod):
                 yield f"{pod.name} moves to its own node"
-            if move.target not in self.problem.reaches[pod.reach]:
+            if move.target not in self.problem.destination_sets[pod.destinations]:
                 yield f"{pod.name} cannot run on {self.problem.nodes[move.target].name}"
 
     def _is_single(self, pod: int) -> bool:
@@ -206,7 +206,10 @@ class Check:
                     if len(domains) > 1 or -1 in domains:
                         yield f"copy {copy} of {claim.name} spans {len(domains)} domains"
             for one in placed:
-                if one.node not in self.problem.reaches[claim.roles[one.role].reach]:
+                if (
+                    one.node
+                    not in self.problem.destination_sets[claim.roles[one.role].destinations]
+                ):
                     yield f"{claim.name} cannot run on {self.problem.nodes[one.node].name}"
 
     def _freed(self, goal: Free) -> Iterator[str]:

@@ -60,7 +60,7 @@ def _claimed(problem: Problem, goal: Fit, departures: Departures) -> list[int]:
         each: dict[int, int] = {}
         slots: defaultdict[int, int] = defaultdict(int)
         for role in claim.roles:
-            for node in problem.reaches[role.reach]:
+            for node in problem.destination_sets[role.destinations]:
                 number = fitting(empty[node], role.request, role.number)
                 if number:
                     cost = departures.least(node, role.request, 1)[1]
@@ -118,11 +118,11 @@ def _repaired(problem: Problem) -> list[int]:
 
 def _destinations(problem: Problem) -> list[int]:
     """Return nodes that can take a movable pod, alternately the fullest and the emptiest."""
-    shapes = {(pod.request, pod.reach) for pod in problem.pods}
+    shapes = {(pod.request, pod.destinations) for pod in problem.pods}
     able = {
         node
-        for request, reach in shapes
-        for node in problem.reaches[reach]
+        for request, destinations in shapes
+        for node in problem.destination_sets[destinations]
         if fitting(problem.nodes[node].free, request, 1)
     }
     order = sorted(able, key=lambda node: (problem.nodes[node].free[::-1], node))

@@ -24,10 +24,10 @@ def first_plans(problem: Problem) -> Iterator[tuple[tuple[Move, ...], tuple[Plac
     goal = problem.goal
     if not isinstance(goal, Fit) or problem.conflicts or problem.anchors:
         return
-    for spares in (False, True):
+    for avoids_targets in (False, True):
         filling = Filling(problem)
-        if spares:
-            filling.spare(goal)
+        if avoids_targets:
+            filling.avoid_targets(goal)
         copies = ((n, copy, one) for n, one in enumerate(goal.claims) for copy in range(one.copies))
         if all(filling.place(*one) for one in copies):
             yield tuple(filling.moves), tuple(filling.placed)
@@ -46,7 +46,7 @@ class Filling:
         self._now, self._end = np.maximum(free, 0), free.copy()
         self._is_target = np.zeros(len(problem.nodes), dtype=np.bool_)
         self._scale = np.maximum(1, self._now.max(axis=0))
-        self._reaches: dict[int, NDArray[np.bool_]] = {}
+        self._destination_sets: dict[int, NDArray[np.bool_]] = {}
         self._at: list[list[int]] = [[] for _ in problem.nodes]
         self._priority: dict[int, tuple[int, int]] = {}
         for unit in problem.units:
@@ -57,13 +57,13 @@ class Filling:
         self._version = [0] * len(problem.nodes)
         self._avoided = np.zeros(len(problem.nodes), dtype=np.int64)
 
-    def spare(self, goal: Fit) -> None:
+    def avoid_targets(self, goal: Fit) -> None:
         """Avoid as destinations the nodes that cost least: they are to be cleared themselves."""
         for claim in goal.claims:
             for role in claim.roles:
                 found = [
                     (cost[0], node)
-                    for node in self.problem.reaches[role.reach]
+                    for node in self.problem.destination_sets[role.destinations]
                     if (cost := self._departures(node, role))
                 ]
                 for _, node in sorted(found)[: role.number * claim.copies]:
@@ -139,7 +139,7 @@ class Filling:
         return not left
 
     def _push(self, heap: list[tuple[Cost, int, int, list[int]]], node: int, role: Role) -> None:
-        if node in self.problem.reaches[role.reach]:
+        if node in self.problem.destination_sets[role.destinations]:
             found = self._departures(node, role)
             if found is not None:
                 heapq.heappush(heap, (found[0], node, self._version[node], found[1]))
@@ -225,13 +225,13 @@ class Filling:
     def _destination(self, pod: int, source: int) -> int | None:
         """Return the fullest node that takes a pod while all sources run."""
         record = self.problem.pods[pod]
-        reach = self._reaches.get(record.reach)
-        if reach is None:
-            reach = np.zeros(len(self.problem.nodes), dtype=np.bool_)
-            reach[list(self.problem.reaches[record.reach])] = True
-            self._reaches[record.reach] = reach
+        destinations = self._destination_sets.get(record.destinations)
+        if destinations is None:
+            destinations = np.zeros(len(self.problem.nodes), dtype=np.bool_)
+            destinations[list(self.problem.destination_sets[record.destinations])] = True
+            self._destination_sets[record.destinations] = destinations
         need = np.array(record.request)
-        able = reach & ~self._is_target & ((need == 0) | (self._now >= need)).all(axis=1)
+        able = destinations & ~self._is_target & ((need == 0) | (self._now >= need)).all(axis=1)
         able[source] = False
         rows = np.flatnonzero(able)
         if not len(rows):

@@ -14,7 +14,7 @@ class Kind(NamedTuple):
     """Single-pod units that differ in name, node and lost run time only."""
 
     request: Amounts
-    reach: int
+    destinations: int
     tags: frozenset[str]
     load: int
     priority: int
@@ -53,7 +53,7 @@ def aggregated(problem: Problem) -> Kinds:
         pod = problem.pods[unit.pods[0]]
         kind = Kind(
             pod.request,
-            pod.reach,
+            pod.destinations,
             pod.tags,
             pod.load,
             unit.priority,

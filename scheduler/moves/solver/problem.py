@@ -30,8 +30,7 @@ class Node(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """A pod of a movable unit. `reach` is an index into `Problem.reaches`, its possible
-    destinations.
+    """A pod of a movable unit; `destinations` is an index into `Problem.destination_sets`.
 
     A destination accepts the pod beside all pods that run now, itself excluded. `tags` take part in
     rules.
@@ -40,7 +39,7 @@ class Pod(NamedTuple):
     name: str
     node: int
     request: Amounts
-    reach: int
+    destinations: int
     tags: frozenset[str] = frozenset()
     load: int = 0
 
@@ -95,7 +94,7 @@ class Role(NamedTuple):
 
     request: Amounts
     number: int
-    reach: int
+    destinations: int
     tags: frozenset[str] = frozenset()
 
 
@@ -146,7 +145,7 @@ class Problem(NamedTuple):
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     units: tuple[Unit, ...]
-    reaches: tuple[frozenset[int], ...]
+    destination_sets: tuple[frozenset[int], ...]
     goal: Goal
     levels: tuple[tuple[int, ...], ...] = ()
     limits: tuple[Limit, ...] = ()

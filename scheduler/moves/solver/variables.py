@@ -76,7 +76,7 @@ class Variables:
         for number, kind in enumerate(self.kinds.kinds):
             if not totals[number]:
                 continue
-            for node in sorted(self.problem.reaches[kind.reach] & self.active):
+            for node in sorted(self.problem.destination_sets[kind.destinations] & self.active):
                 most = min(totals[number], self._most(kind.request, node))
                 if most:
                     into = self.cp.new_int_var(0, most, f"in{number},{node}")
@@ -114,12 +114,12 @@ class Variables:
             self.leaving.append(Flow(pod.node, pod.request, pod.tags, pod.load, moves, 1))
         roles: dict[tuple[Amounts, int, frozenset[str], int], list[int]] = {}
         for index, pod in zip(unit.pods, pods, strict=True):
-            roles.setdefault((pod.request, pod.reach, pod.tags, pod.load), []).append(index)
+            roles.setdefault((pod.request, pod.destinations, pod.tags, pod.load), []).append(index)
         self.group_roles[group] = list(roles.values())
         at: defaultdict[int, list[Any]] = defaultdict(list)
-        for number, ((request, reach, tags, load), members) in enumerate(roles.items()):
+        for number, ((request, destinations, tags, load), members) in enumerate(roles.items()):
             own = []
-            for node in sorted(self.problem.reaches[reach] & self.active):
+            for node in sorted(self.problem.destination_sets[destinations] & self.active):
                 most = min(len(members), self._most(request, node))
                 if most:
                     into = self.cp.new_int_var(0, most, f"home{group},{number},{node}")
@@ -150,7 +150,7 @@ class Variables:
         for number, claim in enumerate(goal.claims):
             for at, role in enumerate(claim.roles):
                 most = role.number * claim.copies
-                for node in sorted(self.problem.reaches[role.reach] & self.active):
+                for node in sorted(self.problem.destination_sets[role.destinations] & self.active):
                     upper = min(most, self._free_copies(node, role.request))
                     if upper:
                         variable = self.cp.new_int_var(0, upper, f"w{number},{at},{node}")

@@ -178,7 +178,7 @@ class TestEvents:
     )
     def test_preempted(self, victim: Placed, group: str, note: str):
         """About the victim and its own node, related to the preemptor."""
-        by = failure.PreemptionReceipt(make_pod("boss", priority=7), "n0", "P", group)
+        by = failure.PreemptionRecord(make_pod("boss", priority=7), "n0", "P", group)
         record = failure.preempted_event(victim, by, NOW)
 
         assert f"Preempted by pod uid-boss on node {note}" == record.note
@@ -187,7 +187,7 @@ class TestEvents:
 
     def test_preempting(self):
         """The preemptor hears who goes for it; of a crowd it hears the first and the number."""
-        by = failure.PreemptionReceipt(make_pod("boss"), "n0", "P")
+        by = failure.PreemptionRecord(make_pod("boss"), "n0", "P")
         one = failure.preempting_event(by, [placed("p")], NOW)
         many = failure.preempting_event(by, [placed(f"p{n}", "n1") for n in range(20)], NOW)
 

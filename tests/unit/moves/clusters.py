@@ -61,7 +61,7 @@ def random_problem(seed: int, most_pods: int = 8) -> Problem:
         for at in range(count)
     )
     levels = (zone,)
-    reaches: dict[frozenset[int], int] = {}
+    destination_sets: dict[frozenset[int], int] = {}
     pods = []
     for at, (node, request, own, load) in enumerate(rough):
         allowed = frozenset(one for one in range(count) if rng.random() < 0.9)
@@ -69,8 +69,8 @@ def random_problem(seed: int, most_pods: int = 8) -> Problem:
         allowed = frozenset(
             one for one in allowed if not _clashes(conflicts, zone, one, own, others)
         )
-        reach = reaches.setdefault(allowed, len(reaches))
-        pods.append(Pod(f"p{at}", node, request, reach, own, load))
+        destinations = destination_sets.setdefault(allowed, len(destination_sets))
+        pods.append(Pod(f"p{at}", node, request, destinations, own, load))
     units = _units(rng, len(pods))
     limits = tuple(
         Limit(
@@ -80,13 +80,13 @@ def random_problem(seed: int, most_pods: int = 8) -> Problem:
         )
         for at in range(rng.choice((0, 0, 1, 2)))
     )
-    goal = _goal(rng, zone, nodes, pods, reaches)
+    goal = _goal(rng, zone, nodes, pods, destination_sets)
     return Problem(
         ("cpu", "gpu"),
         nodes,
         tuple(pods),
         units,
-        tuple(reaches),
+        tuple(destination_sets),
         goal,
         levels,
         limits,
@@ -120,7 +120,7 @@ def _units(rng: Random, number: int) -> tuple[Unit, ...]:
     return tuple(units)
 
 
-def _goal(rng, zone, nodes, pods, reaches):
+def _goal(rng, zone, nodes, pods, destination_sets):
     count, most = len(nodes), max(node.free[0] for node in nodes)
     kind = rng.choice(("fit", "fit", "fit", "free", "cool", "repair"))
     if kind == "cool":
@@ -143,8 +143,8 @@ def _goal(rng, zone, nodes, pods, reaches):
             Role(
                 (rng.choice((most + 1, rng.randint(0, most + 1))), rng.choice((0, 0, 0, 1))),
                 1 if simple else rng.choice((1, 1, 2)),
-                reaches.setdefault(
-                    frozenset(n for n in range(count) if rng.random() < 0.8), len(reaches)
+                destination_sets.setdefault(
+                    frozenset(n for n in range(count) if rng.random() < 0.8), len(destination_sets)
                 ),
                 frozenset(tag for tag in ("a", "b") if rng.random() < 0.15),
             )
@@ -246,7 +246,7 @@ def _assignments(
             yield moves
             return
         pod, record = moved[at], problem.pods[moved[at]]
-        for node in sorted(problem.reaches[record.reach]):
+        for node in sorted(problem.destination_sets[record.destinations]):
             steps.take()
             if node == record.node and pod in single:
                 continue
@@ -338,7 +338,7 @@ def _placements(problem: Problem, goal: Fit, free: list[list[int]]) -> Iterator[
         request = claim.roles[role].request
         own = [one for one in placed if (one.claim, one.copy) == (number, copy)]
         same = [one.node for one in own if one.role == role]
-        for node in sorted(problem.reaches[claim.roles[role].reach]):
+        for node in sorted(problem.destination_sets[claim.roles[role].destinations]):
             if same and node < same[-1]:
                 continue  # pods of one role are interchangeable
             if claim.apart and any(one.node == node for one in own):

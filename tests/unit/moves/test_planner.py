@@ -111,8 +111,8 @@ def test_moves_that_wait_for_one_another_are_named():
     nodes = (Node("n0", (1,)), Node("n1", (0,)))
     pods = (Pod("a", 0, (2,), 0), Pod("b", 1, (3,), 1))
     units = (Unit("a", (0,)), Unit("b", (1,)))
-    reaches = (frozenset({1}), frozenset({0}))
-    problem = Problem(("gpu",), nodes, pods, units, reaches, Repair((frozenset({1}),)))
+    destination_sets = (frozenset({1}), frozenset({0}))
+    problem = Problem(("gpu",), nodes, pods, units, destination_sets, Repair((frozenset({1}),)))
 
     assert plan(problem).verdict is Verdict.CHAINED
 
