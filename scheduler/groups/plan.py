@@ -57,7 +57,6 @@ from scheduler.groups.planning.task import (
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.groups.status.records import RecordStore
 from scheduler.groups.topology import hypernodes, kueuelevels
-from scheduler.groups.topology.leafrows import LeafRows
 from scheduler.groups.topology.trees import Trees
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 
@@ -83,7 +82,7 @@ class Planner:
         self._trees = trees
         self._records = records
         recorder = PlanRecorder(records, handle.pods)
-        self._tools = PlanningTools(args, handle, recorder, LeafRows())
+        self._tools = PlanningTools(args, handle, recorder)
         self.evictor = GroupEvictor(args, handle, described)
         self._outcome = PlanOutcome(handle, members, self.evictor)
 

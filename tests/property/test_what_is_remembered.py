@@ -95,7 +95,6 @@ REMEMBERED: Mapping[str, str] = {
     "Outcomes._kinds": DEVICES,
     "Outcomes._contents_version": DEVICES,
     "Outcomes._classes_version": DEVICES,
-    "LeafRows": ANSWERS,
     "UnitIndex": ANSWERS,
     "GroupEvictor": ANSWERS,
     "Touched": FOLLOWED,

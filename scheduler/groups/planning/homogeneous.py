@@ -23,6 +23,7 @@ from scheduler.groups.planning.task import (
 )
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.solver.questions import EvictQuestion, Place, Solution
+from scheduler.groups.topology import leafrows
 from scheduler.state.resources import PODS
 from scheduler.state.shapes import host_ports
 
@@ -225,7 +226,7 @@ def _site(
     among = None
     if may_be_thin and shared_domain is None:
         on_them = nodes.rows_named(one.node for one in bound)
-        among = tools.leaf_rows.useful(task.tree, nodes, slots, on_them, count + len(bound))
+        among = leafrows.useful(task.tree, nodes, slots, on_them, count + len(bound))
     found = planning.site(task.spec, task.tree, nodes, slots, bound, count, minimum, among=among)
     return with_rules(found, task, tools.handle.pods, shared_domain)
 

@@ -19,7 +19,6 @@ from scheduler.groups.planning.recording import PlanRecorder
 from scheduler.groups.planning.task import GroupTask, Offer
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.solver.questions import Solution
-from scheduler.groups.topology.leafrows import LeafRows
 
 # How often the solver is asked again with what the filters taught.
 ROUNDS = 8
@@ -31,7 +30,6 @@ class PlanningTools(msgspec.Struct, frozen=True):
     args: ClusterTopologyPlacementGroupArgs
     handle: Handle
     recorder: PlanRecorder
-    leaf_rows: LeafRows
 
 
 class Assigned(msgspec.Struct, frozen=True):

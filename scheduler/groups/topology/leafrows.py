@@ -4,7 +4,7 @@ Under one parent leaves differ by their free slots alone. Of the leaves with k f
 n never needs more than the first n / k by name: members on later leaves could be exchanged with one
 of them. Slots are capped at n. Likewise it needs at most n of the units above whose remaining
 leaves have the same slots. The best placement is the same, down to the choice among equal units.
-Pure columns; the arrays of one tree are cached until the tree or a node changes.
+Pure columns.
 """
 
 import itertools
@@ -19,58 +19,32 @@ from scheduler.groups.topology.tree import Topology
 WORTHWHILE = 200  # with fewer leaves nothing is left out
 
 
-class LeafRows:
-    """The row of each leaf of the tree that was asked for last, and the number of its parent."""
+def useful(
+    tree: Topology, nodes: Nodes, slots: IntColumn, with_members: BoolColumn, size: int
+) -> list[int] | None:
+    """Return the leaves that a group of `size` can use, in the tree's order; None for all of them.
 
-    def __init__(self) -> None:
-        self._tree: Topology | None = None
-        self._mark = -1
-        self._rows = np.zeros(0, dtype=np.intp)
-        self._parents = np.zeros(0, dtype=np.intp)
-        self._order = np.zeros(0, dtype=np.intp)
-
-    def of(self, tree: Topology, nodes: Nodes) -> tuple[IntColumn, IntColumn, IntColumn]:
-        """Return by leaf the row (-1: no such node) and the parent, and the leaves in order of
-        paths.
-        """
-        touched = nodes.facts_touched
-        mark = -1 if touched is None else touched.mark
-        if tree is not self._tree or mark != self._mark or mark < 0:
-            self._rows = tree.rows(nodes)
-            order = sorted(range(len(tree.leaves)), key=tree.leaves.__getitem__)
-            numbers: dict[tuple[str, ...], int] = {}
-            parents = [numbers.setdefault(path, len(numbers)) for path, _ in tree.leaves]
-            self._parents = np.array(parents, dtype=np.intp)
-            self._order = np.array(order, dtype=np.intp)
-            self._tree, self._mark = tree, mark
-        return self._rows, self._parents, self._order
-
-    def useful(
-        self, tree: Topology, nodes: Nodes, slots: IntColumn, with_members: BoolColumn, size: int
-    ) -> list[int] | None:
-        """Return the leaves that a group of `size` can use, in the tree's order; None for all of
-        them.
-
-        `slots` are free slots by row; rows in `with_members` (with members) are kept.
-        """
-        rows, parents, order = self.of(tree, nodes)
-        capacity = np.where(rows >= 0, np.minimum(slots[rows], size), 0)
-        has_members = (rows >= 0) & with_members[rows]
-        found = (capacity > 0) | has_members
-        if np.count_nonzero(found) < WORTHWHILE:
-            return None
-        sorted_capacities, sorted_parents = capacity[order], parents[order]
-        kept = has_members[order]
-        first = np.flatnonzero(np.diff(sorted_parents, prepend=-1))
-        which = np.cumsum(np.diff(sorted_parents, prepend=-1) != 0) - 1
-        for k in range(1, int(capacity.max(initial=0)) + 1):
-            enough = sorted_capacities >= k
-            before: IntColumn = np.cumsum(enough) - enough
-            nth: IntColumn = before - before[first][which]
-            kept |= enough & (nth < size // k)
-        found = np.zeros(len(rows), dtype=np.bool_)
-        found[_without_like_units(tree, order[kept], parents, capacity, has_members, size)] = True
-        return np.flatnonzero(found).tolist()
+    `slots` are free slots by row; rows in `with_members` are kept.
+    """
+    rows, order = tree.rows(nodes), tree.order
+    _, parents = tree.units_at(len(tree.levels) - 1)
+    capacity = np.where(rows >= 0, np.minimum(slots[rows], size), 0)
+    has_members = (rows >= 0) & with_members[rows]
+    found = (capacity > 0) | has_members
+    if np.count_nonzero(found) < WORTHWHILE:
+        return None
+    sorted_capacities, sorted_parents = capacity[order], parents[order]
+    kept = has_members[order]
+    first = np.flatnonzero(np.diff(sorted_parents, prepend=-1))
+    which = np.cumsum(np.diff(sorted_parents, prepend=-1) != 0) - 1
+    for k in range(1, int(capacity.max(initial=0)) + 1):
+        enough = sorted_capacities >= k
+        before: IntColumn = np.cumsum(enough) - enough
+        nth: IntColumn = before - before[first][which]
+        kept |= enough & (nth < size // k)
+    found = np.zeros(len(rows), dtype=np.bool_)
+    found[_without_like_units(tree, order[kept], parents, capacity, has_members, size)] = True
+    return np.flatnonzero(found).tolist()
 
 
 def _without_like_units(

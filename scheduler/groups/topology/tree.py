@@ -71,9 +71,24 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         """The node name of each leaf."""
         return tuple(name for _, name in self.leaves)
 
+    @cached_property
+    def order(self) -> IntColumn:
+        """The numbers of the leaves in order of their paths."""
+        return np.array(sorted(range(len(self.leaves)), key=self.leaves.__getitem__), dtype=np.intp)
+
     def rows(self, nodes: Nodes) -> IntColumn:
-        """Return the row of each leaf's node, -1 where the cluster has no such node."""
-        return nodes.row_numbers(self.names)
+        """Return the row of each leaf's node, -1 where the cluster has no such node.
+
+        Cached until a node changes: a plan asks several times.
+        """
+        touched = nodes.facts_touched
+        if touched is None:
+            return nodes.row_numbers(self.names)
+        known = self._rows
+        if not known or known[0] is not touched or known[1] != touched.mark:
+            known[:] = touched, touched.mark, nodes.row_numbers(self.names)
+        rows: IntColumn = known[2]
+        return rows
 
     def units_at(self, depth: int) -> tuple[list[tuple[str, ...]], IntColumn]:
         """Return the units `depth` levels below the root, and the number of each leaf's unit.
@@ -88,6 +103,11 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
             )
             self._units[depth] = list(order), numbers
         return self._units[depth]
+
+    @cached_property
+    def _rows(self) -> list[Any]:
+        """The log of changed nodes, its mark, and the rows at that mark; empty at first."""
+        return []
 
     @cached_property
     def _units(self) -> dict[int, tuple[list[tuple[str, ...]], IntColumn]]:

@@ -34,6 +34,7 @@ class UnitIndex:
         self._handle = handle
         self._mark = 0
         self._gangs: dict[str, Gang] = {}
+        self._priorities: Counter[int] = Counter()
         # Per node the groups of its pods, by uid.
         self._on: dict[str, dict[str, Gang]] = {}
         # Members of groups with surplus, by uid, and those of them whose eviction is in progress.
@@ -46,6 +47,7 @@ class UnitIndex:
         news = self._handle.disruption_units(self._mark)
         if news.is_all:
             self._gangs, self._on, self._elastic, self.touched = {}, {}, {}, Touched()
+            self._priorities.clear()
         self._mark = news.mark
         changed = [
             (key, unit)
@@ -77,7 +79,7 @@ class UnitIndex:
 
     def any_below(self, priority: int) -> bool:
         """Return whether some group counts with a lower priority."""
-        return any(gang.unit.priority < priority for gang in self._gangs.values())
+        return any(one < priority for one in self._priorities)
 
     def surplus(self, gang: Gang) -> int:
         """Return how many pods of a group may be evicted alone, without those already being
@@ -105,6 +107,7 @@ class UnitIndex:
         return list(found.values())
 
     def _put(self, gang: Gang, nodes: Nodes) -> None:
+        self._priorities[gang.unit.priority] += 1
         for member in gang.unit.members:
             self._on.setdefault(member.node, {})[member.pod.metadata.uid] = gang
             if gang.unit.surplus:
@@ -112,6 +115,9 @@ class UnitIndex:
             self._touch(member.node, nodes)
 
     def _drop(self, gang: Gang, nodes: Nodes) -> None:
+        self._priorities[gang.unit.priority] -= 1
+        if not self._priorities[gang.unit.priority]:
+            del self._priorities[gang.unit.priority]
         for member in gang.unit.members:
             self._touch(member.node, nodes)
             on_node = self._on.get(member.node, {})

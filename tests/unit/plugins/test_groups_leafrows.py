@@ -32,7 +32,7 @@ def useful(tree, by_leaf, fixed, size):
     slots = np.zeros(nodes.size, dtype=np.int64)
     on_rows = np.zeros(nodes.size, dtype=np.bool_)
     slots[rows], on_rows[rows] = by_leaf, fixed
-    return leafrows.LeafRows().useful(tree, nodes, slots, on_rows, size)
+    return leafrows.useful(tree, nodes, slots, on_rows, size)
 
 
 def world(rng):
