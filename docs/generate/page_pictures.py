@@ -70,9 +70,9 @@ GROUPS = (
     Shot("groups", "document.querySelector('.groups tbody tr')"),
     Shot(
         "whatif",
-        "document.querySelector('#count') && document.querySelector('#model option')",
-        "(() => { const one = document.querySelector('#count'); one.value = '4';"
-        " one.dispatchEvent(new Event('input'));"
+        "document.querySelector('#rack option[value=\"rack-1\"]')",
+        "(() => { const one = document.querySelector('#rack'); one.value = 'rack-1';"
+        " one.dispatchEvent(new Event('change'));"
         " document.querySelector('button.main').click(); })()",
         "document.querySelector('main').innerText.includes('differently')",
     ),

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from scheduler.about import VERSION
 from scheduler.cli.inputs.asking import options, setups
 from scheduler.cli.verbs.ui import Work
 from scheduler.engine.attempt.cycle import Ties
@@ -36,7 +37,8 @@ LTR, LONG = "\u202egpj.exe", "n" * 253
 VIEWS = {
     "cluster": "document.querySelector('.unit button')",
     "groups": "document.body.innerText.includes('0 of 4 members exist.')",
-    "network": "document.querySelector('svg.graph .box') && document.querySelector('td')",
+    "network": "document.querySelector('svg.graph .box') && document.querySelector('td')"
+    " && document.querySelector('svg.graph .label.over')?.textContent === '10M \u00b7 cost 5 > 3'",
     "queue": "document.body.innerText.includes('Insufficient cpu')"
     " && document.body.innerText.includes('Tried again after a new node; ')",
     "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')"
@@ -136,6 +138,9 @@ async def test_every_view_opens(tmp_path):
                 overflows = "document.documentElement.scrollWidth > innerWidth"
                 assert not await tab.run(overflows), f"{view} is wider than {width}"
         assert "key=" not in await tab.run("location.href")
+        header = await tab.run("document.querySelector('#origin').textContent")
+        assert VERSION in header
+        assert "trellis" in header
         await tab.run("location.hash = '#/cluster'")
         for wanted in ("a", "n1"):  # a zone of one rack lists its nodes
             await tab.until(f"document.querySelector('.unit button')?.innerText === '{wanted}'")

@@ -8,7 +8,7 @@ const MOST_UNITS = 2;
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function network() {
   const body = el("div", { class: "view" });
-  const element = el("div", { class: "view" }, el("div", { class: "head" }, el("h1", {}, "Network"), el("p", { class: "sub" }, "Workloads by dependency; links state the reserved bandwidth, and the cost of the worst pair of pods against the maximum.")), body);
+  const element = el("div", { class: "view" }, el("div", { class: "head" }, el("h1", {}, "Network"), el("p", { class: "sub" }, "Workloads by dependency; links state the reserved bandwidth, and the cost of the worst pair of pods with its maximum.")), body);
   let drawn = "";
   function update() {
     if (!link.live) return;
@@ -51,6 +51,7 @@ function application(key, app, ways) {
     return [workload, { x: 12 + column * BOX.column, y: 12 + row * BOX.row }];
   }));
   const columns = Math.max(1, filled.size), width = (columns - 1) * BOX.column + BOX.w + 24, height = Math.max(1, ...filled.values()) * BOX.row + 4;
+  /** @type {Map<string, {text: string, over: boolean, count: number, x: number, y: number, to: string, isBack: boolean}>} */ const labels = new Map();
   const edges = app.talks.filter((/** @type {any} */ one) => boxes.has(one.from) && boxes.has(one.to) && one.from !== one.to).map((/** @type {any} */ one) => {
     const [a, b] = [boxes.get(one.from), boxes.get(one.to)].map((each) => each ?? { x: 0, y: 0 });
     const worst = worstCost(app.workloads[one.from], app.workloads[one.to], ways);
@@ -58,11 +59,20 @@ function application(key, app, ways) {
     const isBack = b.x <= a.x;
     const [x1, y1, x2, y2] = [a.x + (isBack ? BOX.w / 2 : BOX.w), a.y + (isBack ? BOX.h : BOX.h / 2), b.x + (isBack ? BOX.w / 2 : 0), b.y + (isBack ? BOX.h : BOX.h / 2)];
     const bend = isBack ? 0 : (x2 - x1) / 2, drop = isBack ? 26 : 0;
-    return svg("g", {}, svg("title", {}, `${one.from} to ${one.to}`), svg("path", { class: over ? "over" : null, d: `M${x1} ${y1} C${x1 + bend} ${y1 + drop} ${x2 - bend} ${y2 + drop} ${x2} ${y2}` }),
-      svg("text", { class: over ? "label over" : "label", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 6 + drop, "text-anchor": "middle" }, edgeText(one, worst)));
+    // Links with one text that end at one workload share it: a label for each would cover the links.
+    const text = edgeText(one, worst), key = JSON.stringify([one.to, isBack, text]);
+    const label = labels.get(key);
+    if (label) label.count++; else labels.set(key, { text, over, count: 1, x: isBack ? x2 : x2 - 10, y: y2 + (isBack ? drop + 14 : -7), to: `${one.to} ${isBack}`, isBack });
+    return svg("g", {}, svg("title", {}, `${one.from} to ${one.to}: ${text}`), svg("path", { class: over ? "over" : null, d: `M${x1} ${y1} C${x1 + bend} ${y1 + drop} ${x2 - bend} ${y2 + drop} ${x2} ${y2}` }));
+  });
+  /** @type {Map<string, number>} the lines of text at each workload */ const lines = new Map();
+  const texts = [...labels.values()].map(({ text, over, count, x, y, to, isBack }) => {
+    const line = lines.get(to) ?? 0;
+    lines.set(to, line + 1);
+    return svg("text", { class: over ? "label over" : "label", x, y: y - 14 * line, "text-anchor": isBack ? "middle" : "end" }, count > 1 ? `${count} × ${text}` : text);
   });
   const picture = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Workloads of ${key} by dependency; the table below says the same` },
-    ...edges, ...names.map((workload) => box(workload, app.workloads[workload], boxes.get(workload) ?? { x: 0, y: 0 })));
+    ...edges, ...texts, ...names.map((workload) => box(workload, app.workloads[workload], boxes.get(workload) ?? { x: 0, y: 0 })));
   // Not enlarged: one workload would fill the whole width.
   picture.style.maxWidth = `${width}px`;
   picture.style.minWidth = `${Math.min(width, 540)}px`;
@@ -85,7 +95,8 @@ const cut = (text, most) => (text.length > most ? `…${text.slice(1 - most)}` :
 
 /** @param {any} edge @param {number | null} worst */
 function edgeText(edge, worst) {
-  const cost = edge.cost === null && worst === null ? "" : `cost ${worst ?? "–"}${edge.cost === null ? "" : ` of at most ${edge.cost}`}`;
+  const known = worst === null ? "–" : String(worst), limit = edge.cost ?? null;
+  const cost = limit === null ? (worst === null ? "" : `cost ${known}`) : `cost ${known} ${worst !== null && worst > limit ? ">" : "≤"} ${limit}`;
   return [edge.bandwidth === null || edge.bandwidth === undefined ? "" : String(edge.bandwidth), cost].filter(Boolean).join(" · ");
 }
 

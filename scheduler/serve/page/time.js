@@ -154,6 +154,7 @@ export function time() {
 /** The text of a tick, as exact as the distance of ticks. @param {number} at @param {number} distance */
 function tick(at, distance) {
   if (distance >= 86400) return day(at);
-  const text = clock(at).split(" ").at(-1) ?? "";
+  // A multiple of a tenth may lie just below its millisecond.
+  const text = clock(at + 0.0005).split(" ").at(-1) ?? "";
   return distance >= 60 ? text.slice(0, 5) : distance >= 1 ? text.slice(0, 8) : text.slice(0, 10);
 }
