@@ -246,6 +246,10 @@ class Nodes:
         """Return the rows whose node declares all these features."""
         return self._cut(self._table.features.declared(features))
 
+    def in_condition(self, conditions: frozenset[str]) -> BoolColumn:
+        """Return the rows whose node has one of these conditions, each as `Type=Status`."""
+        return self._cut(self._table.conditions.reported(conditions))
+
     def image_present(self, name: str) -> BoolColumn | None:
         """Return the rows that have the image; None if no node has it."""
         column = self._table.images.present(name, self._table.size)

@@ -12,6 +12,7 @@ Derivable: TypeAlias = Literal[
 ]
 LONGEST_SOLVE_S = 60.0
 MOST_WORKERS = 64
+_STATUSES = ("True", "False", "Unknown")
 
 
 class ClusterTopologyPlacementGroupArgs(Args):
@@ -22,16 +23,17 @@ class ClusterTopologyPlacementGroupArgs(Args):
     the first label known for that level which all nodes carry. `topology` names the tree of groups
     that name none: that of a topology ConfigMap, a Topology of Kueue, or `hypernodes`, that of
     Volcano's HyperNodes. Nodes with `avoid_label`, whatever its value, take members only of groups
-    that do not fit without them; those with `spare_label` only of groups that have lost members,
-    and only when no other node fits. `preemption` allows groups to evict pods of lower priority;
-    `pdb` selects whether disruption budgets forbid that or are violated as little as possible.
-    With `prefer_victims_that_fit_elsewhere`, of equally few victims those go that fit another node.
-    `derive` names the kinds of workloads whose pods are a group by their labels and the workload's
-    own numbers, where no label or object names their group; `derive_on_request` does so in the
-    namespaces whose annotation `trellis.dev/derive-groups` names the kind. `solver` of the
-    TrellisConfiguration limits the time and workers of a solve; 0 `solver_workers` use that limit.
-    Without `schedule_groups` pods that name a group stay gated, as in a profile that disables the
-    plugin.
+    that do not fit without them, and so do nodes in one of `avoid_conditions`, each a type of
+    condition (status True) or `Type=Status`; those with `spare_label` only of groups that have lost
+    members, and only when no other node fits. `preemption` allows groups to evict pods of lower
+    priority; `pdb` selects whether disruption budgets forbid that or are violated as little as
+    possible. With `prefer_victims_that_fit_elsewhere`, of equally few victims those go that fit
+    another node. `derive` names the kinds of workloads whose pods are a group by their labels and
+    the workload's own numbers, where no label or object names their group; `derive_on_request` does
+    so in the namespaces whose annotation `trellis.dev/derive-groups` names the kind. `solver` of
+    the TrellisConfiguration limits the time and workers of a solve; 0 `solver_workers` use that
+    limit. Without `schedule_groups` pods that name a group stay gated, as in a profile that
+    disables the plugin.
     """
 
     schedule_groups: bool = True
@@ -39,6 +41,7 @@ class ClusterTopologyPlacementGroupArgs(Args):
     topology_labels: tuple[str, ...] = ()
     topology: str = ""
     avoid_label: str = ""
+    avoid_conditions: tuple[str, ...] = ()
     spare_label: str = ""
     solver: Literal["Auto", "CPSAT", "Exact", "Greedy"] = "Auto"
     solver_time_limit_seconds: float = 2.0
@@ -51,7 +54,7 @@ class ClusterTopologyPlacementGroupArgs(Args):
     derive_on_request: tuple[Derivable, ...] = ()
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield the times that are out of range."""
+        """Yield the values that are out of range, and conditions that are none."""
         for name, value in (
             ("solverTimeLimitSeconds", self.solver_time_limit_seconds),
             ("preemptionTimeLimitSeconds", self.preemption_time_limit_seconds),
@@ -61,6 +64,15 @@ class ClusterTopologyPlacementGroupArgs(Args):
         if not 0 <= self.solver_workers <= MOST_WORKERS:
             text = f"must be from 0 to {MOST_WORKERS}, not {self.solver_workers}"
             yield "solverWorkers", text
+        for one in self.avoid_conditions:
+            kind, sign, status = one.partition("=")
+            if not kind or (sign and status not in _STATUSES):
+                yield "avoidConditions", f'"{one}" is neither a type nor Type=True|False|Unknown'
+
+    @property
+    def avoided_conditions(self) -> frozenset[str]:
+        """Return `avoid_conditions`, each as `Type=Status`."""
+        return frozenset(one if "=" in one else f"{one}=True" for one in self.avoid_conditions)
 
     def derived_kinds(self) -> tuple[Collection[str], Collection[str]]:
         """Return `derive` and `derive_on_request`."""

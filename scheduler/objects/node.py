@@ -43,12 +43,20 @@ class ContainerImage(Object, frozen=True):
     size_bytes: Int64 = 0
 
 
+class NodeCondition(Object, frozen=True):
+    """A condition; without its times, which change with every heartbeat."""
+
+    type: str = ""
+    status: str = ""
+
+
 class NodeStatus(Object, frozen=True):
     """The status fields of a node."""
 
     allocatable: ResourceList = {}
     images: tuple[ContainerImage, ...] = ()
     declared_features: tuple[str, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 class Node(Object, frozen=True):

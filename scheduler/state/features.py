@@ -1,5 +1,5 @@
-"""The features that nodes declare: distinct sets get an id, so that a wish is checked once per
-set.
+"""What nodes report as words, such as declared features: a set of words gets an id, so that each
+distinct set is checked once.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from scheduler.state.columns import Column
 
 
 class FeatureIndex:
-    """The declared features of each node; written by `NodeTable` alone."""
+    """The declared features, or conditions, of each node; written by `NodeTable` alone."""
 
     def __init__(self) -> None:
         self._sets: list[frozenset[str]] = [frozenset()]
@@ -29,5 +29,11 @@ class FeatureIndex:
     def declared(self, features: frozenset[str]) -> BoolColumn:
         """Return the rows that declare all of `features`."""
         verdicts = np.array([features <= own for own in self._sets], dtype=np.bool_)
+        rows: BoolColumn = verdicts[self._ids.values]
+        return rows
+
+    def reported(self, words: frozenset[str]) -> BoolColumn:
+        """Return the rows that report any of `words`."""
+        verdicts = np.array([not words.isdisjoint(own) for own in self._sets], dtype=np.bool_)
         rows: BoolColumn = verdicts[self._ids.values]
         return rows

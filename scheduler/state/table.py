@@ -42,6 +42,8 @@ class NodeTable:
         self.taints = TaintIndex()
         self.images = ImageIndex()
         self.features = FeatureIndex()
+        # Conditions of nodes as `Type=Status`.
+        self.conditions = FeatureIndex()
         self.ports = HostPorts()
         self.amounts_touched = Touched()
         self.facts_touched = Touched()
@@ -202,6 +204,8 @@ class NodeTable:
         self.taints.set(row, node.spec.taints)
         self.images.set(row, node.status.images)
         self.features.set(row, node.status.declared_features)
+        conditions = tuple(f"{one.type}={one.status}" for one in node.status.conditions)
+        self.conditions.set(row, conditions)
 
     def hold(self, row: int, placed: Placed) -> None:
         """Count a pod on a row."""

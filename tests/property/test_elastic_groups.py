@@ -37,7 +37,11 @@ CONFIGURED = {
             "pluginConfig": [
                 {
                     "name": "ClusterTopologyPlacementGroup",
-                    "args": {"avoidLabel": AVOID, "spareLabel": SPARE},
+                    "args": {
+                        "avoidLabel": AVOID,
+                        "avoidConditions": ["Deadlock", "Healthy=False"],
+                        "spareLabel": SPARE,
+                    },
                 }
             ],
         }
@@ -71,6 +75,7 @@ class Elastic(Town, frozen=True):
     own_racks: Where = ()
     by_labels: bool = False
     avoided: Where = ()
+    conditions: tuple[tuple[str, str, str], ...] = ()
     spare: Where = ()
     tree: str = ""
 
@@ -78,6 +83,12 @@ class Elastic(Town, frozen=True):
         """Return the town as manifests."""
         found = [one for one in super().objects() if not self._is_description(one)]
         members = [one for one in found if one["metadata"]["name"].startswith("g-")]
+        for name, kind, status in self.conditions:
+            (node,) = (
+                one for one in found if one["kind"] == "Node" and one["metadata"]["name"] == name
+            )
+            conditions = [{"type": "Ready", "status": "True"}, {"type": kind, "status": status}]
+            node["status"]["conditions"] = conditions
         for at, one in enumerate(members):
             one["metadata"] |= {"name": f"{self.name}-{at}", "uid": f"{self.name}-{at}"}
             one["metadata"]["labels"]["app"] = self.name
@@ -144,9 +155,19 @@ class Elastic(Town, frozen=True):
         """Return the objectives of the results that count: of those without nodes that come last,
         if any.
         """
+        return next(filter(None, map(self.results, self._passes())), [])
+
+    def left_out(self) -> Where:
+        """Return the nodes that no member may be on, as there are results without them."""
+        return next(filter(self.results, self._passes()), ())
+
+    def _passes(self) -> tuple[Where, ...]:
+        """Return the nodes that are left out, fewer each time."""
+        unhealthy = (("Deadlock", "True"), ("Healthy", "False"))
+        marked = (name for name, *found in self.conditions if tuple(found) in unhealthy)
+        avoided = (*self.avoided, *marked)
         kept = () if self.bound else self.spare
-        ways = ((*self.avoided, *self.spare), (*self.avoided, *kept), kept)
-        return next(filter(None, map(self.results, ways)), [])
+        return (*avoided, *self.spare), (*avoided, *kept), kept
 
     def _labels(self, name: str) -> dict[str, str]:
         found = super()._labels(name)
@@ -321,6 +342,31 @@ def test_some_nodes_are_taken_last(batch, lost):
             spare=tuple(name for name, mark in marks.items() if mark in ("spare", "both")),
         )
         check(world, place(*world.objects(), using=using))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_nodes_in_a_condition_are_taken_last(lost):
+    """By type or by type and status; other statuses change nothing, and bound members stay."""
+    using = setup(config=json.dumps(CONFIGURED))
+    spared = 0
+    for n in range(120):
+        rng = Random(f"condition {lost} {n}")
+        plain = elastic(rng, lost=lost)
+        conditions = tuple(
+            (name, rng.choice(("Deadlock", "Healthy")), rng.choice(("True", "False", "Unknown")))
+            for name in plain.nodes
+            if rng.random() < 0.7
+        )
+        world = plain.changed(conditions=conditions)
+        simulation = place(*world.objects(), using=using)
+        check(world, simulation)
+        pods = [one for one in simulation.pods if one.name.startswith(f"{world.name}-")]
+        taken = {one.node for one in pods if one.node}
+        left_out = set(world.left_out())
+        spared += bool(taken and left_out)
+        assert taken.isdisjoint(left_out), world
+
+    assert spared > 5
 
 
 def check(world, simulation):

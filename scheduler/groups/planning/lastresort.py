@@ -1,7 +1,7 @@
 """Nodes that groups take last: those that are to be avoided, and spare ones for members that were
 lost.
 
-Node labels say which they are, arguments of the plugin which labels. A group is planned without
+Labels and conditions of nodes decide, by arguments of the plugin. A group is planned without
 them first, and with more of them only where that does not work: what is found then is the best of
 what was asked for. Pure.
 """
@@ -14,18 +14,23 @@ from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.planning import messages
 from scheduler.groups.planning.task import GroupTask
 
+_NO_CONDITIONS: frozenset[str] = frozenset()
+
 
 def passes(task: GroupTask, args: ClusterTopologyPlacementGroupArgs) -> list[GroupTask]:
     """Return the task with the nodes that it may not use, fewer each time; mostly just as it is.
 
-    Without spare nodes and those to be avoided; a group of which members stand then has the spare
+    Without spare nodes and those to be avoided; a group with bound members then has the spare
     ones, and at last every group those to be avoided.
     """
     nodes = task.context.nodes
     avoided, spare = _carried(nodes, args.avoid_label), _carried(nodes, args.spare_label)
-    kept = () if task.bound else spare
-    choices = dict.fromkeys(((*avoided, *spare), (*avoided, *kept), kept))
-    return [_without(task, labels) if labels else task for labels in choices]
+    conditions = _present(nodes, args.avoided_conditions)
+    kept, none = () if task.bound else spare, _NO_CONDITIONS
+    choices = dict.fromkeys(
+        (((*avoided, *spare), conditions), ((*avoided, *kept), conditions), (kept, none))
+    )
+    return [_without(task, *one) if any(one) else task for one in choices]
 
 
 def with_forbidden(refusal: Status, task: GroupTask) -> Status:
@@ -45,8 +50,14 @@ def _carried(nodes: Nodes, label: str) -> tuple[str, ...]:
     return (label,) if is_there else ()
 
 
-def _without(task: GroupTask, labels: tuple[str, ...]) -> GroupTask:
-    part = msgspec.structs.replace(task, forbidden=labels)
+def _present(nodes: Nodes, conditions: frozenset[str]) -> frozenset[str]:
+    """Return the conditions if any node is in one of them."""
+    is_there = bool(conditions) and bool(nodes.in_condition(conditions)[nodes.exists].any())
+    return conditions if is_there else _NO_CONDITIONS
+
+
+def _without(task: GroupTask, labels: tuple[str, ...], conditions: frozenset[str]) -> GroupTask:
+    part = msgspec.structs.replace(task, forbidden=labels, forbidden_conditions=conditions)
     kinds = [
         msgspec.structs.replace(
             one, slots=part.allowed(one.slots), evictable=part.allowed(one.evictable)

@@ -65,12 +65,12 @@ def unanswered(name: str) -> UndecidedStatus:
 class GroupTask(msgspec.Struct, frozen=True):
     """What is decided in one attempt: the group, its tree, the members to place and the bound ones.
 
-    Nodes with one of the labels in `forbidden` take no member. `described` is the group as its
-    object says, `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of
-    groups has `shapes`, which have the members of `kinds`. With `wants_all` a placement of fewer
-    members than there are is none. `needs` is the group with the minimum that it still needs,
-    without finished members; `spec` needs fewer where lost members of a group that was whole may
-    come back one by one.
+    Nodes with one of the labels in `forbidden`, or in one of the conditions `forbidden_conditions`,
+    take no member. `described` is the group as its object says, `spec` as it is now: at the
+    `deadline` a hard rule becomes a wish. A group of groups has `shapes`, which have the members of
+    `kinds`. With `wants_all` a placement of fewer members than there are is none. `needs` is the
+    group with the minimum that it still needs, without finished members; `spec` needs fewer where
+    lost members of a group that was whole may come back one by one.
     """
 
     key: str
@@ -81,6 +81,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     bound: Sequence[Placed]
     kinds: list[RoleMembers]
     forbidden: tuple[str, ...] = ()
+    forbidden_conditions: frozenset[str] = frozenset()
     described: GroupSpec | None = None
     deadline: Deadline | None = None
     shapes: tuple[GroupShape, ...] = ()
@@ -94,6 +95,9 @@ class GroupTask(msgspec.Struct, frozen=True):
         """
         for label in self.forbidden:
             slots = np.where(self.context.nodes.label_ids(label) >= 0, 0, slots)
+        if self.forbidden_conditions:
+            avoided = self.context.nodes.in_condition(self.forbidden_conditions)
+            slots = np.where(avoided, 0, slots)
         return slots
 
     @property

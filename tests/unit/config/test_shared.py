@@ -4,7 +4,7 @@ yet.
 
 import pytest
 
-from scheduler.config import Loaded, load
+from scheduler.config import InvalidConfigError, Loaded, load
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.intree import registry
 
@@ -48,6 +48,17 @@ def test_the_smaller_limit_holds(args: str, solver: str, held: tuple[float, floa
     assert isinstance(found, ClusterTopologyPlacementGroupArgs)
     times = found.solver_time_limit_seconds, found.preemption_time_limit_seconds
     assert held == (*times, found.solver_workers)
+
+
+@pytest.mark.parametrize("given", ["Healthy=false", "=True", "Healthy="])
+def test_a_condition_has_a_type_and_a_status_of_the_api(given: str):
+    """A type alone means status True."""
+    read = loaded("{avoidConditions: [Deadlock, Healthy=False]}", "").profiles[0].args[NAME]
+    assert isinstance(read, ClusterTopologyPlacementGroupArgs)
+    assert {"Deadlock=True", "Healthy=False"} == read.avoided_conditions
+
+    with pytest.raises(InvalidConfigError, match="neither a type nor Type=True"):
+        loaded(f'{{avoidConditions: ["{given}"]}}', "")
 
 
 def test_what_is_cut_is_told():
