@@ -39,8 +39,8 @@ _EXTRA = ("Scale", "DeleteOptions", "Status", "Eviction", "TokenRequest")
 
 
 def build_since(document, before):
-    """What a later release has besides the table `before`: its kinds of groups, and what a Job says
-    of them.
+    """What a later release has besides the table `before`: its kinds of groups, what a Job says of
+    them, and rules that taint devices.
     """
     table = build(document, _SINCE_1_37)
     job, spec = (dict(before["types"][name]) for name in ("batch.v1.Job", "batch.v1.JobSpec"))
@@ -48,7 +48,8 @@ def build_since(document, before):
     job["spec"] = job["spec"].replace("batch.v1.JobSpec", "batch.v1.JobSpec~1.37")
     new = {name: each for name, each in table["types"].items() if name not in before["types"]}
     reached, todo = {}, ["batch.v1.JobSchedulingConfiguration"]
-    todo += [name for name in table["kinds"].values() if name.startswith("scheduling.")]
+    added = ("scheduling.", "resource.")
+    todo += [name for name in table["kinds"].values() if name.startswith(added)]
     while todo:
         name = todo.pop()
         if name in new and name not in reached:

@@ -15,6 +15,7 @@ from scheduler.sandbox.api.status import Cause, Object, forbidden, invalid, inva
 from scheduler.sandbox.kinds import (
     crd,
     deviceclaims,
+    deviceslices,
     objectchecks,
     podadmission,
     podchecks,
@@ -23,12 +24,15 @@ from scheduler.sandbox.kinds import (
 )
 from scheduler.sandbox.kinds.kinds import (
     COMPOSITE_POD_GROUPS,
+    CSIDRIVERS,
     CUSTOMRESOURCEDEFINITIONS,
+    DEVICETAINTRULES,
     JOBS,
     NAMESPACES,
     PERSISTENTVOLUMES,
     PODGROUPS,
     PODS,
+    RELEASES,
     RESOURCECLAIMS,
     SERVICES,
     Resource,
@@ -62,6 +66,7 @@ _WITH_GENERATION: Final = frozenset(
         "endpointslices.discovery.k8s.io",
         "resourceslices.resource.k8s.io",
         "deviceclasses.resource.k8s.io",
+        "devicetaintrules.resource.k8s.io",
     }
 )
 _STATUS_AT_CREATION: Final = frozenset({"nodes"})
@@ -109,6 +114,8 @@ class ApiRules:
         elif resource.storage == SERVICES.storage:
             self._addresses.assign(store, obj)
             obj["status"] = {"loadBalancer": {}}
+        elif resource is DEVICETAINTRULES:
+            obj["status"] = {}
         elif resource.storage in _GROUPS:
             current = obj["metadata"].get("finalizers") or []
             obj["metadata"]["finalizers"] = [*current, POD_GROUP_PROTECTION]
@@ -207,10 +214,14 @@ class ApiRules:
         if resource.storage in _GROUPS:
             podgroups.fill(obj, resource.version)
             return
+        if resource is DEVICETAINTRULES:
+            deviceslices.fill_rule(obj, old, store.now())
         fill_shown(resource.storage, obj)
         fill = DEFAULTS.get(resource.storage)
         if fill is not None:
             fill(obj)
+            if resource is CSIDRIVERS:
+                _gate_driver(obj, store.kinds.release)
         elif resource.storage == CUSTOMRESOURCEDEFINITIONS.storage:
             if old is None:
                 crd.prepare_definition(obj, store.now())
@@ -234,6 +245,14 @@ class ApiRules:
             causes += objectchecks.check(resource, obj, old)
         if causes:
             raise invalid(resource, obj["metadata"].get("name", ""), causes)
+
+
+def _gate_driver(driver: Object, release: str) -> None:
+    """Drop the field of VolumeLimitScaling, or fill it in where the gate is on: since 1.37."""
+    if release == RELEASES[0]:
+        driver["spec"].pop("preventPodSchedulingIfMissing", None)
+    else:
+        driver["spec"].setdefault("preventPodSchedulingIfMissing", False)
 
 
 def _new_pod(store: "ObjectStore", pod: Object) -> None:

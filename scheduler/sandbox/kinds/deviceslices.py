@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from scheduler.base.errors import ObjectError
 from scheduler.cel import Quantity, Version
+from scheduler.objects.names import label_value_problem, qualified_name_problem
 from scheduler.sandbox.api.status import (
     AsJson,
     Cause,
@@ -260,11 +261,49 @@ def _limits(limits: Object, most: Quantity, default: Quantity, path: str) -> Ite
 def _taint(taint: Object, path: str) -> Iterator[Cause]:
     if not taint.get("key"):
         yield required(f"{path}.key")
+    yield from _effect(taint, path)
+
+
+def _effect(taint: Object, path: str) -> Iterator[Cause]:
     effect = taint.get("effect", "")
     if not effect:
         yield required(f"{path}.effect")
     elif effect not in EFFECTS:
         yield not_supported(f"{path}.effect", effect, EFFECTS)
+
+
+def check_rule(obj: Object, _old: Object | None) -> Iterator[Cause]:
+    """Yield the faults of a DeviceTaintRule (Kubernetes 1.37)."""
+    spec = obj.get("spec") or {}
+    selector = spec.get("deviceSelector") or {}
+    path = "spec.deviceSelector"
+    if "driver" in selector:
+        yield from check_subdomain(f"{path}.driver", selector["driver"])
+    for part in selector["pool"].split("/") if "pool" in selector else ():
+        yield from check_subdomain(f"{path}.pool", part)
+    if "device" in selector:
+        yield from check_label(f"{path}.device", selector["device"])
+    taint = spec.get("taint") or {}
+    key = taint.get("key", "")
+    if not key:
+        yield invalid_value("spec.taint.key", key, "name part must be non-empty")
+    if problem := qualified_name_problem(key or " "):
+        yield invalid_value("spec.taint.key", key, problem)
+    value = taint.get("value", "")
+    if problem := label_value_problem(value):
+        yield invalid_value("spec.taint.value", value, problem)
+    yield from _effect(taint, "spec.taint")
+
+
+def fill_rule(obj: Object, old: Object | None, now: str) -> None:
+    """Set the time of the taint, and set it again if the effect alone has changed."""
+    taint = (obj.get("spec") or {}).get("taint")
+    if not isinstance(taint, dict):
+        return
+    before = {} if old is None else old["spec"].get("taint", {})
+    is_changed = bool(before) and taint.get("effect") != before.get("effect")
+    if "timeAdded" not in taint or (is_changed and taint["timeAdded"] == before.get("timeAdded")):
+        taint["timeAdded"] = now
 
 
 def _counters(counters: Object, path: str) -> Iterator[Cause]:

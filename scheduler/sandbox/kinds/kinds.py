@@ -203,7 +203,9 @@ POD_GROUPS_1_37, WORKLOADS = (
 COMPOSITE_POD_GROUPS = _row(
     "scheduling.k8s.io/v1alpha3", "CompositePodGroup", "compositepodgroups", sub="status"
 )
+DEVICETAINTRULES = _row("resource.k8s.io/v1", "DeviceTaintRule", cluster=True, sub="status")
 _SINCE_1_37 = (
+    DEVICETAINTRULES,
     POD_GROUPS_1_37,
     COMPOSITE_POD_GROUPS,
     WORKLOADS,

@@ -270,4 +270,5 @@ _CHECKS: Final[dict[str, Check]] = {
     "resourceclaims.resource.k8s.io": deviceclaims.check_claim,
     "resourceclaimtemplates.resource.k8s.io": deviceclaims.check_template,
     "resourceslices.resource.k8s.io": deviceslices.check_slice,
+    "devicetaintrules.resource.k8s.io": deviceslices.check_rule,
 }

@@ -1,0 +1,93 @@
+"""What Kubernetes 1.37 serves by default and 1.36 does not: DeviceTaintRules, and a field of
+CSIDrivers.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scheduler.base.clock import RealClock
+from scheduler.sandbox.access.certificates import Certificates
+from scheduler.sandbox.api.server import ApiServer
+from scheduler.sandbox.start import new_store
+from tests.apiserver.api import Api
+from tests.apiserver.realcluster import ADMIN_TOKEN, LATER, RealCluster, start_cluster
+
+WHERE = "/apis/resource.k8s.io/v1/devicetaintrules"
+TAINT = {"key": "example.com/broken", "effect": "NoSchedule"}
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "no-selector": {"taint": TAINT},
+    "all": {"deviceSelector": {}, "taint": {**TAINT, "effect": "None", "value": "v"}},
+    "one": {
+        "deviceSelector": {"driver": "d.example.com", "pool": "n1/a", "device": "d0"},
+        "taint": {**TAINT, "effect": "NoExecute"},
+    },
+    "timed": {"taint": {**TAINT, "timeAdded": "2026-01-01T00:00:00Z"}},
+}
+REFUSED: dict[str, dict[str, Any]] = {
+    "no-effect": {"taint": {"key": "k"}},
+    "another-effect": {"taint": {"key": "k", "effect": "PreferNoSchedule"}},
+    "no-key": {"taint": {"effect": "NoExecute"}},
+    "key": {"taint": {"key": "a b", "effect": "NoExecute"}},
+    "value": {"taint": {**TAINT, "value": "v v"}},
+    "driver": {"deviceSelector": {"driver": "_x"}, "taint": TAINT},
+    "device": {"deviceSelector": {"device": "D_"}, "taint": TAINT},
+}
+
+
+@pytest.fixture(scope="module")
+def later_cluster() -> Iterator[RealCluster]:
+    with start_cluster(name="later", is_later=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def server(
+    server_kind: str, certificates: Certificates, request: pytest.FixtureRequest
+) -> ApiServer | RealCluster:
+    """A server of the later release."""
+    if server_kind == "real":
+        found: RealCluster = request.getfixturevalue("later_cluster")
+        return found
+    store = new_store(RealClock(), with_crds=False, release=LATER)
+    return ApiServer(store, token=ADMIN_TOKEN, certificates=certificates)
+
+
+def rule(api: Api, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": f"r-{api.ns}"}, "spec": spec}
+
+
+@pytest.mark.parametrize("what", ACCEPTED)
+async def test_a_rule_is_completed(api: Api, what: str):
+    """The time of the taint is filled in, and an empty status."""
+    assert 201 == (await api.post(WHERE, rule(api, ACCEPTED[what]))).code
+
+
+@pytest.mark.parametrize("what", REFUSED)
+async def test_an_invalid_rule_is_refused(api: Api, what: str):
+    """In the server's words."""
+    assert 422 == (await api.post(WHERE, rule(api, REFUSED[what]))).code
+
+
+async def test_another_effect_begins_anew(api: Api):
+    """The time is set again, unless it is given; other changes keep it."""
+    old = "2026-01-01T00:00:00Z"
+    made = rule(api, {"taint": {**TAINT, "timeAdded": old}})
+    await api.post(WHERE, made, record=False)
+    one = f"{WHERE}/{made['metadata']['name']}"
+    valued = await api.patch(one, {"spec": {"taint": {"value": "v"}}})
+    changed = await api.patch(one, {"spec": {"taint": {"effect": "NoExecute"}}}, record=False)
+
+    assert old == valued.body["spec"]["taint"]["timeAdded"]
+    assert old != changed.body["spec"]["taint"]["timeAdded"]
+
+
+@pytest.mark.parametrize("given", [None, True])
+async def test_a_driver_may_keep_pods_off_nodes_without_it(api: Api, given: bool | None):
+    """It does not by default; Kubernetes 1.36 drops the field."""
+    spec: dict[str, Any] = {} if given is None else {"preventPodSchedulingIfMissing": given}
+    driver = {"metadata": {"name": f"d-{api.ns}"}, "spec": spec}
+    made = await api.post("/apis/storage.k8s.io/v1/csidrivers", driver)
+
+    assert bool(given) is made.body["spec"]["preventPodSchedulingIfMissing"]
