@@ -151,7 +151,10 @@ def _all_of_a_faulty_pool(decision: Decision, path: str, peer: Any, _ours: Any) 
     text = "asks for all devices, but resource pool"
     if path in {"nominated", "candidates", "victims"}:
         error = f'preemption: running "DynamicResources" filter plugin: .*{text}'
-        return not peer and re.search(error, decision.peer.message) is not None
+        # An error leaves the nomination as it was.
+        kept = decision.pod["status"].get("nominatedNodeName")
+        is_left = not peer or (path == "nominated" and peer == kept)
+        return is_left and re.search(error, decision.peer.message) is not None
     return path in {"result", "message"} and text in str(peer)
 
 

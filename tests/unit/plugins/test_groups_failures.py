@@ -1,0 +1,69 @@
+"""Groups after failures: several nodes at once, tainted devices, nodes in a condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.base.release import V1_37
+from tests.unit.plugins.devices import claim, gpu_class, local_slice
+from tests.unit.plugins.groupsworld import group, member, tree
+from tests.unit.plugins.test_kubernetes_1_37 import rule
+from tests.unit.simulate.asking import place, results
+
+RACKS = {"r0": {"a": 2, "b": 2}, "r1": {"c": 2, "d": 2}}
+
+
+def not_ready(nodes: list[dict[str, Any]], *failed: str) -> list[dict[str, Any]]:
+    """Return the nodes, those that failed with the taint of the node controller."""
+    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+    return [
+        one | {"spec": {**one.get("spec", {}), "taints": [taint]}}
+        if one["metadata"]["name"] in failed
+        else one
+        for one in nodes
+    ]
+
+
+@pytest.mark.parametrize(("free", "expected"), [(2, 3), (0, 0)])
+def test_members_of_several_failed_nodes_are_replaced_elsewhere(free: int, expected: int):
+    """Two of four nodes fail with three of six members: the others stay, and no pod is evicted."""
+    bound = [member(f"g-{n}", "g", on=on) for n, on in enumerate(("a", "a", "d"))]
+    spare = {f"spare-{n}": 2 for n in range(free)}
+    world = not_ready(tree({**RACKS, "r2": spare}), "b", "c")
+    beside = member("other", on="d", priority=0)
+    lost = [member(f"g-{n}", "g", priority=5) for n in (3, 4, 5)]
+    done = place(*world, group("g", 6), *bound, beside, *lost)
+    found = results(done)
+    new = [found[f"g-{n}"] for n in (3, 4, 5)]
+
+    assert not {"b", "c"} & set(new)
+    assert expected == sum(where.startswith("spare") for where in new)
+    assert not [victim for one in done.groups for victim in one.victims]
+
+
+def test_a_replacement_takes_no_device_that_a_rule_taints():
+    """Its rack has a free device that is tainted; it goes to the other rack."""
+
+    def uses(name: str, on: str = "") -> dict[str, Any]:
+        claims = [{"name": "gpu", "resourceClaimName": name}]
+        return member(name, "g", on=on, spec={"resourceClaims": claims})
+
+    bound = [uses("g-0", "a"), uses("g-1", "b")]
+    claims = [claim(f"g-{n}") for n in range(3)]
+    for one, on in zip(claims, ("a", "b"), strict=False):
+        result = {"request": "r", "driver": "gpu.example.com", "pool": on, "device": "g0"}
+        reserved = {"resource": "pods", "name": one["metadata"]["name"], "uid": "u"}
+        one["status"] = {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [reserved],
+        }
+    devices = [gpu_class(), *(local_slice(name, "g0", "g1") for name in "abcd")]
+    rules = [rule("one", pool="a"), rule("other", pool="b")]
+    world = [*tree(RACKS), group("g", 3, {"rack": {"type": "pack"}}), *devices, *claims]
+    plain = place(*world, *bound, uses("g-2"), release=V1_37)
+    tainted = place(*world, *rules, *bound, uses("g-2"), release=V1_37)
+
+    assert results(plain)["g-2"] in ("a", "b")
+    assert results(tainted)["g-2"] in ("c", "d")
