@@ -80,6 +80,7 @@ async def main() -> None:
                 lines = {
                     panel["id"]: await lines_of(prometheus, panel, start, end)
                     for panel in dashboard["panels"]
+                    if panel["type"] != "row"
                 }
                 name = file.removeprefix("trellis-").removesuffix(".json")
                 path = IMAGES / f"dashboard-{name}.svg"

@@ -1,4 +1,7 @@
-"""The chart's Grafana dashboards, from the panels of docs/generate/panels.yaml."""
+"""The chart's Grafana dashboards, from the panels of docs/generate/panels.yaml.
+
+A row is a list of panels; a text as its first element begins a section that folds.
+"""
 
 import json
 from collections.abc import Iterator
@@ -43,6 +46,16 @@ def dashboard(name: str, described: Json) -> Json:
         "graphTooltip": 1,
         "refresh": "30s",
         "time": {"from": "now-1h", "to": "now"},
+        "links": [
+            {
+                "type": "dashboards",
+                "title": "Trellis",
+                "tags": ["trellis"],
+                "asDropdown": False,
+                "includeVars": True,
+                "keepTime": True,
+            }
+        ],
         "templating": {"list": list(variables())},
         "panels": list(panels(described["rows"])),
     }
@@ -70,10 +83,15 @@ def variables() -> Iterator[Json]:
         }
 
 
-def panels(rows: list[list[Json]]) -> Iterator[Json]:
-    """Yield the panels, row by row from left to right."""
+def panels(rows: list[list[Any]]) -> Iterator[Json]:
+    """Yield the panels, row by row from left to right, and the titles of sections."""
     top, number = 0, 0
-    for row in rows:
+    for given in rows:
+        row = [one for one in given if not isinstance(one, str)]
+        for title in given[: len(given) - len(row)]:
+            number += 1
+            yield section(number, title, top)
+            top += 1
         height = 4 if all(one.get("kind") == "stat" for one in row) else 8
         for place, one in enumerate(row):
             number += 1
@@ -81,6 +99,12 @@ def panels(rows: list[list[Json]]) -> Iterator[Json]:
             where = {"x": place * width, "y": top, "w": width, "h": height}
             yield panel(number, one, where)
         top += height
+
+
+def section(number: int, title: str, top: int) -> Json:
+    """Return the title of a section, open at first; its panels follow it."""
+    where = {"x": 0, "y": top, "w": WIDTH, "h": 1}
+    return {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": where}
 
 
 def panel(number: int, described: Json, where: dict[str, int]) -> Json:
@@ -96,7 +120,16 @@ def panel(number: int, described: Json, where: dict[str, int]) -> Json:
             "stacking": {"mode": "normal" if stacked else "none"},
         }
     options: Json = {"reduceOptions": {"calcs": ["lastNotNull"]}} if kind == "stat" else {}
+    if kind == "state-timeline":
+        drawn = {"fillOpacity": 80, "lineWidth": 0}
+        options = {"mergeValues": True, "showValue": "auto", "rowHeight": 0.8}
     defaults: Json = {"unit": described["unit"], "min": 0, "custom": drawn}
+    if "values" in described:
+        shown = {
+            str(value): {"text": text, "color": colour, "index": at}
+            for at, (value, (text, colour)) in enumerate(described["values"].items())
+        }
+        defaults["mappings"] = [{"type": "value", "options": shown}]
     if "thresholds" in described:
         defaults["color"] = {"mode": "thresholds"}
         defaults["thresholds"] = {"mode": "absolute", "steps": steps(described["thresholds"])}

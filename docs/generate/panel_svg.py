@@ -20,7 +20,13 @@ HEAD = 56
 # Colours of series that match no row of `MEANINGS`.
 OTHERS = ("#5794f2", "#b877d9", "#8ab8ff", "#c8a2ff", "#3274d9", "#56a3a6", "#ca95e5", "#c0d8ff")
 # Grafana's colour names in its dark theme.
-NAMED = {"green": "#73bf69", "yellow": "#f2cc0c", "orange": "#ff780a", "red": "#f2495c"}
+NAMED = {
+    "green": "#73bf69",
+    "yellow": "#f2cc0c",
+    "orange": "#ff780a",
+    "red": "#f2495c",
+    "blue": "#5794f2",
+}
 SCALES = {
     "s": ((86400, " d"), (3600, " h"), (60, " min"), (1, " s"), (1e-3, " ms"), (1e-6, " µs")),
     "bytes": ((1 << 30, " GiB"), (1 << 20, " MiB"), (1 << 10, " KiB")),
@@ -72,16 +78,50 @@ def picture(dashboard: Json, lines: dict[int, list[Line]], seconds: float) -> st
             where["w"] * COLUMN - GAP,
             where["h"] * ROW - GAP,
         )
-        parts += _panel(panel, box, lines.get(panel["id"], []), seconds)
+        own = lines.get(panel["id"], [])
+        if panel["type"] == "row":
+            title = escape(panel["title"])
+            parts.append(f'<text class="t" x="{box.x + 4}" y="{box.y + 18}">{title}</text>')
+        elif panel["type"] == "state-timeline":
+            parts += _states(panel, box, own)
+        else:
+            parts += _panel(panel, box, own, seconds)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _panel(panel: Json, box: Box, lines: list[Line], seconds: float) -> Iterator[str]:
+def _frame(panel: Json, box: Box) -> Iterator[str]:
+    """Yield the frame of a panel with its title."""
     yield (
         f'<rect x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}" rx="2" '
         'fill="#181b1f" stroke="#2c3235"/>'
     )
     yield f'<text class="t" x="{box.x + 10}" y="{box.y + 20}">{escape(panel["title"])}</text>'
+
+
+def _states(panel: Json, box: Box, lines: list[Line]) -> Iterator[str]:
+    """Yield a band for each series, coloured by its states over time."""
+    yield from _frame(panel, box)
+    states = panel["fieldConfig"]["defaults"]["mappings"][0]["options"]
+    height = (box.height - 44) / max(1, len(lines))
+    for place, line in enumerate(lines):
+        top, step = box.y + 34 + place * height, (box.width - 20) / max(1, len(line.values))
+        for at, value in enumerate(line.values):
+            state = {} if value is None else states.get(f"{value:g}", {})
+            if state:
+                yield (
+                    f'<rect x="{box.x + 10 + at * step:.1f}" y="{top:.1f}" '
+                    f'width="{step + 0.3:.1f}" height="{height - 4:.1f}" '
+                    f'fill="{NAMED[state["color"]]}" shape-rendering="crispEdges"/>'
+                )
+        known = [value for value in line.values if value is not None]
+        text = states.get(f"{known[-1]:g}", {}).get("text", "") if known else ""
+        words = escape(f"{line.legend}: {text}")
+        at = f'x="{box.x + 16}" y="{top + height / 2:.1f}" style="fill:#111217"'
+        yield f'<text class="t" {at}>{words}</text>'
+
+
+def _panel(panel: Json, box: Box, lines: list[Line], seconds: float) -> Iterator[str]:
+    yield from _frame(panel, box)
     defaults = panel["fieldConfig"]["defaults"]
     if panel["type"] == "stat":
         known = [value for line in lines for value in line.values if value is not None]

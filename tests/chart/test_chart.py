@@ -370,3 +370,43 @@ def test_labels_and_the_end_of_a_pod_are_values():
     assert "team" not in deployment["spec"]["selector"]["matchLabels"]
     roles = [one["metadata"]["name"] for one in documents if one["kind"] == "ClusterRole"]
     assert {"view", "edit"} <= {name.rpartition("-")[2] for name in roles}
+
+
+def test_a_serving_certificate_of_cert_manager_is_verified_by_monitors():
+    """It is mounted, followed by the daemon, and names the Service; without one nothing changes."""
+    documents = render(
+        "servingCertificate.certManager.enabled=true",
+        "servingCertificate.certManager.issuerRef.name=ca",
+        "serviceMonitor.enabled=true",
+    )
+    by_kind = {one["kind"]: one for one in documents}
+    certificate, monitor = by_kind["Certificate"]["spec"], by_kind["ServiceMonitor"]["spec"]
+    pod = by_kind["Deployment"]["spec"]["template"]["spec"]
+    tls = monitor["endpoints"][0]["tlsConfig"]
+
+    assert certificate["secretName"] == tls["ca"]["secret"]["name"]
+    assert tls["serverName"] in certificate["dnsNames"]
+    assert {"secret": {"secretName": certificate["secretName"]}, "name": "tls"} in pod["volumes"]
+    assert "--tls-cert-file=/etc/trellis-tls/tls.crt" in pod["containers"][0]["args"]
+    assert "trellis-tls" not in str(render())
+
+
+def test_the_page_has_an_address_by_ingress_or_gateway():
+    """Only /ui is reached, at the port that speaks HTTPS; a missing host or Gateway is stated."""
+    documents = render(
+        "ingress.enabled=true",
+        "ingress.host=trellis.example",
+        "gateway.enabled=true",
+        "gateway.parentRefs[0].name=public",
+    )
+    by_kind = {one["kind"]: one for one in documents}
+    (path,) = by_kind["Ingress"]["spec"]["rules"][0]["http"]["paths"]
+    (rule,) = by_kind["HTTPRoute"]["spec"]["rules"]
+
+    assert ("/ui", "https") == (path["path"], path["backend"]["service"]["port"]["name"])
+    assert [{"path": {"type": "PathPrefix", "value": "/ui"}}] == rule["matches"]
+    for values, text in ((("ingress",), "ingress.host"), (("gateway",), "gateway.parentRefs")):
+        words = [f"{one}.enabled=true" for one in values] + ["image.registry=r.example"]
+        done = helm("template", "x", str(CHART), *sets(tuple(words)))
+        assert 0 != done.returncode
+        assert f"{text} is empty" in done.stderr

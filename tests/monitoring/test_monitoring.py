@@ -68,7 +68,7 @@ async def empty_panels(
     found = []
     for file, dashboard in one.dashboards().items():
         for panel in dashboard["panels"]:
-            for target in panel["targets"]:
+            for target in panel.get("targets", ()):
                 series = await prometheus.over(filled_in(target["expr"]), start, end, 1)
                 if not any(numbers(each) for each in series):
                     found.append((file, panel["title"], target["legendFormat"]))

@@ -417,6 +417,10 @@ def configuration(one: Watched) -> str:
             "managedResources": [{"name": "example.com/device", "ignoredByScheduler": True}],
         }
     ]
+    spec = {"schedulerName": "trellis", "containers": [{"name": "main", "image": "main"}]}
+    shape = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "small"}, "spec": spec}
+    shapes = [{"name": "small", "manifest": yaml.safe_dump(shape)}]
+    ours["capacity"] = {"intervalSeconds": 5, "shapes": shapes}
     return yaml.safe_dump_all([kube, ours])
 
 

@@ -185,3 +185,26 @@ nodeSelector: {{- toYaml . | nindent 2 }}
   verbs: [list, watch]
 {{- end }}
 {{- end }}
+
+{{/* The Secret of the serving certificate, empty where the daemon makes its own. */}}
+{{- define "trellis.certificateSecret" -}}
+{{- if .Values.servingCertificate.secretName -}}
+{{- .Values.servingCertificate.secretName -}}
+{{- else if .Values.servingCertificate.certManager.enabled -}}
+{{- include "trellis.fullname" . }}-tls
+{{- end -}}
+{{- end }}
+
+{{/* The name that the serving certificate of cert-manager states. */}}
+{{- define "trellis.servingName" -}}
+{{- include "trellis.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end }}
+
+{{/* How a monitor in `namespace` verifies the daemon: by the issuer's certificate where its Secret is at hand. */}}
+{{- define "trellis.scrapeTls" -}}
+{{- if and .root.Values.servingCertificate.certManager.enabled (eq .root.Release.Namespace (.namespace | default .root.Release.Namespace)) -}}
+{serverName: {{ include "trellis.servingName" .root }}, ca: {secret: {name: {{ include "trellis.certificateSecret" .root }}, key: ca.crt}}}
+{{- else -}}
+{insecureSkipVerify: true}
+{{- end -}}
+{{- end }}
