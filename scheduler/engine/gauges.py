@@ -1,4 +1,4 @@
-"""What is read from the engine's parts when metrics are scraped: how much of what there is now."""
+"""Gauges: counts of the engine's current contents, read when metrics are scraped."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -59,7 +59,7 @@ def _shortages(problem: Problem, goal: Fit) -> Iterator[Shortage]:
 
 
 def _departures(problem: Problem, nodes: frozenset[int], resource: int) -> int:
-    """Return the most of a resource that pods can take with them out of a set of nodes.
+    """Return an upper bound of the amount of a resource that moves can take out of a set of nodes.
 
     What a move takes from one node of the set to another does not count, and the other nodes take
     no more than they have free.

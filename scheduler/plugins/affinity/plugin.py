@@ -111,8 +111,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         state.move(placed.pod, self._terms.of(placed).anti_affinity, row, -1)
 
     def concerns(self, state: AffinityState, placed: Placed) -> bool:
-        """Return whether a term of the pod means a placed one, or an anti-affinity term of that one
-        the pod.
+        """Return whether a term of the pod selects a placed one, or an anti-affinity term of that
+        one selects the pod.
         """
         return state.is_meant(placed.pod, self._terms.of(placed).anti_affinity)
 

@@ -102,9 +102,7 @@ class _Part(NamedTuple):
 
 
 class PathSlices:
-    """Reads slices, and those that are the same as the last time not again: an update changes
-    few.
-    """
+    """Reads slices, and caches the result of each: an update changes few of them."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -81,7 +81,7 @@ class Covers:
 
 
 def _parts(count: int) -> list[int]:
-    """Return numbers of which some always add up to any number up to `count`, and none to more."""
+    """Return summands (1, 2, 4, …, rest) whose subset sums are exactly 0..count."""
     found, part = [], 1
     while count > 0:
         found.append(min(part, count))
