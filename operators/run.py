@@ -156,7 +156,7 @@ async def _one_life(recipe: Recipe, house: House) -> None:
             await live_unwatched(recipe.kind, operator, beside=beside)
     except StartAnewError as change:
         _log.info("operator starts anew", operator=recipe.name, because=str(change))
-    except Exception as error:
+    except Exception as error:  # kopf raises what its watch ended with, of any class
         # kopf's watch ends with a failure when the definition is deleted: that is no crash.
         if await api.subresources(recipe.kind) is not None:
             raise

@@ -295,7 +295,7 @@ def _named(plugin: Any, point: str) -> Iterator[None]:
     """Add the plugin's name and the point to any exception of a plugin."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # a plugin may raise anything
         raise PluginError(plugin.name, point, str(error)) from error
 
 

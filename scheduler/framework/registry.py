@@ -55,7 +55,7 @@ class Registry:
         for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
             try:
                 cls = entry.load()
-            except Exception as error:
+            except Exception as error:  # importing a package runs its code
                 raise ConfigError(
                     f"entry point {entry.name} = {entry.value} of group {ENTRY_POINT_GROUP} "
                     f"cannot be loaded: {type(error).__name__}: {error}; mend or uninstall it"

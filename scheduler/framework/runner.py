@@ -312,7 +312,7 @@ def _steps(
     try:
         steps = steps_of(bound.call(cycle, node, *state), point)
         status = status_of((yield from steps), point) or SUCCESS
-    except Exception as error:
+    except Exception as error:  # a plugin may raise anything
         raise PluginError(bound.name, point, str(error)) from error
     if status.code is Code.ERROR:
         text = f'running {point} plugin "{bound.name}": {status.message}'

@@ -95,7 +95,7 @@ class Sandbox:
         try:
             await self._add_nodes()
             self.kubeconfig_path = await asyncio.to_thread(self._write_kubeconfig)
-        except BaseException:
+        except BaseException:  # cancellation too: servers and tasks are running
             await self.stop()
             raise
 

@@ -148,7 +148,7 @@ class RequestAuthorizer:
             async with asyncio.timeout(REVIEW_TIMEOUT_S):
                 answer = await self._review(body)
             return dict(answer["status"])  # an answer without one is a fault
-        except Exception:
+        except Exception:  # counted, then the caller denies access
             self._meters.access_reviews.labels(kind, "error").inc()
             raise
 

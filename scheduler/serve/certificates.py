@@ -121,7 +121,7 @@ class ServingCertificate:
             # A context keeps the first half when the second is refused: try on another one.
             # An empty password makes an encrypted key fail; without one, ssl asks at the terminal.
             _server_context().load_cert_chain(certificate, key, password="")
-        except BaseException:
+        except BaseException:  # the files are memory that only a close frees
             files.close()
             raise
         return _Staged(pair, certificate, key, files)

@@ -116,7 +116,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
         return status_page(error.status, error.reason.replace(" ", ""), error.reason, headers)
     except ConnectionError:
         raise  # the client went away
-    except Exception:
+    except Exception:  # a fault of one page must not end the server
         _log.exception("endpoint failed", path=_route(request))
         if request.writer.output_size:
             raise  # half a page is out: only closing the connection tells the reader

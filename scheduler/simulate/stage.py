@@ -184,7 +184,7 @@ def _tell(engine: Engine, event: Event, at: float, faults: list[Exception], wher
     del faults[:]
     try:
         engine.handle(event, at)
-    except Exception as error:
+    except Exception as error:  # a plugin's tracker may raise anything for an object
         raise ObjectError(f"cannot be used: {error}", where=where) from error
     for fault in faults:
         if isinstance(fault, InputError):

@@ -169,7 +169,7 @@ async def _logged(
         await look
         log.state_release(release.known)
         await log.open()
-    except BaseException:
+    except BaseException:  # cancellation too: a coroutine that never ran would warn
         work.close()
         raise
     writing = asyncio.create_task(log.run(), name="decision log")
@@ -257,7 +257,7 @@ class DaemonParts(NamedTuple):
                 meters=self.meters,
                 options=options,
             )
-        except BaseException:
+        except BaseException:  # cancellation too: the client has open connections
             await client.close()
             raise
 

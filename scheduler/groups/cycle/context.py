@@ -289,7 +289,7 @@ class GroupContext:
         for plugin, assigned in choosing.values():
             try:
                 conflict = plugin.assign_together(assigned)
-            except Exception as error:
+            except Exception as error:  # a plugin may raise anything
                 raise PluginError(plugin.name, "AssignTogether", str(error)) from error
             if conflict is not None:
                 most = np.where(conflict.rows, len(conflict.pods) - 1, capacity.UNLIMITED)
@@ -393,7 +393,7 @@ def _row_capacities(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) ->
     for plugin, state in _choosers(attempt):
         try:
             found.append(plugin.row_capacity(attempt.cycle, nodes, demand, state))
-        except Exception as error:
+        except Exception as error:  # a plugin may raise anything
             raise PluginError(plugin.name, "RowCapacity", str(error)) from error
     return found
 

@@ -381,7 +381,7 @@ class Groups:
             return stop.value
         except PluginError:
             raise
-        except Exception as error:
+        except Exception as error:  # a planner may raise anything: its group waits with the error
             raise PluginError(run.planner.name, "PlanGroup", str(error)) from error
         finally:
             steps.close()

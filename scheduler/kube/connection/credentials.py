@@ -165,7 +165,7 @@ def _load(source: CredentialSource, *, force: bool) -> Access:
         return source.load(force=force)
     except ConfigError as error:
         raise ConfigError(str(error)) from error
-    except Exception as error:
+    except Exception as error:  # from YAML, files, TLS, exec plugins: all end in one line
         text = str(error) or type(error).__name__
         if type(error).__name__ == "ConfigException":  # kubernetes-asyncio's own: it says it all
             raise ConfigError(text) from error

@@ -68,7 +68,7 @@ class Wire:
             if guard is not None:
                 guard()
             answer = await connection.ask(request, timeout_s)
-        except BaseException:
+        except BaseException:  # cancellation too: half a response would be read by the next request
             connection.abort()
             raise
         if answer.closes or self._is_closed:

@@ -235,7 +235,7 @@ class ControllerLoop:
                 "sandbox controller was refused", controller=name, key=key, error=refusal.message
             )
             controller.work_queue.retry(key, now)
-        except Exception:
+        except Exception:  # one faulty object must not end the loop of all controllers
             if self._strict:
                 raise
             self.faults += 1
