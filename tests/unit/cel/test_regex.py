@@ -41,11 +41,19 @@ def test_what_is_wrong_is_said_in_the_words_of_go(pattern):
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\\C", r"\Qa\C\E", r"[(?P<a>b)](?P<a>c)", r"\(?P<a>b(?P<a>c)"]
+    ("pattern", "text"),
+    [
+        (r"\\C", r"\C"),
+        (r"\Qa\C\E", r"a\C"),
+        (r"[(?P<a>b)](?P<a>c)", "bc"),
+        (r"\(?P<a>b(?P<a>c)", "P<a>bc"),
+    ],
 )
-def test_what_only_looks_forbidden_is_taken(pattern):
-    """A backslash before a C, quoted text and classes are no operators."""
-    Regex(pattern)
+def test_what_only_looks_forbidden_is_taken(pattern, text):
+    """A backslash before a C, quoted text and classes are no operators: the pattern matches its
+    text.
+    """
+    assert Regex(pattern).matches(text)
 
 
 def test_matches_are_those_of_go():
