@@ -456,7 +456,7 @@ class Engine:
             self.observation.handled(self.intake.label, self.observation.now_s() - started_s)
 
     def _complete(self, event: Complete, now: float) -> None:
-        """Take away what we know of a kind and a full list does not name."""
+        """Remove the objects of a kind that a complete list does not contain."""
         for obj in self.intake.missing_in(event):
             self.intake.take(event.kind, obj, now, is_deleted=True)
             self._settle(now)

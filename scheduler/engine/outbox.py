@@ -16,7 +16,7 @@ class Outbox:
         self._ids = count(1)
 
     def begin_turn(self, now: float) -> None:
-        """Take note of the time."""
+        """Set the time of the turn that begins."""
         self.now = now
 
     def new_id(self) -> int:

@@ -183,7 +183,7 @@ class EngineView:
         return self._cluster.store.of(kind)
 
     def kinds(self) -> Sequence[str]:
-        """Return the kinds of which there are objects."""
+        """Return the kinds that have objects."""
         return tuple(self._cluster.store.sizes())
 
     def plugins(self) -> list[Plugin[Any]]:

@@ -201,7 +201,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         yield from (one.pod.metadata.uid for one in self._members.placed(key))
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Say whether a change can help this member's group."""
+        """Return whether a change can help this member's group."""
         return self._hints.hint(change, pod)
 
     def hinted(self, change: Change) -> Collection[str] | None:

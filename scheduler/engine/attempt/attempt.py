@@ -343,8 +343,7 @@ class Attempts:
 
 
 class TurnRefusals:
-    """The refusals of this turn by what pods of one kind have in common, until anything else is
-    decided.
+    """The rejections of this turn, by the key that equivalent pods share, until something changes.
 
     A hundred thousand pods of a kind that fits nowhere are refused one after the other, all in the
     same words. While nothing happens between two of them, the second need not be tried to know

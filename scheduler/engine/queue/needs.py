@@ -58,7 +58,7 @@ class Needs:
         self._free.append(row)
 
     def within(self, chances: Sequence[Chance]) -> list[Hashable]:
-        """Return the kinds that need no more than some chance for their priority has."""
+        """Return the kinds of pods whose requests fit a chance that their priority may use."""
         size, columns = len(self._kinds), len(self._names)
         found = np.zeros(size, dtype=np.bool_)
         amounts = self._amounts[:columns, :size]

@@ -82,7 +82,9 @@ class PodTrial:
             return None
 
     def plugin_asks(self, bare: Pod) -> tuple[PodAsk, ...]:
-        """Return the plugins' requirements on `bare`, which has none itself."""
+        """Return one requirement for each plugin that rejects a node for the pod, or for `bare`,
+        the pod without requirements of its own.
+        """
         found = self._objections(self.pod, SPEAK_OF_THE_SPEC)
         names = {ask.plugin for ask in found}
         return (*found, *(ask for ask in self._objections(bare) if ask.plugin not in names))

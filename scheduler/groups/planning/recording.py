@@ -72,7 +72,7 @@ class PlanRecorder:
             record.is_whole = bool(record.proof.bound) and not record.is_partial
 
     def refusal(self, key: str, found: messages.GroupRefusal) -> None:
-        """Keep why a group does not fit."""
+        """Record why a group does not fit."""
         record = self._records.of(key)
         record.conflict, record.would_fit = found.conflict, found.would_fit
         record.is_final = found.is_final

@@ -123,7 +123,7 @@ class _Maker:
             self._shape(those, own, len(those) // len(nodes))
 
     def has_rules(self, node: GroupNode) -> bool:
-        """Whether a group, or one in it, has rules for members beyond the unit that it is in."""
+        """Return whether a group, or one inside it, has level rules besides its own unit."""
         return any(self._said(one).rules for one in node.every())
 
     def _said(self, node: GroupNode) -> OwnRules:
@@ -285,7 +285,7 @@ def assign(
     names: Sequence[str],
     pieces: Sequence[PlacedPart],
 ) -> dict[str, str]:
-    """Return the node of each member by uid: which of like groups have the places of an answer."""
+    """Return the node of each member by uid; groups of one shape share the places of an answer."""
     shape_of = {node.key: number for number, shape in enumerate(shapes) for node in shape.nodes}
     waiting: dict[tuple[str, int], list[Pod]] = {}
     for number, one in enumerate(kinds):

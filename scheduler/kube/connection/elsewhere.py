@@ -36,7 +36,8 @@ def client_at(
     meters: Meters,
     user_agent: str,
 ) -> ApiClient:
-    """Return a client of the daemon at `url`; ConfigError for an address unfit for a token.
+    """Return a client of the daemon at `url`; ConfigError for an address to which no token may be
+    sent.
 
     `authority` is a file of certificates to trust; without one the system's hold.
     """

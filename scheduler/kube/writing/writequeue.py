@@ -24,9 +24,7 @@ _log = structlog.get_logger()
 
 
 class FairQueue(Generic[T]):
-    """Items by whose they are: each line in order of arrival, the lines in turn, one item at a
-    time.
-    """
+    """Items by owner: each owner's in order of arrival, the owners in turn, one item at a time."""
 
     def __init__(self) -> None:
         self._lines: OrderedDict[str, deque[T]] = OrderedDict()

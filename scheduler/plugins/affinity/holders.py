@@ -21,7 +21,7 @@ PREFERRED = "preferred"
 
 
 class ExistingTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """A term as placed pods hold it; `weight` is that of a preferred one, negative for "far"."""
+    """A term of placed pods; `weight` is that of a preferred one, negative for anti-affinity."""
 
     kind: str
     term: Term

@@ -1,5 +1,5 @@
-"""`LoadColumns`: the columns of a tracker as a few arrays that grow, so that a row is written at
-one stroke.
+"""`LoadColumns`: the columns of a tracker as a few arrays that grow; a row is written with one
+assignment per array.
 """
 
 from collections.abc import Sequence

@@ -121,7 +121,7 @@ class LoadTracker:
         return self._grid.updated
 
     def fits(self, node: str, weight: Weight) -> bool:
-        """Return whether a pod breaks no threshold of a node; so of one that is not known."""
+        """Return whether a pod exceeds no threshold of a node; True for a node without a report."""
         headrooms = self._headrooms.get(node)
         return headrooms is None or headrooms.fits(weight)
 

@@ -63,4 +63,4 @@ class NetworkOverheadArgs(TopologyArgs):
 
 
 class NetworkMinCostArgs(TopologyArgs):
-    """Both ends of a tie always count here."""
+    """The arguments of NetworkMinCost, which counts both ends of every dependency."""

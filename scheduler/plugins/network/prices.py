@@ -48,7 +48,7 @@ class Prices(Protocol):
         """Return price and cost, [place, column], of some columns."""
 
     def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
-        """Judge numbers of pods by limit and column."""
+        """Return the verdicts on numbers of tied pods, by limit and column."""
 
 
 class PlaceCosts:

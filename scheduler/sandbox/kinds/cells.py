@@ -200,7 +200,7 @@ def event_object(obj: Object) -> str:
 
 
 def event_seen(obj: Object, now: float) -> str:
-    """When an event was seen last."""
+    """Return when an event was last seen."""
     series = obj.get("series") or {}
     last = series.get("lastObservedTime") or obj.get("lastTimestamp") or obj.get("eventTime")
     return age(last, now)

@@ -54,8 +54,8 @@ class _Ranges:
         self._known: dict[int, dict[Unit, Range] | None] = {}
 
     def of(self, number: int) -> dict[Unit, Range] | None:
-        """Return by unit how many of a part stand there, only units with any; None if that cannot
-        be.
+        """Return by unit the number of copies of a part, only for units with any; None if no number
+        is possible.
         """
         if number not in self._known:
             below = self.inside[number]
@@ -140,7 +140,7 @@ class _Ranges:
 
 
 class _Dealer:
-    """Hands pods and parts to the parts they are in, from the root down."""
+    """Assigns pods and parts to the parts that contain them, from the root down."""
 
     def __init__(
         self, group: GroupProblem, counts: Rows, ranges: _Ranges, pieces: list[PlacedPart]
@@ -151,7 +151,7 @@ class _Dealer:
         self._pieces = pieces
 
     def deal(self, number: int, unit: Unit, those: Sequence[int]) -> None:
-        """Give the parts of one kind in a unit, `those` among the pieces, all that is theirs
+        """Assign to the pieces `those` of one part in a unit all pods and inner parts that are
         there.
         """
         if not self._ranges.inside[number]:

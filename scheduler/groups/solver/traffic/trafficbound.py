@@ -43,7 +43,8 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def least(group: GroupProblem, value: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
-    """Return what all pods together cost at least, up to the `value` of a placement that is known.
+    """Return a lower bound of the traffic cost of all pods, at most `value`, the cost of a known
+    placement.
 
     Where not all are placed it says nothing. When time runs out it is what is known by then.
     """
@@ -101,7 +102,7 @@ class _Case(msgspec.Struct, frozen=True):
 
 
 def _blocks(group: GroupProblem) -> list[list[int]]:
-    """Return leaves by area, or by the unit of the level where to be apart costs most."""
+    """Return the leaves by area, or by unit of the level between whose units traffic costs most."""
     found: dict[object, list[int]] = defaultdict(list)
     steps = group.costs.steps[: len(group.levels) - 1]
     level = 1 + max(range(len(steps)), key=steps.__getitem__, default=0)

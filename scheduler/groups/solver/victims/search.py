@@ -46,7 +46,7 @@ class EvictingGroup(Protocol):
     def minimise(
         self, task: StageTask, limits: SolveLimits, seconds: float, hint: Choice
     ) -> StageDecision:
-        """Decide one stage."""
+        """Minimise one stage of the harm, with the values of earlier stages fixed."""
 
     def is_hopeless(self, evicted: Choice) -> bool:
         """Return whether all nodes together are too small even after these evictions."""

@@ -156,7 +156,9 @@ def _after(problem: GroupPreemption, evicted: Choice) -> GroupProblem:
 
 
 def _harm(problem: GroupPreemption, evicted: Choice) -> tuple[int, ...]:
-    """Return what evictions do, the worst first, in the same order wherever the group is tried."""
+    """Return the harm of evictions as a tuple to compare: violated budgets, pods by priority from
+    the highest, groups.
+    """
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = (freed.pods(problem, evicted, priority) for priority in priorities)
     return (freed.violations(problem, evicted), *pods, freed.groups(problem, evicted))

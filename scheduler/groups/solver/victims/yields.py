@@ -66,7 +66,7 @@ class Yields:
         return int(self._floor[min(whole, self._tree.size)])
 
     def said(self, leaf: int, evicted: Choice) -> int:
-        """Return what the terms say of the same."""
+        """Return the same capacity as the linear terms of the model estimate it."""
         total = self.now[leaf]
         for gain, group in self.terms[leaf]:
             total += gain * int(np.prod([evicted.get(index, 0) for index in group]))
