@@ -32,8 +32,8 @@ class Args(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=T
         return self
 
     def derived_kinds(self) -> tuple[Collection[str], Collection[str]]:
-        """Return the kinds of workloads whose pods are groups: always, and where a namespace
-        requests it.
+        """Return two sets of workload kinds whose pods form groups: those that always do, and those
+        that do where a namespace requests it.
 
         For the plugin of groups: the engine reads the objects of these kinds.
         """

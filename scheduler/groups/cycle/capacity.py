@@ -1,4 +1,4 @@
-"""What each row has left for a member of a group, by the amounts that pods request."""
+"""The free capacity of each row for a member of a group, by the pods' requests."""
 
 from collections.abc import Collection, Mapping
 

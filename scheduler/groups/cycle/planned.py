@@ -121,7 +121,7 @@ class _Deferred:
         self._last: Place | None = None
 
     def add(self, queued: QueuedPod, place: Place, rows: BoolColumn, shape: Shape) -> None:
-        """Put a pod off that fits on these rows."""
+        """Put off a pod that fits only on these rows."""
         self.pods[queued.uid] = queued
         requests = _requests(shape)
         self._requests.append((place, len(rows), np.packbits(rows), requests))

@@ -52,7 +52,7 @@ class GroupNode(msgspec.Struct, frozen=True):
             yield from one.leaves()
 
     def every(self) -> "Iterator[GroupNode]":
-        """Yield it and all groups in it, each behind the one that it is in."""
+        """Yield the group and all groups inside it; a group precedes those inside it."""
         yield self
         for one in self.groups:
             yield from one.every()

@@ -1,4 +1,4 @@
-"""Who might have to go for a group: the placed pods of lower priority as candidates for the solver.
+"""Candidates for eviction in favour of a group: placed pods of lower priority, for the solver.
 
 A group goes as a whole or not at all; single homogeneous pods on one node are counted together.
 The order of badness is D26: violated budgets, then pods by priority from the highest down, then

@@ -81,7 +81,7 @@ def members(
 
 
 class _Maker:
-    """Makes the shapes of one tree, each behind the one it is in."""
+    """Makes the shapes of one tree; a subgroup's shape follows that of its group."""
 
     def __init__(
         self, found: Sequence[RoleMembers], bound: Sequence[Placed], own: Mapping[str, OwnRules]

@@ -65,9 +65,9 @@ def inside(parts: Sequence[LikeParts]) -> list[list[int]]:
 
 
 def depths(parts: Sequence[LikeParts]) -> list[int]:
-    """Return for each part how many levels from the top its unit is named by, 0 for anywhere.
+    """Return for each part the depth of the level whose unit contains it, 0 for the whole tree.
 
-    What is around a part binds it as well.
+    A part inside another part is bound by the level of the outer one too.
     """
     found: list[int] = []
     for one in parts:

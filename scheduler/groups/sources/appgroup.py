@@ -102,7 +102,7 @@ class AppGroups:
         )
 
     def was_placed(self, obj: AppGroup) -> bool:
-        """Whether all that it needs were bound at one time."""
+        """Return whether the status states that all required members were bound at one time."""
         return obj.status.gang is not None and obj.status.gang.schedule_time is not None
 
     def renamed(self, obj: AppGroup, name: str) -> AppGroup:

@@ -380,9 +380,9 @@ def _results(claim: ResourceClaim | None) -> tuple[DeviceResult, ...]:
 
 
 def _shows(claim: ResourceClaim, version: str | None) -> bool:
-    """Return whether a claim is at least as new as a version, a number (KEP-5504).
+    """Return whether a claim has at least this resource version, compared as a number (KEP-5504).
 
-    In files, which may have none, every claim with devices is.
+    Manifests in files may lack versions: there, every claim with an allocation counts.
     """
     if version is None:
         return False

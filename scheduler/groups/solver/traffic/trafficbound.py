@@ -46,7 +46,7 @@ def least(group: GroupProblem, value: int, limits: SolveLimits, left_s: Callable
     """Return a lower bound of the traffic cost of all pods, at most `value`, the cost of a known
     placement.
 
-    Where not all are placed it says nothing. When time runs out it is what is known by then.
+    Return 0 if not all pods are placed. After the time limit, return the bound found so far.
     """
     if not group.traffic or not 0 < len(group.paths) <= MOST_DENSE or value <= 0:
         return 0

@@ -82,9 +82,7 @@ def is_bounded_by_leaves(group: GroupProblem) -> bool:
 
 
 def _alone(group: GroupProblem) -> GroupProblem:
-    """Return the group with its leaves alone, as if it made no difference in which units these
-    are.
-    """
+    """Return the group on its leaves without the levels above them."""
     last = len(group.levels) - 1
     classes = (
         msgspec.structs.replace(
