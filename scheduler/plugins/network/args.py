@@ -63,4 +63,4 @@ class NetworkOverheadArgs(TopologyArgs):
 
 
 class NetworkMinCostArgs(TopologyArgs):
-    """The arguments of NetworkMinCost, which counts both ends of every dependency."""
+    """Both ends of every dependency count."""
