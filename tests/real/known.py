@@ -115,6 +115,18 @@ RULES: tuple[Known, ...] = (
         "the start",
     ),
     Known(
+        r".* / metric / scheduler_(queued_entities|queue_incoming_entities_total|"
+        r"workload_preemption_victims|preemption_execution_duration_seconds) / .*",
+        extra,
+        "rows of kube-scheduler 1.37, partly behind a feature gate; here on every release",
+    ),
+    Known(
+        r".* / metric / scheduler_plugin_evaluation_total / "
+        r"\{((NodeName|NodeUnschedulable|TaintToleration),PreFilter|VolumeBinding,(PreScore|Score))\}",
+        missing,
+        "points of kube-scheduler 1.37 that change no decision: there is no such point here",
+    ),
+    Known(
         r".* / metric / scheduler_inflight_events / ",
         missing,
         "counted while something is in flight; there the labels stay with a zero",

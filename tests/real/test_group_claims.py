@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+SERVED = "/apis/scheduling.k8s.io"
 LINK = {"name": "link", "resourceClaimName": "shared"}
 
 
@@ -55,7 +55,10 @@ async def test_a_claim_of_a_group(server: Reachable):
         await api.expect("POST", f"{GROUP}/deviceclasses", _class())
         await api.expect("POST", CLAIMS, _claim("shared"))
         gang = {"schedulingPolicy": {"gang": {"minCount": 3}}, "resourceClaims": [LINK]}
-        made = await api.expect("POST", GROUPS, {"metadata": {"name": "ring"}, "spec": gang})
+        versions = (await api.expect("GET", SERVED))["versions"]
+        version = next(one["version"] for one in versions if one["version"] != "v1")
+        groups = f"{SERVED}/{version}/namespaces/default/podgroups"
+        made = await api.expect("POST", groups, {"metadata": {"name": "ring"}, "spec": gang})
 
         async def are_bound(number: int) -> bool:
             pods, _ = await api.list(PODS)

@@ -97,6 +97,21 @@ SOURCES = {
         {"scheduling.k8s.io/group-name": "g"},
     ),
 }
+# As Kubernetes serves them since 1.37.
+LATER = {
+    "PodGroup.scheduling.k8s.io": Source(
+        "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
+        {
+            "metadata": {"name": "g"},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": SIZE}},
+                "disruptionMode": {"all": {}},
+            },
+        },
+        {},
+        {"schedulingGroup": {"podGroupName": "g"}},
+    ),
+}
 
 
 class Daemons:
@@ -305,6 +320,8 @@ async def prepared(
             for definition in yaml.safe_load_all(file.read_text()):
                 await api.request("POST", DEFINITIONS, definition)
         source = SOURCES[kind] if isinstance(kind, str) else kind
+        if isinstance(kind, str) and kind in LATER and not await is_served(api, source):
+            source = LATER[kind]
         await until(lambda: is_served(api, source), f"the API server to offer {source.path}")
         running = Daemons(proxy, server, daemons, of.profiles)
         try:
