@@ -106,6 +106,12 @@ class ResultForm(StrEnum):
     NAME = "name"
     HTML = "html"
     PROVISIONING_REQUEST = "provisioning-request"
+    CAPACITY_BUFFER = "capacity-buffer"
+
+    @property
+    def is_for_autoscalers(self) -> bool:
+        """Whether the objects ask an autoscaler for nodes."""
+        return self in (ResultForm.PROVISIONING_REQUEST, ResultForm.CAPACITY_BUFFER)
 
 
 FormFlag = Annotated[
@@ -113,8 +119,8 @@ FormFlag = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="How to print the result; html: with --against or --trace; provisioning-request: "
-        "with --offer-nodes.",
+        help="How to print the result; html: with --against or --trace; provisioning-request and "
+        "capacity-buffer: with --offer-nodes.",
         show_choices=True,
     ),
 ]

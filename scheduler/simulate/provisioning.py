@@ -1,8 +1,10 @@
-"""ProvisioningRequests for nodes on offer: the pods that the added nodes are for, and no others.
+"""Objects for autoscalers: the pods that nodes on offer are for, and no others.
 
-A request (autoscaling.x-k8s.io/v1) names PodTemplates with a count each; Cluster Autoscaler adds
-nodes until all of these pods fit, or none. One request per namespace, as its templates must be in
-it. Plain objects for `kubectl apply`.
+A ProvisioningRequest (autoscaling.x-k8s.io/v1) names PodTemplates with a count each; Cluster
+Autoscaler adds nodes until all of these pods fit, or none. One request per namespace, as its
+templates must be in it. A CapacityBuffer (autoscaling.x-k8s.io/v1alpha1) names one template with a
+count; Cluster Autoscaler and Karpenter keep capacity free for as many. Plain objects for `kubectl
+apply`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from scheduler.snapshot.snapshot import Snapshot
 
 Plain = dict[str, Any]
 CLASS: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+STRATEGY: Final = "buffer.x-k8s.io/active-capacity"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 # The most entries of spec.podSets that the API accepts.
 MOST_SETS: Final = 32
@@ -34,10 +37,17 @@ _OF_ONE_POD: Final = frozenset((*INDEX_LABELS, "statefulset.kubernetes.io/pod-na
 
 
 def provisioning_requests(
-    world: Snapshot, model: Node, number: int, setup: Setup, options: AnswerOptions | None
+    world: Snapshot,
+    model: Node,
+    number: int,
+    setup: Setup,
+    options: AnswerOptions | None,
+    *,
+    as_buffers: bool = False,
 ) -> list[Plain]:
     """Return PodTemplates and requests for the pods that are placed on `number` new nodes.
 
+    With `as_buffers` a CapacityBuffer follows each template, instead of the requests.
     Deterministic: names follow from the content. InputError if a namespace needs more templates
     than a request may name.
     """
@@ -49,17 +59,19 @@ def provisioning_requests(
     found: list[Plain] = []
     for namespace in sorted({pod.metadata.namespace for pod in pods}):
         own = (pod for pod in pods if pod.metadata.namespace == namespace)
-        found += _request(namespace, own, kind)
+        found += _request(namespace, own, kind, as_buffers=as_buffers)
     return found
 
 
-def _request(namespace: str, pods: Iterable[Pod], instance_type: str) -> Iterator[Plain]:
-    """Yield the templates of a namespace's pods, then the request that names them."""
+def _request(
+    namespace: str, pods: Iterable[Pod], instance_type: str, *, as_buffers: bool
+) -> Iterator[Plain]:
+    """Yield the templates of a namespace's pods, each with its buffer or at last the request."""
     counts: dict[str, int] = {}
     for pod in pods:
         text = json.dumps(_template(pod, instance_type), sort_keys=True)
         counts[text] = counts.get(text, 0) + 1
-    if len(counts) > MOST_SETS:
+    if len(counts) > MOST_SETS and not as_buffers:
         text = f"{len(counts)} different pods of namespace {namespace} need the new nodes"
         raise InputError(f"{text}; a ProvisioningRequest names {MOST_SETS} at most")
     content = json.dumps(sorted(counts.items()))
@@ -70,11 +82,29 @@ def _request(namespace: str, pods: Iterable[Pod], instance_type: str) -> Iterato
         template = json.loads(text)
         yield {"apiVersion": "v1", "kind": "PodTemplate", "metadata": meta, "template": template}
         sets.append({"count": counts[text], "podTemplateRef": {"name": meta["name"]}})
+        if as_buffers:
+            yield _buffer(meta, counts[text])
+    if as_buffers:
+        return
     yield {
         "apiVersion": "autoscaling.x-k8s.io/v1",
         "kind": "ProvisioningRequest",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"provisioningClassName": CLASS, "podSets": sets},
+    }
+
+
+def _buffer(meta: Plain, count: int) -> Plain:
+    """Return the buffer with the name of its template."""
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1alpha1",
+        "kind": "CapacityBuffer",
+        "metadata": meta,
+        "spec": {
+            "provisioningStrategy": STRATEGY,
+            "podTemplateRef": {"name": meta["name"]},
+            "replicas": count,
+        },
     }
 
 

@@ -63,9 +63,9 @@ def simulate(flags: SimulateFlags) -> int:
         raise InputError(
             "a page compares: name another configuration by --against", where="-o html"
         )
-    if form is ResultForm.PROVISIONING_REQUEST and (not nodes.offer_nodes or flags.trace):
+    if form.is_for_autoscalers and (not nodes.offer_nodes or flags.trace):
         text = "a request is for nodes on offer: name them by --offer-nodes"
-        raise InputError(text, where="-o provisioning-request")
+        raise InputError(text, where=f"-o {form}")
     models = asking.node_models(nodes)
     access = cluster_options(flags.cluster)
     source = WorldSource(access, snapshot or (), filename or ())
@@ -93,8 +93,9 @@ def simulate(flags: SimulateFlags) -> int:
         most = len(staged(world, setup, wanted).pending)
         with progress("trying the nodes on offer"):
             best = cheapest(world, offers, pods_wait(setup, wanted), most)
-        if form is ResultForm.PROVISIONING_REQUEST:
-            return _request(best, offers, world, setup, wanted)
+        if form.is_for_autoscalers:
+            as_buffers = form is ResultForm.CAPACITY_BUFFER
+            return _request(best, offers, world, setup, wanted, as_buffers=as_buffers)
         return asking.show_offers(best, Output(form))
     output = Output(form)
     stage = staged(world, setup, wanted)
@@ -116,6 +117,8 @@ def _request(
     world: Snapshot,
     setup: Setup,
     wanted: AnswerOptions,
+    *,
+    as_buffers: bool,
 ) -> int:
     """Print the objects that request the nodes of the cheapest offer; return the exit code."""
     import yaml
@@ -127,7 +130,7 @@ def _request(
         asking.tell([offers_line(best)])
         return 0 if best.solves else asking.EXIT_DOES_NOT_FIT
     model = next(one.node for one in offers if one.name == chosen.node)
-    made = provisioning_requests(world, model, chosen.nodes, setup, wanted)
+    made = provisioning_requests(world, model, chosen.nodes, setup, wanted, as_buffers=as_buffers)
     print(yaml.safe_dump_all(made, sort_keys=False, default_flow_style=False), end="")
     asking.tell([offers_line(best)])
     return 0

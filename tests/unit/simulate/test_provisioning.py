@@ -13,11 +13,11 @@ MODEL = node("large", allocatable={"cpu": "4"}, labels={INSTANCE_TYPE: "m4", "ra
 BUSY = node("busy", allocatable={"cpu": "1"}, labels={"old": "yes"})
 
 
-def requested(*pods, number=1):
+def requested(*pods, number=1, as_buffers=False):
     """Return the objects for pods that wait beside the node `busy`."""
     (model,) = snapshot(MODEL).nodes
     world = snapshot(BUSY, *pods)
-    return provisioning_requests(world, model, number, default_setup(), None)
+    return provisioning_requests(world, model, number, default_setup(), None, as_buffers=as_buffers)
 
 
 def worker(number, cpu="2", **labels):
@@ -45,6 +45,21 @@ def test_a_request_names_the_pods_of_the_new_nodes_alone():
         request["apiVersion"],
     )
     assert "best-effort-atomic-scale-up" in request["spec"]["provisioningClassName"]
+
+
+def test_a_buffer_keeps_capacity_for_the_same_pods():
+    """One for each template, with the template's name and number."""
+    pods = worker(0), worker(1), worker(0, cpu="3")
+    *templates, request = requested(*pods, number=3)
+    found = requested(*pods, number=3, as_buffers=True)
+
+    buffers = [one["spec"] for one in found[1::2]]
+    assert templates == found[::2]
+    assert [(one["podTemplateRef"], one["count"]) for one in request["spec"]["podSets"]] == [
+        (one["podTemplateRef"], one["replicas"]) for one in buffers
+    ]
+    assert {"CapacityBuffer"} == {one["kind"] for one in found[1::2]}
+    assert {"autoscaling.x-k8s.io/v1alpha1"} == {one["apiVersion"] for one in found[1::2]}
 
 
 def test_a_template_has_what_scheduling_reads():
@@ -91,6 +106,11 @@ def test_the_command_writes_the_request_of_the_cheapest_offer(tmp_path, capsys):
     assert 0 == run([*words, "--offer-nodes", f"2={offered}"])
     template, request = yaml.safe_load_all(capsys.readouterr().out)
     assert ("PodTemplate", "ProvisioningRequest") == (template["kind"], request["kind"])
+
+    buffers = ["capacity-buffer" if one == "provisioning-request" else one for one in words]
+    assert 0 == run([*buffers, "--offer-nodes", f"2={offered}"])
+    template, buffer = yaml.safe_load_all(capsys.readouterr().out)
+    assert ("CapacityBuffer", 1) == (buffer["kind"], buffer["spec"]["replicas"])
 
     tiny = tmp_path / "tiny.yaml"
     tiny.write_text(yaml.safe_dump(node("tiny", allocatable={"cpu": "1"})))
