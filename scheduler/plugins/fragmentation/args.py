@@ -30,6 +30,8 @@ class ShapeSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 class FragmentationAwareArgs(Args):
     """Which resources are devices, which resources limit their use, and the expected pods.
 
+    `resources` are extended resources whose units are devices, or one of cpu and memory: then an
+    eighth of the largest node counts as a device, and the other one is named in `beside`.
     `shapesWeight` is the number of bound pods that `shapes` weigh as much as. Tables are recomputed
     when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1). With
     `keepsOthersOff` a node with devices scores below every node without for pods that use none.
@@ -50,8 +52,17 @@ class FragmentationAwareArgs(Args):
     node_fit: float = 0.01
     beside_fit: float = 0.01
 
+    @property
+    def divisible(self) -> str:
+        """Return cpu or memory if that is what counts as devices, else ''."""
+        return next((name for name in self.resources if name in ("cpu", "memory")), "")
+
     def validate(self) -> Iterator[tuple[str, str]]:
         """Yield the fields out of range."""
+        if self.divisible and len(self.resources) > 1:
+            yield "resources", f"Invalid value: {list(self.resources)}: cpu or memory must be alone"
+        if self.divisible and self.divisible in self.beside:
+            yield "beside", f"Invalid value: {list(self.beside)}: must not repeat resources"
         if not self.beside or not set(self.beside) <= {"cpu", "memory"}:
             yield "beside", f"Invalid value: {list(self.beside)}: must name cpu, memory or both"
         if len(self.shapes) > MOST_SHAPES:

@@ -13,25 +13,30 @@ import msgspec
 import numpy as np
 
 from scheduler.objects.pod import Pod
+from scheduler.objects.quantity import resource_text
 from scheduler.plugins.dynamicresources.allocation.slices import SLICE
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
 from scheduler.plugins.fragmentation.devicecolumns import DeviceColumns
-from scheduler.plugins.fragmentation.holes import Ints
+from scheduler.plugins.fragmentation.holes import Floats, Ints
 from scheduler.plugins.fragmentation.loss import Left
 from scheduler.plugins.fragmentation.mix import MOST_SHAPES, WHOLE, Mix, MixShape, is_due, mix_of
 from scheduler.plugins.fragmentation.needs import PodNeed, PodNeeds
-from scheduler.plugins.fragmentation.usable import unusable
+from scheduler.plugins.fragmentation.usable import size_of, unusable
 from scheduler.plugins.fragmentation.worth import Beside, NodeClass, Worth
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import counted, pod_requests
 
 if TYPE_CHECKING:
+    from scheduler.framework import Nodes
     from scheduler.state.cluster import Cluster
+    from scheduler.state.table import NodeTable
 
 # Cells of a limiting resource on the largest node.
 BESIDE_CELLS = 256
+# Parts of the largest node that cpu or memory is counted in where it counts as devices.
+PARTS = 8
 
 
 class DeviceInventory:
@@ -49,6 +54,8 @@ class DeviceInventory:
         self.worth: Worth | None = None
         self.mix = Mix()
         self._version = 0
+        # The amount of `resources` that is one device.
+        self.unit: float = 1
         self._clear()
 
     def _clear(self) -> None:
@@ -99,6 +106,9 @@ class DeviceInventory:
             return self._version
         if self._nodes_changed:
             self._admitted = []
+            if name := self.args.divisible:
+                most = int(self._table().allocatable(name).max(initial=0))
+                self.unit = max(most, PARTS) / PARTS
             self._renew(self._mix())
         elif is_due(self._changes, len(self._needs)):
             self._changes = 0
@@ -121,15 +131,27 @@ class DeviceInventory:
             return np.zeros((len(rows), 1), dtype=np.int64), np.zeros_like(rows)
         return self._devices.columns(self._cluster.table.names, rows)
 
+    def free_devices(
+        self, nodes: "NodeTable | Nodes", places: Ints, rows: Ints
+    ) -> tuple[Ints, Ints | Floats, Ints | Floats]:
+        """Return free milli of devices in claims, all devices, and free ones without an identity.
+
+        `places` are the positions in `nodes` of the table's `rows`.
+        """
+        free, devices = self.devices(rows)
+        offered, idle = np.zeros_like(devices), np.zeros_like(devices)
+        for name in self.args.resources:
+            here = nodes.allocatable(name)[places]
+            offered = offered + here
+            idle += np.maximum(here - nodes.requested(name)[places], 0)
+        if self.unit == 1:
+            return free, devices + offered, idle
+        return free, devices + offered / self.unit, idle / self.unit
+
     def left(self, rows: Ints) -> Left:
         """Return the remainders of these rows of the node table; all of them have devices."""
         table = self._table()
-        free, devices = self.devices(rows)
-        whole = np.zeros(len(rows), dtype=np.int64)
-        for name in self.args.resources:
-            offered = table.allocatable(name)[rows]
-            devices = devices + offered
-            whole += np.maximum(offered - table.requested(name)[rows], 0)
+        free, devices, whole = self.free_devices(table, rows, rows)
         beside = tuple(
             (table.allocatable(name)[rows] - table.requested(name)[rows]).astype(np.float64)
             for name in self.args.beside
@@ -144,10 +166,19 @@ class DeviceInventory:
 
     def shape_of(self, need: PodNeed) -> MixShape:
         """Return a requirement with the models that it admits."""
-        if not need.nodes:
-            return MixShape(need.beside, need.devices, need.milli)
-        admitted = self._models()[need.nodes]
-        return MixShape(need.beside, need.devices, need.milli, admitted)
+        admitted = self._models()[need.nodes] if need.nodes else ()
+        return MixShape(need.beside, need.devices / self.unit, need.milli, admitted)
+
+    def size_of(self, shape: MixShape) -> str:
+        """Return the size of a shape as text: `0.25` devices, or `4Gi memory + 500m cpu`."""
+        name = self.args.divisible
+        if not name:
+            return size_of(shape)
+        beside = zip(self.args.beside, shape.beside, strict=True)
+        amounts = {name: round(shape.devices * self.unit), **dict(beside)}
+        return " + ".join(
+            f"{resource_text(each, amount)} {each}" for each, amount in amounts.items()
+        )
 
     def idle(self) -> float:
         """Return the idle devices of all nodes."""
@@ -157,7 +188,7 @@ class DeviceInventory:
     def unusable(self, waiting: Iterable[Pod]) -> Mapping[str, float]:
         """Return the idle devices that waiting pods cannot use, by their size; see `unusable`."""
         left = self._left_of_all()
-        if left is None or self.worth is None:
+        if left is None or self.worth is None or self.args.divisible:
             return {}
         shapes: Counter[MixShape] = Counter()
         for need, count in self._needs_of(waiting).items():
@@ -199,7 +230,8 @@ class DeviceInventory:
         expected: dict[MixShape, float] = dict(counts)
         for shape in self.args.shapes:
             need = self.needs.expected(shape)
-            key = MixShape(need.beside, need.devices, need.milli, tuple(sorted(shape.models)))
+            amount = need.devices / self.unit
+            key = MixShape(need.beside, amount, need.milli, tuple(sorted(shape.models)))
             part = self.args.shapes_weight * shape.weight / weights
             expected[key] = expected.get(key, 0.0) + part
         return mix_of(expected, MOST_SHAPES)
@@ -226,9 +258,7 @@ class DeviceInventory:
         table = self._table()
         self._nodes_changed, self._changes = False, 0
         rows = self._rows = np.arange(table.size)
-        _, counts = self.devices(rows)
-        for name in self.args.resources:
-            counts = counts + table.allocatable(name)
+        _, counts, _ = self.free_devices(table, rows, rows)
         amounts = [table.allocatable(name) for name in self.args.beside]
         beside = [
             Beside(
@@ -244,7 +274,7 @@ class DeviceInventory:
                 kinds.append(None)
                 continue
             model = node.metadata.labels.get(self.args.model_label, "")
-            kinds.append(NodeClass(model, int(counts[row]), tuple(int(c[row]) for c in amounts)))
+            kinds.append(NodeClass(model, float(counts[row]), tuple(int(c[row]) for c in amounts)))
         supply = tuple(sorted(Counter(kind for kind in kinds if kind is not None).items()))
         numbers = {kind: number for number, (kind, _) in enumerate(supply)}
         self._classes = np.array(

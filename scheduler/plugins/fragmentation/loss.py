@@ -26,18 +26,18 @@ class Left(msgspec.Struct, frozen=True):
     """Remainders of nodes: class, limiting resources, milli of each device, further whole devices.
 
     `devices` is the number of a node's devices, `whole` are free devices without an identity, as
-    with extended resources.
+    with extended resources; fractions where cpu or memory counts as devices.
     """
 
     classes: Ints
     beside: tuple[Floats, ...]
     free: Ints
-    whole: Ints
-    devices: Ints
+    whole: Ints | Floats
+    devices: Ints | Floats
 
 
 def losses(
-    worth: Worth, weights: Weights, left: Left, beside: Sequence[float], devices: int, milli: int
+    worth: Worth, weights: Weights, left: Left, beside: Sequence[float], devices: float, milli: int
 ) -> Floats:
     """Return the loss in devices of placing a pod on each of the rows, all of which fit it."""
     holes = worth.holes[left.free * CELLS // WHOLE].sum(axis=1) + left.whole
@@ -65,7 +65,7 @@ class Need(Protocol):
         """Return the amounts of the limiting resources."""
 
     @property
-    def devices(self) -> int:
+    def devices(self) -> float:
         """Return the number of devices."""
 
     @property
@@ -80,7 +80,7 @@ def remainder(worth: Worth, weights: Weights, left: Left, need: Need) -> Left:
         place = int(device_keys(worth, weights, free, need.milli)[0].argmin())
         free[0, place] = max(int(free[0, place]) - need.milli, 0)
     elif need.devices:
-        places = np.flatnonzero(free[0] == WHOLE)[: need.devices]
+        places = np.flatnonzero(free[0] == WHOLE)[: int(need.devices)]
         free[0, places] = 0
         whole = np.maximum(whole - (need.devices - len(places)), 0)
     beside = tuple(column - used for column, used in zip(left.beside, need.beside, strict=True))

@@ -17,11 +17,12 @@ class MixShape(msgspec.Struct, frozen=True, order=True):
     """A pod's requirements: limiting resources, devices, milli of each, and models.
 
     `beside` has one amount per limiting resource, in the order of the tables. `models` are the
-    accelerator models that the pod admits; none means any.
+    accelerator models that the pod admits; none means any. `devices` is a fraction only where cpu
+    or memory counts as devices.
     """
 
     beside: tuple[int, ...]
-    devices: int = 0
+    devices: float = 0
     milli: int = 0
     models: tuple[str, ...] = ()
 

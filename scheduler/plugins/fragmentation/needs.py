@@ -27,6 +27,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class PodNeed(msgspec.Struct, frozen=True):
     """A pod's limiting resources, devices, milli of each, and the number of its node
     requirements.
+
+    Where cpu or memory counts as devices, `devices` is the amount: milli of a core, or bytes.
     """
 
     beside: tuple[int, ...]
@@ -71,6 +73,9 @@ class PodNeeds:
         """Return the requirements of a shape in the arguments, without node requirements."""
         amounts = {"cpu": shape.cpu, "memory": shape.memory}
         beside = tuple(resource_amount(name, amounts[name]) for name in self._args.beside)
+        if self._args.divisible:
+            name = self._args.divisible
+            return PodNeed(beside, resource_amount(name, amounts[name]), WHOLE)
         return PodNeed(beside, shape.devices, shape.milli if shape.devices else 0)
 
     def _number(self, pod: Pod) -> int:

@@ -95,9 +95,8 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         places = np.flatnonzero(classes >= 0)
         if len(places):
             left = self._left(nodes, places)
-            found = losses(
-                inventory.worth, self._weights, left, need.beside, need.devices, need.milli
-            )
+            devices = need.devices / inventory.unit
+            found = losses(inventory.worth, self._weights, left, need.beside, devices, need.milli)
             scores[places] = np.rint(-found * _UNIT).astype(np.int64)
             if self.args.keeps_others_off and not need.devices:
                 # A whole device is the largest difference that `_normalize` keeps.
@@ -110,22 +109,20 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         if inventory.version < 0 or inventory.worth is None or (row := inventory.row_of(node)) < 0:
             return ()
         left = inventory.left(np.array([row]))
-        need = inventory.needs.of(cycle.pod, cycle.shape.requests)
+        need = inventory.shape_of(inventory.needs.of(cycle.pod, cycle.shape.requests))
         after = remainder(inventory.worth, self._weights, left, need)
         model = inventory.worth.classes[int(left.classes[0])].model
-        texts = usable_texts(after, inventory.mix, model)
-        return (f"usable afterwards, pods x devices of each: {', '.join(texts)}",) if texts else ()
+        texts = usable_texts(after, inventory.mix, model, inventory.size_of)
+        if not texts:
+            return ()
+        each = "requests" if self.args.divisible else "devices"
+        return (f"usable afterwards, pods x {each} of each: {', '.join(texts)}",)
 
     def _left(self, nodes: Nodes, places: Rows) -> Left:
         """Return the remainders of the nodes at these positions of the view."""
         inventory = self.inventory
         rows = nodes.part(inventory.rows())[places]
-        free, devices = inventory.devices(rows)
-        whole = np.zeros(len(places), dtype=np.int64)
-        for name in self.args.resources:
-            offered = nodes.allocatable(name)[places]
-            devices = devices + offered
-            whole += np.maximum(offered - nodes.requested(name)[places], 0)
+        free, devices, whole = inventory.free_devices(nodes, places, rows)
         beside = tuple(
             (nodes.allocatable(name)[places] - nodes.requested(name)[places]).astype(np.float64)
             for name in self.args.beside

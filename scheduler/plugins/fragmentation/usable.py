@@ -1,6 +1,6 @@
 """Which idle devices pods of a shape can use: for `explain`, and the gauge of unusable devices."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +23,20 @@ def pods_that_fit(left: Left, shape: MixShape) -> Ints:
         count = (left.free // shape.milli).sum(axis=1) + left.whole * (WHOLE // shape.milli)
     else:
         whole = (left.free == WHOLE).sum(axis=1) + left.whole
-        count = whole // max(shape.devices, 1)
+        count = whole // (shape.devices or 1)
     for free, need in zip(left.beside, shape.beside, strict=True):
         if need:
             count = np.minimum(count, np.maximum(free, 0).astype(np.int64) // need)
     return np.asarray(count, dtype=np.int64)
 
 
-def usable_texts(left: Left, mix: Mix, model: str) -> tuple[str, ...]:
+def usable_texts(
+    left: Left, mix: Mix, model: str, name: Callable[[MixShape], str]
+) -> tuple[str, ...]:
     """Return how many pods of the commonest sizes the one row of `left` can take, by size."""
     sizes: dict[str, list[tuple[MixShape, float]]] = {}
     for shape, share in mix.shapes:
-        sizes.setdefault(size_of(shape), []).append((shape, share))
+        sizes.setdefault(name(shape), []).append((shape, share))
     frequent = sorted(sizes.items(), key=lambda entry: -sum(share for _, share in entry[1]))
     found = []
     for size, shapes in frequent[:_MOST_TEXTS]:

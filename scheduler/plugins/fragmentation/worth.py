@@ -38,7 +38,7 @@ class NodeClass(msgspec.Struct, frozen=True, order=True):
     """Nodes of one class: device model, devices per node, limiting resources of an empty node."""
 
     model: str
-    devices: int
+    devices: float
     beside: tuple[int, ...]
 
     def admits(self, shape: MixShape) -> bool:
@@ -61,9 +61,8 @@ class Worth:
         self.holes = _holes(users)
         self.classes = [node_class for node_class, _ in supply]
         self.scarcity = np.array(_scarcities(users, supply))
-        self._cells = PER_DEVICE * max(
-            (node_class.devices for node_class in self.classes), default=1
-        )
+        most = max((node_class.devices for node_class in self.classes), default=1)
+        self._cells = int(np.ceil(PER_DEVICE * most))
         table_of, self._uses = self._tables(users)
         self._table_of = np.array(table_of, dtype=np.int64)
 

@@ -20,7 +20,7 @@ from scheduler.engine.settings import engine_settings
 from scheduler.intree import registry
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.simulate.cluster.cluster import World
-from tests.perf.openb.data import WHOLE, Order, TraceNode, TracePod
+from tests.perf.openb.data import WHOLE, Ints, Order, TraceNode, TracePod
 from tests.perf.openb.replay import Run, empty_run
 
 DRIVER, CLASS, RESOURCE = "gpu.example.com", "gpu", "nvidia.com/gpu"
@@ -40,7 +40,7 @@ def play_engine(
 ) -> Run:
     """Play all arrivals of one seed; with `learns` the scheduler is told nothing of the mix."""
     shares = any(0 < pod.milli < WHOLE for pod in pods)
-    cluster = _Cluster(nodes, order, _configuration(() if learns else pods), ties, shares=shares)
+    cluster = Cluster(nodes, order, _configuration(() if learns else pods), ties, shares=shares)
     run = empty_run(sum(node.devices for node in nodes) * WHOLE, len(order.pods))
     asked = used = 0
     for index, number in enumerate(order.pods.tolist()):
@@ -59,7 +59,7 @@ def play_engine(
     return run
 
 
-class _Cluster:
+class Cluster:
     """An engine with the nodes of the trace, and the world around it."""
 
     def __init__(
@@ -102,6 +102,11 @@ class _Cluster:
         self._turn()
         return False
 
+    def amounts(self, resource: str) -> tuple[Ints, Ints]:
+        """Return the allocatable and the requested amount of a resource by node."""
+        table = self._engine.cluster.table
+        return table.allocatable(resource), table.requested(resource)
+
     def _turn(self) -> None:
         while True:
             effects = self._engine.run(self._now, 8)
@@ -143,14 +148,20 @@ def _configuration(pods: Sequence[TracePod]) -> str:
         for pod, count in frequent
     ]
     args = {"shapes": shapes, "shapesWeight": 1_000_000}
+    return configuration({"FragmentationAware": args})
+
+
+def configuration(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a configuration with these score plugins and arguments alone, without preemption."""
+    alone = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in scores]}
     profile = {
         "schedulerName": "trellis",
         "plugins": {
             "multiPoint": {"disabled": [{"name": "DefaultPreemption"}]},
-            "score": {"disabled": [{"name": "*"}], "enabled": [{"name": "FragmentationAware"}]},
-            "preScore": {"disabled": [{"name": "*"}], "enabled": [{"name": "FragmentationAware"}]},
+            "score": alone,
+            "preScore": alone,
         },
-        "pluginConfig": [{"name": "FragmentationAware", "args": args}],
+        "pluginConfig": [{"name": name, "args": args} for name, args in scores.items() if args],
     }
     whole = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
