@@ -122,7 +122,7 @@ async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
             await tab.look()
             await tab.open(f"{url}/ui")
             await tab.until("document.querySelector('#token')")
-            assert "forbidden" in await tab.run("document.body.innerText")
+            assert "Not signed in" in await tab.run("document.body.innerText")
             refused = len(tab.problems)
             await come_in(tab, token)
             await look_back(tab)

@@ -109,6 +109,7 @@ class MemoryApi:
     """An `Api` around a store; `accident` is asked before each request and each watch."""
 
     def __init__(self, store: ObjectStore | None = None, *, history: int = 16_384) -> None:
+        self.server = "https://in-memory.invalid"
         self.clock = LoopClock()
         self.store = store or new_store(self.clock, seed=1, with_crds=False, history=history)
         self.discovery = Discovery(self.store.kinds)
