@@ -9,20 +9,21 @@ from scheduler.framework.groups import GroupReport
 
 DOES_NOT_FIT: Final = "DoesNotFit"
 MISSING: Final = "Missing"
+INVALID: Final = "Invalid"
 FITS: Final = "Fits"
 _LEAD: Final = re.compile(r"^0/\d+ nodes are available: ")
 # Statuses in the order in which a reader looks for them.
-_FIRST: Final = (DOES_NOT_FIT, MISSING, "Waiting", "Incomplete", "Preempting", FITS)
+_FIRST: Final = (INVALID, DOES_NOT_FIT, MISSING, "Waiting", "Incomplete", "Preempting", FITS)
 
 
 def shown_status(group: GroupReport) -> str:
     """Return the status as tables show it.
 
     A group that waits for capacity has not failed, and one whose members only have planned nodes
-    is not bound. No object describes a `Missing` group.
+    is not bound. No object describes a `Missing` group; that of an `Invalid` one cannot be used.
     """
     if group.status == "Failed":
-        return DOES_NOT_FIT
+        return DOES_NOT_FIT if group.minimum else INVALID
     if is_missing(group):
         return MISSING
     if group.status == "Bound" and placed(group) - group.planned + group.finished < group.minimum:
@@ -58,7 +59,7 @@ def placed(group: GroupReport) -> int:
 
 def pods_text(group: GroupReport) -> str:
     """Return members with a node or finished, of those needed: `24/24`, `3/2+` if more may join."""
-    if is_missing(group):
+    if is_missing(group) or shown_status(group) == INVALID:
         return ""
     return f"{placed(group) + group.finished}/{group.minimum}{'' if group.maximum else '+'}"
 

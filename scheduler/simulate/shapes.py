@@ -24,6 +24,10 @@ class AskedShape(msgspec.Struct, frozen=True):
     gang: int | None = None
     rack: bool = False
 
+    def __str__(self) -> str:
+        amounts = {"cpu": self.cpu, "memory": self.memory, "gpu": str(self.gpu or "")}
+        return ", ".join(f"{text} {name}" for name, text in amounts.items() if text)
+
 
 def shape_items(asked: AskedShape, world: Snapshot) -> list[Item]:
     """Return the manifests of a shape; its GPUs are the resource `.../gpu` that the nodes offer.

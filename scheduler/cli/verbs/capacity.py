@@ -5,6 +5,7 @@ The shape is a manifest (`-f`), an object of the cluster (`deploy/web`) or amoun
 8`). Exit codes: 0 at least one fits, or the wanted number; 2 a file is invalid; 3 fewer fit.
 """
 
+import re
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -29,13 +30,15 @@ from scheduler.simulate.capacity import DEFAULT_LIMIT, Capacity, capacity_for
 from scheduler.simulate.capacity import capacity as count
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.offers import cheapest, read_offers
-from scheduler.simulate.shapes import AskedShape, shape_items
+from scheduler.simulate.shapes import NAME, AskedShape, shape_items
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import Item
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 from scheduler.snapshot.targets import pods_of, target_of
 
 FEW = 10
+# The name of a copy of a shape that has none, before the reason.
+_COPY = re.compile(rf"^the group \S+/{NAME}\S* does not fit: ")
 
 
 def capacity(flags: CapacityFlags) -> int:
@@ -68,7 +71,7 @@ def capacity(flags: CapacityFlags) -> int:
         found = count(world, setup, most, wanted, changes)
     asking.tell(f"notice: {notice}" for notice in found.notices or ())
     if not asking.is_shown(found, output, (node.name for node in found.nodes)):
-        print(headline(found))
+        print(headline(found, AskedShape(*flags.shape)))
         if found.nodes:
             asking.show_tables([_nodes_table(found, world, is_wide=output is Output.WIDE)], output)
     return 0 if found.fits >= (want or 1) else asking.EXIT_DOES_NOT_FIT
@@ -114,11 +117,18 @@ def _with_given(seen: SeenWorld, items: Iterable[Item]) -> SeenWorld:
     return seen._replace(world=given)
 
 
-def headline(found: Capacity) -> str:
-    """Return the answer in one line."""
+def headline(found: Capacity, asked: AskedShape) -> str:
+    """Return the answer in one line; a shape that was `asked` for by amounts has no name."""
     least = "at least " if found.limited else ""
-    stopped = f"; the next one: {found.message}" if found.message else ""
-    what = f"groups of {found.members} like {found.group}" if found.group else f"of {found.pod}"
+    amounts = str(asked)
+    if not amounts:
+        what = f"groups of {found.members} like {found.group}" if found.group else f"of {found.pod}"
+    elif found.group:
+        what = f"groups of {found.members} pods of {amounts}"
+    else:
+        what = f"pods of {amounts}"
+    message = _COPY.sub("", found.message) if amounts else found.message
+    stopped = f"; the next one: {message}" if message else ""
     return f"{least}{found.fits:,} more {what} fit{stopped}"
 
 

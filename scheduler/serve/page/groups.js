@@ -5,9 +5,9 @@ import { planning } from "./plan.js";
 import { rack } from "./racks.js";
 
 const MOST = 300;
-const KINDS = new Map([["Bound", "good"], ["Completed", ""], ["Fits", "good"], ["Waiting", "warn"], ["DoesNotFit", "bad"], ["Missing", "bad"]]);
+const KINDS = new Map([["Bound", "good"], ["Completed", ""], ["Fits", "good"], ["Waiting", "warn"], ["DoesNotFit", "bad"], ["Invalid", "bad"], ["Missing", "bad"]]);
 /** Groups that need attention come first. */
-const RANK = new Map([["DoesNotFit", 0], ["Missing", 1], ["Waiting", 2], ["Fits", 3], ["Bound", 5], ["Completed", 6]]);
+const RANK = new Map([["Invalid", 0], ["DoesNotFit", 0], ["Missing", 1], ["Waiting", 2], ["Fits", 3], ["Bound", 5], ["Completed", 6]]);
 const FEW = 4;
 
 /** Data of a group's pods. @typedef {{count: number, since: number | null, priority: number, asks: Map<string, number>}} Members */
@@ -41,7 +41,7 @@ export function groups() {
 
 /** The status of a group as this table shows it: one that waits for capacity has not failed, one whose members have no node yet is not bound. @param {any} group @returns {string} */
 function shownStatus(group) {
-  if (group.status === "Failed") return "DoesNotFit";
+  if (group.status === "Failed") return group.minimum ? "DoesNotFit" : "Invalid";
   if (isMissing(group)) return "Missing";
   const there = count(group.placement.root ?? {}) - (group.planned ?? 0) + (group.finished ?? 0);
   return group.status === "Bound" && there < group.minimum ? "Fits" : group.status;
@@ -72,7 +72,7 @@ function membersOf() {
 function row(group, members) {
   const placed = count(group.placement.root ?? {});
   const status = shownStatus(group);
-  const needed = isMissing(group) ? many(members?.count ?? 0, "pod") : `${placed + (group.finished ?? 0)} of ${group.minimum}`;
+  const needed = isMissing(group) || status === "Invalid" ? many(members?.count ?? 0, "pod") : `${placed + (group.finished ?? 0)} of ${group.minimum}`;
   const at = known.about.get("about")?.at ?? 0;
   const most = isMissing(group) ? "" : group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
   const asks = [...(members?.asks ?? [])].filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ");

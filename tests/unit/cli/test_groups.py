@@ -42,6 +42,20 @@ def test_groups_are_listed(cluster, capsys):
     assert "large" == list(lines)[1], "what waits comes first"
 
 
+def test_a_group_that_cannot_be_read_is_invalid(tmp_path, capsys):
+    """The row has the fault, and no count: what the group needs is not known."""
+    wrong = group("wrong", 2)
+    wrong["data"]["consraints"] = wrong["data"].pop("constraints")
+    file = tmp_path / "cluster.json"
+    items = [*tree(RACKS), wrong, *members("wrong", 2)]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    assert 0 == run(["groups", "--snapshot", str(file)])
+    line = capsys.readouterr().out.splitlines()[1]
+    assert ["default", "wrong", "Invalid", "-", "-", "-"] == line.split()[:6]
+    assert line.endswith("ConfigMap default/wrong: data.constraints is missing")
+
+
 def test_groups_as_a_document(cluster, capsys):
     """The contract's fields: source, minimum, maximum, placement, proof."""
     assert 0 == run(["groups", "--snapshot", cluster, "-o", "json"])

@@ -124,8 +124,11 @@ def test_a_name_in_another_namespace_is_pointed_out(ask):
             ("deploy/web", "-n", "shop", "--limit", "3"),
             "at least 3 more of shop/web-abc-1-copy fit",
         ),
-        (("--gpu", "8"), "4 more of default/shape fit"),
-        (("--gpu", "8", "--gang", "2", "--rack"), "2 more groups of 2 like default/shape fit"),
+        (("--gpu", "8"), "4 more pods of 8 gpu fit"),
+        (
+            ("--gpu", "8", "--gang", "2", "--rack"),
+            "2 more groups of 2 pods of 8 gpu fit; the next one: 2 pods",
+        ),
         (("podgroup/ring", "--limit", "2"), "at least 2 more groups of 2 like default/ring fit"),
     ],
 )
