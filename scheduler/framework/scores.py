@@ -88,7 +88,7 @@ class Total:
             self._column, self._is_own = self._column + weighted, True
 
     def column(self) -> IntColumn:
-        """Return the sum."""
+        """Return the weighted sum of the scores added so far, by row."""
         if self._column is None:
             return np.full(self._size, self._constant, dtype=np.int64)
         if self._constant and self._is_own:

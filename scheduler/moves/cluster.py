@@ -347,8 +347,8 @@ class ProblemBuilder:
         return Claim(goal.key, tuple(records), self._group_level(waiting), copies)
 
     def _group_level(self, waiting: Sequence[Pod]) -> int | None:
-        """Return the level inside one domain of which the group has to be; None if there is
-        none.
+        """Return the finest level of which all members must share one domain; None without such a
+        rule.
         """
         key = sources.group_of(waiting[0]) if waiting else ""
         spec = self._spec(key, waiting) if key else None

@@ -51,8 +51,7 @@ class OfferResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OfferReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The answer, its JSON is a public contract: `offers` from the cheapest, those that do not help
-    last.
+    """The offers, the cheapest first, useless ones last. Its JSON is a public contract.
 
     `is_needed` is false when no more nodes are needed.
     """

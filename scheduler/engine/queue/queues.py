@@ -340,8 +340,8 @@ class Queues:
     def _enter(
         self, queued: QueuedPod, event: str, now: float, *, since: float | None = None
     ) -> None:
-        """Make a pod active unless a gate holds it; it is in the queue from now on, or `since` a
-        time.
+        """Make a pod active unless a gate holds it; its time in the queue begins now or at
+        `since`.
         """
         status = self._gate(queued)
         if since is None and queued.is_member and queued.where is Where.GATED:

@@ -153,8 +153,8 @@ def spread(
 
 
 def counted(pod: Pod, nodes: Nodes, placed: Iterable[Placed]) -> dict[str, dict[str, int]]:
-    """Return who counts in the rules of `spread`: by uid, for a rule's name the number of the
-    set.
+    """Return the placed pods that spread constraints count: by uid and rule, the number of the
+    pod's domain.
     """
     found: dict[str, dict[str, int]] = {}
     for constraint, eligible in _hard(pod, nodes):

@@ -81,7 +81,7 @@ def _domain_ranks(
     slots: dict[int, int],
     size: int,
 ) -> dict[int, int]:
-    """Return the order of the domains of a level by what one copy costs at least there."""
+    """Return the rank of each domain of a level by the least cost of one copy in it."""
     if level is None:
         return {}
     costs = {}

@@ -59,7 +59,10 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def has_timed_out(claim: ResourceClaim, now: float, timeout_s: float) -> bool:
-    """Return whether a claim's devices exceed the time limit (`now`: seconds since the epoch)."""
+    """Return whether a claim waits for its devices for longer than `timeout_s`.
+
+    `now` is in seconds since the epoch.
+    """
     allocation = claim.status.allocation
     if allocation is None or not awaits_devices(claim):
         return False

@@ -59,7 +59,7 @@ class RowPlaces:
         return int(values[row]) if row < len(values) else NOWHERE
 
     def region_numbers(self) -> Rows:
-        """Return the number of each place's region in `regions`; 0 is that without a name."""
+        """Return by place the index of its region in `regions`; the unnamed region is 0."""
         if self._region_column is None:
             self._region_column = np.array(self._region_of, dtype=np.intp)
         return self._region_column

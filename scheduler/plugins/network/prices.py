@@ -24,8 +24,8 @@ MOST_JUDGED = 256
 
 
 class Tied(NamedTuple):
-    """Numbers of pods that one limit is about, by the column that they stand for; any may come
-    twice.
+    """The pods that one limit applies to: `counts` of them in each of `columns`, which may
+    repeat.
     """
 
     limit: int

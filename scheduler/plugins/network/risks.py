@@ -154,7 +154,7 @@ class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
 
 
 class LoadVariationRiskBalancing(Plugin[LoadVariationRiskBalancingArgs]):
-    """Prefer nodes whose CPU and memory are neither busy nor restless; the worse of the two
+    """Prefer nodes where the use of CPU and memory is low and steady; the worse of the two
     counts.
     """
 

@@ -49,10 +49,10 @@ class ServedZones(msgspec.Struct, frozen=True):
 
 
 class Sets(msgspec.Struct, frozen=True):
-    """All sets of a given number of zones of a layout, nearest first; `members` is [set, slot], 0
-    or 1.
+    """All sets of a number of zones, by the distance between their zones, the smallest first.
 
-    The first `nearest` are at the smallest distance, if that is none larger than an unknown one.
+    `members` [set, slot] is 1 where the set has the zone. The first `nearest` sets have the
+    smallest distance; it is 0 if that distance exceeds the one of unknown zones.
     """
 
     slots: tuple[tuple[int, ...], ...]

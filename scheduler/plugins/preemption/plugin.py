@@ -52,8 +52,8 @@ WAITING = "waiting for the preemption for this pod to be finished"
 class DefaultPreemptionArgs(Args):
     """The number of candidates to find: a share of the nodes that may help, with a minimum.
 
-    With `preferVictimsThatFitElsewhere`, an extension of Trellis, of candidates with equally few
-    victims the one is chosen whose victims fit other nodes; their events name these nodes.
+    `preferVictimsThatFitElsewhere` is an extension of Trellis: among candidates with equally few
+    victims it prefers those whose victims fit other nodes, and their events name these nodes.
     """
 
     min_candidate_nodes_percentage: int = 10

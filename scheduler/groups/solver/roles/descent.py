@@ -45,12 +45,10 @@ def unit_by_unit(group: GroupProblem) -> Ints:
 
 
 def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
-    """Place large pods first, each on the fullest leaf that takes it: that leaves the most
-    capacity.
+    """Place pods one by one, the largest first, of equal ones those with the most traffic.
 
-    Of equally large ones those that talk most.
-
-    Without `is_filling` on the emptiest, those in use before others: that takes the fewest leaves.
+    With `is_filling` each goes to the fullest leaf that takes it, which leaves the most capacity;
+    else to the emptiest leaf in use, or to an unused one, which uses the fewest leaves.
     """
     free = np.array(group.free, dtype=np.int64)
     scale = np.maximum(free.max(axis=0, initial=1), 1)

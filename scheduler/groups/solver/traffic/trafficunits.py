@@ -146,8 +146,8 @@ class SeveralUnits:
 
 
 def _apart(group: GroupProblem, pods: int) -> Ints:
-    """Return [m] how much is said between units at least when the fullest holds m pods of all, for
-    m from 0 to all but one.
+    """Return the least traffic between units if the fullest unit has m of the pods, for each m
+    below `pods`.
     """
     many = len(group.classes)
     weights = np.zeros((many, many), dtype=np.int64)
