@@ -1,10 +1,9 @@
-"""Parts of a group in plain records: groups in a group, of which some may stay out, each with a
-unit of its own.
+"""Parts of a group as plain records: subgroups, each in one unit, of which some may be left out.
 
-Parts form a tree, the root first, each behind the one it is in. Like parts are one record that
-counts them: nothing is named that nothing tells apart. `scheduler.groups.solver.roles.subgroups`
-says of a placement which pods are whose. Part of scheduler.groups.problem.roles.GroupProblem;
-levels are counted from 0 as in its `levels`, the last one is for no part.
+Parts form a tree: the root first, each part after its parent. Equal parts are one record with
+their number; `scheduler.groups.solver.roles.subgroups` assigns the pods of a placement to the
+single parts. Belongs to scheduler.groups.problem.roles.GroupProblem, whose `levels` are counted
+from 0; no part is placed by the last one.
 """
 
 from collections.abc import Sequence

@@ -165,9 +165,7 @@ class GroupStatusWriter:
     def _in_part(
         self, key: str, bound: Sequence[Placed], data: Mapping[str, str]
     ) -> list[GroupWrite]:
-        """Return what takes back that a ConfigMap's group is bound, of which some members are
-        lost.
-        """
+        """Return the write that sets a bound ConfigMap group to waiting when it lost members."""
         is_part = 0 < len(bound) and not any(placed.assumed for placed in bound)
         if not is_part or data.get("status") != BOUND:
             return []

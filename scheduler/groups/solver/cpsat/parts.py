@@ -78,9 +78,7 @@ class PartModel:
                 cp.add(sum(pods) == 0).only_enforce_if(~grows)
 
     def _keep_apart(self, number: int) -> None:
-        """No more pods on a unit than there are like parts around it: then no part has two
-        there.
-        """
+        """Allow one pod of each part on a unit: no more pods than equal parts use the unit."""
         one = self._group.parts[number]
         if one.apart < 0:
             return
