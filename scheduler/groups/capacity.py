@@ -3,10 +3,9 @@
 Each pod that ends somewhere frees something. If a group is tried each time, it fails each time, and
 its back-off is ten seconds when enough is free at last. So a group is not woken while all nodes
 that it selects have fewer places than it needs, whatever its other rules say. Where the group may
-evict and pods of a lower priority are bound, amounts alone cannot tell.
+evict and pods of a lower priority are bound, amounts alone cannot tell (`hints`).
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -71,40 +70,26 @@ class FreeSlots:
     """A tracker that reads the node table; every question is about the nodes as they are now."""
 
     kinds: tuple[str, ...] = ()
-    follows = frozenset(("Pod",))
+    follows: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         self._table = NodeTable()
         self._known: dict[tuple[tuple[tuple[str, int], ...], bytes], _Slots] = {}
-        # Bound pods by priority.
-        self._priorities: Counter[int] = Counter()
 
     def rebuild(self, cluster: Cluster) -> None:
         """Read the table of this cluster from now on."""
         self._table = cluster.table
         self._known = {}
-        self._priorities = Counter(_priority(placed.pod) for placed in cluster.pods)
 
     def apply(self, change: Change) -> None:
-        """Count the bound pods by priority; amounts are read from the table."""
-        if change.kind == "Pod":
-            if change.before is not None:
-                priority = _priority(change.before.pod)
-                self._priorities[priority] -= 1
-                if not self._priorities[priority]:
-                    del self._priorities[priority]
-            if change.after is not None:
-                self._priorities[_priority(change.after.pod)] += 1
+        """Do nothing: amounts are read from the table."""
 
     def columns(self) -> Mapping[str, Any]:
-        """Return the counts of priorities, for invariants; the rest follows from the table."""
-        return {"priorities": {str(p): n for p, n in sorted(self._priorities.items())}}
+        """Return nothing: all that is kept follows from the table."""
+        return {}
 
     def may_suffice(self, lack: Lack) -> bool:
         """Return whether the nodes may have places for so many members, as far as amounts say."""
-        below = lack.evicts_below
-        if below is not None and any(priority < below for priority in self._priorities):
-            return True
         slots = self._slots(lack)
         found = slots.answers.get(lack.count)
         if found is None:
@@ -152,7 +137,3 @@ class FreeSlots:
             allowed = [node is not None and required.matches(node) for node in nodes]
             found = np.where(allowed, found, 0)
         return found
-
-
-def _priority(pod: Pod) -> int:
-    return pod.spec.priority or 0

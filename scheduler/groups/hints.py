@@ -10,6 +10,7 @@ from collections.abc import Collection
 from scheduler.framework.handle import Handle
 from scheduler.groups.capacity import FreeSlots
 from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.planning.conditions import GroupEvictor
 from scheduler.groups.planning.task import leaving
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.appgroup import KIND as APP_GROUP
@@ -27,8 +28,15 @@ CLAIM, NETWORK = "ResourceClaim", "NetworkTopology"
 class Hints:
     """Hints for the members of all groups, from the records of their plans."""
 
-    def __init__(self, handle: Handle, members: GroupMembers, records: RecordStore) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        members: GroupMembers,
+        records: RecordStore,
+        evictor: GroupEvictor,
+    ) -> None:
         self._handle = handle
+        self._evictor = evictor
         self._members = members
         self._records = records
         self._slots = handle.tracker(FreeSlots)
@@ -78,6 +86,9 @@ class Hints:
         record = self._records.get(key)
         if record is None or record.lack is None or record.awaited:
             return None
+        below = record.lack.evicts_below
+        if below is not None and self._evictor.any_below(below):
+            return False
         return not self._slots.may_suffice(record.lack)
 
     def hinted(self, change: Change) -> Collection[str] | None:

@@ -99,7 +99,6 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._records = RecordStore(self._members.uid_of, self._pods_of)
         self._answers: dict[str, _Answer] = {}
         self._sweep = Sweep()
-        self._hints = Hints(handle, self._members, self._records)
         self._planner = Planner(
             args,
             handle,
@@ -109,6 +108,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._trees,
             self._records,
         )
+        self._hints = Hints(handle, self._members, self._records, self._planner.evictor)
         self._writer = GroupStatusWriter(
             self._members, self._records, self._described.spec_of, self._history
         )

@@ -20,7 +20,7 @@ def test_a_group_has_candidates_only_below_its_priority(first: int):
         known = {one.pod.priority for one in pods} | {0}
         for priority in sorted(known | {one + 1 for one in known}):
             found = eviction.lower(pods, priority, evictor._described, own="")
-            has_lower = evictor._any_below(priority)
+            has_lower = evictor.any_below(priority)
             assert has_lower or not found, (seed, priority)
             seen[has_lower] += 1
     assert min(seen[True], seen[False]) > 0, seen

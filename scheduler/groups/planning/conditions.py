@@ -2,6 +2,7 @@
 dissolved, and whether it may evict and which pods. Pure.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from scheduler.framework import groups
@@ -109,8 +110,10 @@ class GroupEvictor:
         self._args = args
         self._handle = handle
         self._described = described
-        # Of the groups with pods on nodes: the priority that counts for their eviction.
+        # Of the groups with pods on nodes: the priority that counts for their eviction, and how
+        # many have it.
         self._priorities: dict[str, int] = {}
+        self._counts: Counter[int] = Counter()
         self._mark = 0
 
     def may_evict(self, task: GroupTask, record: GroupRecord) -> bool:
@@ -136,12 +139,12 @@ class GroupEvictor:
     def lower(self, task: GroupTask) -> list[eviction.EvictionUnit]:
         """Return the units that may be evicted for a group."""
         priority = task.context.priority
-        if not self._any_below(priority):
+        if not self.any_below(priority):
             # The usual case on a full cluster, where a plan would read all pods to find none.
             return []
         return eviction.lower(self._handle.pods, priority, self._described, own=task.key)
 
-    def _any_below(self, priority: int) -> bool:
+    def any_below(self, priority: int) -> bool:
         """Return whether some pod, or some group as a unit, has a lower priority."""
         news = self._handle.disruption_units(self._mark)
         self._mark = news.mark
@@ -151,9 +154,9 @@ class GroupEvictor:
             self._priorities.pop(key, None)
             if unit.members:
                 self._priorities[key] = unit.priority
-        return self._handle.pods.any_below(priority) or any(
-            one < priority for one in self._priorities.values()
-        )
+        if news.is_all or news.changed:
+            self._counts = Counter(self._priorities.values())
+        return self._handle.pods.any_below(priority) or any(one < priority for one in self._counts)
 
     def may_go(self, task: GroupTask, victims: Collection[Placed]) -> bool:
         """Return whether these pods may be evicted now: their groups may have changed since the
