@@ -1,7 +1,8 @@
 """A newcomer's four questions about a GPU cluster of 300 nodes, by the page.
 
 Each is answered by at most three actions: a click or a value that is chosen or typed.
-tests/unit/cli/test_walk.py asks the same of the command line.
+tests/unit/cli/test_walk.py asks the same of the command line, tests/e2e/test_walk.py of a live
+cluster.
 """
 
 import json
@@ -66,11 +67,18 @@ async def act(tab: Tab, action: Action) -> None:
     await tab.run(f"(() => {{ const one = {found}; one.value = {text}; {events} }})()")
 
 
+async def walk(tab: Tab, question: str) -> None:
+    """Answer a question on the page that the tab shows: the answer is in sight at the end."""
+    actions, answer = QUESTIONS[question]
+    assert len(actions) <= 3
+    for action in actions:
+        await act(tab, action)
+    await tab.until(SEEN.format(json.dumps(answer)), timeout_s=60)
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_a_question_is_answered_within_three_actions(tmp_path, question):
     """The answer is in sight, without a complaint of the console."""
-    actions, answer = QUESTIONS[question]
-    assert len(actions) <= 3
     work, _ = shown(cluster(300))
     page = PageSite(work.feed, work.answers)
     address = await page.start()
@@ -78,8 +86,6 @@ async def test_a_question_is_answered_within_three_actions(tmp_path, question):
         await tab.look(width=1400, height=900)
         await tab.open(address)
         await tab.until("document.querySelector('.unit button')")
-        for action in actions:
-            await act(tab, action)
-        await tab.until(SEEN.format(json.dumps(answer)), timeout_s=60)
+        await walk(tab, question)
         assert [] == tab.problems
     await page.stop()

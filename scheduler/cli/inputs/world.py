@@ -101,8 +101,11 @@ def chosen_pod(world: Snapshot, target: Target) -> Pod:
     pods = pods_named(world, target)
     chosen = pods[0]
     if len(pods) > 1:
-        bound = sum(1 for pod in pods if pod.spec.node_name)
+        ended = {pod.metadata.uid for pod in world.ended}
+        running = [pod for pod in pods if pod.metadata.uid not in ended]
+        bound = sum(1 for pod in running if pod.spec.node_name)
         text = f"{target.name} has {len(pods)} pods, {bound} on nodes"
+        text += f", {len(pods) - len(running)} ended" if len(running) < len(pods) else ""
         asking.tell([f"notice: {text}; this is {chosen.key}"])
     return chosen
 

@@ -5,6 +5,7 @@ snapshot's files; with `--past` as the daemon saw it. Exit code 3 when no node f
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -28,7 +29,8 @@ from scheduler.explain.report import explanation_lines, explanation_tables
 from scheduler.explain.texttable import TextTable
 from scheduler.moves.facts import ClusterFacts
 from scheduler.simulate.stage import AnswerOptions, Setup
-from scheduler.snapshot.targets import POD, Target, target_of
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.targets import POD, Target, pods_of, target_of
 
 # What the API server takes for a pod's name: anything else would be more than a name in a selector.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
@@ -94,6 +96,7 @@ def _key(seen: SeenWorld, target: Target | None) -> str:
         return given_pod(seen.world).key
     named = target._replace(namespace=target.namespace or seen.namespace)
     try:
+        _refuse_finished(seen.world, named)
         return chosen_pod(seen.world, named).key
     except MissingError:
         if named.kind not in ("", POD):
@@ -102,6 +105,19 @@ def _key(seen: SeenWorld, target: Target | None) -> str:
         if any(pod.key == key for pod in seen.world.ended):
             return key
         raise
+
+
+def _refuse_finished(world: Snapshot, target: Target) -> None:
+    """Raise MissingError for a workload or group whose pods have all ended: none is left to place.
+
+    An ended pod on its own is explained by the node that it ran on.
+    """
+    pods, ended = pods_of(world, target), {pod.metadata.uid for pod in world.ended}
+    if len(pods) > 1 and all(pod.metadata.uid in ended for pod in pods):
+        phases = Counter(pod.status.phase for pod in pods)
+        counts = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
+        text = f"all {len(pods)} pods have ended ({counts}); they use no capacity any more"
+        raise MissingError(text, where=f"{target.namespace}/{target.name}")
 
 
 def _shown(

@@ -209,6 +209,25 @@ def test_pods_of_a_group_are_one_row_of_a_simulation(ask):
     assert "huge x3" in out
 
 
+def test_explain_of_a_finished_workload_states_it_in_one_line(tmp_path, capsys):
+    """Its pods are counted by phase; one that still runs is explained, the others are counted."""
+    ended = [owned(f"train-{at}", "Job", "train", node_name="g-0") for at in range(3)]
+    for one, phase in zip(ended, ("Succeeded", "Failed", "Succeeded"), strict=True):
+        one["status"] = {"phase": phase}
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([gpu_node("g-0", "r0"), *ended]))
+
+    assert 1 == run(["explain", "job/train", "-n", "shop", "--snapshot", str(file)])
+    said = "all 3 pods have ended (1 Failed, 2 Succeeded); they use no capacity any more"
+    assert ("", f"error: shop/train: {said}\n") == tuple(capsys.readouterr())
+    more = tmp_path / "more.yaml"
+    more.write_text(yaml.safe_dump(owned("train-3", "Job", "train", node_name="g-0")))
+    both = ["--snapshot", str(file), "--snapshot", str(more)]
+    assert 0 == run(["explain", "job/train", "-n", "shop", *both])
+    said = "notice: train has 4 pods, 1 on nodes, 3 ended; this is shop/train-3"
+    assert said in capsys.readouterr().err.splitlines()
+
+
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_no_table_is_wider_than_the_terminal(width):
     """The widest columns give way; short ones stay whole."""

@@ -1,0 +1,140 @@
+"""A newcomer's four questions about a live GPU cluster of 300 nodes, by commands and by the page.
+
+The questions and answers are those of tests/unit/cli/test_walk.py and tests/page/test_walk.py; the
+cluster is a sandbox or a real kube-apiserver whose nodes have no kubelet, and a daemon leads.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.apiserver.processes import free_ports
+from tests.e2e.liveworld import World, daemon
+from tests.e2e.test_page import come_in
+from tests.page.browser import PROGRAM, browser
+from tests.page.test_walk import QUESTIONS as BY_PAGE
+from tests.page.test_walk import walk
+from tests.unit.cli.gpucluster import GPU, cluster
+from tests.unit.cli.test_walk import MOST, QUESTIONS
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(420),
+    pytest.mark.allow_blocking("a test reads its files"),
+]
+NODES, AT_ONCE = 300, 20
+GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/research/podgroups"
+PATHS = {
+    "Node": "/api/v1/nodes",
+    "Namespace": "/api/v1/namespaces",
+    "PodGroup": GROUPS,
+    "Pod": "/api/v1/namespaces/research/pods",
+}
+
+
+@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
+def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the kubeconfig of a server without objects of other tests."""
+    if request.param == "real":
+        found: Path = request.getfixturevalue("own_real_cluster").kubeconfig
+        return found
+    return tmp_path / "kubeconfig"
+
+
+@pytest.fixture
+async def led(world: World, tmp_path: Path) -> AsyncIterator[tuple[World, str]]:
+    """Give the cluster and the address of the daemon, which has tried each pod that waits."""
+    await fill(world)
+    config = tmp_path / "leading.yaml"
+    config.write_text(await leading(world))
+    async with daemon(world, tmp_path, config=config) as url:
+        await world.until(lambda: is_settled(world))
+        yield world, url
+
+
+async def leading(world: World) -> str:
+    """Return the configuration of the profile `gpu`, which leaves racks without a gang whole."""
+    _, text, _ = await world.run("config", "defaults", "--profile", "gpu")
+    scheduler, own = yaml.safe_load_all(text)
+    own["operators"] = {"enabled": False}
+    own["page"]["port"] = free_ports(1)[0]
+    return yaml.safe_dump_all([scheduler, own])
+
+
+async def fill(world: World) -> None:
+    """Create the objects of the cluster: nodes, groups, pods on nodes, pods that wait."""
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}
+    objects = [space, *map(posted, cluster(NODES))]
+    ranks = {"Namespace": 0, "Node": 1, "PodGroup": 2, "Pod": 3}
+    objects.sort(key=lambda one: ranks[one["kind"]])
+    for _, group in itertools.groupby(objects, lambda one: one["kind"]):
+        those = list(group)
+        for at in range(0, len(those), AT_ONCE):
+            await asyncio.gather(*(create(world, one) for one in those[at : at + AT_ONCE]))
+
+
+def posted(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return an object as a user posts it: a limit for each GPU, no empty `nodeName`, no status."""
+    if raw["kind"] == "Node":
+        raw["status"]["capacity"] = raw["status"]["allocatable"]
+    if raw["kind"] == "Pod":
+        raw.pop("status", None)
+        if not raw["spec"].get("nodeName"):
+            raw["spec"].pop("nodeName", None)
+        for one in raw["spec"]["containers"]:
+            requests = one["resources"]["requests"]
+            one["resources"]["limits"] = {name: requests[name] for name in requests if name == GPU}
+    return raw
+
+
+async def create(world: World, raw: dict[str, Any]) -> None:
+    """Create one object."""
+    async with world.session.post(world.url + PATHS[raw["kind"]], json=raw) as answer:
+        assert 201 == answer.status, await answer.text()
+
+
+async def is_settled(world: World) -> bool:
+    """Return whether the pods without a node are those that fit nowhere, each with a condition."""
+    async with world.session.get(world.url + PATHS["Pod"]) as answer:
+        pods = (await answer.json())["items"]
+    waiting = [one for one in pods if not one["spec"].get("nodeName")]
+    names = {one["metadata"]["name"].rstrip("0123456789") for one in waiting}
+    has_reasons = all(one.get("status", {}).get("conditions") for one in waiting)
+    return names == {"huge-", "debug-shell", "too-many-gpu", "orphan"} and has_reasons
+
+
+async def test_the_command_line_answers_within_three_commands(
+    led: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+):
+    """The answer is in the default output at 120 columns, by the configuration of the daemon."""
+    world, _ = led
+    monkeypatch.setenv("COLUMNS", "120")
+    for question, steps in QUESTIONS.items():
+        assert len(steps) <= MOST
+        for words, answer in steps:
+            code, out, err = await world.run(*words.split())
+            assert code in (0, 3), (question, words, out, err)
+            assert answer in out, (question, words, out, err)
+
+
+@pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)")
+async def test_the_page_answers_within_three_actions(led: tuple[World, str], tmp_path: Path):
+    """After a login with the user's token, the answer is in sight; the console has no complaint."""
+    world, url = led
+    users = yaml.safe_load(world.kubeconfig.read_text())["users"]
+    async with browser(tmp_path / "profile") as tab:
+        await tab.look(width=1400, height=900)
+        await tab.open(f"{url}/ui")
+        await tab.until("document.querySelector('#token')")
+        refused = len(tab.problems)
+        await come_in(tab, users[0]["user"]["token"])
+        for question in BY_PAGE:
+            await tab.run("location.hash = '#/'")
+            await tab.until("document.querySelector('.unit button')")
+            await walk(tab, question)
+        assert [] == tab.problems[refused:]
