@@ -1,11 +1,15 @@
 """The definitions of `crds/` on a server: taken as they are, and their objects with every field."""
 
+import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+from scheduler.kube.api import Response
+from tests.apiserver.patience import asked
 from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, World, open_world, until_ok
 from tests.unit.crds.test_crds import IN_USE
 
@@ -16,6 +20,11 @@ pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the t
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     async with open_world(request.param, tmp_path) as opened:
         yield opened
+
+
+def conditions(answer: Response) -> dict[str, str]:
+    """Return the conditions of a definition by type."""
+    return {one["type"]: one["status"] for one in json.loads(answer.body)["status"]["conditions"]}
 
 
 async def test_definitions_are_taken_and_keep_every_field(world: World):
@@ -29,12 +38,16 @@ async def test_definitions_are_taken_and_keep_every_field(world: World):
         objects = f"{root}/{'namespaces/default/' if is_namespaced else ''}{names['plural']}"
         await until_ok(world.client, objects)
         await until_ok(world.client, root)
-        conditions = (await world.send("GET", f"{DEFINITIONS}/{definition['metadata']['name']}"))[
-            "status"
-        ]["conditions"]
+        # A real server may serve the objects before it writes `Established`.
+        stored = f"{DEFINITIONS}/{definition['metadata']['name']}"
+        answer = await asked(
+            partial(world.client.request, "GET", stored),
+            lambda answer: "True" == conditions(answer).get("Established"),
+            stored,
+        )
         resources = (await world.send("GET", root))["resources"]
 
-        found = {one["type"]: one["status"] for one in conditions}
+        found = conditions(answer)
         # A real server also says of kinds in groups of Kubernetes that they were approved there.
         assert "True" == found.pop("KubernetesAPIApprovalPolicyConformant", "True")
         assert {"Established": "True", "NamesAccepted": "True"} == found
