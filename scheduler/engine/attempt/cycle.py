@@ -179,7 +179,7 @@ def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[R
     if attempt.reserved is None:
         return feasible, rejections
     left = attempt.reserved.left(attempt, feasible)
-    if np.count_nonzero(left) < np.count_nonzero(feasible):
+    if left is not feasible and np.count_nonzero(left) < np.count_nonzero(feasible):
         kept_off = feasible & ~left
         attempt.kept_off = kept_off if attempt.kept_off is None else attempt.kept_off | kept_off
     return left, rejections

@@ -49,6 +49,7 @@ class _Role(msgspec.Struct, frozen=True):
 class _Reservation:
     """The rows that a group could use, and what it could use of each resource on them.
 
+    `usable` are the rows that it could use if they were empty: a superset of `rows`.
     A group that may evict uses what is free beside what it evicts, so that is kept as well.
     """
 
@@ -59,9 +60,9 @@ class _Reservation:
         self._amounts: dict[str, IntColumn] = {}
         self.rows = np.zeros(nodes.size, dtype=np.bool_)
         # Rows that no role can ever use need no update when other pods are bound there.
-        self._usable = np.zeros(nodes.size, dtype=np.bool_)
+        self.usable = np.zeros(nodes.size, dtype=np.bool_)
         for role in self._roles:
-            self._usable |= role.rows
+            self.usable |= role.rows
         self._evicting = run.context if run.is_evicting else None
         self.has_claims = any(pod.spec.resource_claims for pod in run.context.members)
         self.ports = frozenset().union(*(_ports(role.shape) for role in self._roles))
@@ -76,7 +77,7 @@ class _Reservation:
         if touched is not None and touched.mark != self._mark:
             since = touched.since(self._mark)
             rows = slice(None) if since is None else np.array(since, dtype=np.intp)
-            self._renew(nodes, rows if isinstance(rows, slice) else rows[self._usable[rows]])
+            self._renew(nodes, rows if isinstance(rows, slice) else rows[self.usable[rows]])
         return self._amounts.get(resource)
 
     def _renew(self, nodes: Nodes, at: slice | Rows) -> None:
@@ -218,10 +219,15 @@ class PlannedCapacity:
 
     def reservation(self, run: GroupRun, nodes: Nodes) -> _Reservation:
         """Return what a group could use of the nodes as they are now."""
+        found = self.known(run, nodes)
+        found.amount(nodes, PODS)
+        return found
+
+    def known(self, run: GroupRun, nodes: Nodes) -> _Reservation:
+        """Return a group's reservation with the amounts of when they were last asked for."""
         found = self._reservations.get(id(run))
         if found is None or found.facts_mark != _mark(nodes):
             found = self._reservations[id(run)] = _Reservation(run, nodes)
-        found.amount(nodes, PODS)
         return found
 
 
@@ -246,9 +252,15 @@ class CapacityBefore:
         there.
         """
         nodes, shape = attempt.nodes, attempt.cycle.shape
-        found = [(run, self._planned.reservation(run, nodes)) for run in self._runs]
-        if not self._deferred and not any((feasible & kept.rows).any() for _, kept in found):
-            return feasible  # the groups can use none of the nodes
+        # Amounts are worked out only for groups that compete with the pod: most pods have none.
+        competing = [
+            run
+            for run in self._runs
+            if np.count_nonzero(feasible & self._planned.known(run, nodes).usable)
+        ]
+        if not competing and not self._deferred:
+            return feasible
+        found = [(run, self._planned.reservation(run, nodes)) for run in competing]
         claims = bool(attempt.cycle.pod.spec.resource_claims)
         for run, kept in found:
             shares = (claims and kept.has_claims) or bool(kept.ports & _ports(shape))
