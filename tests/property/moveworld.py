@@ -1,7 +1,9 @@
 """A cluster for MovePlans: engine, API server with budgets, ReplicaSets, and the operator.
 
-The operator can be killed at any write, before or after the API server has carried it out. Helper
-process and solver are replaced by the simplest rules that make plans; everything else is real.
+The daemon, engine and operator, can be killed at any write, before or after the API server has
+carried it out: statuses of the plan, evictions, bindings. The next one knows the objects alone.
+Helper process and solver are replaced by the simplest rules that make plans; everything else is
+real.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ CPUS = 4
 
 
 class KilledError(Exception):
-    """The operator's process ends here."""
+    """The daemon's process ends here."""
 
 
 class Outcome(msgspec.Struct):
@@ -58,20 +60,16 @@ class MoveWorld:
 
     def __init__(self, random: Random, nodes: int = 3) -> None:
         self.random, self.clock = random, ManualClock(START)
-        registry = Registry(IN_TREE)
-        self.engine = Engine(default_config(registry).profiles, registry)
         self.nodes = [f"n{number}" for number in range(nodes)]
-        for name in self.nodes:
-            self._show("Node", "ADDED", read_node(node(name, cpu=str(CPUS))))
         self.pods: dict[str, dict[str, Any]] = {}
         self.owners: dict[str, int] = {}  # replicas that have to be Ready
         self.gangs: dict[str, int] = {}  # owners whose pods restart together, and their sizes
         self.dying: dict[str, float] = {}
         self.plan: dict[str, Any] | None = None
         self.version = 0
-        self.evicted: list[str] = []
+        self.evicted: list[str] = []  # by accepted evictions
         self.excluded: set[str] = set()
-        self.kills = 0.0  # share of writes at which the operator is killed
+        self.kills = 0.0  # share of writes at which the daemon is killed
         self.writes = 0
         self.kill_at: tuple[int, bool] | None = None  # number of a write, whether it is carried out
         self.check = MoveCheck()
@@ -81,10 +79,20 @@ class MoveWorld:
         self.approves: tuple[str, ...] = ()
         self.start()
 
-    # The operator and its surroundings.
+    # The daemon and its surroundings.
 
     def start(self) -> None:
-        """Start an operator without any memory."""
+        """Start engine and operator without any memory, and show them the objects."""
+        registry = Registry(IN_TREE)
+        self.engine = Engine(default_config(registry).profiles, registry)
+        for name in self.nodes:
+            self._show_node(name)
+        for owner in self.gangs:
+            self._show_gang(owner)
+        for raw in self.pods.values():
+            self._show("Pod", "ADDED", read_pod(raw))
+        if self.plan is not None:
+            self._show_plan()
         self.operator = MovePlanOperator(
             OperatorSurroundings(
                 self.engine.watched,
@@ -133,7 +141,7 @@ class MoveWorld:
         return copy.deepcopy(self.plan)
 
     def _write(self, carry: Any) -> None:
-        """Carry a write out, and kill the operator before or after it where that is due."""
+        """Carry a write out, and kill the daemon before or after it where that is due."""
         self.writes += 1
         is_due = self.kill_at is not None and self.kill_at[0] == self.writes
         is_due |= self.random.random() < self.kills
@@ -161,12 +169,13 @@ class MoveWorld:
         raw = self.pods.get(uid)
         if raw is None or raw["metadata"]["name"] != name:
             raise ApiError("not found", code=404)
+        self.evicted.append(uid)  # a pod that terminates passes, as on the API server
         if uid in self.dying:
             return
         owner = raw["metadata"]["ownerReferences"][0]["uid"]
         if self.ready(owner) - 1 < self.owners[owner]:
+            self.evicted.pop()
             raise ApiError("Cannot evict pod as it would violate the pod's budget.", code=429)
-        self.evicted.append(uid)
         self.delete(uid)
 
     # The cluster.
@@ -182,6 +191,9 @@ class MoveWorld:
         self.plan["spec"] |= spec
         self.version += 1
         self.plan["metadata"] |= {"resourceVersion": str(self.version)}
+        self._show_plan()
+
+    def _show_plan(self) -> None:
         found = msgspec.convert(copy.deepcopy(self.plan), MovePlan)
         self._show("MovePlan", "MODIFIED", found)
 
@@ -200,15 +212,21 @@ class MoveWorld:
     def add_node(self, name: str) -> None:
         """Add a node."""
         self.nodes.append(name)
+        self._show_node(name)
+
+    def _show_node(self, name: str) -> None:
         self._show("Node", "ADDED", read_node(node(name, cpu=str(CPUS))))
 
     def gang(self, owner: str, cpu: int, *nodes: str) -> None:
         """Create a gang of a Job on these nodes; no budget protects it."""
         self.owners[owner], self.gangs[owner] = 0, len(nodes)
-        meta = AnnotatedMeta(name=owner, namespace="default", uid=f"group-{owner}")
-        self._show("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(len(nodes))))
+        self._show_gang(owner)
         for name in nodes:
             self.create(owner, cpu, name)
+
+    def _show_gang(self, owner: str) -> None:
+        meta = AnnotatedMeta(name=owner, namespace="default", uid=f"group-{owner}")
+        self._show("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(self.gangs[owner])))
 
     def create(self, owner: str, cpu: int, on: str = "") -> str:
         """Create a pod of an owner; on a node it is Ready."""
@@ -282,12 +300,12 @@ class MoveWorld:
     # Time.
 
     async def step(self, seconds: float = 5.0) -> None:
-        """Let the operator act once, and the cluster go on; a killed operator starts again."""
+        """Let the daemon act once, and the cluster go on; a killed daemon starts again."""
         try:
             await self.operator.look()
+            self.turn(seconds)
         except KilledError:
             self.start()
-        self.turn(seconds)
 
     def turn(self, seconds: float) -> None:
         """Let time pass: pods end, are bound and become Ready."""
@@ -308,9 +326,12 @@ class MoveWorld:
             effects += self.engine.run(self.clock.now(), 64)
         for effect in effects:
             if isinstance(effect, Bind) and effect.uid in self.pods:
-                raw = self.pods[effect.uid]
-                raw["spec"]["nodeName"] = effect.node
-                self._show("Pod", "MODIFIED", read_pod(raw))
+                self._write(lambda one=effect: self._bind(one.uid, one.node))
+
+    def _bind(self, uid: str, on: str) -> None:
+        raw = self.pods[uid]
+        raw["spec"]["nodeName"] = on
+        self._show("Pod", "MODIFIED", read_pod(raw))
 
 
 def cpu_of(raw: dict[str, Any]) -> int:
