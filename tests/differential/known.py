@@ -29,11 +29,15 @@ def _claims_twice(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
 
 def _equally_important(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
     """Hold where pods of a node are equally important, so that only their order says who is
-    spared.
+    spared. The message may state the number of victims.
     """
-    if path not in {"candidates", "victims"}:
+    if path == "message":
+        texts = {re.sub(r"preempting \d+ victims?", "", str(text)) for text in (peer, ours)}
+        if len(texts) > 1 or not decision.peer.nominated:
+            return False
+    elif path not in {"candidates", "victims"}:
         return False
-    if path == "victims":
+    if path in {"message", "victims"}:
         nodes = {decision.peer.nominated or ""}
     else:
         nodes = {node for node in peer.keys() | ours.keys() if peer.get(node) != ours.get(node)}

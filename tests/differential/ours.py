@@ -1,9 +1,11 @@
 """Our side of a decision: one attempt of one pod on exactly what the API server held.
 
 Takes the engine, as `explain` does, because only there can an attempt be had alone; and asks the
-door that users have, `simulate --batch`, where both must agree.
+door that users have, `simulate --batch`, where both must agree. `simulate` also reports the
+errors of PreBind, which an attempt does not reach.
 """
 
+import copy
 import json
 from collections import defaultdict
 from contextlib import suppress
@@ -27,7 +29,6 @@ from scheduler.framework.registry import Registry
 from scheduler.framework.status import Status
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_object, read_pod
-from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.plugin import DynamicResources
 from scheduler.plugins.preemption import DefaultPreemption
 from scheduler.simulate.batch import Batch
@@ -39,6 +40,7 @@ from tests.differential.compare import plain
 from tests.differential.kinds import Manifest, key_of
 
 NOW = 1_800_000_000.0
+PRE_BIND = "running PreBind plugin"
 
 
 class Watching(DefaultPreemption):
@@ -102,11 +104,27 @@ class Ours:
         attempt.cycle = msgspec.structs.replace(attempt.cycle, random=chooser)
         attempt.ties = Ties.SEED
         try:
-            return _outcome(decide(attempt), attempt, chooser)
+            outcome = _outcome(decide(attempt), attempt, chooser)
         except (PluginError, ObjectError) as error:
-            return Outcome("Error", message=self._as_said(engine, ready, str(error), peer))
+            return Outcome("Error", message=self._as_said(engine, pod, str(error), peer))
+        if outcome.result == "Scheduled" and PRE_BIND in peer.message:
+            return self._binding_error(objects, pod, peer, outcome.best) or outcome
+        return outcome
 
-    def _as_said(self, engine: Engine, pod: Pod, said: str, peer: Outcome) -> str:
+    def _binding_error(
+        self, objects: list[Manifest], pod: Manifest, peer: Outcome, best: list[str]
+    ) -> Outcome | None:
+        """Return the peer's error if `simulate` binds the pod to one of `best` with it, else None.
+
+        An attempt ends before PreBind; `simulate` carries the binding out.
+        """
+        for name in best:
+            message = self.simulated(objects, _pinned(pod, name)).get("message") or ""
+            if plain(message) == plain(peer.message):
+                return Outcome("Error", message=message)
+        return None
+
+    def _as_said(self, engine: Engine, pod: Manifest, said: str, peer: Outcome) -> str:
         """Return the peer's error if a node of its own gives it here as well, else `said`.
 
         Which node's error ends an attempt depends on which is looked at first; the peer looks at
@@ -115,7 +133,7 @@ class Ours:
         if peer.result != "Error" or plain(said) == plain(peer.message):
             return said
         for name in engine.cluster.table.rows:
-            attempt = engine.attempt(_pinned(pod, name), NOW)
+            attempt = engine.attempt(read_pod(_pinned(pod, name)), NOW)
             try:
                 decide(attempt)
             except (PluginError, ObjectError) as error:
@@ -141,9 +159,9 @@ class Ours:
         return named.get(key_of(pod), {"error": f"no result; there are {sorted(named)}"})
 
 
-def _pinned(pod: Pod, node: str) -> Pod:
-    """Return a pod that may go to one node only."""
-    raw = msgspec.to_builtins(pod)
+def _pinned(pod: Manifest, node: str) -> Manifest:
+    """Return a copy of a pod that may go to one node only."""
+    raw: Manifest = copy.deepcopy(pod)
     affinity = raw["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
     required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
     terms = required.get("nodeSelectorTerms", ({},))
@@ -151,7 +169,7 @@ def _pinned(pod: Pod, node: str) -> Pod:
     required["nodeSelectorTerms"] = [
         {**term, "matchFields": [*term.get("matchFields", ()), here]} for term in terms
     ]
-    return msgspec.convert(raw, Pod)
+    return raw
 
 
 def _outcome(decision: Decision, attempt: Attempt, chooser: Chooser) -> Outcome:
