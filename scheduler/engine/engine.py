@@ -349,6 +349,10 @@ class Engine:
         """Return the key of a pod's group, or an empty text."""
         return self._handle.group_of(pod)
 
+    def with_group(self, pod: Pod) -> Pod:
+        """Return a pod as the engine keeps it: with its derived group, which no API field has."""
+        return self.intake.with_group(pod)
+
     def group_planners(self) -> Sequence[GroupPlanner]:
         """Return the plugins that plan groups, in the order of their profiles."""
         return tuple(self._handle.planners.values())

@@ -69,6 +69,7 @@ class AnswerOptions(msgspec.Struct, frozen=True):
 class StagedEngine(msgspec.Struct, frozen=True):
     """An engine with a snapshot's objects; `pending` are the pods to place, oldest first.
 
+    All pods have the groups that the engine derives for them.
     `others` are pods that it does not place: finished ones, and those of another scheduler.
     """
 
@@ -104,15 +105,16 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     for event in VolumeController(engine.cluster).misdirected():
         engine.handle(event, now)
     pending, notices = _pending(snapshot, engine)
-    pending = _with_claims(engine, pending, tell)
+    pending = tuple(map(engine.with_group, _with_claims(engine, pending, tell)))
     for pod in pending:
         created = parse_rfc3339(pod.metadata.creation_timestamp)
         tell("Pod", pod, pod.key, now if created is None else min(created, now))
     notices += unasked(setup.loaded.scheduler.extenders, pending)
     known = {pod.metadata.uid for pod in pending}
-    others = (*snapshot.ended, *(one for one in snapshot.unbound if one.metadata.uid not in known))
+    others = [*snapshot.ended, *(one for one in snapshot.unbound if one.metadata.uid not in known)]
     notices += (*reported, *snapshot.notices)
-    return StagedEngine(engine, now, snapshot.bound, pending, notices, others)
+    bound, rest = (tuple(map(engine.with_group, pods)) for pods in (snapshot.bound, others))
+    return StagedEngine(engine, now, bound, pending, notices, rest)
 
 
 def _with_namespaces(snapshot: Snapshot) -> Iterator[tuple[str, Any]]:

@@ -124,8 +124,11 @@ async def test_a_group_of_a_live_workload_is_all_or_nothing(capsys, tmp_path, si
 
     assert [fits, fits] == placed(found)
     assert [True, True] == placed(alone), "the default configuration derives no group"
+    assert ["default/jobset-w"] * 2 == [one["group"] for one in found["pods"]]
+    assert all("group" not in one for one in alone["pods"])
     assert [("jobset-w", size)] == [(one["name"], one["minimum"]) for one in listed["items"]]
-    assert [fits, fits] == [one["result"] == "Scheduled" for one in waiting["items"]]
+    (row,) = waiting["items"]
+    assert ("jobset-w", 2, fits) == (row["name"], row["pods"], row["result"] == "Scheduled")
     assert fits == (why["result"] == "Scheduled"), why
 
 
