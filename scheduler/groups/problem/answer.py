@@ -88,7 +88,8 @@ class SolvedVictims(SolverRecord, frozen=True):
 class Conflict(SolverRecord, frozen=True):
     """One rule of the smallest set that cannot hold together; `level` is empty for the size.
 
-    `fits_without`: a placement was found that breaks this one rule alone.
+    `fits_without`: a placement was found that breaks this one rule alone, and no hard type begins
+    to bind without it.
     """
 
     level: str

@@ -25,6 +25,7 @@ from scheduler.groups.problem.instance import Instance, Level, LevelRule
 from scheduler.groups.problem.parts import ROOT, LikeParts
 from scheduler.groups.problem.roles import GroupProblem, Role
 
+RANGE = {"min", "max"}
 MEMBERS = Conflict("", "the members' own rules", "")
 
 
@@ -58,6 +59,31 @@ def one_role(instance: Instance, kept: frozenset[Conflict]) -> Instance:
         levels=tuple(levels),
         domains=tuple(each for each in instance.domains if each.name in between),
     )
+
+
+def uncovered(
+    problem: Instance | GroupProblem, given_up: Collection[Conflict]
+) -> tuple[Conflict, ...]:
+    """Return the hard types that begin to bind once these rules are given up.
+
+    A hard type has no effect beside numbers: without the last of them it is a rule of its own. In
+    the objects of users a minimum has no effect without a maximum, nor the other way round.
+    """
+    found = []
+    for level in _every_level(problem):
+        dropped = {one.rule for one in given_up if one.level == level.name}
+        dropped |= RANGE if dropped & RANGE else set()
+        if level.rule.hard and level.rule.has_numbers and level.rule.numbers().keys() <= dropped:
+            found.append(Conflict(level.name, "hard", level.rule.kind))
+    return tuple(found)
+
+
+def _every_level(problem: Instance | GroupProblem) -> list[Level]:
+    """Return the levels with their rules, those of classes too, under the names of conflicts."""
+    if isinstance(problem, Instance):
+        return list(problem.levels)
+    own = [_level_of(problem, one, each) for one in problem.classes for each in one.rules]
+    return [*problem.levels, *own]
 
 
 def _of_one_role(instance: Instance) -> list[Conflict]:

@@ -55,7 +55,23 @@ def explain(
     if found.is_size or (isinstance(problem, Instance) and _is_too_small(problem)):
         size = Conflict("", "size", str(rules.under(problem, frozenset()).least))
         found = Advice((size,), is_size=True)
+    found = _with_uncovered(problem, found)
     return msgspec.structs.replace(found, smaller=smaller, larger=larger, free=free)
+
+
+def _with_uncovered(problem: Instance | GroupProblem, found: Advice) -> Advice:
+    """Return an advice that also gives up the hard types that its numbers cover.
+
+    No trial had these types, so without numbers and types a placement was found.
+    """
+    marked = tuple(
+        msgspec.structs.replace(
+            one, fits_without=one.fits_without and not rules.uncovered(problem, (one,))
+        )
+        for one in found.conflict
+    )
+    give_up = (*found.give_up, *rules.uncovered(problem, found.give_up))
+    return msgspec.structs.replace(found, conflict=marked, give_up=give_up)
 
 
 def _trial(problem: Instance | GroupProblem, limits: SolveLimits, left_s: Deadline) -> bool | None:

@@ -2,12 +2,14 @@
 fit.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from scheduler.groups.problem import conflict
-from scheduler.groups.problem.instance import DomainRule, Instance, LevelRule
-from scheduler.groups.problem.rules import rules_of, under
+from scheduler.groups.problem.answer import Conflict
+from scheduler.groups.problem.instance import NEUTRAL, DomainRule, Instance, Level, LevelRule
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import group
@@ -81,7 +83,46 @@ CASES = {
             "without node max 5 or node factor 2 all fit; a group of 8 would fit"
         ),
     ),
+    "a number beside a hard type that has no effect while it is there": (
+        group(NODES, 5, node=LevelRule("spread", hard=True, max=1)),
+        (
+            "5 pods do not fit: node max 1 cannot hold; "
+            "without node max 1 and node hard spread all fit; a group of 3 would fit"
+        ),
+    ),
+    "a range beside a hard type: half of it has no effect": (
+        group(NODES, 5, node=LevelRule("spread", hard=True, min=1, max=1)),
+        (
+            "5 pods do not fit: node max 1 cannot hold; "
+            "without node max 1 and node hard spread all fit; a group of 3 would fit"
+        ),
+    ),
+    "a hard type that another number covers": (
+        group(NODES, 5, node=LevelRule("spread", hard=True, min=1, max=1, partitions=3)),
+        (
+            "5 pods do not fit: node max 1 cannot hold; without node max 1 all fit; "
+            "a group of 3 would fit"
+        ),
+    ),
 }
+
+
+def edited(instance: Instance, given_up: Sequence[Conflict]) -> Instance:
+    """Return a problem as its author would edit it: without the named numbers and hard types.
+
+    A minimum without its maximum has no effect, nor the other way round.
+    """
+    names = {(one.level, one.rule) for one in given_up}
+    levels = []
+    for level in instance.levels:
+        dropped = {key for key in NEUTRAL if (level.name, key) in names}
+        dropped |= {"min", "max"} if dropped & {"min", "max"} else set()
+        bare = {key: NEUTRAL[key] for key in dropped}
+        hard = level.rule.hard and (level.name, "hard") not in names
+        rule = msgspec.structs.replace(level.rule, hard=hard, **bare)
+        levels.append(Level(level.name, rule))
+    kept = [one for one in instance.domains if ("", "between members") not in names]
+    return msgspec.structs.replace(instance, levels=tuple(levels), domains=tuple(kept))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -97,14 +138,14 @@ def test_following_the_advice_makes_the_group_fit(name):
     """Each single piece of advice is enough."""
     instance, _ = CASES[name]
     advice = explain(instance)
-    rules = frozenset(rules_of(instance))
     changed = [
         msgspec.structs.replace(instance, size=size)
         for size in (advice.smaller, advice.larger)
         if size
     ]
     if advice.give_up:
-        changed.append(under(instance, rules - frozenset(advice.give_up)))
+        changed.append(edited(instance, advice.give_up))
+    changed += [edited(instance, (one,)) for one in advice.conflict if one.fits_without]
 
     assert changed
     assert ["placed"] * len(changed) == [solve(each).outcome for each in changed]
