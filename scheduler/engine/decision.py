@@ -25,7 +25,8 @@ class Decision(msgspec.Struct, frozen=True):
     nodes where victims are expected to fit, if that was asked. `nominated_node` replaces the
     pod's nomination: '' clears it, which is what kube-scheduler does unless a post-filter plugin
     decides otherwise; None keeps it. `calls` are sent to the API server with the decision.
-    `prevented_by` are the plugins that ruled out every eviction.
+    `prevented_by` are the plugins that ruled out every eviction, and of a member of a group those
+    with rules about other pods.
     """
 
     node: str = ""

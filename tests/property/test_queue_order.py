@@ -27,10 +27,10 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
-from scheduler.groups.solver.questions import answer
+from scheduler.groups.solver.questions import EvictQuestion, EvictRoles, answer
 from scheduler.intree import IN_TREE
-from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.pod import Pod
+from scheduler.objects.meta import AnnotatedMeta, LabelSelector
+from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod, with_spec
 
@@ -447,3 +447,70 @@ def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
         stream.now += 0.01
 
     assert {"gang"} == {name_of(pod) for pod in stream.bound.values()}
+
+
+def test_a_gang_keeps_what_it_could_evict_before_it_looks_for_victims():
+    """A later pod of its priority could not be evicted: it waits until the gang is decided."""
+    stream = Stream(1, inline=False)
+    low = [make_pod(f"old-{number}", cpu=3, node=f"n{number}") for number in range(3)]
+    for pod in low:
+        stream.hear(Watched("Pod", "ADDED", pod))
+    group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
+    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(6))))
+    stream.sizes["gang"] = 6
+    for number in range(6):
+        stream.pod(f"gang-{number}", 4, 100, "gang", "PreemptLowerPriority")
+    stream.run()
+    ((_, question),) = stream.asked
+    assert not isinstance(question.instance, EvictQuestion | EvictRoles)
+
+    stream.pod("later", 1, 100)  # without victims, one CPU of each node is of no use to the gang
+    for _ in range(6):
+        stream.run()
+        asked, stream.asked = stream.asked, []
+        stream.answered(question for _, question in asked)
+        for effect in stream.evicted:
+            stream.hear(Answer(effect.id, 200))
+            (gone,) = [pod for pod in low if pod.metadata.uid == effect.uid]
+            stream.hear(Watched("Pod", "DELETED", gone))
+        stream.evicted.clear()
+        stream.now += 0.01
+
+    assert ["gang"] * 6 == [name_of(pod) for pod in stream.bound.values()]
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("matching", ["db", "web"])
+def test_a_gang_is_tried_when_a_pod_comes_that_it_has_affinity_to(matching: str, *, inline: bool):
+    """Pods that its rules do not name do not wake it."""
+    stream = Stream(1, inline=inline)
+    for name in ("n0", "n1", "n2"):
+        node = make_node(name, cpu=NODE_CPUS, labels={"host": name})
+        stream.hear(Watched("Node", "MODIFIED", node))
+    term = PodAffinityTerm("host", LabelSelector({"app": "db"}))
+    near = Affinity(pod_affinity=PodAffinity(required=(term,)))
+    group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
+    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(2))))
+    for number in range(2):
+        member = make_pod(f"gang-{number}", labels={LABEL: "gang"}, affinity=near)
+        stream.pods[member.metadata.uid] = member
+        stream.hear(Watched("Pod", "ADDED", member))
+
+    def settle() -> list[str]:
+        for _ in range(4):
+            stream.run()
+            asked, stream.asked = stream.asked, []
+            stream.answered(question for _, question in asked)
+        return [
+            queued.where.name for queued in map(stream.engine.queues.get, stream.pods) if queued
+        ]
+
+    assert ["UNSCHEDULABLE"] * 2 == settle()
+    other = make_pod("other", node="n1", labels={"app": matching})
+    stream.hear(Watched("Pod", "ADDED", other))
+    stream.now += 20  # back-off is over, and the flush of pods that wait long is not due
+
+    assert (["UNSCHEDULABLE"] * 2 if matching == "web" else []) == settle()
+    assert (["n1"] * 2 if matching == "db" else []) == [
+        pod.spec.node_name for pod in stream.bound.values()
+    ]

@@ -30,6 +30,7 @@ from scheduler.framework.together import AreaPaths, AssignedMember, MemberDemand
 from scheduler.groups.cycle import capacity
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.objects.pod import Pod, PodSpec
+from scheduler.state.facts import POD_ADDED
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
 from scheduler.state.shapes import Shape
@@ -63,6 +64,8 @@ class GroupContext:
         self._outbox = steps.outbox
         self._queued = tuple(members)
         self.attempts: dict[str, Attempt] = {}
+        # The plugins whose rules about other pods the members have to keep, by name.
+        self.pod_rules: dict[str, None] = {}
         self._assumed: dict[str, None] = {}
         self._keeps_nominations = False
         # Nodes that MovePlans reserve for members, by uid, while their nominations are away.
@@ -82,6 +85,11 @@ class GroupContext:
     def priority(self) -> int:
         """Return the priority with which the members compete for nodes."""
         return self._nominations.priority_among(self.members)
+
+    @property
+    def has_lower(self) -> bool:
+        """Whether any pod on a node has a lower priority than the group."""
+        return self._cluster.pods.any_below(self.priority)
 
     @property
     def nodes(self) -> Nodes:
@@ -201,6 +209,7 @@ class GroupContext:
         nodes = self.nodes
         attempt = self._attempt(pods[0])
         rows, rejected, status = _filtered(attempt)
+        self.pod_rules.update(dict.fromkeys(_pod_rules(attempt)))
         evictable = nodes.exists
         for one in rejected:
             evictable = evictable & ~(one.rows & one.rejected.final)
@@ -384,6 +393,13 @@ def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:
         refused[rows] = ~passed[rows]
     feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
     return feasible, [*crowded, *rejections], SUCCESS
+
+
+def _pod_rules(attempt: Attempt) -> Iterator[str]:
+    """Yield the filter plugins with rules about other pods that this pod has to keep."""
+    for bound in attempt.runner.profile.filter:
+        if POD_ADDED in bound.plugin.reads and bound.name not in attempt.states.skipped:
+            yield bound.name
 
 
 def _row_capacities(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) -> list[RowCapacity]:

@@ -301,6 +301,7 @@ class Groups:
         if self._is_free(run):
             self._start(run, now)
         else:
+            self._keep_evictable(run)
             insort(self._line, run, key=lambda one: one.place)
 
     def _hold_others(self, first: set[str]) -> None:
@@ -369,9 +370,7 @@ class Groups:
                 if result is not None:
                     continue
                 run.is_strict = asked.holds
-                if seeks_victims and not run.is_evicting:
-                    run.is_evicting = True
-                    self._planned.renew(run)
+                self._keep_evictable(run)
                 (result,) = yield (asked,)
                 if not all(self._is_intact(run, member) for member in run.members):
                     return None
@@ -385,6 +384,21 @@ class Groups:
             raise PluginError(run.planner.name, "PlanGroup", str(error)) from error
         finally:
             steps.close()
+
+    def _keep_evictable(self, run: GroupRun) -> None:
+        """Let later pods also leave what the group could use beside what it may evict.
+
+        Its plan without victims may fail after seconds; a pod of its own priority that was bound
+        meanwhile could not be evicted any more.
+        """
+        if run.is_evicting:
+            return
+        pods = run.context.members
+        if run.seeks_victims or (
+            run.context.has_lower and run.planner.group_may_evict(run.key, pods)
+        ):
+            run.is_evicting = True
+            self._planned.renew(run)
 
     def _plan_ended(self, run: GroupRun, outcome: Any, now: float) -> None:
         """Carry out the outcome of a group's planning."""
@@ -414,7 +428,8 @@ class Groups:
             keeps = isinstance(outcome, UndecidedStatus) and not outcome.gives_up
             is_final = outcome.is_rejected and not keeps
             status = _by(run.planner, outcome)
-            self._refused.put(run.key, run.members, status, now, gives_up=is_final)
+            rules = tuple(run.context.pod_rules)
+            self._refused.put(run.key, run.members, status, now, gives_up=is_final, pod_rules=rules)
             self._writing.tell(run.planner, run.key, GroupStage.REFUSED, now)
         elif isinstance(outcome, GroupRelease):
             run.context.release()
@@ -461,7 +476,8 @@ class Groups:
         if others:
             status = _by(run.planner, unschedulable(message))
             # Their earlier nominations would block nodes that placed members and other pods need.
-            self._refused.put(run.key, others, status, now, gives_up=True)
+            rules = tuple(run.context.pod_rules)
+            self._refused.put(run.key, others, status, now, gives_up=True, pod_rules=rules)
 
     def _retry_late(self, key: str, now: float) -> None:
         """Retry members that came while others of their group were being bound."""
