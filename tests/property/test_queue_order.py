@@ -429,12 +429,8 @@ def test_offers_to_extenders_leave_out_nodes_of_planned_groups(*, wants_offers: 
             assert not decide(attempt).fits
 
 
-def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
-    """Later pods leave it alone while the solver works, and until the victims are gone."""
-    stream = evicting_gang(free=1)
-    low = [placed.pod for placed in stream.engine.cluster.pods]
-    for number, priority in enumerate((100, 100, 10, 0)):
-        stream.pod(f"later-{number}", 1, priority)
+def evict_and_bind(stream: Stream, low: Iterable[Pod]) -> None:
+    """Answer the solver's questions, and let pods of `low` leave as soon as they are evicted."""
     for _ in range(6):
         stream.run()
         asked, stream.asked = stream.asked, []
@@ -445,6 +441,15 @@ def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
             stream.hear(Watched("Pod", "DELETED", gone))
         stream.evicted.clear()
         stream.now += 0.01
+
+
+def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
+    """Later pods leave it alone while the solver works, and until the victims are gone."""
+    stream = evicting_gang(free=1)
+    low = [placed.pod for placed in stream.engine.cluster.pods]
+    for number, priority in enumerate((100, 100, 10, 0)):
+        stream.pod(f"later-{number}", 1, priority)
+    evict_and_bind(stream, low)
 
     assert {"gang"} == {name_of(pod) for pod in stream.bound.values()}
 
@@ -465,16 +470,7 @@ def test_a_gang_keeps_what_it_could_evict_before_it_looks_for_victims():
     assert not isinstance(question.instance, EvictQuestion | EvictRoles)
 
     stream.pod("later", 1, 100)  # without victims, one CPU of each node is of no use to the gang
-    for _ in range(6):
-        stream.run()
-        asked, stream.asked = stream.asked, []
-        stream.answered(question for _, question in asked)
-        for effect in stream.evicted:
-            stream.hear(Answer(effect.id, 200))
-            (gone,) = [pod for pod in low if pod.metadata.uid == effect.uid]
-            stream.hear(Watched("Pod", "DELETED", gone))
-        stream.evicted.clear()
-        stream.now += 0.01
+    evict_and_bind(stream, low)
 
     assert ["gang"] * 6 == [name_of(pod) for pod in stream.bound.values()]
 
