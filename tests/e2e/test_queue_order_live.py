@@ -41,14 +41,19 @@ leaderElection:
 
 @pytest.fixture
 def rounds(request: pytest.FixtureRequest) -> int:
-    """Return how many rounds a test has: fewer on the real server, which is slower, and where a
-    round takes long.
-    """
-    if named := os.environ.get("TRELLIS_ROUNDS"):
-        return int(named)
-    usual = 5 if request.node.callspec.params["kubeconfig"] == "real" else 20
-    is_long = "higher" not in request.node.originalname
-    return max(2, usual // 4) if is_long else usual
+    """Return how many rounds a test has: fewer on the real server, which is slower."""
+    return wanted_rounds(5 if request.node.callspec.params["kubeconfig"] == "real" else 20)
+
+
+@pytest.fixture
+def few_rounds(request: pytest.FixtureRequest) -> int:
+    """Return how many rounds a test has of which one takes long."""
+    return wanted_rounds(2 if request.node.callspec.params["kubeconfig"] == "real" else 5)
+
+
+def wanted_rounds(usual: int) -> int:
+    """Return the rounds that the environment wants."""
+    return int(os.environ.get("TRELLIS_ROUNDS", usual))
 
 
 class Crowd:
@@ -277,20 +282,20 @@ async def test_a_gang_of_higher_priority_is_bound_first(
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_of_equal_priority_the_older_gang_is_bound_first(
-    world: World, tmp_path: Path, size: int, rounds: int
+    world: World, tmp_path: Path, size: int, few_rounds: int
 ):
     """The stream comes after the gang, and waits for it."""
-    found = await rounds_of(world, tmp_path, size, rounds, priority=0)
+    found = await rounds_of(world, tmp_path, size, few_rounds, priority=0)
     assert max(found) < WITHIN_S, found
 
 
 @pytest.mark.parametrize("trouble", ["restart", "fail-over"])
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_gang_is_bound_first_after_a_restart(
-    world: World, tmp_path: Path, size: int, rounds: int, trouble: str
+    world: World, tmp_path: Path, size: int, few_rounds: int, trouble: str
 ):
     """A daemon that has just begun to lead finds capacity, the stream and the gang at the same
     time.
     """
-    found = await rounds_of(world, tmp_path, size, rounds, trouble=trouble)
+    found = await rounds_of(world, tmp_path, size, few_rounds, trouble=trouble)
     assert max(found) < WITHIN_S, found

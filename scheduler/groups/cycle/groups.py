@@ -364,8 +364,7 @@ class Groups:
         try:
             while True:
                 asked = next(steps) if result is None else steps.send(result)
-                seeks_victims = isinstance(asked.instance, EvictQuestion | EvictRoles)
-                run.seeks_victims |= seeks_victims
+                run.seeks_victims |= isinstance(asked.instance, EvictQuestion | EvictRoles)
                 result = None if self._inline is None else self._inline.answer(asked)
                 if result is not None:
                     continue
@@ -393,9 +392,9 @@ class Groups:
         """
         if run.is_evicting:
             return
-        pods = run.context.members
+        context = run.context
         if run.seeks_victims or (
-            run.context.has_lower and run.planner.group_may_evict(run.key, pods)
+            context.has_lower and run.planner.group_may_evict(run.key, context.members)
         ):
             run.is_evicting = True
             self._planned.renew(run)
@@ -428,7 +427,7 @@ class Groups:
             keeps = isinstance(outcome, UndecidedStatus) and not outcome.gives_up
             is_final = outcome.is_rejected and not keeps
             status = _by(run.planner, outcome)
-            rules = tuple(run.context.pod_rules)
+            rules = run.context.pod_rules
             self._refused.put(run.key, run.members, status, now, gives_up=is_final, pod_rules=rules)
             self._writing.tell(run.planner, run.key, GroupStage.REFUSED, now)
         elif isinstance(outcome, GroupRelease):
@@ -476,7 +475,7 @@ class Groups:
         if others:
             status = _by(run.planner, unschedulable(message))
             # Their earlier nominations would block nodes that placed members and other pods need.
-            rules = tuple(run.context.pod_rules)
+            rules = run.context.pod_rules
             self._refused.put(run.key, others, status, now, gives_up=True, pod_rules=rules)
 
     def _retry_late(self, key: str, now: float) -> None:

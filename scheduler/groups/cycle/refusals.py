@@ -42,21 +42,21 @@ class MemberRefusals:
         now: float,
         *,
         gives_up: bool = False,
-        pod_rules: tuple[str, ...] = (),
+        pod_rules: Iterable[str] = (),
     ) -> None:
         """Reject members; with `gives_up` also clear their nominations.
 
-        `pod_rules` are the plugins with rules about other pods that the plan had to keep. A pod
-        that is bound elsewhere may change what they allow: their hints requeue the members too.
         Claims allocated for them by an earlier attempt are released for all that were tried: they
         may be the cause of the rejection.
+        `pod_rules` are the plugins with rules about other pods that the plan had to keep. A pod
+        that is bound elsewhere may change what they allow: their hints requeue the members too.
         """
         nominated = "" if gives_up else None
         decision = Decision(
             status=status,
             message=status.message,
             nominated_node=nominated,
-            prevented_by=pod_rules,
+            prevented_by=tuple(pod_rules),
         )
         if isinstance(status, UndecidedStatus) and status.retry_at:
             self.due[key] = (status.retry_at, tuple(member.uid for member in members))

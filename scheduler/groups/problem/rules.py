@@ -25,7 +25,7 @@ from scheduler.groups.problem.instance import Instance, Level, LevelRule
 from scheduler.groups.problem.parts import ROOT, LikeParts
 from scheduler.groups.problem.roles import GroupProblem, Role
 
-RANGE = {"min", "max"}
+RANGE = frozenset(("min", "max"))
 MEMBERS = Conflict("", "the members' own rules", "")
 
 
@@ -72,7 +72,8 @@ def uncovered(
     found = []
     for level in _every_level(problem):
         dropped = {one.rule for one in given_up if one.level == level.name}
-        dropped |= RANGE if dropped & RANGE else set()
+        if dropped & RANGE:
+            dropped |= RANGE
         if level.rule.hard and level.rule.has_numbers and level.rule.numbers().keys() <= dropped:
             found.append(Conflict(level.name, "hard", level.rule.kind))
     return tuple(found)
