@@ -20,7 +20,7 @@ profiles:
       - {name: FragmentationAware, weight: 10}
   pluginConfig:
   - name: FragmentationAware
-    args: {keepsOthersOff: true}
+    args: {keepsOthersOff: true, history: gpu}
 """
 # Name → text of the file; the empty text stands for the defaults.
 PRESETS: Final[Mapping[str, str]] = {"default": "", "gpu": GPU}

@@ -111,6 +111,7 @@ class Engine:
                 leaving,
                 self._members,
                 observation,
+                lambda: self.is_leading,
             ),
             release,
         )

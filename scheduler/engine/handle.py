@@ -17,6 +17,7 @@ from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.membership import GroupMembership
+from scheduler.framework.calls import ApiCall
 from scheduler.framework.disruption import DisruptionUnits
 from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.handle import TrackerT
@@ -44,6 +45,7 @@ class Shared(msgspec.Struct):
     leaving: set[str] = msgspec.field(default_factory=set)
     members: GroupMembership | None = None
     observation: Observation | None = None
+    is_leading: Callable[[], bool] = lambda: False
 
 
 class EngineHandle:
@@ -211,6 +213,18 @@ class EngineHandle:
         if known is not None:
             event = failure.node_event(known, profile, reason, text, self.now())
             self._shared.outbox.put(event)
+
+    def send(self, call: ApiCall) -> bool:
+        """Send a request whose answer is ignored; return False, sending nothing, on a standby."""
+        if self._shared.is_leading():
+            self._shared.outbox.request(call)
+            return True
+        return False
+
+    def fault(self, plugin: str, point: str, error: Exception) -> None:
+        """Report and count an error of a plugin that belongs to no pod."""
+        if self._shared.observation is not None:
+            self._shared.observation.fault(plugin, point, error)
 
     def pending_pods(self) -> Iterable[Pod]:
         """Return the pods that are not bound, in no order."""

@@ -4,7 +4,8 @@ to.
 
 from itertools import count
 
-from scheduler.engine.effects import Effects
+from scheduler.engine.effects import Call, Effects
+from scheduler.framework.calls import ApiCall
 
 
 class Outbox:
@@ -27,6 +28,12 @@ class Outbox:
         """Add an effect; None is ignored."""
         if effect is not None:
             self._effects.append(effect)
+
+    def request(self, call: ApiCall) -> int:
+        """Add a plugin's request to the API server; return the id of its answer."""
+        number = self.new_id()
+        self.put(Call(number, call.method, call.path, call.content_type, call.body))
+        return number
 
     def drain(self) -> tuple[Effects, ...]:
         """Return all effects since the last call."""

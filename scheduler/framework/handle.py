@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from scheduler.base.release import Release
+from scheduler.framework.calls import ApiCall
 from scheduler.framework.disruption import DisruptionUnits
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -111,6 +112,15 @@ class Handle(Protocol):
 
         Changes no decision. `reason` is one word in camel case, `profile` is the event's reporter.
         """
+
+    def send(self, call: ApiCall) -> bool:
+        """Send a request whose answer is ignored; return False, sending nothing, on a standby.
+
+        For objects of a plugin's own. What became of the request shows in the watched object.
+        """
+
+    def fault(self, plugin: str, point: str, error: Exception) -> None:
+        """Report and count an error of a plugin that belongs to no pod. Changes no decision."""
 
     def pending_pods(self) -> Iterable[Pod]:
         """Return the pods of this process's profiles that are not bound, in no order.

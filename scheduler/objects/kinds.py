@@ -25,6 +25,7 @@ from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import CompositePodGroup, PodGroup, WorkloadGroup
+from scheduler.objects.podmix import PodMixHistory
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.storage import (
     CSIDriver,
@@ -197,6 +198,7 @@ WATCHED: tuple[Kind, ...] = (
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
     _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),
+    _optional("trellis.dev", "v1alpha1", "podmixhistories", PodMixHistory, namespaced=False),
 )
 # Never watched: fed by our own metric providers, or read from a snapshot where a simulation acts as
 # a controller of the cluster.

@@ -133,7 +133,7 @@ profiles:
   {{- if $gpu }}
   pluginConfig:
   - name: FragmentationAware
-    args: {keepsOthersOff: true}
+    args: {keepsOthersOff: true, history: gpu}
   {{- end }}
   {{- if $network }}
   pluginConfig:

@@ -36,7 +36,6 @@ from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.binding.reservations import offered
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Call
 from scheduler.engine.intake import Intake, capacity_freed
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
@@ -327,9 +326,7 @@ class Attempts:
     def _send(self, calls: Iterable[ApiCall]) -> None:
         """Send calls to the API server whose answers are ignored."""
         for one in calls:
-            self._outbox.put(
-                Call(self._outbox.new_id(), one.method, one.path, one.content_type, one.body)
-            )
+            self._outbox.request(one)
 
     def _contained(self, pod: InFlight, point: str) -> None:
         """Run unreserve or post-bind; a plugin's fault there is reported and changes nothing."""

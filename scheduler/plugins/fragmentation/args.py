@@ -1,5 +1,6 @@
 """Arguments of FragmentationAware."""
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -10,6 +11,7 @@ from scheduler.objects.quantity import resource_amount
 from scheduler.plugins.fragmentation.mix import WHOLE
 
 MOST_SHAPES = 256
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class ShapeSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -35,6 +37,9 @@ class FragmentationAwareArgs(Args):
     `shapesWeight` is the number of bound pods that `shapes` weigh as much as. Tables are recomputed
     when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1). With
     `keepsOthersOff` a node with devices scores below every node without for pods that use none.
+    `history` names a PodMixHistory, in which pods that have left count for the mix; '' keeps none.
+    Their weight halves every `historyHalfLifeHours`, and the leader writes it at most once in
+    `historyPeriodSeconds`.
     """
 
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")
@@ -45,6 +50,9 @@ class FragmentationAwareArgs(Args):
     shapes: tuple[ShapeSpec, ...] = ()
     shapes_weight: int = 1000
     max_drift: float = 0.1
+    history: str = ""
+    history_half_life_hours: int = 168
+    history_period_seconds: int = 300
     chooses_devices: bool = True
     keeps_others_off: bool = False
     whole_node_bonus: float = 0.005
@@ -71,6 +79,17 @@ class FragmentationAwareArgs(Args):
             yield "shapesWeight", f"Invalid value: {self.shapes_weight}: must be at least 1"
         if not 0 < self.max_drift <= 1:
             yield "maxDrift", f"Invalid value: {self.max_drift}: must be above 0 and at most 1"
+        if self.history and not _NAME.fullmatch(self.history):
+            yield (
+                "history",
+                f'Invalid value: "{self.history}": must be the name of an object',
+            )
+        for name, value in (
+            ("historyHalfLifeHours", self.history_half_life_hours),
+            ("historyPeriodSeconds", self.history_period_seconds),
+        ):
+            if not 1 <= value <= 1_000_000:
+                yield name, f"Invalid value: {value}: must be between 1 and 1000000"
         for name in ("whole_node_bonus", "device_fit", "node_fit", "beside_fit"):
             value = getattr(self, name)
             if not 0 <= value <= 1:

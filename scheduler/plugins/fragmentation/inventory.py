@@ -13,11 +13,14 @@ import msgspec
 import numpy as np
 
 from scheduler.objects.pod import Pod
+from scheduler.objects.podmix import HistoryShape
 from scheduler.objects.quantity import resource_text
 from scheduler.plugins.dynamicresources.allocation.slices import SLICE
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
-from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
+from scheduler.plugins.fragmentation.args import FragmentationAwareArgs, ShapeSpec
 from scheduler.plugins.fragmentation.devicecolumns import DeviceColumns
+from scheduler.plugins.fragmentation.history import KIND as HISTORY
+from scheduler.plugins.fragmentation.history import MixHistory
 from scheduler.plugins.fragmentation.holes import Floats, Ints
 from scheduler.plugins.fragmentation.loss import Left
 from scheduler.plugins.fragmentation.mix import MOST_SHAPES, WHOLE, Mix, MixShape, is_due, mix_of
@@ -51,6 +54,8 @@ class DeviceInventory:
         self._cluster: Cluster | None = None
         # Set by the plugin: the pods that wait are part of the mix.
         self.pending: Callable[[], Iterable[Pod]] = tuple
+        # Set by the plugin where the arguments name an object: pods that have left.
+        self.history: MixHistory | None = None
         self.worth: Worth | None = None
         self.mix = Mix()
         self._version = 0
@@ -62,7 +67,7 @@ class DeviceInventory:
         self._needs: dict[str, PodNeed] = {}
         self._counts: Counter[PodNeed] = Counter()
         self._changes = 0
-        self._nodes_changed = True
+        self._nodes_changed = self._history_changed = True
         self._worth_of: tuple[Any, ...] = ()
         self._admitted: list[tuple[str, ...]] = []
         self._classes: Ints = np.zeros(0, dtype=np.int64)
@@ -80,7 +85,10 @@ class DeviceInventory:
         """Apply one change."""
         if change.kind == "Pod":
             if change.before is not None:
-                self._uncount(change.before.pod.metadata.uid)
+                need = self._uncount(change.before.pod.metadata.uid)
+                # An assumed pod that is forgotten has not run.
+                if need is not None and change.after is None and not change.before.assumed:
+                    self._note_left(need)
             if change.after is not None:
                 self._count(change.after)
         elif change.kind == "Node":
@@ -89,6 +97,10 @@ class DeviceInventory:
             )
         elif change.kind == SLICE:
             self._nodes_changed = True
+        elif change.kind == HISTORY:
+            self._history_changed = True
+        if self.history is not None:
+            self.history.write_due(self._stated)
 
     def columns(self) -> Mapping[str, Any]:
         """Return the counted shapes, for invariants and dumps."""
@@ -110,8 +122,8 @@ class DeviceInventory:
                 most = int(self._table().allocatable(name).max(initial=0))
                 self.unit = max(most, PARTS) / PARTS
             self._renew(self._mix())
-        elif is_due(self._changes, len(self._needs)):
-            self._changes = 0
+        elif self._history_changed or is_due(self._changes, len(self._needs)):
+            self._changes, self._history_changed = 0, False
             mix = self._mix()
             if mix.distance(self.mix) > self.args.max_drift:
                 self._renew(mix)
@@ -212,28 +224,43 @@ class DeviceInventory:
         self._counts[need] += 1
         self._changes += 1
 
-    def _uncount(self, uid: str) -> None:
+    def _uncount(self, uid: str) -> PodNeed | None:
         need = self._needs.pop(uid, None)
         if need is not None:
             self._counts[need] -= 1
             if not self._counts[need]:
                 del self._counts[need]
             self._changes += 1
+        return need
+
+    def _note_left(self, need: PodNeed) -> None:
+        if self.history is not None and need.devices:
+            self.history.left(need)
+
+    def _stated(self, need: PodNeed) -> HistoryShape:
+        """Return a requirement as the history states it."""
+        return self.needs.stated(need, self.shape_of(need).models)
 
     def _mix(self) -> Mix:
-        """Return the mix of bound and pending pods with devices and of the arguments' shapes."""
+        """Return the mix of bound and pending pods with devices, of those that have left, and of
+        the arguments' shapes.
+        """
         counts: Counter[MixShape] = Counter()
         for need, count in (self._counts + self._needs_of(self.pending())).items():
             if need.devices:
                 counts[self.shape_of(need)] += count
         weights = sum(shape.weight for shape in self.args.shapes) or 1.0
         expected: dict[MixShape, float] = dict(counts)
-        for shape in self.args.shapes:
+        stated: list[tuple[ShapeSpec | HistoryShape, float]] = [
+            (shape, self.args.shapes_weight * shape.weight / weights) for shape in self.args.shapes
+        ]
+        if self.history is not None:
+            stated += [(shape, shape.weight) for shape in self.history.shapes]
+        for shape, weight in stated:
             need = self.needs.expected(shape)
             amount = need.devices / self.unit
             key = MixShape(need.beside, amount, need.milli, tuple(sorted(shape.models)))
-            part = self.args.shapes_weight * shape.weight / weights
-            expected[key] = expected.get(key, 0.0) + part
+            expected[key] = expected.get(key, 0.0) + weight
         return mix_of(expected, MOST_SHAPES)
 
     def _models(self) -> list[tuple[str, ...]]:
@@ -256,7 +283,8 @@ class DeviceInventory:
     def _renew(self, mix: Mix) -> None:
         """Recompute the tables."""
         table = self._table()
-        self._nodes_changed, self._changes = False, 0
+        self._nodes_changed = self._history_changed = False
+        self._changes = 0
         rows = self._rows = np.arange(table.size)
         _, counts, _ = self.free_devices(table, rows, rows)
         amounts = [table.allocatable(name) for name in self.args.beside]

@@ -13,7 +13,8 @@ import msgspec
 from scheduler.objects.claims import ALL, DeviceAsk, ResourceClaim
 from scheduler.objects.devices import ResourceSlice
 from scheduler.objects.pod import Pod
-from scheduler.objects.quantity import resource_amount
+from scheduler.objects.podmix import HistoryShape
+from scheduler.objects.quantity import resource_amount, resource_text
 from scheduler.plugins.dynamicresources.allocation.amounts import amount
 from scheduler.plugins.dynamicresources.allocation.slices import SLICE
 from scheduler.plugins.dynamicresources.podclaims import ClaimLookup, NotReadyError
@@ -69,14 +70,24 @@ class PodNeeds:
         """Return whether a pod names a resource that counts as a device, or a claim."""
         return bool(pod.spec.resource_claims) or not self._resources.isdisjoint(requests)
 
-    def expected(self, shape: ShapeSpec) -> PodNeed:
-        """Return the requirements of a shape in the arguments, without node requirements."""
+    def expected(self, shape: ShapeSpec | HistoryShape) -> PodNeed:
+        """Return the requirements of a shape as an object states it, without node requirements."""
         amounts = {"cpu": shape.cpu, "memory": shape.memory}
         beside = tuple(resource_amount(name, amounts[name]) for name in self._args.beside)
         if self._args.divisible:
             name = self._args.divisible
             return PodNeed(beside, resource_amount(name, amounts[name]), WHOLE)
         return PodNeed(beside, shape.devices, shape.milli if shape.devices else 0)
+
+    def stated(self, need: PodNeed, models: tuple[str, ...]) -> HistoryShape:
+        """Return a shape of weight 0 of which `expected` returns the requirements."""
+        amounts = dict(zip(self._args.beside, need.beside, strict=True))
+        devices, milli = need.devices, need.milli
+        if self._args.divisible:
+            amounts[self._args.divisible] = need.devices
+            devices, milli = 0, WHOLE
+        cpu, memory = (resource_text(name, amounts.get(name, 0)) for name in ("cpu", "memory"))
+        return HistoryShape(0.0, cpu, memory, devices, milli, models)
 
     def _number(self, pod: Pod) -> int:
         spec = pod.spec

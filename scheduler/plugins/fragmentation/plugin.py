@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 import msgspec
 import numpy as np
 
+from scheduler.base.errors import ConfigError
 from scheduler.framework import (
     SKIP,
     Cycle,
@@ -26,6 +27,8 @@ from scheduler.plugins.dynamicresources.allocation.slices import SLICE
 from scheduler.plugins.dynamicresources.catalog import device_catalog
 from scheduler.plugins.dynamicresources.podclaims import CLAIM
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
+from scheduler.plugins.fragmentation.history import KIND as HISTORY
+from scheduler.plugins.fragmentation.history import MixHistory
 from scheduler.plugins.fragmentation.inventory import DeviceInventory
 from scheduler.plugins.fragmentation.loss import Left, Weights, device_keys, losses, remainder
 from scheduler.plugins.fragmentation.needs import PodNeed
@@ -59,6 +62,8 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         encoded = msgspec.json.encode(args)
         self.inventory = handle.tracker(DeviceInventory, encoded, self._catalog)
         self.inventory.pending = handle.pending_pods
+        if args.history:
+            self._follow_history(encoded)
         self._weights = Weights(args.device_fit, args.node_fit, args.beside_fit)
         self.key_follows = (self.inventory, handle.objects(SLICE), self._catalog)
         if args.chooses_devices:
@@ -117,6 +122,22 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
             return ()
         each = "requests" if self.args.divisible else "devices"
         return (f"usable afterwards, pods x {each} of each: {', '.join(texts)}",)
+
+    def _follow_history(self, encoded: bytes) -> None:
+        """Count the pods that have left, from the object that the arguments name."""
+        args, handle = self.args, self.handle
+        history = handle.tracker(
+            MixHistory, args.history, encoded, name=f"{HISTORY} {args.history}"
+        )
+        if history.encoded != encoded:
+            raise ConfigError(
+                f'two profiles name history "{args.history}" and count shapes by different '
+                "arguments of FragmentationAware: give one of them another name"
+            )
+        history.connect(
+            handle, args.history_half_life_hours * 3600.0, float(args.history_period_seconds)
+        )
+        self.inventory.history = history
 
     def _left(self, nodes: Nodes, places: Rows) -> Left:
         """Return the remainders of the nodes at these positions of the view."""

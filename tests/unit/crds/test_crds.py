@@ -78,7 +78,7 @@ IN_USE: dict[str, Json] = {
     },
 }
 # Kinds that are one flat report: whoever writes it writes all of it.
-WITHOUT_STATUS = ("NodeResourceTopology", "NetworkTopologySlice")
+WITHOUT_STATUS = ("NodeResourceTopology", "NetworkTopologySlice", "PodMixHistory")
 ZONE = {
     "name": "node-0",
     "type": "Node",
