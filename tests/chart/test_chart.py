@@ -350,6 +350,20 @@ def test_the_pod_is_restricted():
     assert not container["securityContext"]["allowPrivilegeEscalation"]
 
 
+@pytest.mark.parametrize("values", [["profile=gpu"], ["config=x"], ["profile=plain"]])
+def test_the_history_of_pods_may_be_written_where_it_may_be_named(values: list[str]):
+    """With the profile gpu, whose arguments name it, and with a configuration of one's own."""
+    rules = [
+        rule
+        for one in render(*values)
+        if one["kind"] == "ClusterRole" and not one["metadata"]["name"].endswith(("-view", "-edit"))
+        for rule in one["rules"]
+    ]
+    verbs = [set(one["verbs"]) for one in rules if "podmixhistories" in one.get("resources", ())]
+
+    assert verbs == ([] if "profile=plain" in values else [{"list", "watch", "create", "patch"}])
+
+
 def test_the_profile_gpu_is_that_of_the_daemon():
     """`--set profile=gpu` and `trellis run --profile gpu` score by the same plugins."""
     (config,) = (one for one in render("profile=gpu") if one["kind"] == "ConfigMap")

@@ -21,6 +21,7 @@ from tests.unit.plugins.compositeworld import composite, leaf
 NETWORK = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 SLICES = "/apis/trellis.dev/v1alpha1/namespaces/default/networktopologyslices"
 MAPS = "/api/v1/namespaces/default/configmaps"
+HISTORIES = "/apis/trellis.dev/v1alpha1/podmixhistories"
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MEASURING = "metrics.k8s.io"
@@ -36,6 +37,12 @@ def with_a_provider() -> str:
     )
     kube, ours = yaml.safe_load_all(text)
     kube["leaderElection"].pop("resourceNamespace")  # the one of the pod
+    (profile,) = kube["profiles"]
+    for point in ("preScore", "score"):
+        enabled = profile["plugins"].setdefault(point, {}).setdefault("enabled", [])
+        enabled.append({"name": "FragmentationAware"})
+    args = {"history": "gpu", "historyPeriodSeconds": 1}
+    profile.setdefault("pluginConfig", []).append({"name": "FragmentationAware", "args": args})
     ours["metricProviders"] = [{"name": "server", "type": "KubernetesMetricsServer"}]
     wanted = {"enabled": True, "provider": "server", "reportIntervalSeconds": 1}
     ours["operators"]["nodeMetric"] = wanted
@@ -95,6 +102,32 @@ async def measured_by_prometheus(server: Server) -> None:
 
 def _origins(slices: Json) -> list[Any]:
     return [one["origins"] for one in slices["items"]]
+
+
+async def packed(server: Server) -> None:
+    """Pods of GPUs that have left count in the history, which is created once and then patched."""
+    offered = {"nvidia.com/gpu": "8"}
+    path = "/api/v1/nodes/node-0/status"
+    await server.patch(path, {"status": {"capacity": offered, "allocatable": offered}})
+    limits = {"cpu": "10m", "nvidia.com/gpu": "1"}
+    resources = {"requests": limits, "limits": {"nvidia.com/gpu": "1"}}
+    container = {"name": "c", "image": "pause:3", "resources": resources}
+    spec = {"schedulerName": "trellis", "containers": [container]}
+
+    def weight(found: Json) -> float:
+        return sum(float(shape["weight"]) for one in found["items"] for shape in one["shapes"])
+
+    # The change that binds a pod may write those that have left before, a second after the last.
+    for number in range(200):
+        name = f"of-one-gpu-{number}"
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        await server.post(PODS, pod)
+        await server.until(f"{PODS}/{name}", lambda found: found["spec"].get("nodeName"))
+        await server.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+        found = await server.until(HISTORIES, lambda found: weight(found) > 0.5)
+        if weight(found) > 1.5:
+            return
+    raise AssertionError("the history was created and never patched")
 
 
 async def composite_groups(server: Server) -> None:

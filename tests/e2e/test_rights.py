@@ -25,6 +25,7 @@ from tests.e2e.chartparts import (
     measured_by_prometheus,
     metrics_come_and_go,
     netperf_agent,
+    packed,
     provided,
     volcano,
     with_a_provider,
@@ -97,6 +98,7 @@ PARTS = {
             volcano,
             numa,
             metrics_come_and_go,
+            packed,
         ],
         with_a_provider,
     ),
@@ -111,8 +113,10 @@ UNANSWERED = {("get", "pods")}
 # The daemon looks for all kinds that it knows, as definitions may come later and the configuration
 # change; those of parts that are off are refused, which is as good to it as not being there.
 LOOKED_FOR = {("list", kind.group, kind.plural) for kind in WATCHED if not kind.required}
-# Groups of KAI and Grove, which no profile reads unless a value of the chart allows it.
+# Groups of KAI and Grove, which no profile reads unless a value of the chart allows it, and the
+# history of pods, which the profile gpu reads.
 BY_VALUE = {("list", kind.group, kind.plural) for kind in (KAI_GROUP, POD_GANG)}
+BY_VALUE |= {("list", "trellis.dev", "podmixhistories")}
 
 
 # Served since Kubernetes 1.37: rights on them are played apart.
