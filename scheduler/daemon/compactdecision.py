@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.engine.decision import Decision, outside_text
-from scheduler.framework.answers import Rejection
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.status import SUCCESS, Code, Rejection, Status
 from scheduler.simulate.verdicts import NodeVerdict, PluginScore
 
 _MOST_REASONS = 60  # as many as fit into a number beside the bit for `final`

@@ -21,20 +21,27 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import Rejection, States
+from scheduler.framework.answers import States
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.overlay import Overlay
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.postfilter import Moves, Verdict
 from scheduler.framework.profile import Bound
 from scheduler.framework.rowpods import Nominated, RowPods, row_pods
 from scheduler.framework.runner import Runner
-from scheduler.framework.status import SUCCESS, Code, Narrow, Reason, Rejected, Status, reject
-from scheduler.state.podindex import Placed
-
-# The rows that pass, and the rejections of the others.
-Verdict = tuple[BoolColumn, list[Rejection]]
-Moves = Sequence[tuple[Placed, int]]
+from scheduler.framework.status import (
+    SUCCESS,
+    Code,
+    Narrow,
+    Reason,
+    Rejected,
+    Rejection,
+    Status,
+    reject,
+)
+from scheduler.objects.pod import Pod
+from scheduler.state.shapes import Shape
 
 
 class Attempted(msgspec.Struct, frozen=True):
@@ -57,6 +64,10 @@ class Attempted(msgspec.Struct, frozen=True):
         kinds = [self.states.kinds.get(bound.name) for bound in self.filters]
         return all(kind is not None and kind.keeper.is_by_row for kind in kinds)
 
+    def state(self, plugin: str) -> Any:
+        """Return what a plugin's pre-filter returned; None if it did not run or skipped the pod."""
+        return self.states.by_plugin.get(plugin)
+
     def filter(self, rows: Rows, *, removed: Moves = (), added: Moves = ()) -> Verdict:
         """Return the rows of `rows` that pass and the rejections of the others, as full columns.
 
@@ -75,6 +86,23 @@ class Attempted(msgspec.Struct, frozen=True):
         """
         coming = nominated.on(victims.rows)
         return DryRun(self, Overlay(victims, coming, is_coming=False), both=coming.counts > 0)
+
+    def accepting(self, pod: Pod, shape: Shape, nominated: Nominated) -> BoolColumn:
+        """Return the rows whose filters accept another pod beside the pods that are nominated."""
+        of, nodes, states = self.cycle, self.nodes, States()
+        cycle = Cycle(pod, shape, of.now, of.random, of.profile)
+        pre = self.runner.pre_filter(cycle, nodes, states)
+        if not pre.status.is_success:
+            return np.zeros(nodes.size, dtype=np.bool_)
+        among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+        accepting, _ = self.runner.filter(cycle, nodes, states, among)
+        rows = nominated.rows
+        rows = rows[accepting[rows]]
+        if len(rows):
+            again = Attempted(self.runner, cycle, nodes, states)
+            passed, _ = again.with_nominated(nominated.on(rows))
+            accepting[rows] &= passed[rows]
+        return accepting
 
     def _verdict(self, overlay: Overlay) -> Verdict:
         nodes, rows = self.nodes, overlay.rows

@@ -11,9 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn
-from scheduler.framework.answers import States
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.dryrun import Attempted
+from scheduler.framework.postfilter import FilterRerun
 from scheduler.framework.rowpods import Nominated
 from scheduler.objects.pod import Pod, PodStatus
 from scheduler.state.podindex import Placed
@@ -23,7 +21,7 @@ from scheduler.state.resources import PODS
 class Elsewhere:
     """The answers during one attempt, by the shape of the victim."""
 
-    def __init__(self, attempted: Attempted, nominated: Nominated) -> None:
+    def __init__(self, attempted: FilterRerun, nominated: Nominated) -> None:
         self._attempted, self._nominated = attempted, nominated
         self._rows: dict[int, BoolColumn] = {}
 
@@ -66,25 +64,10 @@ class Elsewhere:
         return found
 
     def _accepting(self, victim: Placed) -> BoolColumn:
-        by, nodes, states = self._attempted, self._attempted.nodes, States()
-        nowhere = np.zeros(nodes.size, dtype=np.bool_)
+        by = self._attempted
         if victim.pod.spec.scheduler_name != by.cycle.pod.spec.scheduler_name:
-            return nowhere
-        cycle = Cycle(
-            unbound(victim.pod), victim.shape, by.cycle.now, by.cycle.random, by.cycle.profile
-        )
-        pre = by.runner.pre_filter(cycle, nodes, states)
-        if not pre.status.is_success:
-            return nowhere
-        among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
-        accepting, _ = by.runner.filter(cycle, nodes, states, among)
-        rows = self._nominated.rows
-        rows = rows[accepting[rows]]
-        if len(rows):
-            again = Attempted(by.runner, cycle, nodes, states)
-            passed, _ = again.with_nominated(self._nominated.on(rows))
-            accepting[rows] &= passed[rows]
-        return accepting
+            return np.zeros(by.nodes.size, dtype=np.bool_)
+        return by.accepting(unbound(victim.pod), victim.shape, self._nominated)
 
 
 def unbound(pod: Pod) -> Pod:

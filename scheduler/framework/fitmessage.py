@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.framework.answers import Rejection
+from scheduler.framework.status import Rejection
 
 
 def head(node_count: int) -> str:

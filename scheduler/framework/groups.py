@@ -28,12 +28,11 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
-from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
 from scheduler.framework.disruption import DisruptionUnits
 from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.status import Status
+from scheduler.framework.status import Rejection, Status
 from scheduler.framework.together import AreaPaths, InventoryOf
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import IntColumn, Rows
-from scheduler.framework.answers import rejection_of, scores_of
+from scheduler.framework.answertypes import rejection_of, scores_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin

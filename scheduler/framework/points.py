@@ -8,12 +8,13 @@ positional, so a plugin may choose their names.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import Narrow, Rejected, Status
 from scheduler.framework.together import (
     AreaPaths,
@@ -25,9 +26,6 @@ from scheduler.framework.together import (
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
-
-if TYPE_CHECKING:
-    from scheduler.framework.postfilter import FitFailure, PostFiltered
 
 State = TypeVar("State")
 State_co = TypeVar("State_co", covariant=True)
@@ -86,7 +84,7 @@ class Filter(Protocol[State_contra]):
 class PostFilter(Protocol):
     """Makes a pod schedulable when no node fits, usually by preemption."""
 
-    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: "FitFailure", /) -> "PostFiltered":
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure, /) -> PostFiltered:
         """Return a nomination with its victims, or the reason for none."""
 
 

@@ -1,16 +1,83 @@
-"""Input and result of post-filter plugins (preemption)."""
+"""Input and result of post-filter plugins (preemption).
 
-from collections.abc import Callable, Mapping
+`FilterRerun` and `VictimTrial` are what such a plugin may do with the filters of the failed
+attempt; `framework.dryrun` implements them. They are protocols because the implementation calls
+plugins, whose types name `FitFailure`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, Rows
-from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import ApiCall, Offer
-from scheduler.framework.dryrun import Attempted
-from scheduler.framework.rowpods import Nominated
-from scheduler.framework.status import SUCCESS, Status
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.rowpods import Nominated, RowPods
+from scheduler.framework.status import SUCCESS, Rejection, Status
+from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
+from scheduler.state.shapes import Shape
+
+# The rows that pass, and the rejections of the others.
+Verdict = tuple[BoolColumn, list[Rejection]]
+Moves = Sequence[tuple[Placed, int]]
+
+
+class VictimTrial(Protocol):
+    """The filters on rows without their victims; columns have one entry per such row.
+
+    Victims are restored on trial, one of each row at a time.
+    """
+
+    @property
+    def gone(self) -> BoolColumn:
+        """Return which of the victims are currently removed."""
+
+    def offer(self, step: int) -> None:
+        """Restore the victim number `step` of each row on trial."""
+
+    def keep(self, rows: BoolColumn) -> None:
+        """End the trial: victims on these rows stay, the others are removed again."""
+
+    def verdict(self, among: BoolColumn, *, again: bool = False) -> Verdict:
+        """Return which rows of `among` pass all filters, and the rejections of the others.
+
+        Set `again` for rows that passed before if only pods have moved since: filters that do not
+        read pods are skipped.
+        """
+
+
+class FilterRerun(Protocol):
+    """The filters of an attempt, which can run again on changed rows; `nodes` is its view."""
+
+    @property
+    def cycle(self) -> Cycle: ...
+    @property
+    def nodes(self) -> Nodes: ...
+
+    @property
+    def is_by_row(self) -> bool:
+        """Return whether the verdict of every filter on a row changes only with that row."""
+
+    def state(self, plugin: str) -> Any:
+        """Return what a plugin's pre-filter returned; None if it did not run or skipped the pod."""
+
+    def filter(self, rows: Rows, *, removed: Moves = (), added: Moves = ()) -> Verdict:
+        """Return the rows of `rows` that pass and the rejections of the others, as full columns.
+
+        `removed` and `added` are pods with their rows; pods outside `rows` are ignored.
+        """
+
+    def dry_run(self, victims: RowPods, nominated: Nominated) -> VictimTrial:
+        """Return a dry run of the rows of `victims` without them; it can restore them step by step.
+
+        A row passes if the pod fits both with and without the pods that are nominated to it.
+        """
+
+    def accepting(self, pod: Pod, shape: Shape, nominated: Nominated) -> BoolColumn:
+        """Return the rows whose filters accept another pod beside the pods that are nominated."""
 
 
 class FitFailure(msgspec.Struct, frozen=True):
@@ -26,7 +93,7 @@ class FitFailure(msgspec.Struct, frozen=True):
     candidates: BoolColumn
     rejections: tuple[Rejection, ...]
     pre_filter: Status
-    attempted: Attempted
+    attempted: FilterRerun
     nominated: Nominated
     break_tie: Callable[[Rows], int]
     wants_offers: bool = False

@@ -7,17 +7,14 @@ about pods. Its caches between attempts, in `Concerns` and their `Memo`, change 
 """
 
 from collections.abc import Generator, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import (
-    PreFiltered,
-    Rejection,
-    Scored,
-    States,
+from scheduler.framework.answers import PreFiltered, Scored, States
+from scheduler.framework.answertypes import (
     post_filtered_of,
     rejection_of,
     scores_of,
@@ -30,12 +27,10 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.measure import Instruments, PointMeasure, PointRun, measured
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
+from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.scores import Total, check_range, normalize
-from scheduler.framework.status import SUCCESS, Code, Narrow, Rejected, Status, none_left
-
-if TYPE_CHECKING:
-    from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.status import SUCCESS, Code, Narrow, Rejected, Rejection, Status, none_left
 
 
 class Runner:
@@ -132,9 +127,7 @@ class Runner:
             del names[names.index(pre.stopped_by) + 1 :]
         return frozenset(names)
 
-    def post_filter(
-        self, cycle: Cycle, nodes: Nodes, failure: "FitFailure"
-    ) -> "list[PostFiltered]":
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> list[PostFiltered]:
         """Run the post-filter plugins in order until one returns more than "unschedulable"."""
         answers: list[PostFiltered] = []
         with PointRun(self._measure, "post_filter", self.profile.post_filter) as run:

@@ -9,7 +9,7 @@ only if the plain one is inconclusive.
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.answers import scores_of
+from scheduler.framework.answertypes import scores_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound

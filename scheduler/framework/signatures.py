@@ -8,15 +8,13 @@ itself.
 import inspect
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scheduler.base.text import did_you_mean
 from scheduler.framework import points
+from scheduler.framework.plugin import Plugin
 from scheduler.objects.kinds import BY_KIND
 from scheduler.state import facts
-
-if TYPE_CHECKING:
-    from scheduler.framework.plugin import Plugin
 
 FACTS = frozenset(
     value for name, value in vars(facts).items() if name.isupper() and isinstance(value, str)
@@ -27,7 +25,7 @@ _WITH_STATE = frozenset(("filter", "pre_score", "reserve", "unreserve", "pre_bin
 _WITH_SCORE_STATE = frozenset(("score", "score_cells"))
 
 
-def problems(cls: "type[Plugin[Any]]") -> Iterator[str]:
+def problems(cls: type[Plugin[Any]]) -> Iterator[str]:
     """Yield each fault of a class with its remedy; the caller prepends the class's name."""
     for method in _shapes():
         if cls.serves(method):
@@ -43,7 +41,7 @@ def problems(cls: "type[Plugin[Any]]") -> Iterator[str]:
             yield f'reads names the fact "{fact}", which does not exist{meant}'
 
 
-def arguments(cls: "type[Plugin[Any]]", method: str) -> tuple[str, ...]:
+def arguments(cls: type[Plugin[Any]], method: str) -> tuple[str, ...]:
     """Return the names of the arguments that the framework passes to a method of this class."""
     names = _shapes()[method]
     if method in _WITH_STATE and not cls.takes_state:
@@ -53,7 +51,7 @@ def arguments(cls: "type[Plugin[Any]]", method: str) -> tuple[str, ...]:
     return names
 
 
-def _method_problems(cls: "type[Plugin[Any]]", method: str) -> Iterator[str]:
+def _method_problems(cls: type[Plugin[Any]], method: str) -> Iterator[str]:
     found = inspect.getattr_static(cls, method)
     given = arguments(cls, method)
     function: Any = getattr(cls, method)

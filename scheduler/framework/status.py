@@ -143,6 +143,14 @@ def reject(rows: BoolColumn, text: str, *, final: bool = False) -> Rejected:
     return Rejected(rows, rows if final else no_rows(len(rows)), (Reason(rows, text),))
 
 
+class Rejection(msgspec.Struct, frozen=True):
+    """The rows that one plugin rejected among those that all plugins before it accepted."""
+
+    plugin: str
+    rows: BoolColumn
+    rejected: Rejected
+
+
 class Narrow(msgspec.Struct, frozen=True):
     """A result of `pre_filter` that excludes all other rows from filtering.
 

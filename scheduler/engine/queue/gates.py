@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.engine.observation import Observation
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.answers import status_of
+from scheduler.framework.answertypes import status_of
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod

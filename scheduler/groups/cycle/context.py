@@ -19,13 +19,12 @@ from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import fit_message
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.answers import Rejection
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.groups import AssignmentRejection, Fits
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.status import SUCCESS, Code, Rejection, Status
 from scheduler.framework.together import AreaPaths, AssignedMember, MemberDemand, RowCapacity
 from scheduler.groups.cycle import capacity
 from scheduler.groups.cycle.steps import GroupSteps

@@ -183,7 +183,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """Deallocate a claim whose devices exclude all nodes and that no other pod uses."""
         if self.name not in failure.prefiltered_by:
             return PostFiltered(Status(Code.ERROR, (NOT_REACHED,)), text=NOT_REACHED)
-        devices = failure.attempted.states.by_plugin.get(self.name)
+        devices = failure.attempted.state(self.name)
         if not isinstance(devices, PodDevices):
             return self._helpless(NO_CLAIMS)
         blocking = [devices.claims[place] for place in sorted(devices.unavailable)]

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from scheduler.framework import BoolColumn, IntColumn, Placed, Rows
-from scheduler.framework.dryrun import Attempted
 from scheduler.framework.fitmessage import ReasonCounts
+from scheduler.framework.postfilter import FilterRerun
 from scheduler.framework.rowpods import Nominated
 from scheduler.plugins.preemption.victims import Victims
 
@@ -80,7 +80,7 @@ class Walk:
 
 
 def examine(
-    attempted: Attempted,
+    attempted: FilterRerun,
     nominated: Nominated,
     pods: Victims,
     violating: IntColumn,

@@ -12,7 +12,6 @@ from scheduler.engine.attempt.cycle import Attempt, Ties
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine
-from scheduler.framework.answers import Rejection
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import PostFiltered
 from scheduler.framework.registry import Registry
@@ -20,6 +19,7 @@ from scheduler.framework.status import (
     SUCCESS,
     Code,
     Narrow,
+    Rejection,
     Status,
     reject,
     unresolvable,

@@ -504,6 +504,7 @@ def test_a_node_on_which_a_filter_fails_is_no_candidate_and_others_are(broken: i
     table = Table(situation, pods)
     failure = failure_of(table, situation)
     asked = failure.attempted
+    assert isinstance(asked, Attempted)
     failing = FailsOn(
         asked.runner, asked.cycle, asked.nodes, asked.states, frozenset(range(broken))
     )
