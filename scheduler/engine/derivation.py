@@ -20,7 +20,6 @@ from scheduler.objects.derivedgroups import (
 from scheduler.objects.pod import Pod
 from scheduler.objects.workloads import Namespace
 from scheduler.state.change import Change
-from scheduler.state.cluster import Cluster
 
 NAMESPACE: Final = "Namespace"
 
@@ -28,16 +27,17 @@ NAMESPACE: Final = "Namespace"
 class Derivation:
     """Derive groups of pods from workloads, for profiles that request it.
 
-    `fault` receives a namespace whose annotation names a kind that no profile offers.
+    `namespace_of` returns a namespace by its name, if it is known. `fault` receives a namespace
+    whose annotation names a kind that no profile offers.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
         wanted: Mapping[str, DeriveKinds],
+        namespace_of: Callable[[str], Namespace | None],
         fault: Callable[[str, str, Exception], None],
     ) -> None:
-        self._cluster = cluster
+        self._namespace_of = namespace_of
         self._wanted = wanted
         self._fault = fault
         self._offered = frozenset(kind for one in wanted.values() for kind in one.on_request)
@@ -47,7 +47,7 @@ class Derivation:
         """Return a pod with the group that its profile derives for it, '' for none."""
         wanted = self._wanted.get(pod.spec.scheduler_name) if self._wanted else None
         if wanted is None:
-            return pod
+            return replace(pod, derived_group="") if pod.derived_group else pod
         kinds = wanted.always
         if wanted.on_request - kinds:
             kinds |= wanted.on_request & self._requested(pod.metadata.namespace)
@@ -72,7 +72,7 @@ class Derivation:
         return before != after
 
     def _requested(self, name: str) -> frozenset[str]:
-        found: Namespace | None = self._cluster.store.of(NAMESPACE).get(name)
+        found = self._namespace_of(name)
         if found is None or not found.metadata.annotations.derive_groups:
             return frozenset()
         return kinds_of([word for word in requested(found) if word in OBJECT_OF])

@@ -29,7 +29,7 @@ from scheduler.engine.binding.inflight import Ended
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.preemption import PendingEvictions, Preemptions
-from scheduler.engine.derivation import Derivation
+from scheduler.engine.derivation import NAMESPACE, Derivation
 from scheduler.engine.effects import (
     Answer,
     Behind,
@@ -190,7 +190,11 @@ class Engine:
             self.profiles,
             self._handle.trackers,
             self._changes,
-            Derivation(self.cluster, self.settings.derive or {}, self.observation.fault),
+            Derivation(
+                self.settings.derive or {},
+                self.cluster.store.of(NAMESPACE).get,
+                self.observation.fault,
+            ),
         )
 
     def _make_preemptions(
@@ -349,10 +353,6 @@ class Engine:
     def group_of(self, pod: Pod) -> str:
         """Return the key of a pod's group, or an empty text."""
         return self._handle.group_of(pod)
-
-    def with_group(self, pod: Pod) -> Pod:
-        """Return a pod as the engine keeps it: with its derived group, which no API field has."""
-        return self.intake.with_group(pod)
 
     def group_planners(self) -> Sequence[GroupPlanner]:
         """Return the plugins that plan groups, in the order of their profiles."""

@@ -93,10 +93,6 @@ class Intake:
             elif self._derivation.requests_differ(change):
                 self._derive_anew(object_key(obj), now)
 
-    def with_group(self, pod: Pod) -> Pod:
-        """Return a pod with the group that its profile derives for it, as the engine keeps it."""
-        return self._derivation.with_group(pod)
-
     def _derive_groups(self, change: Change, now: float) -> None:
         """Follow a change of a workload: put and drop the groups that it makes."""
         gone, new = self._derivation.changed(change)

@@ -46,6 +46,7 @@ from scheduler.moves.solver.problem import Pod as MovablePod
 from scheduler.objects.pod import Pod
 from scheduler.simulate.stage import AnswerOptions, Setup, StagedEngine, staged, take_apart
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.targets import Target, pods_of
 from scheduler.state.resources import PODS, counted, pod_requests
 
 RESTART_WHOLE = (
@@ -250,11 +251,10 @@ class ProblemBuilder:
             return list(goal.pods)
         if not isinstance(goal, FitGoal):
             return []
-        found = [
-            pod
-            for pod in self.snapshot.unbound
-            if goal.key in (pod.key, title(sources.group_of(pod)), sources.group_of(pod))
-        ]
+        space, _, name = goal.key.rpartition("/")
+        unbound = {pod.metadata.uid for pod in self.snapshot.unbound}
+        named = pods_of(self.snapshot, Target("", space, name))
+        found = [pod for pod in named if pod.metadata.uid in unbound]
         if not found:
             raise InputError(f"no pod and no group {goal.key} waits")
         key = sources.group_of(found[0])

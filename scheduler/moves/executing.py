@@ -23,6 +23,7 @@ from scheduler.objects.moveplan import (
 )
 from scheduler.objects.movewire import PLAN, MoveAnswer, MoveCheck, MoveQuestion
 from scheduler.objects.pod import Pod
+from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
@@ -35,6 +36,7 @@ MOST_TEXT = 1000
 def answer(question: MoveQuestion, pages: list[bytes], setup: Setup) -> MoveAnswer:
     """Answer a question about a cluster; InputError for a goal or an object that is invalid."""
     world, facts = read_world(pages)
+    world = with_derived_groups(world, setup.loaded)
     answer_options = AnswerOptions(now=question.now, release=setup.loaded.release)
     goal = goal_of(question.spec.goal)
     if question.what == PLAN:

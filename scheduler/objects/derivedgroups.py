@@ -101,6 +101,15 @@ def kind_named(name: str) -> str:
     return next(kind for kind in _SIZES if kind.lower() == first)
 
 
+def labels_naming(name: str) -> dict[str, str]:
+    """Return the labels by which a pod names a derived group: the inverse of `group_named`."""
+    kind, rest = kind_named(name), name.partition("-")[2]
+    if kind == "LeaderWorkerSet":
+        owner, _, index = rest.rpartition("-")
+        return {_LWS: owner, _LWS_INDEX: index}
+    return {{"JobSet": _JOBSET, "RayCluster": _RAY, "MPIJob": _MPI, "Job": _JOB}[kind]: rest}
+
+
 def _of_group(labels: Mapping[str, str]) -> str:
     name, index = labels.get(_LWS, ""), labels.get(_LWS_INDEX, "")
     return f"{name}-{index}" if name and index else ""

@@ -30,6 +30,7 @@ from scheduler.objects.workloads import Namespace
 from scheduler.simulate.cluster.deviceclaims import CLAIM, TEMPLATE, claims_made, group_claims_made
 from scheduler.simulate.cluster.extenders import unasked
 from scheduler.simulate.cluster.volumes import VolumeController
+from scheduler.simulate.derive import with_derived_groups
 from scheduler.snapshot import admission
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.state.store import object_key
@@ -83,6 +84,7 @@ class StagedEngine(msgspec.Struct, frozen=True):
 
 def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEngine:
     """Build an engine with the objects of `snapshot`; InputError names an object it rejects."""
+    snapshot = with_derived_groups(snapshot, setup.loaded)
     engine = build_engine(setup, options, snapshot.release)
     now = snapshot.taken_at if options.now is None else options.now
     faults: list[Exception] = []
@@ -94,7 +96,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
         reported.extend(f"{kind} {key}: {one}" for one in faults if type(one) is TrellisError)
 
     engine.reserve_nodes(len(snapshot.nodes))
-    for kind, obj in (*_with_namespaces(snapshot), *snapshot.origins):
+    for kind, obj in _with_namespaces(snapshot):
         meta = obj.metadata
         tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
     for node in snapshot.nodes:
@@ -105,7 +107,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     for event in VolumeController(engine.cluster).misdirected():
         engine.handle(event, now)
     pending, notices = _pending(snapshot, engine)
-    pending = tuple(map(engine.with_group, _with_claims(engine, pending, tell)))
+    pending = _with_claims(engine, pending, tell)
     for pod in pending:
         created = parse_rfc3339(pod.metadata.creation_timestamp)
         tell("Pod", pod, pod.key, now if created is None else min(created, now))
@@ -113,8 +115,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     known = {pod.metadata.uid for pod in pending}
     others = [*snapshot.ended, *(one for one in snapshot.unbound if one.metadata.uid not in known)]
     notices += (*reported, *snapshot.notices)
-    bound, rest = (tuple(map(engine.with_group, pods)) for pods in (snapshot.bound, others))
-    return StagedEngine(engine, now, bound, pending, notices, rest)
+    return StagedEngine(engine, now, snapshot.bound, pending, notices, tuple(others))
 
 
 def _with_namespaces(snapshot: Snapshot) -> Iterator[tuple[str, Any]]:

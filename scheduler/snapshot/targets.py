@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from scheduler.base.errors import InputError, MissingError
 from scheduler.base.text import did_you_mean
-from scheduler.framework.groups import title
 from scheduler.groups.sources import registry as sources
 from scheduler.objects.pod import Pod
 from scheduler.snapshot.snapshot import Snapshot
@@ -58,7 +57,7 @@ _ALIASES: Final = {
     **dict.fromkeys(("pod", "pods", "po"), POD),
     **dict.fromkeys(("podgroup", "podgroups", "pg", "group", "groups", "configmap", "cm"), GROUP),
     **dict.fromkeys(("configmaps", "appgroup", "appgroups", "compositepodgroups"), GROUP),
-    **dict.fromkeys(("compositepodgroup", "workload", "workloads"), GROUP),
+    **dict.fromkeys(("compositepodgroup", "workload", "workloads", "podgang", "podgangs"), GROUP),
     **{
         name: kind
         for kind, one in WORKLOADS.items()
@@ -123,7 +122,7 @@ def pods_of(world: Snapshot, target: Target) -> list[Pod]:
             return named[:1]
     if target.kind in ("", GROUP):
         key = f"{target.namespace}/{target.name}"
-        found = [pod for pod in own if title(sources.group_of(pod)) == key]
+        found = [pod for pod in own if sources.title_of(pod) == key]
         if found or target.kind:
             return found
     kinds = (target.kind,) if target.kind else tuple(WORKLOADS)
@@ -161,7 +160,7 @@ def missing(world: Snapshot, target: Target) -> MissingError:
         return MissingError(text, where=where)
     own = [pod for pod in every if pod.metadata.namespace == target.namespace]
     names = {pod.metadata.name for pod in own}
-    names |= {title(key).partition("/")[2] for pod in own if (key := sources.group_of(pod))}
+    names |= {name for pod in own if (name := sources.title_of(pod).partition("/")[2])}
     what = "pod" if target.kind in ("", POD) else f"pod of a {target.kind} of this name"
     hint = did_you_mean(where, (f"{target.namespace}/{name}" for name in names))
     return MissingError(f"no such {what} is bound or waiting{hint}", where=where)

@@ -15,10 +15,10 @@ from scheduler.base.errors import InputError
 from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.live import ClusterOptions, get
 from scheduler.cli.output.progress import progress
-from scheduler.framework.groups import title
 from scheduler.groups.sources import registry as sources
 from scheduler.objects.kinds import POD
 from scheduler.objects.pod import Pod
+from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.copying import copies_of
 from scheduler.snapshot.documents import Item, SourceFile, items_of
@@ -60,7 +60,8 @@ def read_world(
     """Read the cluster and the additional files; `note` receives each object too.
 
     `setups` are the configurations of the answer: a live cluster also lists the kinds from which
-    they derive groups.
+    they derive groups. If there is one, the pods are in the groups that it derives; each of several
+    derives its own.
     `as_copies`: given pods and workloads are one more of theirs. `ended` is the name of a pod that
     may have ended: those are not listed otherwise.
     """
@@ -78,7 +79,10 @@ def read_world(
     else:
         reader.read(asking.noted(asking.items_in(source.snapshots), note))
     reader.read(asking.noted(asking.items_in(source.files), note), are_given=True)
-    return SeenWorld(reader.snapshot(), namespace, wanted)
+    world = reader.snapshot()
+    if len(setups) == 1:
+        world = with_derived_groups(world, setups[0].loaded)
+    return SeenWorld(world, namespace, wanted)
 
 
 def _read_ended(access: ClusterOptions, reader: SnapshotReader, key: str) -> None:
@@ -146,11 +150,6 @@ def applied_manifest(source: WorldSource, target: Target, namespace: str) -> lis
     path = f"{root}/namespaces/{where}/{kind.plural}/{quote(target.name, safe='')}"
     answer = get(source.access, path)
     return list(items_of(SourceFile(str(target), answer.body))) if answer.ok else []
-
-
-def group_title(pod: Pod) -> str:
-    """Return `namespace/name` of a pod's group, '' for a pod on its own."""
-    return title(sources.group_of(pod))
 
 
 def workload_title(pod: Pod) -> str:

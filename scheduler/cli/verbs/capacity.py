@@ -29,6 +29,7 @@ from scheduler.explain.texttable import TextTable
 from scheduler.simulate.capacity import DEFAULT_LIMIT, Capacity, capacity_for
 from scheduler.simulate.capacity import capacity as count
 from scheduler.simulate.copies import shape_of
+from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.offers import cheapest, read_offers
 from scheduler.simulate.shapes import NAME, AskedShape, shape_items
 from scheduler.simulate.stage import AnswerOptions, Setup
@@ -88,7 +89,7 @@ def _with_shape(
         raise InputError(text)
     if any(flags.shape):
         seen = read_world(source, wanted, setups=(setup,))
-        return _with_given(seen, shape_items(asked, seen.world))
+        return _with_given(seen, shape_items(asked, seen.world), setup)
     if not flags.words:
         return read_world(source, wanted, setups=(setup,), as_copies=True)
     target = target_of(flags.words, flags.namespace)
@@ -100,11 +101,11 @@ def _with_shape(
     if not pods_of(seen.world, named):
         found = applied_manifest(source, named, seen.namespace)
         if found:
-            return _with_given(seen, found)
+            return _with_given(seen, found, setup)
     return seen._replace(world=with_copy(seen.world, named))
 
 
-def _with_given(seen: SeenWorld, items: Iterable[Item]) -> SeenWorld:
+def _with_given(seen: SeenWorld, items: Iterable[Item], setup: Setup) -> SeenWorld:
     reader = SnapshotReader(is_alone=True, as_copies=True)
     reader.read(items, are_given=True)
     shape, world = reader.snapshot(), seen.world
@@ -113,8 +114,9 @@ def _with_given(seen: SeenWorld, items: Iterable[Item]) -> SeenWorld:
         objects=(*world.objects, *shape.objects),
         unbound=(*world.unbound, *shape.unbound),
         given=shape.given,
+        origins=(*world.origins, *shape.origins),
     )
-    return seen._replace(world=given)
+    return seen._replace(world=with_derived_groups(given, setup.loaded))
 
 
 def headline(found: Capacity, asked: AskedShape) -> str:

@@ -17,7 +17,7 @@ from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.world import SeenWorld, WorldSource, group_title, pods_named, read_world
+from scheduler.cli.inputs.world import SeenWorld, WorldSource, pods_named, read_world
 from scheduler.cli.output.printing import show_document
 from scheduler.cli.output.progress import progress
 from scheduler.cli.output.watching import repeated
@@ -36,9 +36,10 @@ from scheduler.explain.grouprows import (
 )
 from scheduler.explain.texttable import TextTable
 from scheduler.framework.groups import GroupReport
+from scheduler.groups.sources import registry as sources
 from scheduler.simulate.simulate import simulate
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.targets import GROUP, Target, target_of
+from scheduler.snapshot.targets import GROUP, Target, kind_called, target_of
 
 
 def groups(flags: GroupsFlags) -> int:
@@ -89,7 +90,7 @@ def _of_target(found: list[GroupReport], world: Snapshot, target: Target) -> lis
         if target.kind:
             hint = did_you_mean(target.name, (one.name for one in found))
             raise MissingError(f"no such group{hint}", where="/".join(key))
-    titles = {group_title(pod) for pod in pods_named(world, target)}
+    titles = {sources.title_of(pod) for pod in pods_named(world, target)}
     own = [one for one in found if f"{one.namespace}/{one.name}" in titles]
     if not own:
         raise MissingError("its pods are in no group", where=f"{target.namespace}/{target.name}")
@@ -105,8 +106,9 @@ def _show(
         show_document({"kind": "GroupList", "items": items}, output)
     elif output is Output.NAME:
         for one in listed:
-            kind = (one.source or "PodGroup").partition(".")[0].lower()
-            print(f"{kind}/{one.namespace}/{one.name}")
+            kind = one.source.partition(".")[0].lower()
+            known = kind if kind_called(kind) == GROUP else GROUP.lower()
+            print(f"{known}/{one.namespace}/{one.name}")
     elif not listed:
         asking.tell(["no group waits" if flags.failed else "no groups"])
     elif is_one:

@@ -47,6 +47,7 @@ from scheduler.objects.moveplan import (
 from scheduler.objects.moveplan import RepairGoal as PlanRepairGoal
 from scheduler.objects.workloads import Service
 from scheduler.simulate.copies import shape_of
+from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
@@ -68,6 +69,7 @@ def moves(flags: MovesFlags) -> int:
         home = "default"
     else:
         world, home, wanted = _read_live(access, flags, facts, wanted, setup)
+    world = with_derived_groups(world, setup.loaded)
     asking.tell(f"notice: {notice}" for notice in world.notices)
     goal = _goal(flags, world, flags.namespace or home)
     if isinstance(goal, CapacityGoal):

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.objects.derivedgroups import KIND as OF_ENGINE
-from scheduler.objects.derivedgroups import DerivedGroup, kind_named
+from scheduler.objects.derivedgroups import DerivedGroup, kind_named, labels_naming
 from scheduler.objects.pod import Pod
 
 KIND = OF_ENGINE
@@ -23,6 +23,12 @@ def rivals(pod: Pod) -> str:
     """Return the groups of several workloads that claim a pod, '' for one or none."""
     names = pod.derived_group.split(" ")
     return " and ".join(f"derived group ({name})" for name in names) if len(names) > 1 else ""
+
+
+def moved(pod: Pod, name: str) -> Pod:
+    """Return a member as one of another group of its workload's kind."""
+    labels = {**pod.metadata.labels, **labels_naming(name)}
+    return replace(pod, metadata=replace(pod.metadata, labels=labels), derived_group=name)
 
 
 def missing(key: str) -> str:

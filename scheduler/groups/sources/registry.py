@@ -97,6 +97,11 @@ def group_of(pod: Pod) -> str:
     return _claimed(pod) or derived.key_of(pod) or appgroup.key_of(pod)
 
 
+def title_of(pod: Pod) -> str:
+    """Return `namespace/name` of the group that the pod names, '' for a pod on its own."""
+    return title(group_of(pod))
+
+
 def is_by_object(key: str) -> bool:
     """Whether pods that name a group form one only while an object describes it."""
     return key.startswith(appgroup.PREFIX)
@@ -128,6 +133,8 @@ def _claimed(pod: Pod) -> str:
 
 def moved(pod: Pod, name: str) -> Pod:
     """Return a copy of a member that belongs to the group `name` of its namespace instead."""
+    if derived.key_of(pod) and not _claimed(pod):
+        return derived.moved(pod, name)
     labels, group = dict(pod.metadata.labels), pod.spec.scheduling_group
     naming = _LABELS if _claimed(pod) else (GROUP_LABEL,)
     labels |= {key: name for key in naming if key in labels}

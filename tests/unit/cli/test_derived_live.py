@@ -160,3 +160,45 @@ async def test_a_kind_that_may_not_be_listed_is_a_notice(capsys, tmp_path):
 
     assert "notice: without jobsets: you may not list them" in notices.splitlines()
     assert [True, True] == placed(found)
+
+
+SPELLINGS = [
+    ["podgroup/jobset-w"],
+    ["podgroups/jobset-w"],
+    ["group", "jobset-w"],
+    ["jobset-w"],
+    ["default/jobset-w"],
+    ["jobset/w"],
+    ["w-0"],
+]
+
+
+@pytest.mark.parametrize("size", [3, 2])
+async def test_every_verb_finds_a_derived_group_by_its_name(capsys, tmp_path, size):
+    """However it is spelled; `groups -o name` writes a name that the verbs take."""
+    config = configuration(tmp_path, "derive")
+    async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
+        fill(sandbox, is_served=True, size=size)
+        where = sandbox.kubeconfig_path
+
+        async def asked(verb: str, *words: str) -> Json:
+            return (await answer(capsys, where, verb, *words, "--config", config))[0]
+
+        flags = ["groups", "--config", config, "--kubeconfig", str(where), "-o", "name"]
+        await asyncio.to_thread(run, flags)
+        (name,) = capsys.readouterr().out.split()
+        explained = [await asked("explain", *words) for words in [*SPELLINGS, [name]]]
+        listed = [await asked("groups", *words) for words in [*SPELLINGS, [name]]]
+        moved = [await asked("moves", word) for word in ("jobset-w", "w-0")]
+        # A group of three of which two pods exist is no shape.
+        shapes = [*SPELLINGS[:-1], [name]] if size == 2 else []
+        counted = [await asked("capacity", *words) for words in shapes]
+        await asyncio.to_thread(run, ["explain", "podgroup/jobset-x", *flags[1:-2]])
+        unknown = capsys.readouterr().err
+
+    assert ["jobset-w"] * len(explained) == [one["group"]["name"] for one in explained]
+    assert [["jobset-w"]] * len(listed) == [[g["name"] for g in one["items"]] for one in listed]
+    assert "podgroup/default/jobset-w" == name
+    assert [2] * len(counted) == [one["members"] for one in counted]
+    assert ["reached" if size == 2 else "unknown"] * 2 == [one["verdict"] for one in moved]
+    assert 'did you mean "default/jobset-w"?' in unknown

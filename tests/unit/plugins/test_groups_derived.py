@@ -5,7 +5,8 @@ profile asks.
 import msgspec
 import pytest
 
-from scheduler.objects.derivedgroups import derived
+from scheduler.groups.sources import registry as sources
+from scheduler.objects.derivedgroups import OBJECT_OF, derived, group_named
 from scheduler.objects.jobs import LeaderWorkerSet
 from scheduler.simulate.simulate import simulate
 from scheduler.simulate.stage import AnswerOptions, staged
@@ -239,3 +240,19 @@ def test_groups_of_an_update_beyond_the_replicas_are_known(surge, groups):
     obj = msgspec.convert({"metadata": {"name": "w"}, "spec": made}, LeaderWorkerSet)
 
     assert [f"leaderworkerset-w-{at}" for at in range(groups)] == [*derived("LeaderWorkerSet", obj)]
+
+
+@pytest.mark.parametrize(
+    "name", ["jobset-w", "leaderworkerset-w-0", "raycluster-w", "mpijob-w", "job-w"]
+)
+def test_a_member_of_a_copied_group_names_the_copy(name):
+    """A pod that is moved to the copy carries the labels from which an engine derives that."""
+    operator = {"training.kubeflow.org/operator-name": "mpi-operator"}
+    index = {"batch.kubernetes.io/job-completion-index": "0"} if name.startswith("job-") else {}
+    world = snapshot(pod("w-0", labels={**operator, **index}))
+    member = msgspec.structs.replace(world.unbound[0], derived_group=name)
+
+    moved = sources.moved(member, f"{name}-copy")
+
+    assert f"default/{name}-copy" == sources.title_of(moved)
+    assert f"{name}-copy" == group_named(moved, frozenset(OBJECT_OF.values()))
