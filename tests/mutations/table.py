@@ -109,7 +109,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a way as dear as its limit is too dear",
-        CERTIFICATE, "scheduler/groups/planning/classsite.py",
+        CERTIFICATE, "scheduler/groups/planning/classproblem.py",
         "rows = (np.flatnonzero(row > one.most) for row in network.prices)",
         "rows = (np.flatnonzero(row >= one.most) for row in network.prices)",
         (APPLICATIONS,),

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from scheduler.groups.planning import repairs
-from scheduler.groups.planning.planning import Site
+from scheduler.groups.planning.planning import NodeProblem
 from scheduler.groups.problem.instance import Instance, Leaf, Level, LevelRule
 from scheduler.groups.solver.solve import solve
 
@@ -85,7 +85,7 @@ def check(seed: int) -> bool:
     if not instance.leaves or not any(leaf.fixed for leaf in instance.leaves):
         return False
     rows = tuple(range(len(instance.leaves)))
-    site = Site(instance, rows, tuple(leaf.path[-1] for leaf in instance.leaves))
+    site = NodeProblem(instance, rows, tuple(leaf.path[-1] for leaf in instance.leaves))
     strict = solve(instance)
     if strict.outcome == "placed":
         return False

@@ -15,6 +15,13 @@ from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.planning import messages, preferences, rolemessages, roles, shapes
 from scheduler.groups.planning.eviction import Candidates, Freed, candidates_of, chosen
 from scheduler.groups.planning.placements import ROUNDS, Assigned, Placement, PlanningTools
+from scheduler.groups.planning.rolesproblem import (
+    RoleConflict,
+    RolesProblem,
+    assign,
+    role_conflict,
+    roles_problem,
+)
 from scheduler.groups.planning.task import (
     GroupTask,
     Offer,
@@ -54,7 +61,7 @@ class HeterogeneousPlacement:
     def __init__(self, task: GroupTask, tools: PlanningTools) -> None:
         self.task = task
         self._tools = tools
-        self._learnt: list[roles.RoleConflict] = []
+        self._learnt: list[RoleConflict] = []
         self._why = ""
         self._rounds = 0
 
@@ -64,7 +71,7 @@ class HeterogeneousPlacement:
         if self._rounds - learnt >= ROUNDS or learnt >= MOST_CONFLICTS:
             rules = f"the rules between its members do not hold: {self._why}"
             return unschedulable(f"the group {task.name} does not fit: {rules}")
-        self._site = found = self._site_now()
+        self._problem = found = self._current_problem()
         if not found.names:
             return unschedulable(
                 f"the group {task.name} does not fit: {rolemessages.nowhere(task)}"
@@ -83,22 +90,22 @@ class HeterogeneousPlacement:
         self._tools.recorder.solved(task.key, solution)
         if found.outcome != "placed":
             return self._refusal(solution, found)
-        return Assigned(_assignment(self._site, task, found), found.stages)
+        return Assigned(_assignment(self._problem, task, found), found.stages)
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self.task
         if rejection.conflict:
-            self._learnt.append(roles.role_conflict(task.kinds, rejection))
-        elif self._site_now().group == self._site.group:
+            self._learnt.append(role_conflict(task.kinds, rejection))
+        elif self._current_problem().group == self._problem.group:
             # Where amounts changed while the solver worked, the next question has them right.
             roles.learn(task.kinds, nodes, task.context.nodes, rejection)
         self._why = f"{rejection.reason} on {rejection.node}"
 
-    def _site_now(self) -> roles.RolesSite:
+    def _current_problem(self) -> RolesProblem:
         task = self.task
         least = task.least or len(task.context.members)
-        found = roles.site(
+        found = roles_problem(
             task.spec,
             task.tree,
             task.context,
@@ -127,7 +134,7 @@ class HeterogeneousEviction:
 
     def __init__(self, task: GroupTask, tools: PlanningTools) -> None:
         self._tools = tools
-        self._learnt: list[roles.RoleConflict] = []
+        self._learnt: list[RoleConflict] = []
         self._rounds = 0
         kinds, parts = task.kinds, task.shapes
         if parts:
@@ -141,7 +148,7 @@ class HeterogeneousEviction:
         task, args = self._task, self._tools.args
         if not task.kinds:
             return None
-        found = roles.site(
+        found = roles_problem(
             task.spec,
             task.tree,
             task.context,
@@ -151,7 +158,7 @@ class HeterogeneousEviction:
             evicting=True,
             learnt=self._learnt,
         )
-        self._site = found = shapes.with_parts(found, task.shapes, task.bound)
+        self._problem = found = shapes.with_parts(found, task.shapes, task.bound)
         if not found.names:
             return None
         where = {name: leaf for leaf, name in enumerate(found.names)}
@@ -181,21 +188,21 @@ class HeterogeneousEviction:
         if found.outcome != "placed" or not found.evicted:
             return None
         victims = chosen(self._candidates, self._pods, found.evicted)
-        return _assignment(self._site, self._task, found), victims
+        return _assignment(self._problem, self._task, found), victims
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self._task
         if rejection.conflict:
-            self._learnt.append(roles.role_conflict(task.kinds, rejection))
+            self._learnt.append(role_conflict(task.kinds, rejection))
         else:
             roles.learn(task.kinds, nodes, task.context.nodes, rejection)
 
 
-def _assignment(site: roles.RolesSite, task: GroupTask, found: GroupAnswer) -> dict[str, str]:
+def _assignment(problem: RolesProblem, task: GroupTask, found: GroupAnswer) -> dict[str, str]:
     if task.shapes:
-        return shapes.assign(task.shapes, task.kinds, site.names, found.pieces)
-    return roles.assign(site, task.kinds, found.counts)
+        return shapes.assign(task.shapes, task.kinds, problem.names, found.pieces)
+    return assign(problem, task.kinds, found.counts)
 
 
 def _uncounted(group: GroupProblem) -> str:

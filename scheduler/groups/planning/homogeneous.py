@@ -50,10 +50,10 @@ def _as_preferred(
     slots = task.allowed(fits.slots)
     own: tuple[SolvedStage, ...] = ()
     if task.spec.constraints:
-        site = _site(task, tools, slots, fits.shared_domain, may_be_thin=False)
-        if not site.instance.leaves:
+        problem = _node_problem(task, tools, slots, fits.shared_domain, may_be_thin=False)
+        if not problem.instance.leaves:
             return unschedulable()
-        answer = yield _question(site, tools, holds=False, advise=False)
+        answer = yield _question(problem, tools, holds=False, advise=False)
         solution = solution_of(answer)
         if solution is None or solution.placed.outcome != "placed":
             return unschedulable()
@@ -101,23 +101,25 @@ class HomogeneousPlacement:
         slots = fits.slots if self._most is None else lower_of(fits.slots, self._most)
         slots = task.allowed(slots)
         slots = slots if preferred is None else lower_of(slots, preferred.slots)
-        site = _site(task, self._tools, slots, fits.shared_domain, may_be_thin=self._may_be_thin)
+        problem = _node_problem(
+            task, self._tools, slots, fits.shared_domain, may_be_thin=self._may_be_thin
+        )
         if preferred is not None:
-            site = preferences.preferring(site, preferred)
-        if not site.instance.leaves:
-            return self._tools.recorder.no_node(task, site, fits)
-        self._site = site if self._refused is None else repairs.mended(site, self._homes)
+            problem = preferences.preferring(problem, preferred)
+        if not problem.instance.leaves:
+            return self._tools.recorder.no_node(task, problem, fits)
+        self._problem = problem if self._refused is None else repairs.mended(problem, self._homes)
         # While a second answer is awaited nothing else is placed: it must not be stale again.
         holds, self._rounds = self._rounds > 0, self._rounds + 1
-        advise = preferred is None and not self._site.is_thin
-        return _question(self._site, self._tools, holds=holds, advise=advise)
+        advise = preferred is None and not self._problem.is_thin
+        return _question(self._problem, self._tools, holds=holds, advise=advise)
 
     def assigned(self, solution: Solution) -> Assigned | Status | None:
         """Return the assignment of a solution; without one, ask about all leaves, then about
         repairs.
         """
-        task, site, found = self.task, self._site, solution.placed
-        if site.is_thin and found.outcome == "infeasible":
+        task, problem, found = self.task, self._problem, solution.placed
+        if problem.is_thin and found.outcome == "infeasible":
             self._may_be_thin = False  # advice needs all leaves
             return None
         self._tools.recorder.solved(task.key, solution)
@@ -125,7 +127,7 @@ class HomogeneousPlacement:
             return self._without_placement(solution)
         if self._preferred is not None and not self._preferred.keeps(task.spec, found.stages):
             return unschedulable()
-        nodes = repairs.assign(site, found.counts, task.context.members, self._homes)
+        nodes = repairs.assign(problem, found.counts, task.context.members, self._homes)
         if not nodes:
             return task.left_open(f"has no room for more: {self._fits.message}")
         return Assigned(nodes, found.stages)
@@ -141,11 +143,11 @@ class HomogeneousPlacement:
             return unschedulable()
         if self._refused is not None:
             return self._refused
-        site, has_learnt = self._site, self._most is not None
+        problem, has_learnt = self._problem, self._most is not None
         self._refused = self._tools.recorder.refused(
-            self.task, site, self._fits, solution, tried=has_learnt
+            self.task, problem, self._fits, solution, tried=has_learnt
         )
-        return self._refused if repairs.mended(site, self._homes) is site else None
+        return self._refused if repairs.mended(problem, self._homes) is problem else None
 
 
 class HomogeneousEviction:
@@ -167,38 +169,38 @@ class HomogeneousEviction:
         """Return the question; on blocked nodes a member needs every unit gone that may go."""
         task, nodes, args = self._task, self._task.context.nodes, self._tools.args
         pods = self._tools.handle.pods
-        found = planning.site(
+        found = planning.node_problem(
             task.spec, task.tree, nodes, self._most, task.bound, len(self._wanted)
         )
         if not found.instance.leaves:
             return None
-        self._site = site = with_rules(found, task, pods)
+        self._problem = problem = with_rules(found, task, pods)
         pod = self._wanted[0]
-        whole = frozenset(leaf for leaf, name in enumerate(site.names) if name in self._blocked)
+        whole = frozenset(leaf for leaf, name in enumerate(problem.names) if name in self._blocked)
         uids = {one.pod.metadata.uid for each in lower for one in each.pods}
         request = {**task.requests[pod.metadata.uid], PODS: 1}
-        self._problem = victim_problem(
-            site.instance,
-            site.names,
-            site.rows,
+        self._freeing = victim_problem(
+            problem.instance,
+            problem.names,
+            problem.rows,
             task.context.free(request),
             request,
             lower,
             self._tools.handle.objects("PodDisruptionBudget").values(),
             forbid=args.pdb == "Forbid",
-            conflicts=conflicts(pod, nodes, site.rows, pods, whole, uids),
+            conflicts=conflicts(pod, nodes, problem.rows, pods, whole, uids),
             counted=between.counted(pod, nodes, pods),
         )
         limits = limits_of(args, args.preemption_time_limit_seconds)
-        return SolverCall(EvictQuestion(self._problem.problem, limits), 2 * limits.total_s)
+        return SolverCall(EvictQuestion(self._freeing.problem, limits), 2 * limits.total_s)
 
     def offer(self, solution: Solution) -> Offer:
         """Return the nodes of the members up to the minimum, and the victims."""
         found = solution.victims
         if found is None or found.outcome != "placed":
             return None
-        victims = self._problem.victims(found.evicted)
-        return planning.assign(self._site, found.placement.counts, self._wanted), victims
+        victims = self._freeing.victims(found.evicted)
+        return planning.assign(self._problem, found.placement.counts, self._wanted), victims
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
         """Block the node; the second time, lower what each row takes."""
@@ -208,14 +210,14 @@ class HomogeneousEviction:
         self._blocked.add(rejection.node)
 
 
-def _site(
+def _node_problem(
     task: GroupTask,
     tools: PlanningTools,
     slots: IntColumn,
     shared_domain: IntColumn | None,
     *,
     may_be_thin: bool,
-) -> planning.Site:
+) -> planning.NodeProblem:
     """Return the instance for the solver: in a large tree only the leaves that the group can
     use.
     """
@@ -227,13 +229,15 @@ def _site(
     if may_be_thin and shared_domain is None:
         on_them = nodes.rows_named(one.node for one in bound)
         among = leafrows.useful(task.tree, nodes, slots, on_them, count + len(bound))
-    found = planning.site(task.spec, task.tree, nodes, slots, bound, count, minimum, among=among)
+    found = planning.node_problem(
+        task.spec, task.tree, nodes, slots, bound, count, minimum, among=among
+    )
     return with_rules(found, task, tools.handle.pods, shared_domain)
 
 
 def _question(
-    site: planning.Site, tools: PlanningTools, *, holds: bool, advise: bool
+    problem: planning.NodeProblem, tools: PlanningTools, *, holds: bool, advise: bool
 ) -> SolverCall:
     limits = limits_of(tools.args, tools.args.solver_time_limit_seconds)
-    question = Place(site.instance, limits, tools.args.solver, advise)
+    question = Place(problem.instance, limits, tools.args.solver, advise)
     return SolverCall(question, 2 * limits.total_s, holds)

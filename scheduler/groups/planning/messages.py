@@ -19,7 +19,7 @@ from scheduler.framework.groups import Fits
 from scheduler.groups.planning import planning
 from scheduler.groups.planning.between import PORT
 from scheduler.groups.planning.capacities import FILTERS, MemberCapacity, packed, stocks_in
-from scheduler.groups.planning.planning import Site
+from scheduler.groups.planning.planning import NodeProblem
 from scheduler.groups.planning.task import GroupTask
 from scheduler.groups.planning.task import with_rules as ruled
 from scheduler.groups.problem.answer import Advice, Conflict
@@ -52,23 +52,23 @@ class GroupRefusal(msgspec.Struct, frozen=True):
 
 
 def refusal(
-    task: GroupTask, site: Site, fits: Fits, advice: Advice, pods: PodIndex
+    task: GroupTask, problem: NodeProblem, fits: Fits, advice: Advice, pods: PodIndex
 ) -> GroupRefusal:
     """Return the message of a group whose members have equal requests, and what it rests on."""
     capacities = MemberCapacity(task, fits)
     rules = advice.conflict
-    depth = _depth(task, site, advice)
-    test = _test(task, site, fits, rules, depth, capacities, pods)
+    depth = _depth(task, problem, advice)
+    test = _test(task, problem, fits, rules, depth, capacities, pods)
     limits = capacities.conflict(test, depth or 0)
     requests = [name for name in limits if name != FILTERS]
 
     def inventories(unit: tuple[str, ...]) -> str:
         return stocks_in(task.tree, task.context.nodes, unit, fits, pods)
 
-    text = _sentence(task, site, advice, capacities, depth, requests, inventories)
+    text = _sentence(task, problem, advice, capacities, depth, requests, inventories)
     # Stocks name what is in use; without rejections it is labels that exclude nodes.
     is_by_filters = FILTERS in limits and not fits.inventories and bool(fits.rejections)
-    is_by_filters = is_by_filters or not site.instance.leaves
+    is_by_filters = is_by_filters or not problem.instance.leaves
     notes = [fits.message if is_by_filters else "", left_out(task, fits)]
     sizes = [str(one) for one in (advice.smaller, advice.larger) if one]
     if sizes:
@@ -188,7 +188,7 @@ def listed(texts: Sequence[str]) -> str:
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
-def _depth(task: GroupTask, site: Site, advice: Advice) -> int | None:
+def _depth(task: GroupTask, problem: NodeProblem, advice: Advice) -> int | None:
     """Return how deep the unit is that has to hold the group (0: the root); None for other
     rules.
     """
@@ -198,7 +198,7 @@ def _depth(task: GroupTask, site: Site, advice: Advice) -> int | None:
         return 0
     if any(one.rule != "hard" or one.value != "pack" for one in advice.conflict):
         return None
-    depth = packed(site.instance, advice)
+    depth = packed(problem.instance, advice)
     asked = task.spec.labels
     if depth and asked is not None and asked.required in task.tree.aliases:
         return task.tree.levels.index(task.tree.aliases[asked.required]) + 1
@@ -207,7 +207,7 @@ def _depth(task: GroupTask, site: Site, advice: Advice) -> int | None:
 
 def _test(
     task: GroupTask,
-    site: Site,
+    problem: NodeProblem,
     fits: Fits,
     rules: Sequence[Conflict],
     depth: int | None,
@@ -215,17 +215,17 @@ def _test(
     pods: PodIndex,
 ) -> Callable[[IntColumn], bool | None]:
     """Return whether the rules in conflict can hold with such a number of members per node."""
-    least = site.instance.least
+    least = problem.instance.least
     if depth is not None:
         return lambda slots: capacities.largest(slots, depth) >= least
 
     def test(slots: IntColumn) -> bool | None:
         column = np.zeros(task.context.nodes.size, dtype=np.int64)
-        column[capacities.rows] = np.minimum(slots - capacities.fixed, site.instance.size)
-        minimum = site.instance.minimum
+        column[capacities.rows] = np.minimum(slots - capacities.fixed, problem.instance.size)
+        minimum = problem.instance.minimum
         count = len(task.context.members)
         spec, nodes = task.spec, task.context.nodes
-        found = planning.site(spec, task.tree, nodes, column, task.bound, count, minimum)
+        found = planning.node_problem(spec, task.tree, nodes, column, task.bound, count, minimum)
         instance = ruled(found, task, pods, fits.shared_domain).instance
         return fits_soon(under(instance, frozenset(rules)))
 
@@ -246,7 +246,7 @@ def _subject(instance: Instance, requests: Sequence[str], request: Mapping[str, 
 
 def _sentence(
     task: GroupTask,
-    site: Site,
+    problem: NodeProblem,
     advice: Advice,
     capacities: MemberCapacity,
     depth: int | None,
@@ -254,8 +254,8 @@ def _sentence(
     inventories: Callable[[tuple[str, ...]], str],
 ) -> str:
     """Return the sentence that names the rule, the request and how near the group is."""
-    subject = _subject(site.instance, requests, capacities.request)
-    least = site.instance.least
+    subject = _subject(problem.instance, requests, capacities.request)
+    least = problem.instance.least
     for name in requests:
         most = capacities.most_of(name)
         if most < capacities.request[name]:
@@ -264,10 +264,10 @@ def _sentence(
         rules = [one for one in advice.conflict if one.value == SHARED_CLAIMS]
         claims = _shared_claims(task.context.members) if len(advice.conflict) == len(rules) else ()
         if claims:
-            return _by_claim(subject, claims, site)
+            return _by_claim(subject, claims, problem)
         enough = (
             "all fit"
-            if least == site.instance.size
+            if least == problem.instance.size
             else f"at least {least} fit{'s' * (least == 1)}"
         )
         return ": ".join(filter(None, (subject, reasons(task, advice, enough))))
@@ -283,13 +283,13 @@ def _sentence(
     return f"{subject} one {unit}: the largest, {best[-1]}, has {has}{end}"
 
 
-def _by_claim(subject: str, claims: Sequence[str], site: Site) -> str:
+def _by_claim(subject: str, claims: Sequence[str], problem: NodeProblem) -> str:
     """Return the sentence about claims that members share and that only some nodes can use."""
     word = "claim" if len(claims) == 1 else "claims"
-    sets = next(one.sets for one in site.instance.domains if one.name == SHARED_CLAIMS)
-    slots = [(sum(site.instance.leaves[at].slots for at in leaves), leaves) for leaves in sets]
+    sets = next(one.sets for one in problem.instance.domains if one.name == SHARED_CLAIMS)
+    slots = [(sum(problem.instance.leaves[at].slots for at in leaves), leaves) for leaves in sets]
     most, leaves = max(slots, key=lambda one: one[0])
-    where = site.names[leaves[0]] if len(leaves) == 1 else f"{len(leaves)} nodes"
+    where = problem.names[leaves[0]] if len(leaves) == 1 else f"{len(leaves)} nodes"
     has = "has" if len(leaves) == 1 else "have"
     return (
         f"{subject} where they can use the {word} {listed(claims)}, which they share: the largest "

@@ -21,7 +21,7 @@ from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts, counted, pod_requests
 
 
-class Site(msgspec.Struct, frozen=True):
+class NodeProblem(msgspec.Struct, frozen=True):
     """An instance, and the row and name of the node behind each of its leaves.
 
     A thin one has only leaves that the group can use: what would help when nothing fits is not to
@@ -35,7 +35,7 @@ class Site(msgspec.Struct, frozen=True):
     least: tuple[int, ...] = ()
 
 
-def site(
+def node_problem(
     spec: GroupSpec,
     tree: Topology,
     nodes: Nodes,
@@ -46,7 +46,7 @@ def site(
     *,
     levels_first: bool = False,
     among: Sequence[int] | None = None,
-) -> Site:
+) -> NodeProblem:
     """Return the instance of placing `count` members where `slots` (by row) says there is capacity.
 
     Bound members are fixed where they are; those outside of the tree do not take part.
@@ -75,7 +75,7 @@ def site(
         minimum=least if least < size else 0,
         levels_first=levels_first,
     )
-    return Site(instance, tuple(rows), tuple(names), among is not None)
+    return NodeProblem(instance, tuple(rows), tuple(names), among is not None)
 
 
 def _places(
@@ -104,7 +104,7 @@ def rule(constraint: LevelConstraint | None) -> LevelRule:
     return LevelRule() if constraint is None else constraint.for_solver()
 
 
-def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
+def assign(found: NodeProblem, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
     """Return the node of each member by uid: members in order over leaves in order of their paths.
 
     Where fewer places are taken than there are members, the last of them get none.

@@ -16,7 +16,7 @@ from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
 from scheduler.framework.groups import Fits
 from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.description.spec import GroupSpec
-from scheduler.groups.planning.planning import Site, rule
+from scheduler.groups.planning.planning import NodeProblem, rule
 from scheduler.groups.planning.roles import RoleMembers
 from scheduler.groups.planning.task import GroupTask, Steps
 from scheduler.groups.problem.answer import SolvedStage
@@ -138,8 +138,8 @@ def narrowed(kinds: Sequence[RoleMembers]) -> Iterator[list[RoleMembers]]:
             ]
 
 
-def preferring(found: Site, preferred: PreferredPlaces) -> Site:
-    """Return the site with the least and the most members that preferences allow on its rows."""
+def preferring(found: NodeProblem, preferred: PreferredPlaces) -> NodeProblem:
+    """Return the problem with the least and the most members that preferences allow on its rows."""
     instance, least = found.instance, preferred.least
     if least is not None:
         more = tuple(int(least[row]) if row < len(least) else 0 for row in found.rows)

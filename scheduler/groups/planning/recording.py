@@ -28,12 +28,12 @@ class PlanRecorder:
         self._records = records
         self._pods = pods
 
-    def no_node(self, task: GroupTask, site: planning.Site, fits: groups.Fits) -> Status:
+    def no_node(self, task: GroupTask, problem: planning.NodeProblem, fits: groups.Fits) -> Status:
         """Return why no node takes any member."""
         text = topology.nowhere(task.tree, task.context.nodes, fits.rows)
         if not text:
-            size = Advice((Conflict("", "size", str(site.instance.least)),))
-            found = messages.refusal(task, site, fits, size, self._pods)
+            size = Advice((Conflict("", "size", str(problem.instance.least)),))
+            found = messages.refusal(task, problem, fits, size, self._pods)
             self.refusal(task.key, found)
             text = found.text
         return unschedulable(f"the group {task.name} does not fit: {text}")
@@ -41,7 +41,7 @@ class PlanRecorder:
     def refused(
         self,
         task: GroupTask,
-        site: planning.Site,
+        problem: planning.NodeProblem,
         fits: groups.Fits,
         solution: Solution,
         *,
@@ -50,7 +50,7 @@ class PlanRecorder:
         """Return why the solver's answer places no member; `tried` if it rests on learnt bounds."""
         if solution.placed.outcome == "unknown" or solution.advice is None:
             return task.left_open("waits: the solver found nothing within its time")
-        found = messages.refusal(task, site, fits, solution.advice, self._pods)
+        found = messages.refusal(task, problem, fits, solution.advice, self._pods)
         self.refusal(task.key, found)
         text = f"does not fit: {found.text}"
         if tried:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning import planning
-from scheduler.groups.planning.planning import Site
+from scheduler.groups.planning.planning import NodeProblem
 from scheduler.groups.problem.instance import Instance, Leaf, LevelRule
 from scheduler.groups.sources import kueue
 from scheduler.groups.topology.placement import in_order
@@ -24,7 +24,7 @@ from scheduler.state.podindex import Placed
 Unit = tuple[str, ...]
 
 
-def mended(site: Site, homes: Mapping[str, Unit]) -> Site:
+def mended(problem: NodeProblem, homes: Mapping[str, Unit]) -> NodeProblem:
     """Return a problem whose fixed members break no rule, the same one if they break none.
 
     `homes` are the units that members to be placed belong to (see `homes`).
@@ -33,17 +33,17 @@ def mended(site: Site, homes: Mapping[str, Unit]) -> Site:
     with; members beyond what a unit may hold, and units beyond those that may be used, are left out
     and take no further pods.
     """
-    instance = site.instance
+    instance = problem.instance
     leaves = _without_excess(instance)
     leaves = _with_missing(instance, leaves, Counter(homes.values()) if homes else None)
     if leaves == list(instance.leaves):
-        return site
+        return problem
     more = sum(leaf.fixed for leaf in leaves) - sum(leaf.fixed for leaf in instance.leaves)
     minimum = instance.minimum + more if instance.minimum else 0
     made = replace(
         instance, leaves=tuple(leaves), size=instance.size + more, minimum=max(0, minimum)
     )
-    return replace(site, instance=made)
+    return replace(problem, instance=made)
 
 
 def homes(
@@ -76,14 +76,14 @@ def homes(
 
 
 def assign(
-    site: Site, counts: Sequence[int], members: Iterable[Pod], homes: Mapping[str, Unit]
+    problem: NodeProblem, counts: Sequence[int], members: Iterable[Pod], homes: Mapping[str, Unit]
 ) -> dict[str, str]:
     """Return the node of each member by uid: those with a home in it first, then all others in
     order.
     """
     if not homes:
-        return planning.assign(site, counts, members)
-    leaves = site.instance.leaves
+        return planning.assign(problem, counts, members)
+    leaves = problem.instance.leaves
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
     free = [at for at in order for _ in range(counts[at] - leaves[at].fixed)]
     nodes: dict[str, str] = {}
@@ -93,9 +93,9 @@ def assign(
         at = next((at for at in free if home and leaves[at].path[: len(home)] == home), None)
         if at is not None:
             free.remove(at)
-            nodes[pod.metadata.uid] = site.names[at]
+            nodes[pod.metadata.uid] = problem.names[at]
     others = (pod.metadata.uid for pod in waiting if pod.metadata.uid not in nodes)
-    return nodes | dict(zip(others, (site.names[at] for at in free), strict=False))
+    return nodes | dict(zip(others, (problem.names[at] for at in free), strict=False))
 
 
 def _without_excess(instance: Instance) -> list[Leaf]:

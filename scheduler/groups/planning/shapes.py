@@ -20,7 +20,8 @@ from scheduler.groups.description.nesting import NOWHERE, keys_of, places
 from scheduler.groups.description.ownrules import OwnRules
 from scheduler.groups.description.spec import GroupNode
 from scheduler.groups.planning import roles
-from scheduler.groups.planning.roles import RoleMembers, RolesSite
+from scheduler.groups.planning.roles import RoleMembers
+from scheduler.groups.planning.rolesproblem import RolesProblem
 from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.parts import ROOT, LikeParts, PlacedPart
 from scheduler.groups.sources import registry as sources
@@ -186,8 +187,8 @@ def needed(
 
 
 def with_parts(
-    found: RolesSite, shapes: Sequence[GroupShape], bound: Sequence[Placed]
-) -> RolesSite:
+    found: RolesProblem, shapes: Sequence[GroupShape], bound: Sequence[Placed]
+) -> RolesProblem:
     """Return a problem with these shapes as its parts; members are on no node without a label they
     need.
     """

@@ -288,9 +288,12 @@ def limits_of(args: ClusterTopologyPlacementGroupArgs, limit_s: float) -> SolveL
 
 
 def with_rules(
-    found: planning.Site, task: GroupTask, pods: PodIndex, shared_domain: IntColumn | None = None
-) -> planning.Site:
-    """Return the site with the rules that the members' own specs make for one another."""
+    found: planning.NodeProblem,
+    task: GroupTask,
+    pods: PodIndex,
+    shared_domain: IntColumn | None = None,
+) -> planning.NodeProblem:
+    """Return the problem with the rules that the members' own specs make for one another."""
     pod, nodes = task.context.members[0], task.context.nodes
     there = set(found.names)
     fixed_here = [one for one in task.bound if one.node in there]

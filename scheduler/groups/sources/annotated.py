@@ -8,12 +8,34 @@ from collections.abc import Mapping
 
 from scheduler.base.errors import ObjectError
 from scheduler.groups.description.rules import LevelConstraint, constraints
+from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.sources.inputs import kind_of, parsed
+from scheduler.objects.meta import AnnotatedMeta
 
 CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
 TOPOLOGY_ANNOTATION = "sakkara.group/topology"
 # What excludes a source's own words for where members are.
 OF_TREES = (CONSTRAINTS_ANNOTATION, TOPOLOGY_ANNOTATION)
+
+
+def minimum_group(meta: AnnotatedMeta, size: int, source: str) -> GroupSpec:
+    """Return a group whose object states how many members start together, at least.
+
+    Further members are placed with them where they fit, and may be evicted alone. The rules for
+    levels and the tree are those of the annotations; `source` names the object for users.
+    """
+    return GroupSpec(
+        meta.namespace,
+        meta.name,
+        size,
+        None,
+        rules(meta.annotations),
+        source,
+        is_minimum=True,
+        topology=topology(meta.annotations),
+        may_shrink=True,
+        has_classes=True,
+    )
 
 
 def rules(annotations: Mapping[str, str]) -> dict[str, LevelConstraint]:

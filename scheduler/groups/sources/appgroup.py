@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
@@ -25,6 +24,7 @@ from scheduler.groups.description.classes import (
 )
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.sources.inputs import check_between, check_count
+from scheduler.groups.sources.served import renamed
 from scheduler.objects.grouporder import finder
 from scheduler.objects.groups import (
     GROUP_LABEL,
@@ -107,8 +107,7 @@ class AppGroups:
 
     def renamed(self, obj: AppGroup, name: str) -> AppGroup:
         """Return an AppGroup of this name that asks for the same."""
-        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
-        return replace(obj, metadata=meta, status=AppGroupStatus())
+        return renamed(obj, name, status=AppGroupStatus())
 
     def status(self, obj: AppGroup, **news: Any) -> list[ApiCall]:
         """Return the request that sets fields of `status.gang`, if any differs."""

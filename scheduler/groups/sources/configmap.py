@@ -5,13 +5,12 @@ Keys, their meaning and their defaults are Sakkara's; nothing is guessed.
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from scheduler.base.errors import ObjectError
 from scheduler.groups.description import classes
 from scheduler.groups.description.rules import constraints
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.sources.inputs import LARGEST_NUMBER, json_object, whole_number
+from scheduler.groups.sources.served import renamed
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 
 KIND = "GroupConfigMap"
@@ -93,9 +92,8 @@ class ConfigMapGroups:
 
     def renamed(self, obj: ConfigMap, name: str) -> ConfigMap:
         """Return a ConfigMap of this name that asks for the same."""
-        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
         asked = {key: text for key, text in (obj.data or {}).items() if key not in REPORTED}
-        return replace(obj, metadata=meta, data={**asked, "name": name})
+        return renamed(obj, name, data={**asked, "name": name})
 
 
 SOURCE = ConfigMapGroups()

@@ -16,6 +16,7 @@ from scheduler.groups.description import classes
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between, check_count
+from scheduler.groups.sources.served import renamed
 from scheduler.objects.pod import ResourceList
 from scheduler.objects.podgroup import PodGroup, PodGroupStatus
 from scheduler.state.resources import Amounts, amounts, counted
@@ -61,17 +62,10 @@ class PodGroups:
         """Return what it asks for; ObjectError names the field that is wrong."""
         meta, spec = obj.metadata, obj.spec
         check_between(spec.min_member, 1, LARGEST_GROUP, "spec.minMember")
-        return GroupSpec(
-            meta.namespace,
-            meta.name,
-            spec.min_member,
-            None,
-            annotated.rules(meta.annotations),
-            f"PodGroup {meta.namespace}/{meta.name}",
-            is_minimum=True,
-            topology=annotated.topology(meta.annotations),
-            may_shrink=True,
-            has_classes=True,
+        return replace(
+            annotated.minimum_group(
+                meta, spec.min_member, f"PodGroup {meta.namespace}/{meta.name}"
+            ),
             classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
             needs=needs(spec.min_resources),
             hold_s=float(spec.schedule_timeout_seconds or 0),
@@ -83,8 +77,7 @@ class PodGroups:
 
     def renamed(self, obj: PodGroup, name: str) -> PodGroup:
         """Return a PodGroup of this name that asks for the same."""
-        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
-        return replace(obj, metadata=meta, status=PodGroupStatus())
+        return renamed(obj, name, status=PodGroupStatus())
 
 
 def needs(least: ResourceList) -> Amounts:

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.sources.served import renamed
 from scheduler.objects.derivedgroups import KIND as OF_ENGINE
 from scheduler.objects.derivedgroups import DerivedGroup, kind_named, labels_naming
 from scheduler.objects.pod import Pod
@@ -79,8 +80,7 @@ class DerivedGroups:
 
     def renamed(self, obj: DerivedGroup, name: str) -> DerivedGroup:
         """Return a group of this name that asks for the same."""
-        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
-        return replace(obj, metadata=meta)
+        return renamed(obj, name)
 
 
 def _key(obj: DerivedGroup) -> str:

@@ -44,27 +44,13 @@ class PodGangs(ServedGroups):
         size = sum(one.min for one in made)
         check_between(size, 1, LARGEST_GROUP, "the sum of minReplicas of spec.podgroups")
         asked = _pack(spec.topology_constraint)
-        group = GroupSpec(
-            meta.namespace,
-            meta.name,
-            size,
-            None,
-            annotated.rules(meta.annotations),
-            f"PodGang {meta.namespace}/{meta.name}",
-            is_minimum=True,
-            topology=annotated.topology(meta.annotations),
-            may_shrink=True,
-            has_classes=True,
+        group = replace(
+            annotated.minimum_group(meta, size, f"PodGang {meta.namespace}/{meta.name}"),
             classes=classes.ClassesSpec(made, label=CLIQUE_LABEL),
             priority_class=spec.priority_class_name,
         )
         where = "spec.topologyConstraint"
         return placed_by(group, asked.required, asked.preferred, where, meta.annotations)
-
-    def renamed(self, obj: PodGang, name: str) -> PodGang:
-        """Return a PodGang of this name that asks for the same."""
-        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
-        return replace(obj, metadata=meta)
 
 
 def _classes(found: tuple[GrovePodGroup, ...]) -> tuple[classes.ClassSpec, ...]:

@@ -59,27 +59,13 @@ class KaiGroups(ServedGroups):
         check_between(size, 1, LARGEST_GROUP, "the sum of minMember of spec.subGroups")
         if parts is not None:
             excluded("spec.subGroups", meta.annotations, classes.ANNOTATIONS)
-        group = GroupSpec(
-            meta.namespace,
-            meta.name,
-            size,
-            None,
-            annotated.rules(meta.annotations),
-            f"PodGroup {meta.namespace}/{meta.name} of KAI",
-            is_minimum=True,
-            topology=annotated.topology(meta.annotations),
-            may_shrink=True,
-            has_classes=True,
+        group = replace(
+            annotated.minimum_group(meta, size, f"PodGroup {meta.namespace}/{meta.name} of KAI"),
             classes=parts or classes.read_annotations(meta.annotations, LARGEST_GROUP),
             priority_class=spec.priority_class_name,
         )
         required, preferred = asked.required_topology_level, asked.preferred_topology_level
         return placed_by(group, required, preferred, "spec.topologyConstraint", meta.annotations)
-
-    def renamed(self, obj: KaiPodGroup, name: str) -> KaiPodGroup:
-        """Return a PodGroup of this name that asks for the same."""
-        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
-        return replace(obj, metadata=meta)
 
 
 def _parts(found: tuple[KaiSubGroup, ...]) -> classes.ClassesSpec | None:

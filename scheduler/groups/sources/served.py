@@ -3,9 +3,20 @@
 Each object describes one group, whose key is the object's name behind a prefix of the source.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+from msgspec.structs import replace
 
 from scheduler.objects.kinds import Kind
+
+ObjectT = TypeVar("ObjectT", bound=Any)
+
+
+def renamed(obj: ObjectT, name: str, **fields: Any) -> ObjectT:
+    """Return a copy of an object under another name, with a uid of its own and these fields."""
+    meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+    copy: ObjectT = replace(obj, metadata=meta, **fields)
+    return copy
 
 
 class ServedGroups:
@@ -37,6 +48,10 @@ class ServedGroups:
     def key(self, obj: Any) -> str:
         """Return `namespace/name` behind the prefix that distinguishes these groups."""
         return f"{self.prefix}{obj.metadata.namespace}/{obj.metadata.name}"
+
+    def renamed(self, obj: Any, name: str) -> Any:
+        """Return an object of this name that describes such a group, with an empty status."""
+        return renamed(obj, name)
 
     def was_placed(self, obj: Any) -> bool:
         """Return False: the members state it, the status belongs to the object's controller."""

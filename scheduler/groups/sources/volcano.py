@@ -23,7 +23,7 @@ from scheduler.groups.sources import annotated
 from scheduler.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.groups.sources.inputs import check_between, check_count
 from scheduler.groups.sources.labelled import excluded
-from scheduler.groups.sources.served import ServedGroups
+from scheduler.groups.sources.served import ServedGroups, renamed
 from scheduler.groups.topology import hypernodes
 from scheduler.objects.kinds import VOLCANO_GROUP
 from scheduler.objects.pod import Pod
@@ -70,17 +70,11 @@ class VolcanoGroups(ServedGroups):
         check_between(spec.min_member, 0, LARGEST_GROUP, "spec.minMember")
         _check(obj)
         topology, tiers, has_strays = _near(obj)
-        return GroupSpec(
-            meta.namespace,
-            meta.name,
-            max(1, spec.min_member),
-            None,
-            annotated.rules(meta.annotations),
-            f"PodGroup {meta.namespace}/{meta.name} of Volcano",
-            is_minimum=True,
+        return replace(
+            annotated.minimum_group(
+                meta, max(1, spec.min_member), f"PodGroup {meta.namespace}/{meta.name} of Volcano"
+            ),
             topology=topology,
-            may_shrink=True,
-            has_classes=True,
             classes=_tasks(spec.min_task_member, spec.min_member)
             or classes.read_annotations(meta.annotations, LARGEST_GROUP),
             needs=needs(spec.min_resources),
@@ -95,8 +89,7 @@ class VolcanoGroups(ServedGroups):
 
     def renamed(self, obj: VolcanoPodGroup, name: str) -> VolcanoPodGroup:
         """Return a PodGroup of this name that asks for the same."""
-        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
-        return replace(obj, metadata=meta, status=VolcanoGroupStatus())
+        return renamed(obj, name, status=VolcanoGroupStatus())
 
     def status(
         self, obj: VolcanoPodGroup, conditions: tuple[VolcanoCondition, ...] = (), **news: Any

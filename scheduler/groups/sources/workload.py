@@ -10,8 +10,6 @@ may be in a CompositePodGroup (`composite`).
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import COMPOSITE_PREFIX
@@ -20,6 +18,7 @@ from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, TreeMembership
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between
+from scheduler.groups.sources.served import renamed
 from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
 from scheduler.objects.meta import Condition
 from scheduler.objects.podgroup import (
@@ -86,8 +85,7 @@ class WorkloadGroups:
 
     def renamed(self, obj: Group, name: str) -> Group:
         """Return a group of this name that asks for the same."""
-        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
-        return replace(obj, metadata=meta, status=WorkloadGroupStatus())
+        return renamed(obj, name, status=WorkloadGroupStatus())
 
     def key(self, obj: Group) -> str:
         """Return `namespace/name` behind the word that sets these groups apart."""

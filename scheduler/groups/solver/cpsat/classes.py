@@ -10,20 +10,18 @@ from typing import Any
 
 from scheduler.groups.problem.classes import ClassRule, PairRule, PathLimit, Traffic
 from scheduler.groups.solver.cpsat.domains import values_of
-from scheduler.groups.solver.cpsat.leaves import LeafVariables
+from scheduler.groups.solver.cpsat.leaves import LeafModel, LeafVariables
 from scheduler.groups.solver.roles.linkflows import FlowModel
 from scheduler.groups.solver.tree import allowed
 
 
-class ClassModel:
+class ClassModel(LeafModel):
     """The variables of the classes of a group, over a model's x[kind, leaf]; levels count from 1, 0
     is the root.
     """
 
     def __init__(self, variables: LeafVariables) -> None:
-        self._cp, self._group, self._x = variables.cp, variables.group, variables.x
-        self._leaves = variables.under
-        self._tree = variables.tree
+        super().__init__(variables)
         self._fixed = [one.fixed or (0,) * len(self._group.paths) for one in self._group.classes]
         self._pods: dict[tuple[int, int], list[Any]] = {}
         self._used: dict[tuple[int, int], list[Any]] = {}

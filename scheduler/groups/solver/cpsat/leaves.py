@@ -29,3 +29,11 @@ class LeafVariables(NamedTuple):
         for each in range(self.tree.depth - 1, level - 1, -1):
             bounds = bounds[self.tree.starts[each]]
         return [leaves[start:end] for start, end in itertools.pairwise(bounds.tolist())]
+
+
+class LeafModel:
+    """The base of a model over these variables: what it reads of them at each step."""
+
+    def __init__(self, variables: LeafVariables) -> None:
+        self._cp, self._group, self._x = variables.cp, variables.group, variables.x
+        self._leaves, self._tree = variables.under, variables.tree

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 
 from scheduler.groups.problem import parts
-from scheduler.groups.solver.cpsat.leaves import LeafVariables
+from scheduler.groups.solver.cpsat.leaves import LeafModel, LeafVariables
 
 
-class PartModel:
+class PartModel(LeafModel):
     """The variables of the parts of a group, over a model's x[kind, leaf]."""
 
     def __init__(self, variables: LeafVariables) -> None:
-        self._cp, self._group, self._x = variables.cp, variables.group, variables.x
-        self._leaves = variables.under
-        self._tree = variables.tree
+        super().__init__(variables)
         self._inside = parts.inside(self._group.parts)
         self._depths = parts.depths(self._group.parts)
         self._totals = parts.totals(self._group.parts)
