@@ -103,6 +103,11 @@ class ClusterFacts:
         self._nodes: dict[str, Mapping[str, str]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
+    @property
+    def pods(self) -> int:
+        """Return the number of pods that were read."""
+        return len(self._pods)
+
     def pod(self, key: str) -> PodFacts:
         """Return the facts of a pod by `namespace/name`; without any, it has no annotation."""
         return self._pods.get(key, PodFacts())

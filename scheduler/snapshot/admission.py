@@ -30,10 +30,11 @@ from scheduler.objects.admission import (
     RuntimeClass,
 )
 from scheduler.objects.kinds import Kind
-from scheduler.objects.pod import Pod, ResourceList
+from scheduler.objects.pod import Pod, PodSpec, ResourceList
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.workloads import Namespace
 from scheduler.snapshot.checks import check_pod
+from scheduler.snapshot.spelling import check_spelling
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 Plain = dict[str, Any]
@@ -97,6 +98,7 @@ DEFAULTED: Final = {
 # Exceptions of functions that receive unchecked plain data of a wrong type.
 MALFORMED: Final = (msgspec.ValidationError, AttributeError, LookupError, TypeError, ValueError)
 RESOURCE_QUOTA: Final = "ResourceQuota"
+_MOST_KEPT: Final = 5_000
 _NAMESPACED: Final = (LIMIT_RANGE, RESOURCE_QUOTA)
 # The kinds of objects that admission reads.
 READ: Final = (PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, *_NAMESPACED)
@@ -111,6 +113,8 @@ class ClusterAdmission:
 
     def __init__(self, *, is_alone: bool = False) -> None:
         self._is_alone = is_alone
+        # Of new pods: namespace, labels and spec without node → the spec after admission.
+        self._admitted: dict[bytes, PodSpec] = {}
         self._objects: dict[str, dict[str, Plain]] = {kind: {} for kind in READ}
         for name, value in SYSTEM_CLASSES.items():
             self.add(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
@@ -118,6 +122,7 @@ class ClusterAdmission:
 
     def add(self, kind: str, plain: Plain) -> None:
         """Store an object that admission reads."""
+        self._admitted.clear()
         meta = plain["metadata"]
         key = meta["name"]
         if kind == LIMIT_RANGE:
@@ -139,11 +144,38 @@ class ClusterAdmission:
         found = self._objects[kind].values()
         return [one for one in found if namespace in ("", one["metadata"].get("namespace"))]
 
-    def pod(self, plain: Plain) -> Pod:
-        """Return a new pod as the API server would return it; changes `plain`."""
+    def pod(self, plain: Plain, *, is_strict: bool = False) -> Pod:
+        """Return a new pod as the API server would return it; may change `plain`.
+
+        `is_strict`: ObjectError for a field that pods do not have. Of pods with equal specs, only
+        the first is admitted: the others get its spec.
+        """
         meta = plain["metadata"]
         namespace = meta.setdefault("namespace", "default")
         meta.setdefault("uid", f"Pod/{namespace}/{meta['name']}")
+        rest = {name: part for name, part in plain.items() if name != "spec"}
+        spec = plain.get("spec")
+        # `matchLabelKeys` merges labels into the spec.
+        key = _key(is_strict, namespace, meta.get("labels"), spec)
+        if is_strict:
+            check_spelling(rest)
+        known = self._admitted.get(key)
+        if known is None:
+            if is_strict:
+                check_spelling({"spec": spec})
+            pod = self._admit_pod(plain)
+            if key and len(self._admitted) < _MOST_KEPT:
+                self._admitted[key] = pod.spec
+            return pod
+        try:
+            node = {name: part for name, part in plain["spec"].items() if name == "nodeName"}
+            pod = msgspec.convert({**rest, "spec": node}, Pod)
+        except MALFORMED as error:
+            raise ObjectError(f"cannot be read: {error!r}") from error
+        return replace(pod, spec=replace(known, node_name=pod.spec.node_name))
+
+    def _admit_pod(self, plain: Plain) -> Pod:
+        """Return a new pod with all defaults and additions, checked; changes `plain`."""
         spec = plain["spec"]
         try:
             poddefaults.fill_spec(spec)
@@ -210,6 +242,17 @@ class ClusterAdmission:
         if isinstance(obj, Pod):
             spec = replace(spec, priority_class_name=found["metadata"]["name"])
         return replace(obj, spec=spec)
+
+
+def _key(is_strict: bool, namespace: str, labels: Any, spec: Any) -> bytes:
+    """Return a key that equal specs of a namespace share, whatever their node; b"" for none."""
+    if not isinstance(spec, dict):
+        return b""
+    shared = {name: part for name, part in spec.items() if name != "nodeName"}
+    try:
+        return msgspec.msgpack.encode((is_strict, namespace, labels, shared))
+    except (TypeError, ValueError, OverflowError):
+        return b""  # of numbers beyond 64 bits, which admission rejects
 
 
 def capacity_of(raw: Any) -> ResourceList:

@@ -62,8 +62,12 @@ def kind_of(item: Item) -> kinds.Kind | None:
 
 def plain_of(item: Item) -> dict[str, Any]:
     """Return a copy of an item as plain data, without nulls."""
-    raw = msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw
-    found: dict[str, Any] = plain_data(raw)
+    found: dict[str, Any]
+    if isinstance(item.raw, bytes):
+        found = msgspec.json.decode(item.raw)
+        # JSON has no times. The copy of a pod takes longer than its decoding.
+        return plain_data(found) if b"null" in item.raw else found
+    found = plain_data(item.raw)
     return found
 
 

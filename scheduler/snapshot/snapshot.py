@@ -40,7 +40,6 @@ from scheduler.snapshot.decoding import decoded, is_workload, kind_of, plain_of,
 from scheduler.snapshot.documents import Head, Item
 from scheduler.snapshot.notices import astray, has_no_bearing, notices
 from scheduler.snapshot.quotas import exceeded_quotas, violated_ranges
-from scheduler.snapshot.spelling import check_spelling
 from scheduler.snapshot.workloads.found import MAX_PODS, FoundWorkload, SnapshotSurroundings
 from scheduler.snapshot.workloads.owned import OwnedPods
 from scheduler.snapshot.workloads.table import KINDS, missing_objects
@@ -337,7 +336,6 @@ class SnapshotReader:
         meta = pod.metadata
         if not meta.uid:
             plain = plain_of(item)
-            check_spelling(plain)
             pod = replace(pod, metadata=replace(meta, uid=f"Pod/{key[1]}"))
             plain["metadata"] |= {"namespace": meta.namespace, "uid": pod.metadata.uid}
             self._new[key] = kinds.POD, plain
@@ -346,7 +344,8 @@ class SnapshotReader:
         uid = pod.metadata.uid
         if self._uids.setdefault(uid, key[1]) != key[1]:
             raise ObjectError(f'metadata.uid: "{uid}" is that of Pod {self._uids[uid]} already')
-        check_pod(pod)
+        if meta.uid:
+            check_pod(pod)  # admission checks pods without a uid
         if is_given and not pod.spec.node_name:
             self._given.add(uid)
         if any(volume.ephemeral is not None for volume in pod.spec.volumes):
@@ -373,7 +372,7 @@ class SnapshotReader:
         for key, (kind, plain) in self._new.items():
             with self._naming(key):
                 if kind is kinds.POD:
-                    self._found[key] = self._admission.pod(plain)
+                    self._found[key] = self._admission.pod(plain, is_strict=True)
                 else:
                     self._found[key] = self._admission.other(kind, plain)
         self._new.clear()

@@ -29,6 +29,7 @@ from scheduler.explain.report import explanation_lines, explanation_tables
 from scheduler.explain.texttable import TextTable
 from scheduler.moves.facts import ClusterFacts
 from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.documents import Item
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.targets import POD, Target, pods_of, target_of
 
@@ -61,7 +62,12 @@ def explain(flags: ExplainFlags) -> int:
 
     def answer() -> ExplainAnswer:
         facts = ClusterFacts()
-        seen = read_world(source, wanted, setups=(setup,), ended=ended, note=facts.take)
+
+        def note(item: Item) -> None:
+            if facts.pods <= MOST_PODS:
+                facts.take(item)
+
+        seen = read_world(source, wanted, setups=(setup,), ended=ended, note=note)
         key = _key(seen, target)
         with progress(f"explaining {key}"):
             found = explained(seen.world, setup, key, seen.options, node=flags.node)
@@ -75,7 +81,7 @@ def explain(flags: ExplainFlags) -> int:
 def _after_moves(seen: SeenWorld, facts: ClusterFacts, setup: Setup, key: str) -> list[str]:
     """Return a line if moves of running pods make a waiting pod fit; none in a large cluster."""
     world = seen.world
-    if len(world.bound) > MOST_PODS or not any(pod.key == key for pod in world.unbound):
+    if facts.pods > MOST_PODS or not any(pod.key == key for pod in world.unbound):
         return []
     from scheduler.moves.finding import MoveOptions, find_moves
     from scheduler.moves.goals import FitGoal

@@ -54,6 +54,54 @@ def test_admission_applies_to_new_pods_in_any_order_of_objects():
         assert NOT_READY in {one.key for one in found.spec.tolerations}
 
 
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "a"}},
+    "matchLabelKeys": ["version"],
+}
+SPECS = [
+    {},
+    {"nodeName": "n1"},
+    {"nodeName": "n2"},
+    {"runtimeClassName": "kata"},
+    {"runtimeClassName": "kata", "nodeName": "n1"},
+    {"topologySpreadConstraints": [SPREAD]},
+    {"priority": 1},
+]
+
+
+@pytest.mark.parametrize("first", range(len(SPECS)))
+def test_pods_of_one_spec_are_admitted_as_each_alone(first):
+    """Whatever came before them: spec, labels, namespace and node decide, and no more."""
+    ranged = manifest_of(
+        "LimitRange",
+        "v1",
+        "lr",
+        spec={"limits": [{"type": "Container", "default": {"cpu": "2"}}]},
+    )
+    objects = [KATA, ranged, node("n1"), node("n2")]
+    pods = [
+        pod(f"p{at}-{version}-{space}", namespace=space, labels={"version": version}, spec=spec)
+        for at, spec in enumerate(SPECS[first:] + SPECS[:first])
+        for version in ("1", "2")
+        for space in ("default", "other")
+    ]
+    together = snapshot(*objects, *pods)
+    alone = [snapshot(*objects, one) for one in pods]
+    expected = {found.key: found for one in alone for found in (*one.bound, *one.unbound)}
+    assert expected == {found.key: found for found in (*together.bound, *together.unbound)}
+
+
+@pytest.mark.parametrize("field", ["nodeSelektor", "nodeName"])
+def test_a_fault_is_found_in_any_pod_of_a_spec(field):
+    """A misspelt field, or a node that is no text, behind a sound pod."""
+    wrong = pod("b", spec={field: 1})
+    with pytest.raises(ObjectError, match=r"nodeSelektor|xpected `str"):
+        snapshot(pod("a"), wrong)
+
+
 def test_a_pod_of_an_api_server_stays_as_it_is():
     """Admission saw it when it was made, by the objects of that time."""
     old = pod("p", spec={"runtimeClassName": "gone"})
