@@ -98,7 +98,7 @@ class Planner:
             task, text = None, error.message
         if text:
             self._records.hold(key, text)
-            return unresolvable(f"the group {groups.title(key)} is held: {text}")
+            return unresolvable(f"the group {groups.title(key)} is on hold: {text}")
         if task is None:
             return unresolvable(self._described.missing(key))
         record.begin(task.tree)
@@ -134,10 +134,10 @@ class Planner:
         if spec.tree is None:
             classes = self._handle.objects(DEVICE_CLASS)
             members = roles.members(context, spec, task.requests, classes)
-            return msgspec.structs.replace(task, kinds=members, shapes=())
+            return msgspec.structs.replace(task, roles=members, shapes=())
         own = ownrules.by_group(spec.tree, task.tree.levels, spec.constraints)
         members, parts = shapes.members(spec.tree, own, context, task.requests, task.bound)
-        return msgspec.structs.replace(task, kinds=members, shapes=parts)
+        return msgspec.structs.replace(task, roles=members, shapes=parts)
 
     # 3 capacity to 7 evict: which task is tried, and in which order
 

@@ -232,7 +232,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             spec = self._described.group(key)
         except ObjectError as error:
             self._records.hold(key, error.message)
-            return unresolvable(f"the group {name} is held: {error.message}")
+            return unresolvable(f"the group {name} is on hold: {error.message}")
         if spec is None:
             return unresolvable(self._described.missing(key))
         bound = staying(self.handle, self._members.bound(key))
@@ -249,7 +249,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._described.check(key, pods)
         except ObjectError as error:
             self._records.hold(key, error.message)
-            return unresolvable(f"the group {name} is held: {error.message}")
+            return unresolvable(f"the group {name} is on hold: {error.message}")
         known = self.handle.pods.get
         waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):

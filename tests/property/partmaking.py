@@ -77,10 +77,10 @@ def _ruled(rng: Random, group: GroupProblem) -> Iterator[PodClass]:
     totals = partrecords.totals(group.parts)
     for number, one in enumerate(group.parts):
         inside = [each for at, each in enumerate(group.parts) if _is_in(group, at, number)]
-        kinds = tuple(kind for each in inside for kind in each.kinds)
+        kinds = tuple(kind for each in inside for kind in each.roles)
         if totals[number] > 1 or not number or not kinds or rng.random() < 0.3:
             continue
-        count = sum(group.kinds[kind].count for kind in kinds)
+        count = sum(group.roles[kind].count for kind in kinds)
         at = sorted(rng.sample(range(depth), rng.choice([1, 1, 2])))
         fixed = [each.fixed for each in inside if each.fixed]
         yield PodClass(
@@ -131,8 +131,8 @@ def _level(rng: Random, depth: int, above: int) -> int:
 
 def _counted(kinds: Sequence[Role], parts: Sequence[LikeParts]) -> Iterator[Role]:
     for number, kind in enumerate(kinds):
-        (one,) = (one for one in parts if number in one.kinds)
-        size = one.sizes[one.kinds.index(number)]
+        (one,) = (one for one in parts if number in one.roles)
+        size = one.sizes[one.roles.index(number)]
         around = parts[one.parent]
         yield msgspec.structs.replace(kind, count=size * one.count * around.count)
 
@@ -146,9 +146,9 @@ def _with_minimum(rng: Random, parts: Sequence[LikeParts]) -> Iterator[LikeParts
 
 def _is_small(group: GroupProblem) -> bool:
     """Whether few ways fill each part, and few all of them, whatever they need."""
-    if rows_of([kind.count for kind in group.kinds], len(group.paths)) > MOST_PLACEMENTS:
+    if rows_of([kind.count for kind in group.roles], len(group.paths)) > MOST_PLACEMENTS:
         return False
-    ways = [len(_ways(group, one, range(len(group.paths)))) for one in group.parts if one.kinds]
+    ways = [len(_ways(group, one, range(len(group.paths)))) for one in group.parts if one.roles]
     return max(ways) <= MOST_WAYS
 
 
@@ -240,7 +240,7 @@ def _ways(group: GroupProblem, one: LikeParts, unit: Sequence[int]) -> set[Count
         if new + fixed < max(1, one.minimum) and not (fixed and not new):
             continue
         counts = list(_nothing(group))
-        for kind, row in zip(one.kinds, rows, strict=True):
+        for kind, row in zip(one.roles, rows, strict=True):
             counts[kind] = row
         if _is_possible(group, tuple(counts)) and _is_apart(group, one, rows):
             found.add(tuple(counts))
@@ -263,10 +263,10 @@ def _rows(leaves: int, size: int, unit: Sequence[int]) -> Iterator[tuple[int, ..
 
 def _is_possible(group: GroupProblem, counts: Counts) -> bool:
     """Whether leaves have what these pods take."""
-    for kind, row in zip(group.kinds, counts, strict=True):
+    for kind, row in zip(group.roles, counts, strict=True):
         if any(pods > slots for pods, slots in zip(row, kind.slots, strict=True)):
             return False
-    requests = [kind.request[0] for kind in group.kinds]
+    requests = [kind.request[0] for kind in group.roles]
     return all(
         sum(row[leaf] * need for row, need in zip(counts, requests, strict=True)) <= free
         for leaf, (free,) in enumerate(group.free)
@@ -294,7 +294,7 @@ def _is_in(group: GroupProblem, number: int, around: int) -> bool:
 
 
 def _nothing(group: GroupProblem) -> Counts:
-    return ((0,) * len(group.paths),) * len(group.kinds)
+    return ((0,) * len(group.paths),) * len(group.roles)
 
 
 def _sum(one: Counts, other: Counts) -> Counts:

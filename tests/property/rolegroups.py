@@ -259,7 +259,7 @@ def own_rule(rng: Random, count: int) -> LevelRule:
 def placements(mixed: GroupProblem) -> Iterator[Counts]:
     """Yield every way to place pods that breaks no rule."""
     rows = []
-    for kind in mixed.kinds:
+    for kind in mixed.roles:
         each = (range(min(kind.count, slots) + 1) for slots in kind.slots)
         rows.append([row for row in itertools.product(*each) if sum(row) <= kind.count])
     for counts in itertools.product(*rows):

@@ -115,13 +115,13 @@ def one_by_one(group, order):
     """Return a placement of each pod where it costs least beside those before it, of equal leaves
     on the roomiest.
     """
-    counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+    counts = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
     free = [amounts[0] for amounts in group.free]
     for kind in order:
-        for _ in range(group.kinds[kind].count):
+        for _ in range(group.roles[kind].count):
             prices = []
             for leaf in range(len(free)):
-                if free[leaf] < group.kinds[kind].request[0]:
+                if free[leaf] < group.roles[kind].request[0]:
                     continue
                 counts[kind, leaf] += 1
                 prices.append((cost(group, counts), -free[leaf], leaf))
@@ -130,7 +130,7 @@ def one_by_one(group, order):
                 return None
             leaf = min(prices)[2]
             counts[kind, leaf] += 1
-            free[leaf] -= group.kinds[kind].request[0]
+            free[leaf] -= group.roles[kind].request[0]
     return counts
 
 
@@ -140,7 +140,7 @@ def test_no_application_is_dearer_than_its_pods_one_by_one(batch):
     compared = 0
     for number in range(2):
         group = application(Random(f"one by one {batch}/{number}"))
-        listed = range(len(group.kinds))
+        listed = range(len(group.roles))
         alone = [one_by_one(group, order) for order in (listed, listed[::-1])]
         prices = [cost(group, counts) for counts in alone if counts is not None]
         whole = [each for each in near_by(group) if int(each.sum()) == group.wanted]

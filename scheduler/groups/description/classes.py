@@ -66,7 +66,7 @@ class BetweenSpec(msgspec.Struct, frozen=True):
 
 
 class TrafficSpec(msgspec.Struct, frozen=True):
-    """How much each pod of one class talks to each pod of another."""
+    """How much traffic each pod of one class has with each pod of another."""
 
     first: str
     second: str

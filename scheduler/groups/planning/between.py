@@ -34,7 +34,7 @@ def members(
     """Return the rules of host ports, required affinity and anti-affinity; `rows` are those of the
     leaves.
 
-    Anti-affinity to its own kind lets one member into each domain, beside those in `bound` of whom
+    Anti-affinity to its own pods lets one member into each domain, beside those in `bound` of whom
     it does not speak: the instance holds these on its leaves as well. Affinity keeps all in one,
     unless there are such pods already: then the filters say which domains are open.
     """

@@ -47,7 +47,7 @@ def of_classes(
 ) -> Parts:
     """Return what a group says of its classes for leaves of these names in a tree of these levels.
 
-    `of` is the class of each kind, `network` has the paths between the leaves. With traffic nothing
+    `of` is the class of each role, `network` has the paths between the leaves. With traffic nothing
     is wished for at levels of which the group says nothing: costs decide there.
     """
     asked = spec.classes
@@ -59,7 +59,7 @@ def of_classes(
     classes = tuple(
         PodClass(
             one.name,
-            tuple(kind for kind, name in enumerate(of) if name == one.name),
+            tuple(role for role, name in enumerate(of) if name == one.name),
             one.min,
             one.max,
             tuple(ClassRule(at[level], rule(own)) for level, own in one.constraints.items()),
@@ -110,7 +110,7 @@ def links(
 ) -> tuple[tuple[TrafficStream, ...], tuple[LinkLimit, ...]]:
     """Return what an application sends, and the links that could be too narrow for it.
 
-    `counts` is how many pods there are to place of each kind.
+    `counts` is how many pods there are to place of each role.
     """
     asked = spec.classes
     if asked is None or network is None or not asked.flows:
@@ -119,7 +119,7 @@ def links(
     flows = tuple(
         TrafficStream(number[one.first], number[one.second], one.amount) for one in asked.flows
     )
-    pods = [sum(counts[kind] for kind in one.kinds) + sum(one.fixed) for one in classes]
+    pods = [sum(counts[role] for role in one.roles) + sum(one.fixed) for one in classes]
     most = sum(flow.amount * pods[flow.first] + 1 for flow in flows)
     found = tuple(
         LinkLimit(one.origins, one.targets, one.headroom, one.is_shared)
@@ -130,7 +130,7 @@ def links(
 
 
 def _between_nodes(network: AreaPaths, depth: int) -> TrafficCosts:
-    """Return costs by area for pods on different nodes; on one they talk for nothing.
+    """Return costs by area for pods on different nodes; on one node traffic is free.
 
     What all pairs of nodes cost at least is said of the level of nodes, and of areas what comes to
     that.
@@ -144,7 +144,7 @@ def _between_nodes(network: AreaPaths, depth: int) -> TrafficCosts:
 
 
 def beside(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Mapping[int, frozenset[int]]:
-    """Return for kinds that others stand `with` the leaves of the units where those are."""
+    """Return for roles that others stand `with` the leaves of the units where those are."""
     found: dict[int, frozenset[int]] = {}
     for one in group.between:
         if one.relation != "with":
@@ -154,11 +154,11 @@ def beside(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Mapping[int,
         units = {
             path[:depth]
             for leaf, path in enumerate(group.paths)
-            if any(counts[kind][leaf] for kind in first.kinds)
+            if any(counts[role][leaf] for role in first.roles)
             or (first.fixed and first.fixed[leaf])
         }
         leaves = frozenset(at for at, path in enumerate(group.paths) if path[:depth] in units)
-        found |= dict.fromkeys(group.classes[one.second].kinds, leaves)
+        found |= dict.fromkeys(group.classes[one.second].roles, leaves)
     return found
 
 

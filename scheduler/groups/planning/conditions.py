@@ -60,7 +60,7 @@ def obstacle(task: GroupTask) -> Status | None:
 
 
 def _on_hold(task: GroupTask, text: str) -> groups.OnHoldStatus:
-    return groups.OnHoldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
+    return groups.OnHoldStatus(Code.ERROR, (f"the group {task.name} is on hold: {text}",))
 
 
 def lack(task: GroupTask, plan: groups.Outcome, *, may_evict: bool) -> Lack | None:

@@ -12,9 +12,10 @@ import msgspec
 from scheduler.framework.calls import SolverCall
 from scheduler.framework.groups import AssignmentRejection
 from scheduler.framework.status import Status, unschedulable
-from scheduler.groups.planning import messages, preferences, rolemessages, roles, shapes
+from scheduler.groups.planning import messages, preferences, rolemessages, shapes
 from scheduler.groups.planning.eviction import Candidates, Freed, candidates_of, chosen
 from scheduler.groups.planning.placements import ROUNDS, Assigned, Placement, PlanningTools
+from scheduler.groups.planning.roles import learn
 from scheduler.groups.planning.rolesproblem import (
     RoleConflict,
     RolesProblem,
@@ -96,10 +97,10 @@ class HeterogeneousPlacement:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self.task
         if rejection.conflict:
-            self._learnt.append(role_conflict(task.kinds, rejection))
+            self._learnt.append(role_conflict(task.roles, rejection))
         elif self._current_problem().group == self._problem.group:
             # Where amounts changed while the solver worked, the next question has them right.
-            roles.learn(task.kinds, nodes, task.context.nodes, rejection)
+            learn(task.roles, nodes, task.context.nodes, rejection)
         self._why = f"{rejection.reason} on {rejection.node}"
 
     def _current_problem(self) -> RolesProblem:
@@ -109,7 +110,7 @@ class HeterogeneousPlacement:
             task.spec,
             task.tree,
             task.context,
-            task.kinds,
+            task.roles,
             task.bound,
             least,
             learnt=self._learnt,
@@ -136,23 +137,23 @@ class HeterogeneousEviction:
         self._tools = tools
         self._learnt: list[RoleConflict] = []
         self._rounds = 0
-        kinds, parts = task.kinds, task.shapes
+        roles, parts = task.roles, task.shapes
         if parts:
-            kinds, parts = shapes.needed(kinds, parts, task.bound)
+            roles, parts = shapes.needed(roles, parts, task.bound)
         # What this eviction learns of nodes does not hold for placements of the same task.
-        kinds = [msgspec.structs.replace(one) for one in kinds]
-        self._task = msgspec.structs.replace(task, kinds=kinds, shapes=parts)
+        roles = [msgspec.structs.replace(one) for one in roles]
+        self._task = msgspec.structs.replace(task, roles=roles, shapes=parts)
 
     def question(self, lower: Candidates) -> SolverCall | None:
         """Return the question for the nodes as they are now."""
         task, args = self._task, self._tools.args
-        if not task.kinds:
+        if not task.roles:
             return None
         found = roles_problem(
             task.spec,
             task.tree,
             task.context,
-            task.kinds,
+            task.roles,
             task.bound,
             task.least or len(task.context.members),
             evicting=True,
@@ -194,15 +195,15 @@ class HeterogeneousEviction:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self._task
         if rejection.conflict:
-            self._learnt.append(role_conflict(task.kinds, rejection))
+            self._learnt.append(role_conflict(task.roles, rejection))
         else:
-            roles.learn(task.kinds, nodes, task.context.nodes, rejection)
+            learn(task.roles, nodes, task.context.nodes, rejection)
 
 
 def _assignment(problem: RolesProblem, task: GroupTask, found: GroupAnswer) -> dict[str, str]:
     if task.shapes:
-        return shapes.assign(task.shapes, task.kinds, problem.names, found.pieces)
-    return assign(problem, task.kinds, found.counts)
+        return shapes.assign(task.shapes, task.roles, problem.names, found.pieces)
+    return assign(problem, task.roles, found.counts)
 
 
 def _uncounted(group: GroupProblem) -> str:

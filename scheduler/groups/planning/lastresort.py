@@ -58,10 +58,10 @@ def _present(nodes: Nodes, conditions: frozenset[str]) -> frozenset[str]:
 
 def _without(task: GroupTask, labels: tuple[str, ...], conditions: frozenset[str]) -> GroupTask:
     part = msgspec.structs.replace(task, forbidden=labels, forbidden_conditions=conditions)
-    kinds = [
+    roles = [
         msgspec.structs.replace(
             one, slots=part.allowed(one.slots), evictable=part.allowed(one.evictable)
         )
-        for one in task.kinds
+        for one in task.roles
     ]
-    return msgspec.structs.replace(part, kinds=kinds)
+    return msgspec.structs.replace(part, roles=roles)

@@ -37,7 +37,7 @@ def ordered(
 
 
 def _roles(task: GroupTask) -> dict[str, int]:
-    return {pod.metadata.uid: number for number, one in enumerate(task.kinds) for pod in one.pods}
+    return {pod.metadata.uid: number for number, one in enumerate(task.roles) for pod in one.pods}
 
 
 def _in_order(

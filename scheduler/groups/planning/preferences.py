@@ -112,29 +112,29 @@ def placed_roles(task: GroupTask, place: Callable[[GroupTask], Steps]) -> Steps:
     A group with terms of its own is placed by these alone.
     """
     has_terms = bool(task.shapes or task.spec.constraints or task.spec.classes)
-    for kinds in () if has_terms else narrowed(task.kinds):
-        plan = yield from place(msgspec.structs.replace(task, kinds=kinds, wants_all=True))
+    for roles in () if has_terms else narrowed(task.roles):
+        plan = yield from place(msgspec.structs.replace(task, roles=roles, wants_all=True))
         if not isinstance(plan, Status) or not plan.is_rejected:
             return plan
     return (yield from place(task))
 
 
-def narrowed(kinds: Sequence[RoleMembers]) -> Iterator[list[RoleMembers]]:
+def narrowed(roles: Sequence[RoleMembers]) -> Iterator[list[RoleMembers]]:
     """Yield members that differ with the places that each prefers, the best first; nothing if all
     are equal.
     """
-    steps = [None if one.costs is None else _steps(one.costs, one.slots) for one in kinds]
+    steps = [None if one.costs is None else _steps(one.costs, one.slots) for one in roles]
     found = [np.unique(own[0][own[1]]) for own in steps if own is not None]
     values = np.unique(np.concatenate(found)).tolist() if found else []
     for value in values[:-1]:
         slots = [
             one.slots if own is None else _within(*own, value)
-            for one, own in zip(kinds, steps, strict=True)
+            for one, own in zip(roles, steps, strict=True)
         ]
-        if all(int(each.sum()) >= len(one.pods) for one, each in zip(kinds, slots, strict=True)):
+        if all(int(each.sum()) >= len(one.pods) for one, each in zip(roles, slots, strict=True)):
             yield [
                 msgspec.structs.replace(one, slots=each)
-                for one, each in zip(kinds, slots, strict=True)
+                for one, each in zip(roles, slots, strict=True)
             ]
 
 

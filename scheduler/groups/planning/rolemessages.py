@@ -71,7 +71,7 @@ def _in_one(task: GroupTask, subject: str, rule: Conflict, why: str) -> tuple[st
 def _needed(task: GroupTask) -> Counter[str]:
     """Return the requests of all members together."""
     found: Counter[str] = Counter()
-    for one in task.kinds:
+    for one in task.roles:
         own = {name: amount * len(one.pods) for name, amount in one.request.items()}
         found.update({name: amount for name, amount in own.items() if PORT not in name})
     return found
@@ -79,18 +79,18 @@ def _needed(task: GroupTask) -> Counter[str]:
 
 def nowhere(task: GroupTask) -> str:
     """Return why a role fits on no node at all, or an empty text."""
-    return next((one.message for one in task.kinds if not one.slots.any()), "")
+    return next((one.message for one in task.roles if not one.slots.any()), "")
 
 
 def _roles(task: GroupTask) -> str:
     """Return the members by role, of many roles only their number."""
-    if len(task.kinds) > MOST_NAMED:
-        return f"{len(task.context.members)} pods in {len(task.kinds)} roles"
+    if len(task.roles) > MOST_NAMED:
+        return f"{len(task.context.members)} pods in {len(task.roles)} roles"
     return listed(
         [
             f"{len(one.pods)} pod{'s' * (len(one.pods) != 1)}"
             + (f" of {asked}" if (asked := _asked(one.request)) else "")
-            for one in task.kinds
+            for one in task.roles
         ]
     )
 
@@ -125,7 +125,7 @@ def _short(task: GroupTask) -> tuple[str, bool]:
             ),
             bool(shortage_of(needed, empty, rows)[0]),
         )
-    for one in task.kinds:
+    for one in task.roles:
         places = int(one.slots[rows].sum())
         if 0 < places < len(one.pods):
             return (

@@ -23,7 +23,7 @@ from scheduler.state.shapes import host_ports
 
 
 class RoleMembers(msgspec.Struct):
-    """Members of one kind; `slots` is how many of them each row takes, and may be lowered.
+    """Members of one role; `slots` is how many of them each row takes, and may be lowered.
 
     `kind`, `shared_domain` and `costs` are those of `Fits`, `of` is the name of their class.
     """
@@ -45,7 +45,7 @@ def members(
     requests: Mapping[str, Amounts],
     device_classes: Mapping[str, DeviceClass],
 ) -> list[RoleMembers]:
-    """Return the members by kind; an empty list if no claims differ and the group has no classes.
+    """Return the members by role; an empty list if no claims differ and the group has no classes.
 
     A device class turns the requests of each container into a claim, so equal sums may be unequal
     claims.
@@ -60,12 +60,12 @@ def members(
     if not claiming and spec.classes is None and all(pod.spec == first for pod in context.members):
         return []  # the filters need not be asked for that
     if spec.classes is None:
-        return kinds(context.fits_each(), requests)
+        return by_role(context.fits_each(), requests)
     # Class by class: of equal specs, filters may say this of one workload's pods and that of
     # another's.
     parts = _by_class(context.members, spec.classes).values()
     each = [found for pods in parts for found in context.fits_each(pods)]
-    return kinds(each, requests, spec.classes)
+    return by_role(each, requests, spec.classes)
 
 
 def _by_class(pods: Sequence[Pod], classes: ClassesSpec) -> dict[str, list[Pod]]:
@@ -75,12 +75,12 @@ def _by_class(pods: Sequence[Pod], classes: ClassesSpec) -> dict[str, list[Pod]]
     return found
 
 
-def kinds(
+def by_role(
     each: Sequence[tuple[Sequence[Pod], Fits]],
     requests: Mapping[str, Amounts],
     classes: ClassesSpec | None = None,
 ) -> list[RoleMembers]:
-    """Return the members by kind, in the order of the first of each."""
+    """Return the members by role, in the order of the first of each."""
     found: list[RoleMembers] = []
     for pods, fits in each:
         of = "" if classes is None else classes.of(pods[0])
@@ -132,7 +132,7 @@ def learn(
     live: Nodes,
     rejection: AssignmentRejection,
 ) -> None:
-    """Lower what the row takes of the kind whose member did not fit where it was put."""
+    """Lower what the row takes of the role whose member did not fit where it was put."""
     uid = rejection.pod.metadata.uid  # the pod itself may have changed while the solver worked
     wrong = next(one for one in members if any(pod.metadata.uid == uid for pod in one.pods))
     row = live.row(rejection.node)

@@ -27,7 +27,7 @@ from scheduler.state.podindex import Placed
 
 
 class RoleConflict(msgspec.Struct, frozen=True):
-    """So many members of each kind do not fit on a node together, on any of `rows`."""
+    """So many members of each role do not fit on a node together, on any of `rows`."""
 
     counts: tuple[int, ...]
     rows: BoolColumn
@@ -169,7 +169,7 @@ def _shared(
 
 
 def _apart(members: Sequence[RoleMembers], nodes: Nodes, rows: Sequence[int]) -> tuple[Apart, ...]:
-    """Return which kinds may not meet, by the required anti-affinity of one to the other."""
+    """Return which roles may not meet, by the required anti-affinity of one to the other."""
     found = []
     for number, one in enumerate(members):
         pod = one.pods[0]

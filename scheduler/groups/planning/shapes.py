@@ -1,7 +1,7 @@
 """Groups of groups: from a tree of groups and its members to the solver's parts, and back to who
 goes where.
 
-Like groups (of the same needs, with as many members of each kind, none of which stands) are one
+Like groups (of the same needs, with as many members of each role, none of which stands) are one
 shape; which of them gets a place is decided after the answer. A group with rules of its own beyond
 the unit that it is in is a shape alone, and so are those around it: its rules speak of its members,
 not of a number. Reads, changes nothing.
@@ -19,8 +19,7 @@ from scheduler.groups.description import quorum
 from scheduler.groups.description.nesting import NOWHERE, keys_of, places
 from scheduler.groups.description.ownrules import OwnRules
 from scheduler.groups.description.spec import GroupNode
-from scheduler.groups.planning import roles
-from scheduler.groups.planning.roles import RoleMembers
+from scheduler.groups.planning.roles import RoleMembers, by_role
 from scheduler.groups.planning.rolesproblem import RolesProblem
 from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.parts import ROOT, LikeParts, PlacedPart
@@ -31,12 +30,12 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts
 
-# More kinds of members than this are too many patterns of a node to look through in time.
-MOST_KINDS = 12
+# More roles of members than this are too many patterns of a node to look through in time.
+MOST_ROLES = 12
 
 
 class GroupShape(msgspec.Struct, frozen=True):
-    """Like groups, `count` of them in each one of the shape `parent`; their members by kind,
+    """Like groups, `count` of them in each one of the shape `parent`; their members by role,
     `sizes` in each.
 
     `own` is what each says of levels.
@@ -46,7 +45,7 @@ class GroupShape(msgspec.Struct, frozen=True):
     parent: int
     count: int
     own: OwnRules
-    kinds: tuple[int, ...] = ()
+    roles: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
 
     @property
@@ -64,21 +63,21 @@ def members(
     requests: Mapping[str, Amounts],
     bound: Sequence[Placed],
 ) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
-    """Return the members by kind, and the shapes that have them; ObjectError when they are too
+    """Return the members by role, and the shapes that have them; ObjectError when they are too
     many.
 
     `own` is by key what each group says of levels.
     """
-    maker = _Maker(roles.kinds(context.fits_each(), requests), bound, own)
+    maker = _Maker(by_role(context.fits_each(), requests), bound, own)
     maker.make(root)
-    if len(maker.kinds) > MOST_KINDS:
+    if len(maker.roles) > MOST_ROLES:
         alone = "; each group with rules of its own counts alone" if maker.has_rules(root) else ""
         raise ObjectError(
-            f"its members are of {len(maker.kinds)} kinds, by what they ask for and in "
+            f"its members are of {len(maker.roles)} roles, by what they ask for and in "
             "what groups they are; "
-            f"{MOST_KINDS} are the most that are placed exactly{alone}"
+            f"{MOST_ROLES} are the most that are placed exactly{alone}"
         )
-    return maker.kinds, tuple(maker.shapes)
+    return maker.roles, tuple(maker.shapes)
 
 
 class _Maker:
@@ -95,7 +94,7 @@ class _Maker:
             for pod in one.pods:
                 its = self._by_group.setdefault(sources.group_of(pod), {})
                 its.setdefault(number, []).append(pod)
-        self.kinds: list[RoleMembers] = []
+        self.roles: list[RoleMembers] = []
         self.shapes: list[GroupShape] = []
 
     def make(self, root: GroupNode) -> None:
@@ -107,11 +106,11 @@ class _Maker:
         if not nodes[0].is_composite:
             numbers = sorted(self._by_group.get(nodes[0].key, {}))
             sizes = tuple(len(self._by_group[nodes[0].key][at]) for at in numbers)
-            first = len(self.kinds)
-            self.kinds += [self._kind(at, nodes) for at in numbers]
-            kinds = tuple(range(first, len(self.kinds)))
+            first = len(self.roles)
+            self.roles += [self._role(at, nodes) for at in numbers]
+            roles = tuple(range(first, len(self.roles)))
             says = self._said(nodes[0])
-            self.shapes.append(GroupShape(tuple(nodes), parent, count, says, kinds, sizes))
+            self.shapes.append(GroupShape(tuple(nodes), parent, count, says, roles, sizes))
             return
         self.shapes.append(GroupShape(tuple(nodes), parent, count, self._said(nodes[0])))
         own = len(self.shapes) - 1
@@ -134,7 +133,7 @@ class _Maker:
         is_still = not any(self._by_group.get(one.key) for one in node.leaves())
         return OwnRules(node.key_label) if is_still else self._own[node.key]
 
-    def _kind(self, number: int, nodes: Sequence[GroupNode]) -> RoleMembers:
+    def _role(self, number: int, nodes: Sequence[GroupNode]) -> RoleMembers:
         pods = tuple(pod for node in nodes for pod in self._by_group[node.key][number])
         one = self._found[number]
         return msgspec.structs.replace(
@@ -164,9 +163,9 @@ class _Maker:
 
 
 def needed(
-    kinds: Sequence[RoleMembers], shapes: Sequence[GroupShape], bound: Sequence[Placed]
+    roles: Sequence[RoleMembers], shapes: Sequence[GroupShape], bound: Sequence[Placed]
 ) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
-    """Return the members by kind that a tree lacks, and the shapes with them alone.
+    """Return the members by role that a tree lacks, and the shapes with them alone.
 
     Who is in a group that has its minimum with those that stand is beyond it, and so are all groups
     in such a one.
@@ -178,11 +177,11 @@ def needed(
     for shape in shapes:
         is_inside = shape.parent != ROOT and has_all[shape.parent]
         has_all.append(is_inside or quorum.is_in(shape.nodes[0], counts))
-        own = () if has_all[-1] else shape.kinds
+        own = () if has_all[-1] else shape.roles
         numbers = tuple(range(len(lacking), len(lacking) + len(own)))
-        lacking += [kinds[at] for at in own]
+        lacking += [roles[at] for at in own]
         sizes = shape.sizes if own else ()
-        found.append(msgspec.structs.replace(shape, kinds=numbers, sizes=sizes))
+        found.append(msgspec.structs.replace(shape, roles=numbers, sizes=sizes))
     return lacking, tuple(found)
 
 
@@ -204,7 +203,7 @@ def with_parts(
             shape.count,
             at[shape.own.level] if shape.own.level else -1,
             shape.nodes[0].least,
-            shape.kinds,
+            shape.roles,
             shape.sizes,
             fixed.get(shape.nodes[0].key, ()),
             at[shape.own.apart] if shape.own.apart else -1,
@@ -212,13 +211,13 @@ def with_parts(
         for shape in shapes
     )
     classes = tuple(_classes(shapes, parts, at))
-    kinds = list(group.kinds)
+    roles = list(group.roles)
     keys = {at[key] for key in keys_of(shapes[0].nodes[0])}
     for number, leaves in _nowhere(parts, classes, keys, group.paths).items():
-        slots = kinds[number].slots
+        slots = roles[number].slots
         open_ones = tuple(0 if leaf in leaves else slots[leaf] for leaf in range(len(slots)))
-        kinds[number] = msgspec.structs.replace(kinds[number], slots=open_ones)
-    asked = msgspec.structs.replace(group, kinds=tuple(kinds), parts=parts, classes=classes)
+        roles[number] = msgspec.structs.replace(roles[number], slots=open_ones)
+    asked = msgspec.structs.replace(group, roles=tuple(roles), parts=parts, classes=classes)
     return msgspec.structs.replace(found, group=asked)
 
 
@@ -235,7 +234,7 @@ def _classes(
             fixed = [one.fixed for one in own if one.fixed]
             yield PodClass(
                 shape.name,
-                tuple(kind for one in own for kind in one.kinds),
+                tuple(role for one in own for role in one.roles),
                 rules=tuple(ClassRule(at[level], rule) for level, rule in shape.own.rules.items()),
                 fixed=tuple(map(sum, zip(*fixed, strict=True))),
                 part=number,
@@ -259,7 +258,7 @@ def _nowhere(
     keys: Collection[int],
     paths: Sequence[Sequence[str]],
 ) -> dict[int, frozenset[int]]:
-    """Return by kind the leaves where it cannot be: on nodes without a label that its groups, or
+    """Return by role the leaves where it cannot be: on nodes without a label that its groups, or
     their rules, name.
 
     `keys` are the levels that are labels which a node may not have.
@@ -276,20 +275,20 @@ def _nowhere(
             if any(path[level] == NOWHERE for level in needed[-1])
         )
         if leaves:
-            found |= dict.fromkeys(one.kinds, leaves)
+            found |= dict.fromkeys(one.roles, leaves)
     return found
 
 
 def assign(
     shapes: Sequence[GroupShape],
-    kinds: Sequence[RoleMembers],
+    roles: Sequence[RoleMembers],
     names: Sequence[str],
     pieces: Sequence[PlacedPart],
 ) -> dict[str, str]:
     """Return the node of each member by uid; groups of one shape share the places of an answer."""
     shape_of = {node.key: number for number, shape in enumerate(shapes) for node in shape.nodes}
     waiting: dict[tuple[str, int], list[Pod]] = {}
-    for number, one in enumerate(kinds):
+    for number, one in enumerate(roles):
         for pod in in_order(one.pods):
             waiting.setdefault((sources.group_of(pod), number), []).append(pod)
     nodes: dict[str, str] = {}
@@ -302,8 +301,8 @@ def assign(
         )
         taken.add(node.key)
         chosen.append(node)
-        for kind, leaf, number in piece.pods:
-            own = waiting[node.key, kind]
+        for role, leaf, number in piece.pods:
+            own = waiting[node.key, role]
             nodes |= {pod.metadata.uid: names[leaf] for pod in own[:number]}
             del own[:number]
     return nodes

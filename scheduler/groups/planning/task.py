@@ -68,7 +68,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     Nodes with one of the labels in `forbidden`, or in one of the conditions `forbidden_conditions`,
     take no member. `described` is the group as its object says, `spec` as it is now: at the
     `deadline` a hard rule becomes a wish. A group of groups has `shapes`, which have the members of
-    `kinds`. With `wants_all` a placement of fewer members than there are is none. `needs` is the
+    `roles`. With `wants_all` a placement of fewer members than there are is none. `needs` is the
     group with the minimum that it still needs, without finished members; `spec` needs fewer where
     lost members of a group that was whole may come back one by one.
     """
@@ -79,7 +79,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     context: PlanningContext
     requests: Mapping[str, Amounts]
     bound: Sequence[Placed]
-    kinds: list[RoleMembers]
+    roles: list[RoleMembers]
     forbidden: tuple[str, ...] = ()
     forbidden_conditions: frozenset[str] = frozenset()
     described: GroupSpec | None = None
@@ -108,7 +108,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     @property
     def is_heterogeneous(self) -> bool:
         """Return whether the members are of several roles or subgroups."""
-        return len(self.kinds) > 1 or self.spec.classes is not None or bool(self.shapes)
+        return len(self.roles) > 1 or self.spec.classes is not None or bool(self.shapes)
 
     @property
     def is_short(self) -> bool:
@@ -141,8 +141,8 @@ class GroupTask(msgspec.Struct, frozen=True):
         """Return the task with roles of its own: what is learnt of nodes for it holds for no
         other.
         """
-        kinds = [msgspec.structs.replace(one) for one in self.kinds]
-        return msgspec.structs.replace(self, kinds=kinds)
+        roles = [msgspec.structs.replace(one) for one in self.roles]
+        return msgspec.structs.replace(self, roles=roles)
 
     def to_minimum(self) -> "GroupTask":
         """Return the task of bringing the group to its minimum at once."""

@@ -62,13 +62,13 @@ def objective(problem: Instance | GroupProblem, counts: Sequence[int] | Rows) ->
 def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | None) -> list[str]:
     """Return what is wrong with counts by role and leaf."""
     found = checkparts.problems(group, counts, pieces) if group.parts else []
-    for number, (kind, row) in enumerate(zip(group.kinds, counts, strict=True)):
-        if sum(row) > kind.count:
-            found.append(f"{sum(row)} pods of kind {number}, there are {kind.count}")
-        for leaf, (pods, slots) in enumerate(zip(row, kind.slots, strict=True)):
+    for number, (role, row) in enumerate(zip(group.roles, counts, strict=True)):
+        if sum(row) > role.count:
+            found.append(f"{sum(row)} pods of role {number}, there are {role.count}")
+        for leaf, (pods, slots) in enumerate(zip(row, role.slots, strict=True)):
             if not 0 <= pods <= slots:
-                found.append(f"leaf {leaf} takes {pods} of {slots} slots of kind {number}")
-    needs = list(zip(*(kind.request for kind in group.kinds), strict=True))
+                found.append(f"leaf {leaf} takes {pods} of {slots} slots of role {number}")
+    needs = list(zip(*(role.request for role in group.roles), strict=True))
     for leaf, here in enumerate(zip(*counts, strict=True)):
         if not any(here):
             continue
@@ -82,10 +82,10 @@ def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | 
             second = sum(counts[rule.second][leaf] for leaf in leaves)
             meets = first > 1 if rule.first == rule.second else first and second
             if meets:
-                found.append(f"kinds {rule.first} and {rule.second} meet")
+                found.append(f"roles {rule.first} and {rule.second} meet")
     for combination in group.excluded:
         found += [
-            f"leaf {leaf} has {combination.counts} of each kind, which do not fit together"
+            f"leaf {leaf} has {combination.counts} of each role, which do not fit together"
             for leaf in combination.leaves
             if all(row[leaf] >= most for row, most in zip(counts, combination.counts, strict=True))
         ]
@@ -134,11 +134,11 @@ def _summed(terms: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]
 
 
 def _of_classes(group: GroupProblem, counts: Rows) -> list[str]:
-    """Return what is wrong with the classes of counts by kind and leaf, in words."""
+    """Return what is wrong with the classes of counts by role and leaf, in words."""
     found = []
     for number, one in enumerate(group.classes):
         pods = _pods(group, counts, number)
-        placed = sum(sum(counts[kind]) for kind in one.kinds)
+        placed = sum(sum(counts[role]) for role in one.roles)
         if sum(pods) < one.minimum:
             found.append(f"{sum(pods)} pods of {one.name}, at least {one.minimum} are needed")
         if one.maximum and placed and sum(pods) > one.maximum:
@@ -159,7 +159,7 @@ def _of_classes(group: GroupProblem, counts: Rows) -> list[str]:
 def _pods(group: GroupProblem, counts: Rows, number: int) -> list[int]:
     """Return the pods of a class on each leaf, fixed ones included."""
     one = group.classes[number]
-    return _sums([*(counts[kind] for kind in one.kinds), one.fixed or (0,) * len(group.paths)])
+    return _sums([*(counts[role] for role in one.roles), one.fixed or (0,) * len(group.paths)])
 
 
 def _sums(rows: Rows) -> list[int]:
@@ -211,7 +211,7 @@ def _limit(group: GroupProblem, counts: Rows, limit: PathLimit) -> list[str]:
 
 def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
     """Return the links whose traffic exceeds their headroom and the traffic before."""
-    empty = [[0] * len(group.paths) for _ in group.kinds]
+    empty = [[0] * len(group.paths) for _ in group.roles]
     before, now = (_by_area(group, rows) for rows in (empty, counts))
     found = []
     for link in group.links:
@@ -249,7 +249,7 @@ def _carried(group: GroupProblem, pods: Sequence[dict[int, int]], link: LinkLimi
 
 def _placed(group: GroupProblem, counts: Rows, number: int) -> set[int]:
     """Return the areas in which pods of a class are placed now."""
-    return _areas(group, _sums([counts[kind] for kind in group.classes[number].kinds]))
+    return _areas(group, _sums([counts[role] for role in group.classes[number].roles]))
 
 
 def _areas(group: GroupProblem, pods: Sequence[int]) -> set[int]:
@@ -257,7 +257,7 @@ def _areas(group: GroupProblem, pods: Sequence[int]) -> set[int]:
 
 
 def _cost(group: GroupProblem, counts: Rows, traffic: Traffic) -> int:
-    """Return what all pairs of pods cost that talk."""
+    """Return the cost of the traffic of all pairs of pods."""
     costs, total = group.costs, 0
     first = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.first)) if n]
     second = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.second)) if n]

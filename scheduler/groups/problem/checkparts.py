@@ -18,17 +18,17 @@ from scheduler.groups.problem.roles import GroupProblem
 def problems(
     group: GroupProblem, counts: Sequence[Sequence[int]], pieces: Sequence[PlacedPart] | None
 ) -> list[str]:
-    """Return what is wrong with the parts of counts by kind and leaf, in words."""
+    """Return what is wrong with the parts of counts by role and leaf, in words."""
     if pieces is None:
         return ["no parts could have these pods"]
     found = _numbers(group, pieces)
     dealt: Counter[tuple[int, int]] = Counter()
     for piece in pieces:
-        for kind, leaf, pods in piece.pods:
-            dealt[kind, leaf] += pods
+        for role, leaf, pods in piece.pods:
+            dealt[role, leaf] += pods
     there = {
-        (kind, leaf): pods
-        for kind, row in enumerate(counts)
+        (role, leaf): pods
+        for role, row in enumerate(counts)
         for leaf, pods in enumerate(row)
         if pods
     }
@@ -77,13 +77,13 @@ def _of_piece(group: GroupProblem, pieces: Sequence[PlacedPart], at: int) -> lis
         if not own or (len(own) < one.minimum and not is_fixed):
             found.append(f"{one.name} has {len(own)} parts, {one.minimum} are needed")
     else:
-        of_kind = Counter[int]()
-        for kind, _, pods in piece.pods:
-            of_kind[kind] += pods
-        sizes = dict(zip(one.kinds, one.sizes, strict=True))
-        if any(pods > sizes.get(kind, 0) for kind, pods in of_kind.items()):
-            found.append(f"{one.name} has more pods of a kind than are its own")
-        new, fixed = sum(of_kind.values()), sum(one.fixed)
+        of_role = Counter[int]()
+        for role, _, pods in piece.pods:
+            of_role[role] += pods
+        sizes = dict(zip(one.roles, one.sizes, strict=True))
+        if any(pods > sizes.get(role, 0) for role, pods in of_role.items()):
+            found.append(f"{one.name} has more pods of a role than are its own")
+        new, fixed = sum(of_role.values()), sum(one.fixed)
         there = Counter({leaf: number for leaf, number in enumerate(one.fixed) if number})
         for _, leaf, number in piece.pods:
             there[leaf] += number
@@ -108,7 +108,7 @@ def _of_class(
         for leaf, number in enumerate(group.parts[piece.part].fixed):
             pods[leaf] += number
     found = []
-    if any(kind not in one.kinds for piece in every for kind, _, _ in piece.pods):
+    if any(role not in one.roles for piece in every for role, _, _ in piece.pods):
         found.append(f"{one.name} has pods that its rules do not speak of")
     for own in one.rules:
         above, used = (_by_unit(group, pods, own.level + more) for more in (0, 1))

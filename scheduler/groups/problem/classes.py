@@ -1,7 +1,7 @@
 """Classes of heterogeneous members in plain records: rules of their own, rules between them, and
 the traffic between them.
 
-A class is one or several kinds under a name ("workers"). Part of
+A class is one or several roles under a name ("workers"). Part of
 scheduler.groups.problem.roles.GroupProblem; levels are counted from 0, the top one, as in its
 `levels`.
 """
@@ -37,7 +37,7 @@ class PodClass(SolverRecord, frozen=True):
     """
 
     name: str
-    kinds: tuple[int, ...]
+    roles: tuple[int, ...]
     minimum: int = 0
     maximum: int = 0
     rules: tuple[ClassRule, ...] = ()
@@ -60,8 +60,8 @@ class PairRule(SolverRecord, frozen=True):
 
 
 class Traffic(SolverRecord, frozen=True):
-    """How much each pod of the first class talks to each pod of the second, other pods of it if
-    they are one class.
+    """The traffic of each pod of the first class with each pod of the second; of one class, with
+    each other pod of it.
     """
 
     first: int
@@ -106,7 +106,7 @@ class LinkLimit(SolverRecord, frozen=True):
 
 
 class TrafficCosts(SolverRecord, frozen=True):
-    """What it costs that two pods talk: where they are apart, and between areas.
+    """The cost of traffic between two pods: where they are apart, and between areas.
 
     `steps` is by level what two pods cost more that are not in the same unit of it, nothing at
     levels beyond its end. `matrix` is what it costs more from one area to another, to itself

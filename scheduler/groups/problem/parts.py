@@ -20,7 +20,7 @@ class LikeParts(SolverRecord, frozen=True):
     out.
 
     With a level of -1 it is where the part is that it is in. One that is not left out has at least
-    `minimum` pods or, where others are in it, so many of those; of the group's `kinds` up to
+    `minimum` pods or, where others are in it, so many of those; of the group's `roles` up to
     `sizes` pods each. `fixed` counts its pods that are on each leaf already (empty: none). Such a
     part is one alone and never left out. Others in it come one by one then; pods of its own it gets
     until it has its minimum, or none. With a level `apart` (-1: none) it has at most one pod, fixed
@@ -32,7 +32,7 @@ class LikeParts(SolverRecord, frozen=True):
     count: int = 1
     level: int = -1
     minimum: int = 1
-    kinds: tuple[int, ...] = ()
+    roles: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     fixed: tuple[int, ...] = ()
     apart: int = -1
@@ -45,7 +45,7 @@ class LikeParts(SolverRecord, frozen=True):
 
 
 class PlacedPart(SolverRecord, frozen=True):
-    """One part that is not left out, in the piece `parent`; its new pods as (kind, leaf, how
+    """One part that is not left out, in the piece `parent`; its new pods as (role, leaf, how
     many).
     """
 
@@ -108,30 +108,30 @@ def least(parts: Sequence[LikeParts]) -> int:
 
 
 class WholePart(SolverRecord, frozen=True):
-    """Like parts of which each has all its pods or none, in one unit: `sizes` of these by kind."""
+    """Like parts of which each has all its pods or none, in one unit: `sizes` of these by role."""
 
     depth: int
     sizes: tuple[int, ...]
 
 
-def whole(parts: Sequence[LikeParts], kinds: int) -> WholePart | None:
-    """Return what all pods of a group of so many kinds are in, where that is like parts in the root
+def whole(parts: Sequence[LikeParts], roles: int) -> WholePart | None:
+    """Return what all pods of a group of so many roles are in, where that is like parts in the root
     alone.
     """
     below = inside(parts)
     if any(has_fixed(parts)) or len(below[0]) != 1:
         return None
-    sizes = [[0] * kinds for _ in parts]
+    sizes = [[0] * roles for _ in parts]
     for number in range(len(parts) - 1, 0, -1):
         one = parts[number]
-        for kind, size in zip(one.kinds, one.sizes, strict=True):
-            sizes[number][kind] += size
+        for role, size in zip(one.roles, one.sizes, strict=True):
+            sizes[number][role] += size
         many = sum(parts[at].count for at in below[number]) or sum(one.sizes)
         if one.minimum < many:
             return None
         for at in below[number]:
-            for kind in range(kinds):
-                sizes[number][kind] += parts[at].count * sizes[at][kind]
+            for role in range(roles):
+                sizes[number][role] += parts[at].count * sizes[at][role]
     (first,) = below[0]
     depth = depths(parts)[first]
     return WholePart(depth, tuple(sizes[first])) if depth else None

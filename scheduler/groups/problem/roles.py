@@ -1,4 +1,4 @@
-"""A group of heterogeneous members in plain records: kinds of pods, leaves with amounts, and the
+"""A group of heterogeneous members in plain records: roles of pods, leaves with amounts, and the
 answer.
 
 The counterpart of scheduler.groups.problem.instance for members that differ. Built by
@@ -37,7 +37,7 @@ class Role(instance.SolverRecord, frozen=True):
 
 
 class Apart(instance.SolverRecord, frozen=True):
-    """Two kinds that may not meet in any of `sets` (of leaves); of a kind and itself one pod may be
+    """Two roles that may not meet in any of `sets` (of leaves); of a role and itself one pod may be
     there.
     """
 
@@ -47,7 +47,7 @@ class Apart(instance.SolverRecord, frozen=True):
 
 
 class LeafConflict(instance.SolverRecord, frozen=True):
-    """Pods that cannot be on a leaf together, on none of `leaves`: so many of each kind, or
+    """Pods that cannot be on a leaf together, on none of `leaves`: so many of each role, or
     more.
     """
 
@@ -56,20 +56,20 @@ class LeafConflict(instance.SolverRecord, frozen=True):
 
 
 class GroupProblem(instance.SolverRecord, frozen=True):
-    """A group of several kinds; `free` is what each leaf has left of each resource.
+    """A group of several roles; `free` is what each leaf has left of each resource.
 
     `paths` are those of the leaves in the tree of `levels`; `fixed` counts the group's pods that
     are on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
     Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as
-    elsewhere. A group of groups has `parts`, in each of its kinds one, and classes only for rules
+    elsewhere. A group of groups has `parts`, in each of its roles one, and classes only for rules
     of these: what they wish for at a level is summed over all of them. `exclusive` are resources
     that count as a rule which could be given up, by index and name: host ports. `limits` and
     `links` are between the areas of `costs`, and `flows` go over links. `domains` are the rules
     over sets of leaves of a group with one role.
     """
 
-    kinds: tuple[Role, ...]
+    roles: tuple[Role, ...]
     free: tuple[tuple[int, ...], ...]
     levels: tuple[instance.Level, ...]
     paths: tuple[tuple[str, ...], ...]
@@ -98,7 +98,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
     @property
     def wanted(self) -> int:
         """Return how many pods there are to place."""
-        return sum(kind.count for kind in self.kinds)
+        return sum(role.count for role in self.roles)
 
     def stand(self, leaf: int) -> tuple[int, ...]:
         """Return how many pods of classes and parts are on a leaf already, in their order."""
@@ -126,9 +126,9 @@ class GroupProblem(instance.SolverRecord, frozen=True):
 
     def capacity(self, *, is_emptied: bool = False) -> Ints:
         """Return for each leaf a number of further pods that it cannot exceed."""
-        slots = np.array([kind.slots for kind in self.kinds], dtype=np.int64)
-        counts = np.array([kind.count for kind in self.kinds], dtype=np.int64)
-        requests = np.array([kind.request for kind in self.kinds], dtype=np.int64)
+        slots = np.array([role.slots for role in self.roles], dtype=np.int64)
+        counts = np.array([role.count for role in self.roles], dtype=np.int64)
+        requests = np.array([role.request for role in self.roles], dtype=np.int64)
         most = np.minimum(slots, counts[:, None]).sum(axis=0)
         if is_emptied:
             return np.asarray(most)
@@ -148,9 +148,9 @@ class GroupProblem(instance.SolverRecord, frozen=True):
             LeafConflict(tuple(place[leaf] for leaf in one.leaves if leaf in place), one.counts)
             for one in self.excluded
         )
-        kinds = (
-            msgspec.structs.replace(kind, slots=tuple(kind.slots[leaf] for leaf in leaves))
-            for kind in self.kinds
+        roles = (
+            msgspec.structs.replace(role, slots=tuple(role.slots[leaf] for leaf in leaves))
+            for role in self.roles
         )
         classes = (
             msgspec.structs.replace(
@@ -159,7 +159,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
             for one in self.classes
         )
         return GroupProblem(
-            tuple(kinds),
+            tuple(roles),
             tuple(self.free[leaf] for leaf in leaves),
             self.levels,
             tuple(self.paths[leaf] for leaf in leaves),
@@ -194,7 +194,7 @@ class GroupPreemption(instance.SolverRecord, frozen=True):
 
 
 class GroupAnswer(instance.SolverRecord, frozen=True):
-    """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of
+    """How many pods of each role go to each leaf, whom that evicts, and whether better is out of
     limit.
 
     `pieces` say of a group with parts which of the pods are whose.
@@ -217,8 +217,8 @@ class GroupAnswer(instance.SolverRecord, frozen=True):
 def served(pool: Ints, caps: Ints, requests: Ints) -> Ints:
     """Return how many pods amounts of one resource serve, the smallest requests first.
 
-    `pool` has the amounts (those below 0 serve no pod), `caps` by kind and amount how many pods
-    there are at most, `requests` what a pod of each kind asks for.
+    `pool` has the amounts (those below 0 serve no pod), `caps` by role and amount how many pods
+    there are at most, `requests` what a pod of each role asks for.
     """
     left, found = pool.clip(min=0), np.zeros_like(pool)
     for number in np.argsort(requests, kind="stable").tolist():

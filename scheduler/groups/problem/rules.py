@@ -120,7 +120,7 @@ def several_roles(group: GroupProblem, kept: frozenset[Conflict]) -> GroupProble
     shared = {at for at, name in group.exclusive if Conflict("", name, "") not in kept}
     return msgspec.structs.replace(
         group,
-        kinds=tuple(_without(kind, shared) for kind in group.kinds),
+        roles=tuple(_without(role, shared) for role in group.roles),
         levels=_bare(group.levels, kept),
         classes=tuple(classes),
         between=tuple(rule for rule in group.between if _named(group, rule) in kept),
@@ -167,12 +167,12 @@ def _of_roles(group: GroupProblem) -> list[Conflict]:
     return [*dict.fromkeys(found), *([MEMBERS] if group.apart else [])]
 
 
-def _without(kind: Role, resources: Collection[int]) -> Role:
+def _without(role: Role, resources: Collection[int]) -> Role:
     """Return pods that request none of some resources."""
     if not resources:
-        return kind
-    request = (0 if at in resources else each for at, each in enumerate(kind.request))
-    return msgspec.structs.replace(kind, request=tuple(request))
+        return role
+    request = (0 if at in resources else each for at, each in enumerate(role.request))
+    return msgspec.structs.replace(role, request=tuple(request))
 
 
 def _of_part(group: GroupProblem, part: LikeParts) -> list[Conflict]:

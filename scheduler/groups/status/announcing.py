@@ -153,7 +153,7 @@ def _is_under_way(kind: str, obj: Any, news: News) -> bool:
 
     Members come one by one, and each of them is news of the group.
     """
-    said = "bound" if news.is_bound else "waits" if news.stage in WAITS else "held"
+    said = "bound" if news.is_bound else "waits" if news.stage in WAITS else "on hold"
     if kind != coscheduling.KIND:
         said += news.record.message
     record, news_key = news.record, f"{obj.metadata.resource_version} {said}"

@@ -232,5 +232,5 @@ def test_what_is_not_placed_exactly_is_refused_by_name(case):
     done = place(*rack("a", [9]), *rack("b", [9]), composite("app", 1), *objects)
 
     (message,) = {one.message for one in done.pods}
-    assert "is held: " in message
+    assert "is on hold: " in message
     assert text in message

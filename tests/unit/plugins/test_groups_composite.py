@@ -272,7 +272,7 @@ def test_a_layout_that_is_not_valid_is_refused_by_name(layout):
     done = place(*rack("a", [9]), *objects, *pods("g", 1))
 
     (message,) = {one.message for one in done.pods}
-    assert "is held: " in message
+    assert "is on hold: " in message
     assert text in message
 
 
@@ -306,7 +306,7 @@ def test_many_unlike_members_are_refused_by_name():
     done = place(*rack("a", [99]), composite("app", 13), *children)
 
     (message,) = {one.message for one in done.pods}
-    assert "its members are of 13 kinds" in message
+    assert "its members are of 13 roles" in message
 
 
 def victims(simulation):

@@ -75,7 +75,7 @@ def test_a_class_keeps_its_own_rule_whatever_the_others_do():
     assert (1, 1, 1, 1) == found.counts[WORKERS]
 
     three = (Role(1, (1,), (3,) * 4), Role(4, (1,), (3, 3, 3, 0)))
-    found = heterogeneous.solve(group(classes=classes, kinds=three), LIMITS)
+    found = heterogeneous.solve(group(classes=classes, roles=three), LIMITS)
     assert ("infeasible", True) == (found.outcome, found.optimal)
 
 

@@ -12,7 +12,7 @@ from scheduler.groups.problem.classes import PodClass, Traffic, TrafficCosts
 from scheduler.groups.problem.instance import Level, SolveLimits
 from scheduler.groups.problem.roles import GroupProblem, Role
 from scheduler.groups.solver.roles import heterogeneous
-from scheduler.groups.solver.traffic.neighbours import TalkCosts, near_by
+from scheduler.groups.solver.traffic.neighbours import TrafficPrices, near_by
 from tests.property import rolegroups
 
 CASES = 60
@@ -34,10 +34,10 @@ def test_what_one_pod_more_costs_is_the_difference():
         group = rolegroups.classed(rng)
         if not group.traffic:
             continue
-        rows = [[rng.randint(0, 2) for _ in group.paths] for _ in group.kinds]
-        counts, costs = np.array(rows, dtype=np.int64), TalkCosts(group)
+        rows = [[rng.randint(0, 2) for _ in group.paths] for _ in group.roles]
+        counts, costs = np.array(rows, dtype=np.int64), TrafficPrices(group)
         before = cost(group, counts)
-        for kind in range(len(group.kinds)):
+        for kind in range(len(group.roles)):
             more = costs.more(costs.class_of[kind], counts)
             for leaf in range(len(group.paths)):
                 counts[kind, leaf] += 1

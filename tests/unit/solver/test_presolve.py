@@ -12,7 +12,7 @@ from tests.property import rolegroups
 
 # Found by the invariant of what is in the way; a pod of c3 stands on the last leaf already.
 GROUP = b"""{
-"kinds": [{"count": 1, "request": [2], "slots": [4, 0, 1, 4]},
+"roles": [{"count": 1, "request": [2], "slots": [4, 0, 1, 4]},
           {"count": 1, "request": [3], "slots": [4, 4, 1, 4]},
           {"count": 1, "request": [3], "slots": [4, 4, 4, 4]},
           {"count": 2, "request": [2], "slots": [1, 2, 4, 4]}],
@@ -20,12 +20,12 @@ GROUP = b"""{
 "levels": [{"name": "l0", "rule": {}}, {"name": "l1", "rule": {}}, {"name": "l2", "rule": {}}],
 "paths": [["u0", "u0", "u0"], ["u0", "u0", "u1"], ["u1", "u0", "u0"], ["u1", "u0", "u1"]],
 "minimum": 5, "fixed": [0, 0, 0, 1],
-"classes": [{"name": "c0", "kinds": [0]},
-            {"name": "c1", "kinds": [1], "minimum": 1, "maximum": 1,
+"classes": [{"name": "c0", "roles": [0]},
+            {"name": "c1", "roles": [1], "minimum": 1, "maximum": 1,
              "rules": [{"level": 0, "rule": {"partitions": 1}},
                        {"level": 1, "rule": {"hard": true}}]},
-            {"name": "c2", "kinds": [2], "maximum": 1, "fixed": [0, 0, 0, 0]},
-            {"name": "c3", "kinds": [3], "minimum": 1, "maximum": 2, "fixed": [0, 0, 0, 1]}],
+            {"name": "c2", "roles": [2], "maximum": 1, "fixed": [0, 0, 0, 0]},
+            {"name": "c3", "roles": [3], "minimum": 1, "maximum": 2, "fixed": [0, 0, 0, 1]}],
 "costs": {"steps": [2, 1, 1]}, "unwished": [0, 1, 2]}"""
 SOLVE = """
 import sys, msgspec

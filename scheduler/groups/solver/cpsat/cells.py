@@ -181,11 +181,11 @@ def _one_role_of(group: GroupProblem, found: Sequence[Cell], places: Tree) -> Gr
     """Return a group of one role with a leaf for each cell."""
     first = [cell.leaves[0] for cell in found]
     role = msgspec.structs.replace(
-        group.kinds[0], slots=tuple((places.slots - places.fixed).tolist())
+        group.roles[0], slots=tuple((places.slots - places.fixed).tolist())
     )
     return msgspec.structs.replace(
         group,
-        kinds=(role,),
+        roles=(role,),
         free=tuple(_free_of(group, cell) for cell in found),
         paths=tuple(group.paths[leaf] for leaf in first),
         fixed=tuple(places.fixed.tolist()),
@@ -220,10 +220,10 @@ def cells(group: GroupProblem) -> list[Cell] | None:
     known: dict[Any, Ints | None] = {}
     made, total = [], 0
     for key, leaves in found.items():
-        kind = key[1:-1]
-        if kind not in known:
-            known[kind] = _patterns(group, leaves[0])
-        patterns = known[kind]
+        shape = key[1:-1]
+        if shape not in known:
+            known[shape] = _patterns(group, leaves[0])
+        patterns = known[shape]
         total += 0 if patterns is None else len(patterns)
         if patterns is None or total > MOST_PATTERNS:
             return None
@@ -234,18 +234,18 @@ def cells(group: GroupProblem) -> list[Cell] | None:
 def _patterns(group: GroupProblem, leaf: int) -> Ints | None:
     """Return all that a leaf may take, None when that is too much."""
     free = np.array(group.free[leaf], dtype=np.int64)
-    rows = np.zeros((1, len(group.kinds)), dtype=np.int64)
-    for number, kind in enumerate(group.kinds):
-        request = np.array(kind.request, dtype=np.int64)
+    rows = np.zeros((1, len(group.roles)), dtype=np.int64)
+    for number, role in enumerate(group.roles):
+        request = np.array(role.request, dtype=np.int64)
         asked = request > 0
-        most = min(kind.count, kind.slots[leaf])
+        most = min(role.count, role.slots[leaf])
         if asked.any():
             most = min(most, int((free[asked].clip(min=0) // request[asked]).min()))
         rows = np.repeat(rows, most + 1, axis=0)
         rows[:, number] = np.tile(np.arange(most + 1), len(rows) // (most + 1))
         if len(rows) > MOST_PATTERNS:
             return None
-        needs = rows @ np.array([each.request for each in group.kinds], dtype=np.int64)
+        needs = rows @ np.array([each.request for each in group.roles], dtype=np.int64)
         rows = rows[(needs <= free.clip(min=0)).all(axis=1)]
     return rows[[_is_valid(group, leaf, row) for row in rows]]
 
@@ -283,7 +283,7 @@ def _is_allowed(rule: LevelRule, pods: int) -> bool:
 def pods_of(group: GroupProblem, number: int, leaf: int, row: Sequence[int]) -> int:
     """Return the pods of a class on a leaf with a pattern, fixed ones included."""
     one = group.classes[number]
-    return sum(row[kind] for kind in one.kinds) + (one.fixed[leaf] if one.fixed else 0)
+    return sum(row[role] for role in one.roles) + (one.fixed[leaf] if one.fixed else 0)
 
 
 def _summed(group: GroupProblem, found: Sequence[Cell]) -> GroupProblem:
@@ -294,9 +294,9 @@ def _summed(group: GroupProblem, found: Sequence[Cell]) -> GroupProblem:
         return tuple(sum(max(0, column[leaf]) for leaf in one.leaves) for one in found)
 
     first = [one.leaves[0] for one in found]
-    kinds = (
-        msgspec.structs.replace(kind, slots=summed([min(most, kind.count) for most in kind.slots]))
-        for kind in group.kinds
+    roles = (
+        msgspec.structs.replace(role, slots=summed([min(most, role.count) for most in role.slots]))
+        for role in group.roles
     )
     classes = (
         msgspec.structs.replace(
@@ -309,7 +309,7 @@ def _summed(group: GroupProblem, found: Sequence[Cell]) -> GroupProblem:
     part = group.part(first)
     return msgspec.structs.replace(
         part,
-        kinds=tuple(kinds),
+        roles=tuple(roles),
         free=tuple(zip(*(summed(column) for column in zip(*group.free, strict=True)), strict=True))
         or ((),) * len(found),
         levels=(*group.levels[:-1], Level(group.levels[-1].name)),

@@ -1,9 +1,9 @@
 """The rules and costs of classes in the CP-SAT model.
 
 What a class has on a unit is a sum of the model's pods, made where a rule or a cost asks for it.
-What two classes talk within a unit is one product for each unit of a level, since a step costs all
-pairs but those inside; between areas one for each area: its pods times what the others cost from
-there. Loaded only where solving happens.
+The traffic of two classes within a unit is one product for each unit of a level, since a step
+costs all pairs but those inside; between areas it is one for each area: its pods times the cost of
+the others from there. Loaded only where solving happens.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from scheduler.groups.solver.tree import allowed
 
 
 class ClassModel(LeafModel):
-    """The variables of the classes of a group, over a model's x[kind, leaf]; levels count from 1, 0
+    """The variables of the classes of a group, over a model's x[role, leaf]; levels count from 1, 0
     is the root.
     """
 
@@ -64,21 +64,21 @@ class ClassModel(LeafModel):
         return sum(terms) if terms else self._cp.new_constant(0)
 
     def pairs(self, traffic: Traffic) -> Any:
-        """Return how many pairs talk, a pod with itself included where the classes are one."""
+        """Return how many pairs have traffic, a pod with itself included in a single class."""
         return self._times(self.pods(traffic.first, 0)[0], self.pods(traffic.second, 0)[0])
 
     def most(self, number: int) -> int:
         """Return how many pods a class has at most."""
         one = self._group.classes[number]
-        return sum(self._group.kinds[kind].count for kind in one.kinds) + sum(self._fixed[number])
+        return sum(self._group.roles[role].count for role in one.roles) + sum(self._fixed[number])
 
     def _sum(self, number: int, leaves: list[int], name: str) -> Any:
         """Return a variable for the pods of a class on some leaves."""
         one, x = self._group.classes[number], self._x
-        here = [(kind, leaf) for leaf in leaves for kind in one.kinds if (kind, leaf) in x]
+        here = [(role, leaf) for leaf in leaves for role in one.roles if (role, leaf) in x]
         fixed = sum(self._fixed[number][leaf] for leaf in leaves)
-        kinds = self._group.kinds
-        capacity = sum(min(kinds[kind].slots[leaf], kinds[kind].count) for kind, leaf in here)
+        roles = self._group.roles
+        capacity = sum(min(roles[role].slots[leaf], roles[role].count) for role, leaf in here)
         pods = self._cp.new_int_var(fixed, min(fixed + capacity, self.most(number)), name)
         self._cp.add(pods == sum(x[key] for key in here) + fixed)
         return pods

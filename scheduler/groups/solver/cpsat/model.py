@@ -73,8 +73,8 @@ class GroupModel(GroupVariables):
             if self.layout.cells[at].is_sum:
                 continue
             here = [
-                (kind.request, self.x[number, at])
-                for number, kind in enumerate(group.kinds)
+                (role.request, self.x[number, at])
+                for number, role in enumerate(group.roles)
                 if (number, at) in self.x
             ]
             for resource, free in enumerate(group.free[at]):
@@ -148,13 +148,13 @@ class GroupModel(GroupVariables):
         for number, combination in enumerate(group.excluded):
             for leaf in combination.leaves:
                 sets_of[leaf].append((-1, number))
-        talks = group.costs.areas or (0,) * len(group.paths)
+        areas = group.costs.areas or (0,) * len(group.paths)
         last: dict[Any, int] = {}
         for position, leaf in enumerate(self.order):
-            slots = tuple(kind.slots[leaf] for kind in group.kinds)
+            slots = tuple(role.slots[leaf] for role in group.roles)
             alone = tuple(any(leaves == (leaf,) for leaves in rule.sets) for rule in group.apart)
             fixed = int(tree.fixed[position])
-            stands = (talks[leaf], *group.stand(leaf))
+            stands = (areas[leaf], *group.stand(leaf))
             sets = tuple(sets_of[leaf])
             same = (self.parents[leaf], group.free[leaf], slots, fixed, sets, alone, stands)
             if same in last:

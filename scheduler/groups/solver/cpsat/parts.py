@@ -15,7 +15,7 @@ from scheduler.groups.solver.cpsat.leaves import LeafModel, LeafVariables
 
 
 class PartModel(LeafModel):
-    """The variables of the parts of a group, over a model's x[kind, leaf]."""
+    """The variables of the parts of a group, over a model's x[role, leaf]."""
 
     def __init__(self, variables: LeafVariables) -> None:
         super().__init__(variables)
@@ -59,11 +59,11 @@ class PartModel(LeafModel):
         return any(self._is_fixed(at, leaf) for at in self._inside[number])
 
     def _own(self, number: int) -> None:
-        """Pods of each kind for at most so many parts, of all kinds for at least so many."""
+        """Pods of each role for at most so many parts, of all roles for at least so many."""
         one, cp = self._group.parts[number], self._cp
         needed = max(1, one.minimum)
         for leaves, many in zip(self._leaves(self._depths[number]), self.many[number], strict=True):
-            pods = [self._pods(kind, leaves) for kind in one.kinds]
+            pods = [self._pods(role, leaves) for role in one.roles]
             for each, size in zip(pods, one.sizes, strict=True):
                 cp.add(each <= size * many)
             if not self._has_fixed[number]:
@@ -82,7 +82,7 @@ class PartModel(LeafModel):
             return
         many = self.on_leaves(number)
         for leaves in self._leaves(max(one.apart + 1, self._depths[number])):
-            here = [self._x.get((kind, leaf), 0) for kind in one.kinds for leaf in leaves]
+            here = [self._x.get((role, leaf), 0) for role in one.roles for leaf in leaves]
             fixed = sum(one.fixed[leaf] for leaf in leaves) if one.fixed else 0
             self._cp.add(sum(here) + fixed <= many[leaves[0]])
 
@@ -104,11 +104,11 @@ class PartModel(LeafModel):
             sum(self.many[number][start:end]) for start, end in itertools.pairwise(bounds.tolist())
         ]
 
-    def _pods(self, kind: int, leaves: list[int]) -> Any:
-        """Return a variable for the pods of a kind on some leaves."""
-        here = [x for leaf in leaves if (x := self._x.get((kind, leaf))) is not None]
+    def _pods(self, role: int, leaves: list[int]) -> Any:
+        """Return a variable for the pods of a role on some leaves."""
+        here = [x for leaf in leaves if (x := self._x.get((role, leaf))) is not None]
         if not here:
             return self._cp.new_constant(0)
-        pods = self._cp.new_int_var(0, self._group.kinds[kind].count, "")
+        pods = self._cp.new_int_var(0, self._group.roles[role].count, "")
         self._cp.add(pods == sum(here))
         return pods

@@ -80,7 +80,7 @@ class LeafPatterns:
                 fixed = part.fixed[cell.leaves[0]] if part.fixed else 0
                 many, leaves = on_leaves[number], len(cell.leaves)
                 rows = [
-                    (fixed + sum(row[kind] for kind in part.kinds), y)
+                    (fixed + sum(row[role] for role in part.roles), y)
                     for row, y in self.rows(number)
                 ]
                 self._model.cp.add(sum(pods * y for pods, y in rows if pods) <= leaves * many)

@@ -56,12 +56,12 @@ class GroupVariables:
 
     def counts(self, solver: cp_model.CpSolver) -> Ints:
         """Return the pods by role and leaf of a solution, without fixed ones."""
-        found = np.zeros((len(self.group.kinds), len(self.group.paths)), dtype=np.int64)
+        found = np.zeros((len(self.group.roles), len(self.group.paths)), dtype=np.int64)
         for number, (cell, made) in enumerate(zip(self.layout.cells, self.cells, strict=True)):
             if cell.patterns is None:
-                for kind in range(len(self.group.kinds)):
-                    if (kind, number) in self.x and not cell.is_sum:
-                        found[kind, cell.leaves[0]] = solver.value(self.x[kind, number])
+                for role in range(len(self.group.roles)):
+                    if (role, number) in self.x and not cell.is_sum:
+                        found[role, cell.leaves[0]] = solver.value(self.x[role, number])
                 continue
             many = [solver.value(y) for y in made.taken]
             found[:, list(cell.leaves)] = self._dealt(cell, many)
@@ -98,9 +98,9 @@ class GroupVariables:
         cp.clear_hints()  # type: ignore[no-untyped-call]
         for number, (cell, made) in enumerate(zip(self.layout.cells, self.cells, strict=True)):
             columns = counts[:, list(cell.leaves)]
-            for kind, pods in enumerate(columns.sum(axis=1).tolist()):
-                if (kind, number) in self.x:
-                    cp.add_hint(self.x[kind, number], pods)
+            for role, pods in enumerate(columns.sum(axis=1).tolist()):
+                if (role, number) in self.x:
+                    cp.add_hint(self.x[role, number], pods)
             if cell.patterns is not None:
                 there = Counter(map(tuple, columns.T.tolist()))
                 for row, y in zip(cell.patterns.tolist(), made.taken, strict=True):
@@ -119,13 +119,13 @@ class GroupVariables:
         return pods
 
     def _make_pods(self) -> None:
-        for number, kind in enumerate(self._own.kinds):
+        for number, role in enumerate(self._own.roles):
             for at in self.order:
-                most = min(kind.count, kind.slots[at])
+                most = min(role.count, role.slots[at])
                 if most > 0:
                     self.x[number, at] = self.cp.new_int_var(0, most, f"x{number}_{at}")
             mine = [x for (which, _), x in self.x.items() if which == number]
-            self.cp.add(sum(mine) <= kind.count)
+            self.cp.add(sum(mine) <= role.count)
 
     def _make_units(self) -> None:
         tree, cp = self.tree, self.cp
@@ -150,7 +150,7 @@ class GroupVariables:
 
     def _cell(self, number: int) -> CellVariables:
         cell = self.layout.cells[number]
-        new = sum(self.x.get((kind, number), 0) for kind in range(len(self._own.kinds)))
+        new = sum(self.x.get((role, number), 0) for role in range(len(self._own.roles)))
         if cell.is_sum:
             return self._sum_cell(cell, new)
         if cell.patterns is not None:
@@ -172,9 +172,9 @@ class GroupVariables:
         most = cell.at_least or (many,) * len(cell.patterns)
         taken = [cp.new_int_var(0, each, "") for each in most]
         cp.add(sum(taken) == many)
-        for kind in range(len(self.group.kinds)):
-            terms = zip(cell.patterns[:, kind].tolist(), taken, strict=True)
-            cp.add(sum(pods * y for pods, y in terms if pods) == self.x.get((kind, number), 0))
+        for role in range(len(self.group.roles)):
+            terms = zip(cell.patterns[:, role].tolist(), taken, strict=True)
+            cp.add(sum(pods * y for pods, y in terms if pods) == self.x.get((role, number), 0))
         fixed = self.fixed_on(cell)
         rows = (cell.patterns.sum(axis=1) + fixed).tolist()
         if cell.at_least:

@@ -15,10 +15,10 @@ _NOBODY = -1
 
 
 def dealt(pods: Pods, many: int) -> list[int]:
-    """Return the part, from 0, of each of these pods, which are (kind, place): at most `many` of a
+    """Return the part, from 0, of each of these pods, which are (role, place): at most `many` of a
     place.
 
-    No part has two of a place, and all parts have as many of a kind, and in all, up to one.
+    No part has two of a place, and all parts have as many of a role, and in all, up to one.
     """
     coloured = _Coloured(pods, many)
     for number in range(len(pods)):
@@ -28,7 +28,7 @@ def dealt(pods: Pods, many: int) -> list[int]:
 
 
 class _Coloured:
-    """Pods with their parts. Those of a kind meet in vertices of `many` each, so that every part
+    """Pods with their parts. Those of a role meet in vertices of `many` each, so that every part
     has one of these.
     """
 
@@ -37,22 +37,22 @@ class _Coloured:
         self.parts = [_NOBODY] * len(pods)
         before: Counter[int] = Counter()
         self._ends: list[tuple[Hashable, Hashable]] = []
-        for kind, place in pods:
-            self._ends.append((("place", place), (kind, before[kind] // many)))
-            before[kind] += 1
+        for role, place in pods:
+            self._ends.append((("place", place), (role, before[role] // many)))
+            before[role] += 1
         # By vertex which pod each part has there.
         self._has: dict[Hashable, list[int]] = defaultdict(lambda: [_NOBODY] * many)
         self._sizes = [0] * many
 
     def add(self, number: int) -> None:
-        """Give a pod to the smallest part that has none of its place and kind, or make that
+        """Give a pod to the smallest part that has none of its place and role, or make that
         possible.
         """
-        place, kind = (self._has[end] for end in self._ends[number])
+        place, role = (self._has[end] for end in self._ends[number])
         free = [part for part in range(self._many) if place[part] == _NOBODY]
-        both = [part for part in free if kind[part] == _NOBODY]
+        both = [part for part in free if role[part] == _NOBODY]
         if not both:
-            other = kind.index(_NOBODY)
+            other = role.index(_NOBODY)
             self._swap(self._path(self._ends[number][1], free[0], other), free[0], other)
         self._put(number, min(both, key=self._sizes.__getitem__) if both else free[0])
 

@@ -20,7 +20,7 @@ def unit_by_unit(group: GroupProblem) -> Ints:
     """Fill the units of the level where separation costs most, one after the other, those with
     most capacity first.
 
-    So members that talk are together, as far as one unit has capacity for them.
+    So members with traffic are together, as far as one unit has capacity for them.
     """
     steps = group.costs.steps[: len(group.levels) - 1]
     level = 1 + max(range(len(steps)), key=steps.__getitem__, default=0)
@@ -28,17 +28,17 @@ def unit_by_unit(group: GroupProblem) -> Ints:
     for leaf, path in enumerate(group.paths):
         units[tree.filled(path, len(group.levels))[:level]].append(leaf)
     capacity = group.capacity()
-    left = [kind.count for kind in group.kinds]
-    counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+    left = [role.count for role in group.roles]
+    counts = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
     for leaves in sorted(units.values(), key=lambda those: -int(capacity[those].sum())):
         if not any(left):
             break
         part = group.part(leaves)
-        kinds = (
-            msgspec.structs.replace(kind, count=count)
-            for kind, count in zip(part.kinds, left, strict=True)
+        roles = (
+            msgspec.structs.replace(role, count=count)
+            for role, count in zip(part.roles, left, strict=True)
         )
-        found = descent(msgspec.structs.replace(part, kinds=tuple(kinds)), is_filling=False)
+        found = descent(msgspec.structs.replace(part, roles=tuple(roles)), is_filling=False)
         counts[:, leaves] = found
         left = [n - int(placed) for n, placed in zip(left, found.sum(axis=1), strict=True)]
     return counts
@@ -52,23 +52,23 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
     """
     free = np.array(group.free, dtype=np.int64)
     scale = np.maximum(free.max(axis=0, initial=1), 1)
-    counts = np.zeros((len(group.kinds), len(free)), dtype=np.int64)
-    banned = np.zeros((len(group.kinds), len(free)), dtype=np.bool_)
+    counts = np.zeros((len(group.roles), len(free)), dtype=np.int64)
+    banned = np.zeros((len(group.roles), len(free)), dtype=np.bool_)
     sets = [_set_of(rule.sets, len(free)) for rule in group.apart]
     excluded = [(np.array(one.leaves), np.array(one.counts)) for one in group.excluded]
-    sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
-    talks = _talks(group)
-    for number in sorted(range(len(group.kinds)), key=lambda at: (-sizes[at], -talks[at], at)):
-        kind = group.kinds[number]
-        request = np.array(kind.request, dtype=np.int64)
-        slots = np.array(kind.slots, dtype=np.int64)
+    sizes = [float((np.array(role.request) / scale).max(initial=0)) for role in group.roles]
+    traffic = _traffic(group)
+    for number in sorted(range(len(group.roles)), key=lambda at: (-sizes[at], -traffic[at], at)):
+        role = group.roles[number]
+        request = np.array(role.request, dtype=np.int64)
+        slots = np.array(role.slots, dtype=np.int64)
         asked = np.flatnonzero(request)
         rules = [
             (rule.second if number == rule.first else rule.first, found)
             for rule, found in zip(group.apart, sets, strict=True)
             if number in (rule.first, rule.second)
         ]
-        left = kind.count
+        left = role.count
         while left:
             fits = ~banned[number] & (slots > counts[number])
             fits &= (free[:, asked] >= request[asked]).all(axis=1)
@@ -105,12 +105,12 @@ def _set_of(sets: Sequence[Sequence[int]], leaves: int) -> Ints:
     return found
 
 
-def _talks(group: GroupProblem) -> list[int]:
-    """Return by kind how much each of its pods talks to all others."""
-    found = [0] * len(group.kinds)
-    sizes = [sum(group.kinds[kind].count for kind in one.kinds) for one in group.classes]
+def _traffic(group: GroupProblem) -> list[int]:
+    """Return by role how much traffic each of its pods has with all others."""
+    found = [0] * len(group.roles)
+    sizes = [sum(group.roles[role].count for role in one.roles) for one in group.classes]
     for traffic in group.traffic:
         for one, other in ((traffic.first, traffic.second), (traffic.second, traffic.first)):
-            for kind in group.classes[one].kinds:
-                found[kind] += traffic.weight * sizes[other]
+            for role in group.classes[one].roles:
+                found[role] += traffic.weight * sizes[other]
     return found

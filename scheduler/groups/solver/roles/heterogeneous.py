@@ -181,10 +181,10 @@ def _paid(
 
 
 def _is_free_together(group: GroupProblem, level: int) -> bool:
-    """Whether talk costs nothing in one unit of a level and something from one to another, and
-    comes first.
+    """Return whether traffic is free inside a unit of `level`, costs between units, and is the
+    first objective.
 
-    Everybody has to be placed for that, and to talk to all others, over some at least.
+    Requires that all pods are placed and that the traffic graph is connected.
     """
     steps, classes = group.costs.steps, group.classes
     if not group.traffic or group.costs.areas or not 0 < level < len(group.levels):
@@ -193,15 +193,15 @@ def _is_free_together(group: GroupProblem, level: int) -> bool:
     is_first = is_first and not any(one.rules for one in classes) and group.least == group.wanted
     if not is_first or not sum(steps[:level]) or any(steps[level:]):
         return False
-    pods = [sum(group.kinds[kind].count for kind in one.kinds) + sum(one.fixed) for one in classes]
+    pods = [sum(group.roles[role].count for role in one.roles) + sum(one.fixed) for one in classes]
     there = {number for number, count in enumerate(pods) if count}
     reached, at = set[int](), [min(there, default=0)]
     while at:
         reached.add(one := at.pop())
         pairs = ({each.first, each.second} for each in group.traffic if each.weight)
         at += {other for pair in pairs if one in pair for other in pair & there} - reached
-    of_classes = sum(len(one.kinds) for one in classes)
-    return reached >= there and of_classes == len(group.kinds)
+    of_classes = sum(len(one.roles) for one in classes)
+    return reached >= there and of_classes == len(group.roles)
 
 
 def _in_one_unit(
@@ -238,7 +238,7 @@ def _in_one_unit(
             continue
         known[at] = [stage.bound for stage in found.stages]
         if best.counts is None or found.values < best.values:
-            counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+            counts = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
             counts[:, leaves] = found.counts
             best = RolesResult(counts, found.stages)
     if best.counts is None:
@@ -255,9 +255,9 @@ def is_hopeless(group: GroupProblem) -> bool:
     if least < group.wanted:
         return False
     free = np.array(group.free, dtype=np.int64).clip(min=0).sum(axis=0)
-    requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
-    counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
-    slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+    requests = np.array([role.request for role in group.roles], dtype=np.int64)
+    counts = np.array([role.count for role in group.roles], dtype=np.int64)
+    slots = np.array([role.slots for role in group.roles], dtype=np.int64)
     return bool(((counts @ requests) > free).any() or (slots.sum(axis=1) < counts).any())
 
 

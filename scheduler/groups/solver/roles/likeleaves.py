@@ -14,17 +14,17 @@ from scheduler.groups.solver.tree import Ints
 
 
 def leaf_capacities(group: GroupProblem) -> list[tuple[int, ...]]:
-    """Return by leaf what it has that its pods can use: of each resource, and slots of each kind.
+    """Return by leaf what it has that its pods can use: of each resource, and slots of each role.
 
     What pods take in all is a multiple of what their requests have in common, so the rest of an
     amount is of no use.
     """
-    requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
-    counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
+    requests = np.array([role.request for role in group.roles], dtype=np.int64)
+    counts = np.array([role.count for role in group.roles], dtype=np.int64)
     grain = np.maximum(np.gcd.reduce(requests, axis=0), 1)
     free = np.array(group.free, dtype=np.int64).reshape(len(group.paths), -1).clip(min=0)
     free = np.minimum(free - free % grain, counts @ requests)
-    slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+    slots = np.array([role.slots for role in group.roles], dtype=np.int64)
     slots = np.minimum(slots, counts[:, None])
     return list(map(tuple, np.concatenate((free, slots.T), axis=1).tolist()))
 
@@ -45,7 +45,7 @@ def numbers(group: GroupProblem) -> Ints:
 
 
 def dealt(group: GroupProblem, counts: Ints) -> Ints | None:
-    """Return the same pods by kind and leaf on like leaves of one unit, the lowest with so many of
+    """Return the same pods by role and leaf on like leaves of one unit, the lowest with so many of
     each; None without one.
     """
     classes = numbers(group)

@@ -26,7 +26,7 @@ def parts_of(group: GroupProblem) -> int:
     numbers = {n for flow in group.flows for n in receiving(group, flow)}
     parts = reduce(lcm, sorted(numbers), 1)
     pods = [
-        sum(group.kinds[kind].count for kind in one.kinds) + sum(one.fixed) for one in group.classes
+        sum(group.roles[role].count for role in one.roles) + sum(one.fixed) for one in group.classes
     ]
     most = sum(flow.amount * pods[flow.first] for flow in group.flows)
     return parts if parts <= MOST_PARTS and parts * max(1, most) < LARGEST_SUM else 0
@@ -36,7 +36,7 @@ def receiving(group: GroupProblem, flow: TrafficStream) -> range:
     """Return how many pods a flow may be split over."""
     one = group.classes[flow.second]
     fixed = sum(one.fixed)
-    most = fixed + sum(group.kinds[kind].count for kind in one.kinds)
+    most = fixed + sum(group.roles[role].count for role in one.roles)
     is_all = group.least == group.wanted
     return range(max(1, most if is_all else max(fixed, one.minimum)), max(1, most) + 1)
 

@@ -47,7 +47,7 @@ def best(
     if group.unwished:
         return RelaxedBest()  # what is not wished for comes into it
     least = SolveLimits(limits.stage_s, left_s * PART, limits.workers)
-    whole = parts.whole(group.parts, len(group.kinds)) if group.parts else None
+    whole = parts.whole(group.parts, len(group.roles)) if group.parts else None
     asked = group.homogeneous() if whole is None else _by_the(sum(whole.sizes), whole.depth, group)
     answer = solve.solve(asked, least, "Exact")
     if not answer.optimal:
@@ -75,22 +75,22 @@ def _by_the(size: int, depth: int, group: GroupProblem) -> Instance:
 
 
 def _wholes(group: GroupProblem, whole: WholePart, totals: Ints) -> Ints | None:
-    """Return pods of each kind so that each unit has those of its parts, None where that is not
+    """Return pods of each role so that each unit has those of its parts, None where that is not
     found.
     """
     units: dict[tuple[str, ...], list[int]] = {}
     for leaf, path in enumerate(group.paths):
         if totals[leaf]:
             units.setdefault(filled(path, len(group.levels))[: whole.depth], []).append(leaf)
-    counts = np.zeros((len(group.kinds), len(totals)), dtype=np.int64)
+    counts = np.zeros((len(group.roles), len(totals)), dtype=np.int64)
     for leaves in units.values():
         many = int(totals[leaves].sum()) // sum(whole.sizes)
         part = group.part(leaves)
-        kinds = (
-            msgspec.structs.replace(kind, count=many * size)
-            for kind, size in zip(part.kinds, whole.sizes, strict=True)
+        roles = (
+            msgspec.structs.replace(role, count=many * size)
+            for role, size in zip(part.roles, whole.sizes, strict=True)
         )
-        own = _own(msgspec.structs.replace(part, kinds=tuple(kinds)), totals[leaves])
+        own = _own(msgspec.structs.replace(part, roles=tuple(roles)), totals[leaves])
         if own is None:
             return None
         counts[:, leaves] = own
@@ -98,19 +98,19 @@ def _wholes(group: GroupProblem, whole: WholePart, totals: Ints) -> Ints | None:
 
 
 def _own(group: GroupProblem, totals: Ints) -> Ints | None:
-    """Return pods of each kind so that every leaf has its number, None where that is not found.
+    """Return pods of each role so that every leaf has its number, None where that is not found.
 
     The largest first, each where most is left beside what the others of its leaf take at least.
     """
-    requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
+    requests = np.array([role.request for role in group.roles], dtype=np.int64)
     free = np.array(group.free, dtype=np.int64).clip(min=0)
     smallest, left = requests.min(axis=0), totals.copy()
     scale = np.maximum(free.max(axis=0, initial=1), 1)
-    counts = np.zeros((len(group.kinds), len(totals)), dtype=np.int64)
+    counts = np.zeros((len(group.roles), len(totals)), dtype=np.int64)
     for number in np.argsort(-(requests / scale).max(axis=1, initial=0), kind="stable").tolist():
-        kind, more = group.kinds[number], requests[number] - smallest
-        slots = np.array(kind.slots, dtype=np.int64)
-        wanted = min(kind.count, int(left.sum()))
+        role, more = group.roles[number], requests[number] - smallest
+        slots = np.array(role.slots, dtype=np.int64)
+        wanted = min(role.count, int(left.sum()))
         while wanted:
             left_free = free - left[:, None] * smallest
             fits = (left > 0) & (slots > counts[number]) & (left_free >= more).all(axis=1)

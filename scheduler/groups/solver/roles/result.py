@@ -17,7 +17,7 @@ from scheduler.groups.solver.tree import Ints
 
 
 class RolesResult(msgspec.Struct, frozen=True):
-    """The best that is known: pods by kind and leaf (None: nothing), its stages with bounds.
+    """The best that is known: pods by role and leaf (None: nothing), its stages with bounds.
 
     Without a placement, `is_proven` says that there is none.
     """
@@ -45,7 +45,7 @@ class KnownLimits(msgspec.Struct, frozen=True):
 
 
 def objective_of(group: GroupProblem, counts: Ints) -> list[tuple[str, str, int]]:
-    """Return (level, measure, value) of every stage for pods by kind and leaf."""
+    """Return (level, measure, value) of every stage for pods by role and leaf."""
     return checker.objective(group, counts.tolist())
 
 

@@ -69,7 +69,7 @@ def _fewest(group: GroupProblem, one: PodClass, level: int) -> int:
 
 
 def _size(group: GroupProblem, one: PodClass) -> int:
-    return sum(group.kinds[kind].count for kind in one.kinds) + sum(one.fixed)
+    return sum(group.roles[role].count for role in one.roles) + sum(one.fixed)
 
 
 def _rule(one: PodClass, level: int) -> LevelRule:
@@ -112,14 +112,14 @@ class _Most:
         """Return for m = 1, 2 … the most pods that m units hold, fixed ones included."""
         group, made = self._group, self._tree
         free = np.array(group.free, dtype=np.int64).reshape(len(group.paths), -1).clip(min=0)
-        slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
-        counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
+        slots = np.array([role.slots for role in group.roles], dtype=np.int64)
+        counts = np.array([role.count for role in group.roles], dtype=np.int64)
         caps = _largest(self._by_unit(slots.T[made.leaf], level)).T
         caps = np.minimum(caps, counts[:, None])
         most = caps.sum(axis=0)
         pools = _largest(self._by_unit(free[made.leaf], level))
         for resource in range(pools.shape[1]):
-            requests = np.array([kind.request[resource] for kind in group.kinds], dtype=np.int64)
+            requests = np.array([role.request[resource] for role in group.roles], dtype=np.int64)
             most = np.minimum(most, served(pools[:, resource], caps, requests))
         most = np.minimum(most, self._by_rules(level, len(most)))
         fixed = _largest(self._by_unit(made.fixed[:, None], level))[:, 0]
@@ -127,14 +127,14 @@ class _Most:
 
     def _by_rules(self, level: int, units: int) -> Ints:
         """Return how many pods 1, 2 … units take by what classes allow there."""
-        left = [kind.count for kind in self._group.kinds]
+        left = [role.count for role in self._group.roles]
         numbers, total = np.arange(1, units + 1), np.zeros(units, dtype=np.int64)
         for one in self._group.classes:
             largest = _largest_count(_rule(one, level))
             if largest:
-                total += np.minimum(numbers * largest, sum(left[kind] for kind in one.kinds))
-                for kind in one.kinds:
-                    left[kind] = 0
+                total += np.minimum(numbers * largest, sum(left[role] for role in one.roles))
+                for role in one.roles:
+                    left[role] = 0
         return total + sum(left)
 
     def _by_unit(self, columns: Ints, level: int) -> Ints:

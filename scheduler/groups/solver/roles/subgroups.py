@@ -1,4 +1,4 @@
-"""From pods by kind and leaf to the parts of a group that have them, or that no parts could.
+"""From pods by role and leaf to the parts of a group that have them, or that no parts could.
 
 How many like parts stand in a unit is between two numbers that follow from the pods there, and so
 it is for the parts around them; every number between these will do. What a unit has is then dealt
@@ -67,7 +67,7 @@ class _Ranges:
         one, found = self._group.parts[number], defaultdict(list)
         for leaf, path in enumerate(self._paths):
             is_fixed = bool(one.fixed) and one.fixed[leaf] > 0
-            if is_fixed or any(self._counts[kind][leaf] for kind in one.kinds):
+            if is_fixed or any(self._counts[role][leaf] for role in one.roles):
                 found[path[: self.depths[number]]].append(leaf)
         return dict(found)
 
@@ -91,7 +91,7 @@ class _Ranges:
         one, needed = self._group.parts[number], max(1, self._group.parts[number].minimum)
         found: dict[Unit, Range] = {}
         for unit, leaves in self.leaves(number).items():
-            pods = [sum(self._counts[kind][leaf] for leaf in leaves) for kind in one.kinds]
+            pods = [sum(self._counts[role][leaf] for leaf in leaves) for role in one.roles]
             new, fixed = sum(pods), sum(one.fixed[leaf] for leaf in leaves) if one.fixed else 0
             each = (-(-n // size) for n, size in zip(pods, one.sizes, strict=True))
             fewest, most = max(each, default=0), min(new // needed, self._totals[number])
@@ -115,7 +115,7 @@ class _Ranges:
         for leaf in leaves if one.apart >= 0 else ():
             fixed = one.fixed[leaf] if one.fixed else 0
             pods[self.place(one, leaf)] += fixed + sum(
-                self._counts[kind][leaf] for kind in one.kinds
+                self._counts[role][leaf] for role in one.roles
             )
         return max(pods.values(), default=0)
 
@@ -194,8 +194,8 @@ class _Dealer:
             return
         turn = 0
         pods: dict[int, list[tuple[int, int, int]]] = {piece: [] for piece in those}
-        for kind in one.kinds:
-            there = [[leaf, self._counts[kind][leaf]] for leaf in leaves]
+        for role in one.roles:
+            there = [[leaf, self._counts[role][leaf]] for leaf in leaves]
             number_of = sum(n for _, n in there)
             shares = [0] * len(those)
             for _ in range(number_of):
@@ -207,7 +207,7 @@ class _Dealer:
                 while left:
                     taken = min(left, there[at][1])
                     if taken:
-                        pods[piece].append((kind, there[at][0], taken))
+                        pods[piece].append((role, there[at][0], taken))
                     there[at][1] -= taken
                     left -= taken
                     at += not there[at][1]
@@ -217,12 +217,12 @@ class _Dealer:
 
     def _pods_apart(self, one: LikeParts, leaves: Sequence[int], those: Sequence[int]) -> None:
         pods = [
-            (kind, leaf)
-            for kind in one.kinds
+            (role, leaf)
+            for role in one.roles
             for leaf in leaves
-            for _ in range(self._counts[kind][leaf])
+            for _ in range(self._counts[role][leaf])
         ]
-        places = [(kind, self._ranges.place(one, leaf)) for kind, leaf in pods]
+        places = [(role, self._ranges.place(one, leaf)) for role, leaf in pods]
         found = Counter(zip(dealt(places, len(those)), pods, strict=True))
         for at, piece in enumerate(those):
             own = tuple((*pod, n) for (whose, pod), n in sorted(found.items()) if whose == at)

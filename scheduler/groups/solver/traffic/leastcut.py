@@ -1,6 +1,6 @@
 """How much two parts of a group say to each other at least, whatever the parts.
 
-Called for lower limits of what talk costs (scheduler.groups.solver.traffic.trafficbound,
+Called for lower limits of the cost of traffic (scheduler.groups.solver.traffic.trafficbound,
 scheduler.groups.solver.traffic.trafficunits).
 """
 
@@ -16,9 +16,9 @@ def least_cut(weights: Ints, numbers: Ints) -> int:
     """Return the least sum over pairs of pods in two parts of all, neither of them empty; 0 for a
     single pod or none.
 
-    `weights` is symmetric and has by kind what a pair says, `numbers` how many pods there are of
-    each. How many pods of a kind are in the one part counts in a straight line, or less where it
-    talks to itself. So at the least each kind is whole in one part, or one pod is alone there.
+    `weights` is symmetric and has by role the traffic of a pair, `numbers` has the pods of each.
+    The cut is linear in the pods of a role that are in one part, or concave if the role has traffic
+    with itself. So at the least each role is whole in one part, or one pod is alone there.
     """
     there = np.flatnonzero(numbers)
     if numbers.sum() < 2:
@@ -40,10 +40,10 @@ def least_cuts(weights: Ints, numbers: Ints) -> Ints:
         found = np.full(pods + 1, least_cut(weights, numbers), dtype=np.int64)
         found[[0, pods]] = 0
         return found
-    for kind, number in enumerate(numbers.tolist()):
+    for role, number in enumerate(numbers.tolist()):
         many = len(divisions)
         divisions = np.repeat(divisions, number + 1, axis=0)
-        divisions[:, kind] = np.tile(np.arange(number + 1), many)
+        divisions[:, role] = np.tile(np.arange(number + 1), many)
     cut = ((divisions @ weights) * (numbers - divisions)).sum(axis=1)
     found = np.full(pods + 1, cut.max(initial=0), dtype=np.int64)
     np.minimum.at(found, divisions.sum(axis=1), cut)

@@ -1,4 +1,4 @@
-"""Members that talk, placed near one another with no search: one after the other where it costs
+"""Members with traffic, placed near one another with no search: one after the other where it costs
 least.
 
 Grown from several leaves and then put right pod by pod, the best of all counts: so no answer is
@@ -26,13 +26,13 @@ MOST_DENSE = 200  # leaves between which all costs are written out
 
 
 def near_by(group: GroupProblem) -> Iterator[Ints]:
-    """Yield placements in which those that talk are near one another, from several starts.
+    """Yield placements in which members with traffic are near one another, from several starts.
 
     Of a group that is too large for that only the one whose units are filled one after the other.
     """
     filled = descent.unit_by_unit(group)
     yield filled
-    costs = TalkCosts(group)
+    costs = TrafficPrices(group)
     pods, leaves = group.wanted, len(group.paths)
     many = MOST_SUMS // max(1, pods * leaves * (len(group.costs.steps) + len(group.classes)))
     if not many:
@@ -43,7 +43,7 @@ def near_by(group: GroupProblem) -> Iterator[Ints]:
     found += [_put_right(group, costs, counts) for counts in grown]
     yield from found
     # As they come and the other way round, from wherever that leads.
-    listed = range(len(group.kinds))
+    listed = range(len(group.roles))
     for order in (listed, listed[::-1]):
         yield _put_right(group, costs, _grown(group, costs, None, order))
     whole = {counts.tobytes(): counts for counts in found if int(counts.sum()) == pods}
@@ -51,7 +51,7 @@ def near_by(group: GroupProblem) -> Iterator[Ints]:
         yield _tried_anew(group, costs, counts, min(MOST_TRIALS, many))
 
 
-class TalkCosts:
+class TrafficPrices:
     """What it costs more to have a pod of a class on each leaf."""
 
     def __init__(self, group: GroupProblem) -> None:
@@ -72,17 +72,17 @@ class TalkCosts:
         self._fixed = np.array(
             [one.fixed or (0,) * len(paths) for one in group.classes], dtype=np.int64
         ).reshape(many, len(paths))
-        self.class_of = [-1] * len(group.kinds)
-        self.of_classes = np.zeros((many, len(group.kinds)), dtype=np.int64)
+        self.class_of = [-1] * len(group.roles)
+        self.of_classes = np.zeros((many, len(group.roles)), dtype=np.int64)
         for number, one in enumerate(group.classes):
-            for kind in one.kinds:
-                self.class_of[kind] = number
-                self.of_classes[number, kind] = 1
+            for role in one.roles:
+                self.class_of[role] = number
+                self.of_classes[number, role] = 1
         self.between = self._between() if len(paths) <= MOST_DENSE else None
 
     def more(self, number: int, counts: Ints) -> Ints:
         """Return by leaf what one pod more of a class costs there beside those of `counts` by
-        kind.
+        role.
         """
         leaves = counts.shape[1]
         found = np.zeros(leaves, dtype=np.int64)
@@ -93,10 +93,10 @@ class TalkCosts:
             to, of = self.weights[number] @ there, self.weights[:, number] @ there
             return np.asarray(self.between @ to + self.between.T @ of).astype(np.int64)
         both = self.weights[number] + self.weights[:, number]
-        talking = both @ there
+        traffic = both @ there
         for step, units in self._levels:
-            inside = np.bincount(units, weights=talking)
-            found += step * (int(talking.sum()) - inside[units].astype(np.int64))
+            inside = np.bincount(units, weights=traffic)
+            found += step * (int(traffic.sum()) - inside[units].astype(np.int64))
         if len(self._areas):
             size = len(self._matrix)
             to, of = self.weights[number] @ there, self.weights[:, number] @ there
@@ -120,14 +120,14 @@ class TalkCosts:
     def of(self, counts: Ints) -> int:
         """Return twice what a placement costs, but for what nothing changes."""
         return sum(
-            int(counts[kind] @ self.more(number, counts))
-            for kind, number in enumerate(self.class_of)
+            int(counts[role] @ self.more(number, counts))
+            for role, number in enumerate(self.class_of)
         )
 
     def order(self) -> list[int]:
-        """Return the kinds so that each talks to those before it, the busiest first."""
+        """Return the roles so that each has traffic with those before it, the busiest first."""
         group, weights = self._group, self.weights + self.weights.T
-        sizes = np.array([sum(group.kinds[k].count for k in one.kinds) for one in group.classes])
+        sizes = np.array([sum(group.roles[k].count for k in one.roles) for one in group.classes])
         busy = weights @ sizes
         left, found = set(range(len(group.classes))), list[int]()
         while left:
@@ -135,8 +135,8 @@ class TalkCosts:
             first = max(left, key=lambda one: (near[one], int(busy[one]), -one))
             found.append(first)
             left.remove(first)
-        kinds = [kind for one in found for kind in group.classes[one].kinds]
-        return kinds + [kind for kind, own in enumerate(self.class_of) if own < 0]
+        roles = [role for one in found for role in group.classes[one].roles]
+        return roles + [role for role, own in enumerate(self.class_of) if own < 0]
 
 
 def _starts(group: GroupProblem) -> list[int]:
@@ -163,21 +163,21 @@ class _FreeCapacity:
     """What is left on the leaves."""
 
     def __init__(self, group: GroupProblem, counts: Ints) -> None:
-        self._requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
-        self._slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+        self._requests = np.array([role.request for role in group.roles], dtype=np.int64)
+        self._slots = np.array([role.slots for role in group.roles], dtype=np.int64)
         self.counts = counts
         self._free = np.array(group.free, dtype=np.int64) - counts.T @ self._requests
 
-    def takes(self, kind: int) -> NDArray[np.bool_]:
-        """Return which leaves have capacity for one more of a kind."""
-        asked = self._requests[kind] > 0
-        fits = (self._free[:, asked] >= self._requests[kind][asked]).all(axis=1)
-        return np.asarray(fits & (self._slots[kind] > self.counts[kind]))
+    def takes(self, role: int) -> NDArray[np.bool_]:
+        """Return which leaves have capacity for one more of a role."""
+        asked = self._requests[role] > 0
+        fits = (self._free[:, asked] >= self._requests[role][asked]).all(axis=1)
+        return np.asarray(fits & (self._slots[role] > self.counts[role]))
 
-    def put(self, kind: int, leaf: int, number: int) -> None:
-        """Put pods of a kind on a leaf, or take them away."""
-        self.counts[kind, leaf] += number
-        self._free[leaf] -= number * self._requests[kind]
+    def put(self, role: int, leaf: int, number: int) -> None:
+        """Put pods of a role on a leaf, or take them away."""
+        self.counts[role, leaf] += number
+        self._free[leaf] -= number * self._requests[role]
 
     @property
     def amounts(self) -> Ints:
@@ -186,30 +186,32 @@ class _FreeCapacity:
 
 
 def _by_size(group: GroupProblem) -> list[int]:
-    """Return the kinds, the largest first: small pods fit into what those leave."""
+    """Return the roles, the largest first: small pods fit into what those leave."""
     free = np.array(group.free, dtype=np.int64)
     scale = np.maximum(free.max(axis=0, initial=1), 1)
-    sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
-    return sorted(range(len(sizes)), key=lambda kind: (-sizes[kind], kind))
+    sizes = [float((np.array(role.request) / scale).max(initial=0)) for role in group.roles]
+    return sorted(range(len(sizes)), key=lambda role: (-sizes[role], role))
 
 
-def _grown(group: GroupProblem, costs: TalkCosts, start: int | None, order: Sequence[int]) -> Ints:
+def _grown(
+    group: GroupProblem, costs: TrafficPrices, start: int | None, order: Sequence[int]
+) -> Ints:
     """Place one pod after the other where it costs least; of equal leaves, on the one with most
     capacity.
     """
-    left = _FreeCapacity(group, np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64))
+    left = _FreeCapacity(group, np.zeros((len(group.roles), len(group.paths)), dtype=np.int64))
     is_first = True
-    for kind in order:
-        for _ in range(group.kinds[kind].count):
-            if is_first and start is not None and left.takes(kind)[start]:
-                left.put(kind, start, 1)
-            elif not _put_cheap(costs, left, kind):
+    for role in order:
+        for _ in range(group.roles[role].count):
+            if is_first and start is not None and left.takes(role)[start]:
+                left.put(role, start, 1)
+            elif not _put_cheap(costs, left, role):
                 break
             is_first = False
     return left.counts
 
 
-def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int) -> Ints:
+def _tried_anew(group: GroupProblem, costs: TrafficPrices, counts: Ints, trials: int) -> Ints:
     """Take some pods away and place them again, some times, and return the best of all.
 
     Few of any leaves, all of a leaf, or all of an area. What comes out is gone on with if it does
@@ -222,16 +224,16 @@ def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int
     areas = group.costs.areas or range(len(group.paths))
     for trial in range(trials):
         left = _FreeCapacity(group, at.copy())
-        there = [(int(kind), int(leaf)) for kind, leaf in zip(*np.nonzero(at), strict=True)]
+        there = [(int(role), int(leaf)) for role, leaf in zip(*np.nonzero(at), strict=True)]
         taken = rng.sample(there, rng.randint(1, min(len(there), 4)))
         if trial % 3:
             unit = range(len(areas)) if trial % 3 == 1 else areas
             taken = [one for one in there if unit[one[1]] == unit[taken[0][1]]]
-        pods = [kind for kind, leaf in taken for _ in range(int(at[kind, leaf]))]
-        for kind, leaf in taken:
-            left.put(kind, leaf, -int(at[kind, leaf]))
+        pods = [role for role, leaf in taken for _ in range(int(at[role, leaf]))]
+        for role, leaf in taken:
+            left.put(role, leaf, -int(at[role, leaf]))
         rng.shuffle(pods)
-        if all(_put_cheap(costs, left, kind) for kind in pods):
+        if all(_put_cheap(costs, left, role) for role in pods):
             found = costs.of(left.counts)
             if found <= here + slack * (1 - trial / trials):
                 at, here = left.counts, found
@@ -240,41 +242,41 @@ def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int
     return _put_right(group, costs, best.copy())
 
 
-def _put_cheap(costs: TalkCosts, left: _FreeCapacity, kind: int) -> bool:
+def _put_cheap(costs: TrafficPrices, left: _FreeCapacity, role: int) -> bool:
     """Place a pod where it costs least; of equal leaves, on the one with most capacity.
 
     Return False if no leaf has capacity for it.
     """
-    open_ones = np.flatnonzero(left.takes(kind))
+    open_ones = np.flatnonzero(left.takes(role))
     if not len(open_ones):
         return False
-    more = costs.more(costs.class_of[kind], left.counts)[open_ones]
+    more = costs.more(costs.class_of[role], left.counts)[open_ones]
     cheap = open_ones[more == more.min()]
-    left.put(kind, int(cheap[int(left.amounts[cheap].argmax())]), 1)
+    left.put(role, int(cheap[int(left.amounts[cheap].argmax())]), 1)
     return True
 
 
-def _put_right(group: GroupProblem, costs: TalkCosts, counts: Ints) -> Ints:
+def _put_right(group: GroupProblem, costs: TrafficPrices, counts: Ints) -> Ints:
     """Move single pods to where they cost less, until none does."""
     left = _FreeCapacity(group, counts)
     for _ in range(MOST_ROUNDS):
         moved = False
-        for kind in range(len(group.kinds)):
-            moved |= _move(costs, left, kind, np.flatnonzero(counts[kind]).tolist())
+        for role in range(len(group.roles)):
+            moved |= _move(costs, left, role, np.flatnonzero(counts[role]).tolist())
         if not moved:
             break
     return left.counts
 
 
-def _move(costs: TalkCosts, left: _FreeCapacity, kind: int, leaves: Sequence[int]) -> bool:
-    """Move pods of a kind from these leaves to cheaper ones; return whether any was."""
+def _move(costs: TrafficPrices, left: _FreeCapacity, role: int, leaves: Sequence[int]) -> bool:
+    """Move pods of a role from these leaves to cheaper ones; return whether any was."""
     moved = False
     for leaf in leaves:
-        left.put(kind, leaf, -1)
-        more = costs.more(costs.class_of[kind], left.counts)
-        open_ones = np.flatnonzero(left.takes(kind))
+        left.put(role, leaf, -1)
+        more = costs.more(costs.class_of[role], left.counts)
+        open_ones = np.flatnonzero(left.takes(role))
         best = int(open_ones[int(more[open_ones].argmin())])
         best = best if more[best] < more[leaf] else leaf
         moved |= best != leaf
-        left.put(kind, best, 1)
+        left.put(role, best, 1)
     return moved

@@ -1,11 +1,11 @@
-"""What members that talk cost at least, wherever they stand: a lower limit of the cost of traffic.
+"""The least cost of the traffic of members, wherever they are.
 
-Pods on one leaf pay nothing for their talk, others no less than the least expensive path. So the
-more talk leaves can keep inside, the less is paid, and how much that is at most is a linear program
-over patterns: what one leaf may take, by kind. Its prices are found by generating columns; whatever
+Pods on one leaf pay nothing for their traffic, others no less than the least expensive path. So the
+more traffic leaves keep inside, the less is paid, and the most they can keep is a linear program
+over patterns: what one leaf may take, by role. Its prices are found by generating columns; whatever
 they are, the sum of what each leaf keeps inside at best beyond them is a limit, which is taken in
 whole numbers and so owes nothing to rounding. Which areas are in use is gone through: one, two, or
-more; those pay for the talk that they cut as well. All other rules are left out, which can only
+more; those pay for the traffic that they cut as well. All other rules are left out, which can only
 make the limit lower. Loaded only where solving happens.
 """
 
@@ -27,15 +27,15 @@ from scheduler.groups.problem.roles import GroupProblem
 from scheduler.groups.solver import tree
 from scheduler.groups.solver.cpsat.run import MEANINGFUL_S, solver_for
 from scheduler.groups.solver.traffic.leastcut import least_cut
-from scheduler.groups.solver.traffic.neighbours import MOST_DENSE, TalkCosts
+from scheduler.groups.solver.traffic.neighbours import MOST_DENSE, TrafficPrices
 from scheduler.groups.solver.tree import Ints
 
-# Kinds are left out where there are more patterns than this, those that talk least first.
+# Kinds are left out where there are more patterns than this, those with the least traffic first.
 MOST_PATTERNS = 250_000
 MOST_ROUNDS = 80
 # So many patterns at most are searched among.
 MOST_NEAR = 5_000
-# What talk costs where there is one leaf alone, and nowhere else to be.
+# The cost of traffic where there is one leaf alone, and nowhere else to be.
 FORBIDDEN = 1 << 20
 # Prices are whole multiples of one part of this, so that sums of them are exact.
 PARTS = 256
@@ -50,25 +50,25 @@ def least(group: GroupProblem, value: int, limits: SolveLimits, left_s: Callable
     """
     if not group.traffic or not 0 < len(group.paths) <= MOST_DENSE or value <= 0:
         return 0
-    costs = TalkCosts(group)
+    costs = TrafficPrices(group)
     prices = costs.between
     if prices is None or (prices < 0).any():
         return 0
-    talk = _Talk(group, costs)
-    everywhere, *cases = _cases(talk, prices, _blocks(group))
-    at_least = _paid(talk, everywhere, 0, value, None, left_s)
+    traffic = _Traffic(group, costs)
+    everywhere, *cases = _cases(traffic, prices, _blocks(group))
+    at_least = _paid(traffic, everywhere, 0, value, None, left_s)
     found = value
     for case in sorted(cases, key=lambda case: case.cut):
         if max(case.cut, at_least) >= found:
             break
         if left_s() <= 0:
             return max(case.cut, at_least)
-        found = min(found, _paid(talk, case, at_least, found, limits, left_s))
+        found = min(found, _paid(traffic, case, at_least, found, limits, left_s))
     return found
 
 
 def _paid(
-    talk: _Talk,
+    traffic: _Traffic,
     case: _Case,
     known: int,
     value: int,
@@ -83,16 +83,16 @@ def _paid(
     if not case.cheapest:
         return min(value, max(known, case.cut))
     # To pay less than the value, so much has to be kept inside.
-    needed = talk.total - (value - 1 - case.cut) // case.cheapest
-    prices = _Prices(talk, talk.like(case.leaves), needed)
+    needed = traffic.total - (value - 1 - case.cut) // case.cheapest
+    prices = _Prices(traffic, traffic.like(case.leaves), needed)
     kept = prices.found(left_s)
     if kept >= needed and limits is not None:
         kept = min(kept, prices.exactly(kept, limits, left_s))
-    return min(value, max(known, case.cut + case.cheapest * max(0, talk.total - kept)))
+    return min(value, max(known, case.cut + case.cheapest * max(0, traffic.total - kept)))
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """Leaves of the blocks in use; between any two of them talk costs `cheapest`, that of blocks in
+    """Leaves of the blocks in use; traffic between two leaves costs `cheapest`, that of blocks in
     all `cut` more.
     """
 
@@ -112,7 +112,7 @@ def _blocks(group: GroupProblem) -> list[list[int]]:
     return list(found.values())
 
 
-def _cases(talk: _Talk, prices: Floats, blocks: Sequence[list[int]]) -> list[_Case]:
+def _cases(traffic: _Traffic, prices: Floats, blocks: Sequence[list[int]]) -> list[_Case]:
     """Return all leaves, whichever are in use, and then the cases: each block alone, each two, and
     any more of them.
     """
@@ -120,7 +120,7 @@ def _cases(talk: _Talk, prices: Floats, blocks: Sequence[list[int]]) -> list[_Ca
     np.fill_diagonal(cheap, np.inf)
     between = np.array([[cheap[np.ix_(a, b)].min() for b in blocks] for a in blocks])
     inside = between.diagonal().copy()
-    fixed = {at for at, leaves in enumerate(blocks) if talk.fixed[:, leaves].any()}
+    fixed = {at for at, leaves in enumerate(blocks) if traffic.fixed[:, leaves].any()}
     least = cheap.min() if len(prices) > 1 else 0.0
     found = [_Case(list(range(len(prices))), int(least), 0)]
     for number in (1, 2):
@@ -131,58 +131,58 @@ def _cases(talk: _Talk, prices: Floats, blocks: Sequence[list[int]]) -> list[_Ca
             least = between[np.ix_(used, used)].min()
             step = int(least) if np.isfinite(least) else FORBIDDEN
             more = int(between[used[0], used[1]]) - step if number == 2 else 0
-            found.append(_Case(leaves, step, more * talk.cut))
+            found.append(_Case(leaves, step, more * traffic.cut))
     if len(blocks) > 2:
         np.fill_diagonal(between, np.inf)
         step = int(min(inside.min(), between.min()))
         three = int(sum(sorted(between.min(axis=0).astype(int).tolist())[:3])) - 3 * step
-        found.append(_Case(list(range(len(prices))), step, (three * talk.cut + 1) // 2))
+        found.append(_Case(list(range(len(prices))), step, (three * traffic.cut + 1) // 2))
     return found
 
 
-class _Talk:
-    """Who talks how much, and what a leaf may take of whom."""
+class _Traffic:
+    """The traffic between roles, and how many pods of each role a leaf may take."""
 
-    def __init__(self, group: GroupProblem, costs: TalkCosts) -> None:
+    def __init__(self, group: GroupProblem, costs: TrafficPrices) -> None:
         self.group = group
         of = costs.of_classes
-        # [from, to] by kind; whole numbers, which sums of keep exact.
+        # [from, to] by role; whole numbers, which sums of keep exact.
         self._weights = (of.T @ costs.weights @ of).astype(np.float64)
         self._loops = (of.T @ costs.weights.diagonal()).astype(np.float64)
-        # Pods that stand count as if they were of the first kind of their class.
-        kinds, leaves = len(group.kinds), len(group.paths)
-        self.fixed = np.zeros((kinds, leaves), dtype=np.int64)
+        # Pods that stand count as if they were of the first role of their class.
+        roles, leaves = len(group.roles), len(group.paths)
+        self.fixed = np.zeros((roles, leaves), dtype=np.int64)
         for one in group.classes:
-            if one.fixed and one.kinds:
-                self.fixed[one.kinds[0]] += np.array(one.fixed, dtype=np.int64)
-        self._counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
-        self._requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
-        self._slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+            if one.fixed and one.roles:
+                self.fixed[one.roles[0]] += np.array(one.fixed, dtype=np.int64)
+        self._counts = np.array([role.count for role in group.roles], dtype=np.int64)
+        self._requests = np.array([role.request for role in group.roles], dtype=np.int64)
+        self._slots = np.array([role.slots for role in group.roles], dtype=np.int64)
         self._free = np.array(group.free, dtype=np.int64).reshape(leaves, -1).clip(min=0)
         rows, self._needs = self._patterns()
         self._rows = rows.astype(np.float64)
         self._open = (self._rows > 0).any(axis=0)
         whole = np.where(self._open, self._counts, 0)
         self.total = int(
-            self._talk((whole + self.fixed.sum(axis=1))[None, :].astype(np.float64))[0]
+            self._traffic((whole + self.fixed.sum(axis=1))[None, :].astype(np.float64))[0]
         )
         # What two parts of the pods say to each other at least.
         between = (self._weights + self._weights.T).astype(np.int64)
         self.cut = least_cut(between, self._counts + self.fixed.sum(axis=1))
-        self._taken = self._talk(self._rows)
+        self._taken = self._traffic(self._rows)
 
-    def _talk(self, rows: Floats) -> Floats:
+    def _traffic(self, rows: Floats) -> Floats:
         """Return how much is said between the pods of each row."""
         return np.asarray(((rows @ self._weights) * rows).sum(axis=1) - rows @ self._loops)
 
     def _patterns(self) -> tuple[Ints, Ints]:
         """Return all counts that the largest leaf could take, and their requests."""
-        kinds = len(self._counts)
+        roles = len(self._counts)
         largest, most = self._free.max(axis=0), np.minimum(self._slots.max(axis=1), self._counts)
-        rows, needs = np.zeros((1, kinds), np.int64), np.zeros((1, self._free.shape[1]), np.int64)
+        rows, needs = np.zeros((1, roles), np.int64), np.zeros((1, self._free.shape[1]), np.int64)
         busy = self._weights + self._weights.T
         loud = (busy @ self._counts) * self._counts
-        for number in sorted(range(kinds), key=lambda kind: (-int(loud[kind]), kind)):
+        for number in sorted(range(roles), key=lambda role: (-int(loud[role]), role)):
             if len(rows) * (int(most[number]) + 1) > MOST_PATTERNS * 4:
                 continue
             more = np.arange(most[number] + 1)
@@ -198,11 +198,11 @@ class _Talk:
 
     def like(self, leaves: Sequence[int]) -> list[_Leaves]:
         """Return leaves by what they may take."""
-        kinds: dict[bytes, list[int]] = defaultdict(list)
+        equal: dict[bytes, list[int]] = defaultdict(list)
         for leaf in leaves:
             same = (self._free[leaf], self._slots[:, leaf], self.fixed[:, leaf])
-            kinds[b"".join(one.tobytes() for one in same)].append(leaf)
-        return [_Leaves(self, alike) for alike in kinds.values()]
+            equal[b"".join(one.tobytes() for one in same)].append(leaf)
+        return [_Leaves(self, those) for those in equal.values()]
 
     def may(self, leaf: int) -> Ints:
         """Return which patterns a leaf may take."""
@@ -214,45 +214,45 @@ class _Talk:
         too.
         """
         fixed = self.fixed[:, leaf]
-        return self._talk(self._rows[rows] + fixed) if fixed.any() else self._taken[rows]
+        return self._traffic(self._rows[rows] + fixed) if fixed.any() else self._taken[rows]
 
     @property
     def rows(self) -> Floats:
-        """Return the patterns [pattern, kind]."""
+        """Return the patterns [pattern, role]."""
         return self._rows
 
     @property
     def wanted(self) -> Ints:
-        """Return how many pods of each kind there are, none of those that were left out."""
+        """Return how many pods of each role there are, none of those that were left out."""
         return np.where(self._open, self._counts, 0)
 
 
 class _Leaves:
     """Like leaves: what each may take, and how much that keeps inside."""
 
-    def __init__(self, talk: _Talk, leaves: Sequence[int]) -> None:
+    def __init__(self, traffic: _Traffic, leaves: Sequence[int]) -> None:
         self.number = len(leaves)
-        self.may = talk.may(leaves[0])
-        self.values = talk.values(leaves[0], self.may)
+        self.may = traffic.may(leaves[0])
+        self.values = traffic.values(leaves[0], self.may)
 
 
 class _Prices:
-    """Prices of kinds under which the leaves keep as little as can be inside beyond what they
+    """Prices of roles under which the leaves keep as little as can be inside beyond what they
     pay.
     """
 
-    def __init__(self, talk: _Talk, types: Sequence[_Leaves], needed: int) -> None:
-        self._talk, self._types, self._needed = talk, types, needed
+    def __init__(self, traffic: _Traffic, types: Sequence[_Leaves], needed: int) -> None:
+        self._traffic, self._types, self._needed = traffic, types, needed
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
         self._solver.Objective().SetMaximization()
         self._places = [self._solver.Constraint(0, one.number) for one in types]
-        self._kinds = [self._solver.Constraint(float(n), float(n)) for n in talk.wanted]
-        self._best, self._prices = np.inf, np.zeros(len(self._kinds))
-        for constraint in self._kinds:
+        self._roles = [self._solver.Constraint(float(n), float(n)) for n in traffic.wanted]
+        self._best, self._prices = np.inf, np.zeros(len(self._roles))
+        for constraint in self._roles:
             for sign in (1, -1):
                 spare = self._solver.NumVar(0, self._solver.infinity(), "")
                 constraint.SetCoefficient(spare, sign)
-                self._solver.Objective().SetCoefficient(spare, -1 - talk.total)
+                self._solver.Objective().SetCoefficient(spare, -1 - traffic.total)
 
     def found(self, left_s: Callable[[], float]) -> int:
         """Return how much is kept inside at most; where it is less than needed, no matter how
@@ -261,21 +261,21 @@ class _Prices:
         for _ in range(MOST_ROUNDS):
             if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
                 break
-            duals = [constraint.dual_value() for constraint in self._kinds]
+            duals = [constraint.dual_value() for constraint in self._roles]
             reached = self._solver.Objective().Value()
             added = self._price(np.rint(np.array(duals) * PARTS))
             is_met = np.floor(reached + 1e-6) >= self._best // PARTS
             if self._best // PARTS < self._needed or is_met or not added or left_s() <= 0:
                 break
-        return int(min(self._best // PARTS, self._talk.total))
+        return int(min(self._best // PARTS, self._traffic.total))
 
     def _price(self, prices: Floats) -> bool:
         """Take the limit that follows from prices, and add each leaf's best pattern; return whether
         any was.
         """
-        paid = self._talk.rows @ prices
+        paid = self._traffic.rows @ prices
         rents = [place.dual_value() for place in self._places]
-        limit, added = float(prices @ self._talk.wanted), False
+        limit, added = float(prices @ self._traffic.wanted), False
         for one, place, rent in zip(self._types, self._places, rents, strict=True):
             worth = PARTS * one.values - paid[one.may]
             at = int(worth.argmax())
@@ -291,9 +291,9 @@ class _Prices:
         column = self._solver.NumVar(0, self._solver.infinity(), "")
         place.SetCoefficient(column, 1)
         self._solver.Objective().SetCoefficient(column, float(one.values[at]))
-        row = self._talk.rows[one.may[at]]
-        for kind in np.flatnonzero(row).tolist():
-            self._kinds[kind].SetCoefficient(column, float(row[kind]))
+        row = self._traffic.rows[one.may[at]]
+        for role in np.flatnonzero(row).tolist():
+            self._roles[role].SetCoefficient(column, float(row[role]))
 
     def exactly(self, kept: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
         """Return how much is kept inside at most, by search among the patterns that can be part of
@@ -304,7 +304,7 @@ class _Prices:
         out.
         """
         spare = self._best - PARTS * self._needed
-        paid = self._talk.rows @ self._prices
+        paid = self._traffic.rows @ self._prices
         worth = [PARTS * one.values - paid[one.may] for one in self._types]
         near = [np.flatnonzero(each >= each.max() - spare) for each in worth]
         left = min(left_s(), limits.stage_s)
@@ -312,16 +312,16 @@ class _Prices:
             return kept
         cp = cp_model.CpModel()
         terms: list[Any] = []
-        rows: list[list[Any]] = [[] for _ in self._kinds]
+        rows: list[list[Any]] = [[] for _ in self._roles]
         for one, those in zip(self._types, near, strict=True):
             taken = [cp.new_int_var(0, one.number, "") for _ in those]
             cp.add(sum(taken) == one.number)
             for at, y in zip(those.tolist(), taken, strict=True):
                 terms.append(int(one.values[at]) * y)
-                row = self._talk.rows[one.may[at]]
-                for kind in np.flatnonzero(row).tolist():
-                    rows[kind].append(int(row[kind]) * y)
-        for row_of, number in zip(rows, self._talk.wanted.tolist(), strict=True):
+                row = self._traffic.rows[one.may[at]]
+                for role in np.flatnonzero(row).tolist():
+                    rows[role].append(int(row[role]) * y)
+        for row_of, number in zip(rows, self._traffic.wanted.tolist(), strict=True):
             cp.add(sum(row_of) == number)
         inside = sum(terms)
         cp.add(inside >= self._needed)

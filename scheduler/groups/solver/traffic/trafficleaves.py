@@ -1,10 +1,10 @@
-"""Members that talk, where only levels make that cost: what leaves alone say of it, and the units
+"""Members with traffic, where only levels make it cost: what leaves alone say of it, and the units
 above them after that.
 
 Without the levels above them all like leaves of a cluster are one cell, so CP-SAT proves in
 milliseconds what no placement is better than. Mostly that one can be dealt out inside one unit,
 where it costs no more: then it is the best. Else all pods are in one unit of a level, each of which
-is treated alike, or in several, and those pay for what they say to one another beside:
+is treated equally, or in several, and those pay for what they say to one another beside:
 for the least cut there is. Called by scheduler.groups.solver.roles.heterogeneous before anybody
 searches among all units. Loaded only where solving happens.
 """
@@ -64,7 +64,7 @@ def best(
 
 
 def is_bounded_by_leaves(group: GroupProblem) -> bool:
-    """Whether the stages of a group are those of its leaves alone, but for what talk costs above
+    """Return whether all stages of a group concern its leaves, except the cost of traffic above
     them.
     """
     last = len(group.levels) - 1
@@ -132,7 +132,7 @@ def _in_one(
         known.append(least if found is None else found.limits)
         if found is None or found.counts is None:
             continue
-        whole = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+        whole = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
         whole[:, leaves] = found.counts
         values = [value for _, _, value in result.objective_of(group, whole)]
         if reached is None or values < reached:
@@ -147,8 +147,8 @@ def _promising(group: GroupProblem, level: int) -> list[Ints]:
     identical ones the first.
     """
     fixed, capacity, cells = sum(group.fixed), group.capacity(), likeleaves.numbers(group)
-    slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
-    counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
+    slots = np.array([role.slots for role in group.roles], dtype=np.int64)
+    counts = np.array([role.count for role in group.roles], dtype=np.int64)
     is_flat = level == len(group.levels) - 1
     found: dict[object, Ints] = {}
     for leaves in result.units(group, level):

@@ -1,4 +1,4 @@
-"""Members that talk, in more than one unit of a level: what that costs at least, and the best of it
+"""Members with traffic, in more than one unit of a level: the least cost, and the best placement
 where that is clear.
 
 What the pods of a unit and all others say to one another costs the steps of the levels that come
@@ -155,7 +155,7 @@ def _apart(group: GroupProblem, pods: int) -> Ints:
         weights[one.first, one.second] += one.weight
     sizes = np.array(
         [
-            sum(group.kinds[kind].count for kind in one.kinds) + sum(one.fixed)
+            sum(group.roles[role].count for role in one.roles) + sum(one.fixed)
             for one in group.classes
         ],
         dtype=np.int64,

@@ -103,7 +103,7 @@ class EvictionCapacity:
         slots = tuple(self._limit.tolist())
         role = Role(asked.size - int(self.fixed.sum()), tuple(self.need.tolist()), slots)
         rows = tuple(map(tuple, free.tolist()))
-        return msgspec.structs.replace(cells.of_one_role(asked), kinds=(role,), free=rows)
+        return msgspec.structs.replace(cells.of_one_role(asked), roles=(role,), free=rows)
 
     def limit(self, leaf: int) -> int:
         """Return how many pods a leaf takes at most, whatever is free."""

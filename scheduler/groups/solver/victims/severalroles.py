@@ -63,7 +63,7 @@ def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
         if placed.outcome != "placed":
             is_proven = False
             continue
-        counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+        counts = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
         counts[:, leaves] = placed.counts
         best = harm, counts, evicted
     seconds = round(clock.spent, 6)
