@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from msgspec.structs import asdict
+
 from scheduler.explain.folds import counted, where_text
 from scheduler.framework.groups import GroupReport
 
@@ -14,6 +16,21 @@ FITS: Final = "Fits"
 _LEAD: Final = re.compile(r"^0/\d+ nodes are available: ")
 # Statuses in the order in which a reader looks for them.
 _FIRST: Final = (INVALID, DOES_NOT_FIT, MISSING, "Waiting", "Incomplete", "Preempting", FITS)
+
+
+class ShownGroup(GroupReport, frozen=True, rename="camel"):
+    """A group as the page shows it: `shown` is its status in tables; `waits` as `waits` states."""
+
+    shown: str = ""
+    waits: bool = False
+
+
+def shown_groups(groups: Sequence[GroupReport]) -> tuple[ShownGroup, ...]:
+    """Return groups with their status in tables, in the order of tables."""
+    return tuple(
+        ShownGroup(**asdict(one), shown=shown_status(one), waits=waits(one))
+        for one in in_order(groups)
+    )
 
 
 def shown_status(group: GroupReport) -> str:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import TrellisError
 from scheduler.explain.explain import explain
+from scheduler.explain.grouprows import shown_groups
 from scheduler.explain.questions import Question, ShapeCapacity, manifest
 from scheduler.simulate.capacity import capacity
 from scheduler.simulate.diff import diff
@@ -37,7 +38,8 @@ class QuestionResponder:
     def answer(self, question: Question, world: Snapshot, options: AnswerOptions) -> object:
         """Return a record for JSON; TrellisError states the fault of the question."""
         if question.what == "plan":
-            return self._plan(world, options)
+            plan = self._plan(world, options)
+            return replace(plan, groups=shown_groups(plan.groups))
         if question.what == "explain":
             return explain(world, self._setups.default, question.pod, options)
         if question.what == "capacity":

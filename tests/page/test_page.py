@@ -7,11 +7,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from scheduler.about import VERSION
 from scheduler.cli.inputs.asking import options, setups
 from scheduler.cli.verbs.ui import Work
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.serve.pageroutes import PageRoutes
 from scheduler.serve.ui import PageSite
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
@@ -277,6 +279,8 @@ GROUP = {
     "namespace": "default",
     "name": HOSTILE,
     "status": HOSTILE,
+    "shown": HOSTILE,
+    "waits": True,
     "placement": {"root": {HOSTILE: {HOSTILE: {}}}},
     "conflict": [HOSTILE],
     "message": HOSTILE,
@@ -287,6 +291,68 @@ GROUP = {
     "bound": [],
     "victims": [{"namespace": "default", "name": HOSTILE}],
 }
+
+
+async def test_signing_in_lasts_until_the_server_answers(tmp_path):
+    """Another view's address leaves the form in place; no link to a view stands above it."""
+
+    async def refused(_request):
+        text = json.dumps({"message": "Unauthorized"})
+        raise web.HTTPUnauthorized(text=text, content_type="application/json")
+
+    routes = PageRoutes(refused)
+    await routes.load()
+    app = web.Application()
+    app.add_routes(routes.routes("/ui"))
+    runner = web.AppRunner(app, shutdown_timeout=1.0)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with browser(tmp_path) as tab:
+        await tab.open(f"http://127.0.0.1:{runner.addresses[0][1]}/ui/")
+        await tab.until("document.querySelector('#token')")
+        await tab.run("location.hash = '#/time'")
+        await tab.run("new Promise((done) => requestAnimationFrame(() => done()))")
+        assert await tab.run("!!document.querySelector('#token')")
+        assert not await tab.run("document.querySelector('nav').checkVisibility()")
+        assert all("401" in problem for problem in tab.problems)
+    routes.stop()
+    await runner.cleanup()
+
+
+async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
+    """A dependency over several columns has a lane of its own in each column between."""
+    names = ["a", "b", "c", "d", "e"]
+    talks = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("a", "e"), ("e", "d"), ("b", "d")]
+    record = {"from": "", "to": "", "bandwidth": "1M", "cost": None}
+    app = {
+        "workloads": {one: {"zone": 1} for one in names},
+        "talks": [record | {"from": one, "to": other} for one, other in talks],
+    }
+
+    def layered(drawn):
+        drawn["applications"] = {"default/x": app}
+
+    work, _ = shown(objects(), changed=layered)
+    page = PageSite(work.feed, work.answers)
+    address = await page.start()
+    async with browser(tmp_path) as tab:
+        await tab.open(address)
+        await tab.run("location.hash = '#/network'")
+        await tab.until("document.querySelector('svg.graph .box')")
+        crossed = await tab.run(
+            "[...document.querySelectorAll('svg.graph path')].flatMap((path) => {"
+            " const length = path.getTotalLength();"
+            " return [...document.querySelectorAll('svg.graph .box')].filter((box) => {"
+            "  const { x, y, width, height } = box.getBBox();"
+            "  return Array.from({ length: 200 }, (_, at) =>"
+            "    path.getPointAtLength(length * at / 200)).some((p) => p.x > x + 1 &&"
+            "    p.x < x + width - 1 && p.y > y + 1 && p.y < y + height - 1);"
+            " }).map((box) => path.parentNode.querySelector('title').textContent);"
+            "})"
+        )
+        assert [] == crossed
+        assert len(talks) == await tab.run("document.querySelectorAll('svg.graph path').length")
+    await page.stop()
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core (make page-tools)")

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.explain.grouprows import shown_groups
 from scheduler.serve.pageroutes import page_files
 from scheduler.simulate.diff import SimulationDiff, diff
 from scheduler.simulate.outcome import after, figures
@@ -102,7 +103,7 @@ def _side(one: ComparedSide) -> dict[str, Any]:
         "figures": figures(one.world, one.simulation),
         "sections": sections(one.world, one.world.taken_at, one.world.notices),
         "plan": {
-            "groups": one.simulation.groups,
+            "groups": shown_groups(one.simulation.groups),
             "queueOrder": one.simulation.queue_order,
             # Those that are placed stand on their nodes.
             "pods": [pod for pod in one.simulation.pods if pod.node is None],

@@ -34,6 +34,7 @@ const state = /** @type {HTMLElement} */ (document.getElementById("state"));
 
 function open(isFirst = false) {
   if (!isFirst && !location.hash.startsWith("#/")) return; // the skip link
+  if (asksForToken) return; // the form stays, and opens the view of the address
   const [view, ...rest] = location.hash.slice(2).split("/");
   const chosen = VIEWS[view] ? view : FIRST;
   nav.replaceChildren(...Object.entries(VIEWS).map(([key, { title }]) =>
@@ -89,7 +90,7 @@ let hasEntered = false;
 
 /** Ask for a bearer token; the API server authenticates it. */
 function askForToken() {
-  asksForToken = link.needsToken;
+  nav.hidden = asksForToken = link.needsToken;
   if (!asksForToken) return open(true);
   const token = /** @type {HTMLInputElement} */ (el("input", { id: "token", type: "password", autocomplete: "off", required: true }));
   const namespace = /** @type {HTMLInputElement} */ (el("input", { id: "namespace", autocomplete: "off" }));

@@ -6,8 +6,6 @@ import { rack } from "./racks.js";
 
 const MOST = 300;
 const KINDS = new Map([["Bound", "good"], ["Completed", ""], ["Fits", "good"], ["Waiting", "warn"], ["DoesNotFit", "bad"], ["Invalid", "bad"], ["Missing", "bad"]]);
-/** Groups that need attention come first. */
-const RANK = new Map([["Invalid", 0], ["DoesNotFit", 0], ["Missing", 1], ["Waiting", 2], ["Fits", 3], ["Bound", 5], ["Completed", 6]]);
 const FEW = 4;
 
 /** Data of a group's pods. @typedef {{count: number, since: number | null, priority: number, asks: Map<string, number>}} Members */
@@ -28,8 +26,10 @@ export function groups() {
     if (!plan.answer) return;
     const members = membersOf();
     const wanted = plan.answer.groups.filter((/** @type {any} */ one) => keyOf(one).includes(filter.value));
-    wanted.sort((/** @type {any} */ a, /** @type {any} */ b) => (RANK.get(shownStatus(a)) ?? 4) - (RANK.get(shownStatus(b)) ?? 4) || (members.get(keyOf(b))?.priority ?? 0) - (members.get(keyOf(a))?.priority ?? 0) || natural(keyOf(a), keyOf(b)));
-    const waiting = wanted.filter((/** @type {any} */ one) => !["Bound", "Completed"].includes(shownStatus(one))).length;
+    // The plan lists the statuses in their order.
+    const rank = new Map([...new Set(wanted.map((/** @type {any} */ one) => one.shown))].map((status, at) => [status, at]));
+    wanted.sort((/** @type {any} */ a, /** @type {any} */ b) => (rank.get(a.shown) ?? 0) - (rank.get(b.shown) ?? 0) || (members.get(keyOf(b))?.priority ?? 0) - (members.get(keyOf(a))?.priority ?? 0) || natural(keyOf(a), keyOf(b)));
+    const waiting = wanted.filter((/** @type {any} */ one) => one.waits).length;
     count.textContent = `${many(wanted.length, "group")}, ${waiting} waiting${wanted.length > MOST ? `; the first ${MOST} are listed` : ""}`;
     const open = new Set([...rows.querySelectorAll("details[open]")].map((one) => one.getAttribute("data-key")));
     rows.replaceChildren(...wanted.slice(0, MOST).map((/** @type {any} */ one) => row(one, members.get(keyOf(one)))));
@@ -38,17 +38,6 @@ export function groups() {
   }
   return { element, update: () => { plan.refresh(); show(); } };
 }
-
-/** The status of a group as this table shows it: one that waits for capacity has not failed, one whose members have no node yet is not bound. @param {any} group @returns {string} */
-function shownStatus(group) {
-  if (group.status === "Failed") return group.minimum ? "DoesNotFit" : "Invalid";
-  if (isMissing(group)) return "Missing";
-  const there = count(group.placement.root ?? {}) - (group.planned ?? 0) + (group.finished ?? 0);
-  return group.status === "Bound" && there < group.minimum ? "Fits" : group.status;
-}
-
-/** Whether pods name this group and no object describes it. @param {any} group */
-const isMissing = (group) => !group.source && !group.minimum;
 
 /** @param {any} group */
 const keyOf = (group) => `${group.namespace}/${group.name}`;
@@ -71,10 +60,10 @@ function membersOf() {
 /** @param {any} group @param {Members | undefined} members */
 function row(group, members) {
   const placed = count(group.placement.root ?? {});
-  const status = shownStatus(group);
-  const needed = isMissing(group) || status === "Invalid" ? many(members?.count ?? 0, "pod") : `${placed + (group.finished ?? 0)} of ${group.minimum}`;
+  const status = group.shown, isMissing = status === "Missing";
+  const needed = isMissing || status === "Invalid" ? many(members?.count ?? 0, "pod") : `${placed + (group.finished ?? 0)} of ${group.minimum}`;
   const at = known.about.get("about")?.at ?? 0;
-  const most = isMissing(group) ? "" : group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
+  const most = isMissing ? "" : group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
   const asks = [...(members?.asks ?? [])].filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ");
   return el("tr", {},
     el("td", {}, el("strong", {}, name(keyOf(group))), el("div", { class: "sub" }, `${group.source || "PodGroup missing"}${members?.priority ? ` · priority ${members.priority}` : ""}`)),

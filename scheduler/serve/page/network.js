@@ -1,9 +1,8 @@
 // The network: applications as layered graphs of their dependencies, and the cost tables.
-import { el, many, name, svg } from "./dom.js";
+import { el, many, name, natural, svg } from "./dom.js";
 import { known, link } from "./feed.js";
 
-const BOX = { w: 190, h: 58, column: 360, row: 92 };
-const MOST_UNITS = 2;
+const BOX = { w: 206, h: 58, column: 384, row: 92, lane: 40 };
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function network() {
@@ -41,29 +40,82 @@ function layers(names, talks) {
   return found;
 }
 
+/** The items of each column from top to bottom: workloads, and lanes ("to X") where links pass to a later column. Each is near to the items that lead to it. @param {string[]} names @param {any[]} talks @param {Map<string, number>} layer */
+function columns(names, talks, layer) {
+  /** @type {Set<string>[]} */ const found = [];
+  /** @type {Map<string, Set<string>>} the items of the column before, by item */ const sources = new Map();
+  /** @param {number} column @param {string} item @param {string} [source] */
+  const put = (column, item, source) => {
+    (found[column] ??= new Set()).add(item);
+    const those = sources.get(`${column} ${item}`) ?? new Set();
+    sources.set(`${column} ${item}`, those);
+    if (source !== undefined) those.add(source);
+  };
+  for (const one of names) put(layer.get(one) ?? 0, `at ${one}`);
+  for (const { from, to } of talks) {
+    const [first, last] = [layer.get(from) ?? 0, layer.get(to) ?? 0];
+    for (let at = first + 1, source = `at ${from}`; at <= last; at++) {
+      const item = at === last ? `at ${to}` : `to ${to}`;
+      put(at, item, source);
+      source = item;
+    }
+  }
+  /** @type {string[][]} */ const ordered = [];
+  for (const [column, items] of found.entries()) {
+    const before = ordered[column - 1] ?? [];
+    const mean = (/** @type {string} */ item) => {
+      const those = [...sources.get(`${column} ${item}`) ?? []].map((one) => before.indexOf(one));
+      return those.length ? those.reduce((sum, one) => sum + one, 0) / those.length : 0;
+    };
+    ordered.push([...items ?? []].map((item) => ({ item, mean: mean(item) })).sort((one, other) => one.mean - other.mean).map(({ item }) => item));
+  }
+  return ordered;
+}
+
 /** @param {string} key @param {any} app @param {any[]} ways */
 function application(key, app, ways) {
   const names = Object.keys(app.workloads), layer = layers(names, app.talks);
-  const filled = new Map();
-  const boxes = new Map(names.map((workload) => {
-    const column = layer.get(workload) ?? 0, row = filled.get(column) ?? 0;
-    filled.set(column, row + 1);
-    return [workload, { x: 12 + column * BOX.column, y: 12 + row * BOX.row }];
-  }));
-  const columns = Math.max(1, filled.size), width = (columns - 1) * BOX.column + BOX.w + 24, height = Math.max(1, ...filled.values()) * BOX.row + 4;
+  const talks = app.talks.filter((/** @type {any} */ one) => layer.has(one.from) && layer.has(one.to) && one.from !== one.to);
+  const grid = columns(names, talks, layer);
+  /** @type {Map<string, {x: number, y: number}>} */ const places = new Map();
+  let height = 0;
+  for (const [column, items] of grid.entries()) {
+    let y = 12;
+    for (const item of items) {
+      places.set(`${column} ${item}`, { x: 12 + column * BOX.column, y });
+      y += item.startsWith("at ") ? BOX.row : BOX.lane;
+    }
+    height = Math.max(height, y);
+  }
+  /** @param {string} workload */
+  const boxOf = (workload) => places.get(`${layer.get(workload)} at ${workload}`) ?? { x: 0, y: 0 };
+  const width = (Math.max(1, grid.length) - 1) * BOX.column + BOX.w + 24;
   /** @type {Map<string, {text: string, over: boolean, count: number, x: number, y: number, to: string, isBack: boolean}>} */ const labels = new Map();
-  const edges = app.talks.filter((/** @type {any} */ one) => boxes.has(one.from) && boxes.has(one.to) && one.from !== one.to).map((/** @type {any} */ one) => {
-    const [a, b] = [boxes.get(one.from), boxes.get(one.to)].map((each) => each ?? { x: 0, y: 0 });
+  const edges = talks.map((/** @type {any} */ one) => {
+    const [a, b] = [boxOf(one.from), boxOf(one.to)];
     const worst = worstCost(app.workloads[one.from], app.workloads[one.to], ways);
     const over = worst !== null && one.cost !== null && worst > one.cost;
     const isBack = b.x <= a.x;
-    const [x1, y1, x2, y2] = [a.x + (isBack ? BOX.w / 2 : BOX.w), a.y + (isBack ? BOX.h : BOX.h / 2), b.x + (isBack ? BOX.w / 2 : 0), b.y + (isBack ? BOX.h : BOX.h / 2)];
-    const bend = isBack ? 0 : (x2 - x1) / 2, drop = isBack ? 26 : 0;
+    const drop = 26;
+    let path = `M${a.x + BOX.w / 2} ${a.y + BOX.h} C${a.x + BOX.w / 2} ${a.y + BOX.h + drop} ${b.x + BOX.w / 2} ${b.y + BOX.h + drop} ${b.x + BOX.w / 2} ${b.y + BOX.h}`;
+    if (!isBack) {
+      let [x, y] = [a.x + BOX.w, a.y + BOX.h / 2];
+      path = `M${x} ${y}`;
+      for (let column = (layer.get(one.from) ?? 0) + 1; column <= (layer.get(one.to) ?? 0); column++) {
+        const lane = places.get(`${column} to ${one.to}`), isLane = lane && column < (layer.get(one.to) ?? 0);
+        const [x2, y2] = isLane ? [lane.x, lane.y + BOX.lane / 2 - 8] : [b.x, b.y + BOX.h / 2];
+        // The link turns near its start: its label stands above its end.
+        const gap = x2 - x;
+        path += ` C${x + 0.35 * gap} ${y} ${x + 0.15 * gap} ${y2} ${x2} ${y2}`;
+        if (isLane) path += ` H${x2 + BOX.w}`;
+        [x, y] = [x2 + BOX.w, y2];
+      }
+    }
     // Links with one text that end at one workload share it: a label for each would cover the links.
-    const text = edgeText(one, worst), key = JSON.stringify([one.to, isBack, text]);
-    const label = labels.get(key);
-    if (label) label.count++; else labels.set(key, { text, over, count: 1, x: isBack ? x2 : x2 - 10, y: y2 + (isBack ? drop + 14 : -7), to: `${one.to} ${isBack}`, isBack });
-    return svg("g", {}, svg("title", {}, `${one.from} to ${one.to}: ${text}`), svg("path", { class: over ? "over" : null, d: `M${x1} ${y1} C${x1 + bend} ${y1 + drop} ${x2 - bend} ${y2 + drop} ${x2} ${y2}` }));
+    const text = edgeText(one, worst), id = JSON.stringify([one.to, isBack, text]);
+    const label = labels.get(id);
+    if (label) label.count++; else labels.set(id, { text, over, count: 1, x: isBack ? b.x + BOX.w / 2 : b.x - 10, y: isBack ? b.y + BOX.h + drop + 14 : b.y + BOX.h / 2 - 7, to: `${one.to} ${isBack}`, isBack });
+    return svg("g", {}, svg("title", {}, `${one.from} to ${one.to}: ${text}`), svg("path", { class: over ? "over" : null, d: path }));
   });
   /** @type {Map<string, number>} the lines of text at each workload */ const lines = new Map();
   const texts = [...labels.values()].map(({ text, over, count, x, y, to, isBack }) => {
@@ -71,23 +123,33 @@ function application(key, app, ways) {
     lines.set(to, line + 1);
     return svg("text", { class: over ? "label over" : "label", x, y: y - 14 * line, "text-anchor": isBack ? "middle" : "end" }, count > 1 ? `${count} × ${text}` : text);
   });
-  const picture = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Workloads of ${key} by dependency; the table below says the same` },
-    ...edges, ...texts, ...names.map((workload) => box(workload, app.workloads[workload], boxes.get(workload) ?? { x: 0, y: 0 })));
-  // Not enlarged: one workload would fill the whole width.
+  const picture = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Workloads of ${key} by dependency; the tables below say the same` },
+    ...edges, ...texts, ...names.map((workload) => box(workload, app.workloads[workload], boxOf(workload))));
+  // Not enlarged: one workload would fill the whole width. Not much reduced either: a narrow window scrolls it.
   picture.style.maxWidth = `${width}px`;
-  picture.style.minWidth = `${Math.min(width, 540)}px`;
+  picture.style.minWidth = `${0.8 * width}px`;
   const rows = app.talks.map((/** @type {any} */ one) => [one.from, one.to, one.bandwidth ?? "–", one.cost ?? "–", worstCost(app.workloads[one.from], app.workloads[one.to], ways) ?? "–"]);
+  const placed = names.map((workload) => [workload, spread(app.workloads[workload]) || "–", total(app.workloads[workload])]);
   return el("section", { class: "card" }, el("h2", {}, name(key)), el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Graph of ${key}` }, picture),
-    el("details", {}, el("summary", {}, "Dependencies"), table(["From", "To", "Minimum bandwidth", "Maximum cost", "Worst cost"], rows)));
+    el("details", {}, el("summary", {}, "Dependencies and pods"), scrolled(`Dependencies of ${key}`, table(["From", "To", "Minimum bandwidth", "Maximum cost", "Worst cost"], rows)), scrolled(`Pods of ${key}`, table(["Workload", "Domains", "Pods"], placed))));
 }
 
-/** @param {string} workload @param {Record<string, number>} parts pods by unit @param {{x: number, y: number}} at */
+/** @param {string} label @param {HTMLElement} inner */
+const scrolled = (label, inner) => el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": label }, inner);
+
+/** @param {Record<string, number>} parts pods by domain */
+const total = (parts) => Object.values(parts).reduce((sum, count) => sum + count, 0);
+
+/** @param {Record<string, number>} parts pods by domain */
+const spread = (parts) => Object.entries(parts).sort(([a, one], [b, other]) => other - one || natural(a, b)).map(([domain, count]) => `${domain} × ${count}`).join(", ");
+
+/** @param {string} workload @param {Record<string, number>} parts pods by domain @param {{x: number, y: number}} at */
 function box(workload, parts, { x, y }) {
-  const units = Object.entries(parts), pods = units.reduce((sum, [, count]) => sum + count, 0);
-  const where = units.slice(0, MOST_UNITS).map(([unit, count]) => (units.length > 1 ? `${unit} × ${count}` : unit)).join(", ");
-  return svg("g", {}, svg("title", {}, workload), svg("rect", { class: pods ? "box" : "box none", x, y, width: BOX.w, height: BOX.h, rx: 6 }),
+  const domains = Object.keys(parts), pods = total(parts);
+  const where = domains.length === 1 ? domains[0] : many(domains.length, "domain");
+  return svg("g", {}, svg("title", {}, pods ? `${workload}: ${spread(parts)}` : workload), svg("rect", { class: pods ? "box" : "box none", x, y, width: BOX.w, height: BOX.h, rx: 6 }),
     svg("text", { x: x + 12, y: y + 23, "font-weight": 600 }, cut(workload, 22)),
-    svg("text", { class: "label", x: x + 12, y: y + 43 }, pods ? cut(`${many(pods, "pod")} in ${where}${units.length > MOST_UNITS ? ` and ${units.length - MOST_UNITS} more` : ""}`, 27) : "no pod is placed"));
+    svg("text", { class: "label", x: x + 12, y: y + 43 }, pods ? cut(`${many(pods, "pod")} in ${where}`, 27) : "no pod is placed"));
 }
 
 /** The end of a text tells names apart. @param {string} text @param {number} most */
@@ -119,7 +181,7 @@ function tables(ways) {
     if (those) those.push(way); else apart.set(key, [way]);
   }
   return [...apart].map(([key, those]) => el("section", { class: "card" }, el("h2", {}, "Costs of ", name(key)),
-    el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Costs of ${key}` }, table(["From", "To", "Cost", "Bandwidth", "Booked"], those.map((way) => [way.origin, way.destination, way.cost ?? "–", way.capacity ?? "–", way.allocated ?? "–"])))));
+    scrolled(`Costs of ${key}`, table(["From", "To", "Cost", "Bandwidth", "Booked"], those.map((way) => [way.origin, way.destination, way.cost ?? "–", way.capacity ?? "–", way.allocated ?? "–"])))));
 }
 
 /** @param {string[]} titles @param {any[][]} rows */

@@ -21,7 +21,7 @@ export function time() {
   /** @type {number | undefined} */ let playing;
   const slider = /** @type {HTMLInputElement} */ (el("input", { type: "range", id: "moment", min: 0, max: NOW, value: NOW, oninput: () => { stop(); go(indexOf(Number(slider.value))); } }));
   const when = el("output", { for: "moment", class: "when" });
-  const summary = el("p", { class: "sub cut", "aria-live": "polite" });
+  const summary = el("p", { class: "sub cut grow", "aria-live": "polite" });
   const step = (/** @type {string} */ text, /** @type {number} */ by, /** @type {string} */ label) => /** @type {HTMLButtonElement} */ (el("button", { "aria-label": label, title: label, onclick: () => { stop(); go(Math.min(moments.length, Math.max(0, place() + by))); } }, text));
   const [before, next] = [step("‹", -1, "The decision before"), step("›", 1, "The next decision")];
   const play = /** @type {HTMLButtonElement} */ (el("button", { onclick: toggle }, "Play"));
@@ -31,7 +31,7 @@ export function time() {
   const list = /** @type {Rows<Moment>} */ (new Rows("Decisions", 58, "moment", row));
   const map = cluster("", false);
   const card = el("div", { class: "card" },
-    el("div", { class: "head" }, el("h1", {}, el("label", { for: "moment" }, "Time")), when, el("span", { class: "grow" }, summary), before, play, next, back),
+    el("div", { class: "head" }, el("h1", {}, el("label", { for: "moment" }, "Time")), when, summary, el("span", { class: "steps" }, before, play, next, back)),
     axis, slider,
     el("p", { class: "swatches" }, el("span", {}, el("i", { class: "m0" }), "placed"), el("span", {}, el("i", { class: "m1" }), "not placed"), el("span", {}, el("i", { class: "m2" }), "with evictions")));
   const decisions = el("div", { class: "card list" }, list.element);
@@ -113,13 +113,18 @@ export function time() {
     const distance = DISTANCES.find((one) => span / one <= TICKS) ?? span / TICKS;
     const ticks = [];
     for (let at = Math.ceil(start / distance) * distance; at <= end; at += distance) ticks.push(at);
-    const marks = new Map(moments.map((one) => {
-      const kind = one.victims.length ? 2 : one.node ? 0 : 1;
-      return [`${kind} ${Math.round(x(one.at) / FINEST)}`, { kind, at: x(one.at) }];
-    }));
+    /** @type {Map<string, {kind: number, at: number, count: number}>} */ const marks = new Map();
+    for (const one of moments) {
+      const kind = one.victims.length ? 2 : one.node ? 0 : 1, key = `${kind} ${Math.round(x(one.at) / FINEST)}`;
+      const mark = marks.get(key);
+      if (mark) mark.count++; else marks.set(key, { kind, at: x(one.at), count: 1 });
+    }
+    // The more decisions a marker stands for, the stronger it is.
+    const most = Math.max(...[...marks.values()].map((one) => one.count));
+    const strength = (/** @type {number} */ count) => 0.3 + 0.7 * count / most;
     axis.replaceChildren(svg("svg", { viewBox: "0 0 1000 30", preserveAspectRatio: "none", "aria-hidden": "true" },
       ...ticks.map((at) => svg("line", { class: "tick", x1: 1000 * x(at), x2: 1000 * x(at), y1: 0, y2: 30 })),
-      ...[...marks.values()].map(({ kind, at }) => svg("rect", { class: `m${kind}`, x: 1000 * at - 1, y: [2, 12, 22][kind], width: 2.5, height: 7 })),
+      ...[...marks.values()].map(({ kind, at, count }) => svg("rect", { class: `m${kind}`, x: 1000 * at - 1, y: [2, 12, 22][kind], width: 2.5, height: 7, opacity: strength(count) })),
       moment && svg("rect", { class: "here", x: 1000 * x(moment.at) - 1, y: 0, width: 2, height: 30 })),
     ...ticks.map((at) => { const text = el("span", { class: "time" }, tick(at, distance)); text.style.left = `${100 * x(at)}%`; return text; }));
   }
