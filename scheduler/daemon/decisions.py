@@ -17,11 +17,12 @@ from scheduler.daemon.traces import Traces
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.explain.attempts import AttemptRecord
+from scheduler.explain.attempts import AttemptRecord, LeaderChange
 from scheduler.simulate.records import LastVerdict, PodName
 from scheduler.simulate.verdicts import NodeVerdict
 
 KEPT = 5000
+KEPT_CHANGES = 1000
 WHOLE_PER_S = 20
 WHOLE_BYTES = 32 << 20
 
@@ -43,7 +44,14 @@ class DecisionHistory:
         self._whole_bytes = 0
         self._second, self._in_second = 0, 0
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
-        engine.report_to(on_decision=self._decided, on_end=self._ended, on_fault=self._fault)
+        # When this process began and ceased to lead.
+        self.leading: deque[LeaderChange] = deque(maxlen=KEPT_CHANGES)
+        engine.report_to(
+            on_decision=self._decided,
+            on_end=self._ended,
+            on_fault=self._fault,
+            on_leading=self._led,
+        )
 
     @property
     def attempts(self) -> tuple[AttemptRecord, ...]:
@@ -78,6 +86,11 @@ class DecisionHistory:
                 del self._last[gone]
                 self._forget(gone)
         self._keep_whole(key, decision, now)
+
+    def _led(self, is_leading: bool, now: float) -> None:
+        before = self.leading[-1].is_leading if self.leading else False
+        if is_leading != before:
+            self.leading.append(LeaderChange(now, is_leading))
 
     def _attempt(self, queued: QueuedPod, decision: Decision, now: float) -> AttemptRecord:
         meta = queued.pod.metadata

@@ -22,7 +22,7 @@ from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.daemon.decisions import DecisionHistory
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
 from scheduler.engine.engine import Engine
-from scheduler.explain.attempts import AttemptRecord, moments, undone
+from scheduler.explain.attempts import AttemptRecord, LeaderChange, moments, undone
 from scheduler.explain.questions import Question
 from scheduler.objects.finished import FINISHED
 from scheduler.objects.kinds import BY_KIND, POD
@@ -125,6 +125,11 @@ class DaemonPage:
     def taken(self, seen: Rights) -> Snapshot:
         """Return the visible part of the cluster in memory."""
         return within(cluster_of(self._engine, self._clock.now()), seen)
+
+    @property
+    def leading(self) -> Iterable[LeaderChange]:
+        """Return when this process began and ceased to lead."""
+        return self._history_log.leading
 
     def attempts(self, seen: Rights) -> list[AttemptRecord]:
         """Return the attempts at pods that may be seen, without victims that may not."""
@@ -235,7 +240,7 @@ class _View:
         return await self._page.helper.ask(question, self._at(at))
 
     async def _moments(self) -> object:
-        return moments(self._page.attempts(self._seen))
+        return moments(self._page.attempts(self._seen), self._page.leading)
 
     async def _back(self, at: float) -> object:
         world = self._at(at)

@@ -46,7 +46,7 @@ from scheduler.engine.extender.attempts import ExtenderAttempts, ExtenderRun
 from scheduler.engine.groups import EngineParts, MemberEnded, PlanAborted, group_scheduler
 from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.engine.intake import Intake, identity
-from scheduler.engine.observation import Observation, OnDecision, OnEnd, OnFault
+from scheduler.engine.observation import Observation, OnDecision, OnEnd, OnFault, OnLeading
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.gates import Gates
 from scheduler.engine.queue.hints import UnschedulablePods
@@ -284,6 +284,7 @@ class Engine:
             self.intake.behind.discard(event.kind)
         elif isinstance(event, Leading):
             self.is_leading = event.active
+            self.observation.on_leading(event.active, now)
             self.intake.has_led |= event.active
             # What was decided in the last moments of a lease may never have been sent.
             self.queues.forget_reported()
@@ -364,11 +365,15 @@ class Engine:
         on_fault: OnFault,
         on_decision: OnDecision | None = None,
         on_end: OnEnd | None = None,
+        on_leading: OnLeading | None = None,
     ) -> None:
-        """Call these for faults, decisions and ends of attempts; None keeps what is set."""
+        """Call these for faults, decisions, ends of attempts and changes of the leader; None keeps
+        what is set.
+        """
         self.observation.on_fault = on_fault
         self.observation.on_decision = on_decision or self.observation.on_decision
         self.observation.on_end = on_end or self.observation.on_end
+        self.observation.on_leading = on_leading or self.observation.on_leading
 
     @property
     def watched(self) -> LiveView:

@@ -22,6 +22,8 @@ OnDecision = Callable[[QueuedPod, Decision], None]
 # trace.
 OnEnd = Callable[[QueuedPod, str, str], Trace | None]
 OnFault = Callable[[str, str, Exception], None]
+# Called when this process begins or ceases to lead, with the time.
+OnLeading = Callable[[bool, float], None]
 
 
 def _standing_still() -> float:
@@ -76,6 +78,7 @@ class Observation:
         self.on_decision: OnDecision = lambda _queued, _decision: None
         self.on_end: OnEnd = lambda _queued, _result, _text: None
         self.on_fault: OnFault = lambda _plugin, _point, _error: None
+        self.on_leading: OnLeading = lambda _active, _now: None
 
     def for_profile(self, profile: str) -> Instruments | None:
         """Return what measures the plugins of a profile; None without a stopwatch."""

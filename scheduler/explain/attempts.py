@@ -9,7 +9,7 @@ are seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -60,6 +60,13 @@ class AttemptRecord(msgspec.Struct, rename="camel"):
         self.at, self.attempts, self.times = again.at, again.attempts, self.times + 1
         self.feasible_nodes, self.all_nodes = again.feasible_nodes, again.all_nodes
         self.rejected = again.rejected
+
+
+class LeaderChange(NamedTuple):
+    """The time at which the recording process began or ceased to lead."""
+
+    at: float
+    is_leading: bool
 
 
 class PastAttempt(msgspec.Struct, frozen=True, rename="camel"):
@@ -119,9 +126,14 @@ def history(attempts: Iterable[AttemptRecord], namespace: str, name: str) -> His
     )
 
 
-def moments(attempts: Iterable[AttemptRecord]) -> dict[str, Any]:
-    """Return the attempts for a page, oldest first by the first of equal results."""
+def moments(
+    attempts: Iterable[AttemptRecord], leading: Iterable[LeaderChange] = ()
+) -> dict[str, Any]:
+    """Return the attempts for a page, oldest first by the first of equal results, and the changes
+    of the leader.
+    """
     return {
+        "leading": [{"at": one.at, "isLeading": one.is_leading} for one in leading],
         "moments": [
             {
                 "at": one.since,
@@ -133,7 +145,7 @@ def moments(attempts: Iterable[AttemptRecord]) -> dict[str, Any]:
                 "victims": [f"{gone.namespace}/{gone.name}" for gone in one.victims],
             }
             for one in sorted(attempts, key=lambda one: one.since)
-        ]
+        ],
     }
 
 

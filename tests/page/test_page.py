@@ -319,6 +319,35 @@ async def test_signing_in_lasts_until_the_server_answers(tmp_path):
     await runner.cleanup()
 
 
+async def test_time_marks_changes_of_the_leader(tmp_path):
+    """On the axis, and as a text; one before the first decision stands at the beginning."""
+    work, _ = shown(objects())
+    decided = {"times": 1, "pod": "default/p-one", "node": "n1", "message": "", "victims": []}
+
+    async def moments():
+        return {
+            "moments": [{**decided, "at": at, "until": at} for at in (100.0, 120.0, 200.0)],
+            "leading": [
+                {"at": 10.0, "isLeading": True},
+                {"at": 150.0, "isLeading": False},
+                {"at": 175.0, "isLeading": True},
+            ],
+        }
+
+    page = PageSite(work.feed, work.answers._replace(moments=moments))
+    address = await page.start()
+    async with browser(tmp_path) as tab:
+        await tab.open(address)
+        await tab.run("location.hash = '#/time'")
+        await tab.until("document.querySelectorAll('.moment').length === 3")
+        marks = "[...document.querySelectorAll('.axis .m3')].map((one) => one.x.baseVal.value)"
+        assert [-1, 499, 749] == await tab.run(marks)
+        text = "document.querySelector('.swatches').innerText"
+        assert "3 changes of the leader; this scheduler leads since" in await tab.run(text)
+        assert [] == tab.problems
+    await page.stop()
+
+
 async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
     """A dependency over several columns has a lane of its own in each column between."""
     names = ["a", "b", "c", "d", "e"]

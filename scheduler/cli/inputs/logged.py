@@ -4,7 +4,7 @@ Used by `trellis history` and `trellis ui --decision-log`. The log is run again,
 come from the engine itself; where this version decides otherwise it ends, and a notice says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from scheduler.daemon.decisions import DecisionHistory
 from scheduler.engine.decisionlog import Header, LoggedTurn
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
-from scheduler.explain.attempts import AttemptRecord, assumed
+from scheduler.explain.attempts import AttemptRecord, LeaderChange, assumed
 from scheduler.intree import registry
 from scheduler.simulate.replay import replay
 from scheduler.snapshot.logged import LoggedCluster
@@ -74,6 +74,10 @@ class LogView:
     def attempts(self) -> Sequence[AttemptRecord]:
         """Return all attempts."""
         return () if self._history is None else self._history.attempts
+
+    def leading(self) -> Iterable[LeaderChange]:
+        """Return when the daemon of the log began and ceased to lead."""
+        return () if self._history is None else self._history.leading
 
     def world(self) -> Snapshot:
         """Return the cluster at the end."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -30,7 +30,7 @@ from scheduler.cli.inputs.live import ClusterOptions, connect, survey
 from scheduler.cli.inputs.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionHistory
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.explain.attempts import AttemptRecord, moments, undone
+from scheduler.explain.attempts import AttemptRecord, LeaderChange, moments, undone
 from scheduler.explain.questions import Question
 from scheduler.explain.responder import QuestionResponder
 from scheduler.intree import registry
@@ -59,6 +59,9 @@ class PastView(Protocol):
     def attempts(self) -> Sequence[AttemptRecord]:
         """Return all attempts."""
 
+    def leading(self) -> Iterable[LeaderChange]:
+        """Return the recorded changes of the leader."""
+
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
         """Return the cluster at time `at`; `now` is the present one. InputError if that time is
         unknown.
@@ -74,6 +77,10 @@ class HistoryView:
     def attempts(self) -> Sequence[AttemptRecord]:
         """Return the attempts that are kept."""
         return self._history_log.attempts
+
+    def leading(self) -> Iterable[LeaderChange]:
+        """Return when the daemon began and ceased to lead."""
+        return self._history_log.leading
 
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
         """Return `now` without later decisions."""
@@ -125,7 +132,9 @@ class Work:
 
     async def _moments(self) -> object:
         past = self._past
-        return moments(()) if past is None else await self._alone(lambda: moments(past.attempts()))
+        if past is None:
+            return moments(())
+        return await self._alone(lambda: moments(past.attempts(), past.leading()))
 
     async def _back(self, at: float) -> object:
         def drawn() -> object:

@@ -17,6 +17,7 @@ const FINEST = 1 / 400;
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function time() {
   /** @type {Moment[]} */ let moments = [];
+  /** @type {{at: number, isLeading: boolean}[]} */ let leading = [];
   let last = 0, isAsking = false, isTravelling = false, wanted = -1, drawn = "";
   /** @type {number | undefined} */ let playing;
   const slider = /** @type {HTMLInputElement} */ (el("input", { type: "range", id: "moment", min: 0, max: NOW, value: NOW, oninput: () => { stop(); go(indexOf(Number(slider.value))); } }));
@@ -27,13 +28,14 @@ export function time() {
   const play = /** @type {HTMLButtonElement} */ (el("button", { onclick: toggle }, "Play"));
   const back = /** @type {HTMLButtonElement} */ (el("button", { onclick: () => { stop(); go(moments.length); } }, "Now"));
   const axis = el("div", { class: "axis" });
+  const changes = el("span", { hidden: true });
   const problem = el("div");
   const list = /** @type {Rows<Moment>} */ (new Rows("Decisions", 58, "moment", row));
   const map = cluster("", false);
   const card = el("div", { class: "card" },
     el("div", { class: "head" }, el("h1", {}, el("label", { for: "moment" }, "Time")), when, summary, el("span", { class: "steps" }, before, play, next, back)),
     axis, slider,
-    el("p", { class: "swatches" }, el("span", {}, el("i", { class: "m0" }), "placed"), el("span", {}, el("i", { class: "m1" }), "not placed"), el("span", {}, el("i", { class: "m2" }), "with evictions")));
+    el("p", { class: "swatches" }, el("span", {}, el("i", { class: "m0" }), "placed"), el("span", {}, el("i", { class: "m1" }), "not placed"), el("span", {}, el("i", { class: "m2" }), "with evictions"), changes));
   const decisions = el("div", { class: "card list" }, list.element);
   const past = el("div", { class: "past" }, map.element, decisions);
   const empty = el("p", { class: "empty" }, "Reading decisions…");
@@ -89,6 +91,9 @@ export function time() {
     when.textContent = moment ? clock(moment.at) : "Now";
     slider.setAttribute("aria-valuetext", moment ? `${clock(moment.at)}, ${moment.pod}` : "now");
     summary.textContent = moment ? `${moment.pod} ${moment.node ? `goes to ${moment.node}` : moment.message}` : `${moments.length} decisions, from ${moments.length ? clock(moments[0].at) : "–"}`;
+    const latest = leading[leading.length - 1];
+    changes.hidden = !latest;
+    if (latest) changes.replaceChildren(el("i", { class: "m3" }), `${leading.length > 1 ? `${leading.length} changes of the leader; ` : ""}this scheduler ${latest.isLeading ? "leads since" : "ceased to lead at"} ${clock(latest.at)}`);
     draw(moment);
     list.show(moments);
     if (moment) list.reveal(at);
@@ -97,7 +102,7 @@ export function time() {
   /** The place of a time between the first decision (0) and the last (1). @param {number} at */
   function share(at) {
     const [start, end] = [moments[0].at, moments[moments.length - 1].at];
-    return end > start ? (at - start) / (end - start) : 1;
+    return end > start ? Math.min(1, Math.max(0, (at - start) / (end - start))) : 1;
   }
 
   /** The last decision made by a step of the slider. @param {number} value */
@@ -105,7 +110,7 @@ export function time() {
 
   /** The axis: ticks with their times, a marker for each decision, and the displayed moment. @param {Moment | undefined} moment */
   function draw(moment) {
-    const key = JSON.stringify([moments.length, moments[0]?.at, moment?.at]);
+    const key = JSON.stringify([moments.length, moments[0]?.at, moment?.at, leading]);
     if (!moments.length || key === drawn) return;
     drawn = key;
     const [start, end] = [moments[0].at, moments[moments.length - 1].at];
@@ -125,6 +130,7 @@ export function time() {
     axis.replaceChildren(svg("svg", { viewBox: "0 0 1000 30", preserveAspectRatio: "none", "aria-hidden": "true" },
       ...ticks.map((at) => svg("line", { class: "tick", x1: 1000 * x(at), x2: 1000 * x(at), y1: 0, y2: 30 })),
       ...[...marks.values()].map(({ kind, at, count }) => svg("rect", { class: `m${kind}`, x: 1000 * at - 1, y: [2, 12, 22][kind], width: 2.5, height: 7, opacity: strength(count) })),
+      ...leading.map(({ at, isLeading }) => svg("rect", { class: isLeading ? "m3" : "m3 end", x: 1000 * x(at) - 1, y: 0, width: 2.5, height: 30 })),
       moment && svg("rect", { class: "here", x: 1000 * x(moment.at) - 1, y: 0, width: 2, height: 30 })),
     ...ticks.map((at) => { const text = el("span", { class: "time" }, tick(at, distance)); text.style.left = `${100 * x(at)}%`; return text; }));
   }
@@ -133,7 +139,7 @@ export function time() {
     if (isAsking || !link.live || (last && (link.at !== null || performance.now() - last < AGAIN_MS))) return;
     isAsking = true;
     try {
-      moments = (await ask("api/moments")).moments;
+      ({ moments, leading = [] } = await ask("api/moments"));
       empty.replaceChildren("No decisions are recorded here. The daemon's page (", el("code", {}, "/ui"), ") and ", el("code", {}, "trellis ui --decision-log FILE"), " show the past.");
       problem.replaceChildren();
     } catch (error) {

@@ -8,7 +8,7 @@ from scheduler.config import default_config
 from scheduler.daemon import decisions
 from scheduler.daemon.compactdecision import keep
 from scheduler.daemon.decisions import DecisionHistory
-from scheduler.engine.effects import Watched
+from scheduler.engine.effects import Leading, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.registry import Registry
@@ -82,6 +82,16 @@ class House:
         spec = msgspec.structs.replace(found.spec, scheduler_name="trellis")
         self.hear("Pod", msgspec.structs.replace(found, spec=spec))
         self.engine.run(self.clock.now(), 1)
+
+
+def test_each_change_of_the_leader_is_kept_once():
+    """A process that never led ceases nothing; a repeated event changes nothing."""
+    house = House()
+    for active in (False, True, True, False):
+        house.engine.handle(Leading(active=active), house.clock.now())
+        house.clock.advance(1.0)
+    start = 1_767_225_600.0
+    assert [(start + 1, True), (start + 3, False)] == list(house.trail.leading)
 
 
 @pytest.mark.parametrize("raw", PODS, ids=lambda raw: raw["metadata"]["name"])

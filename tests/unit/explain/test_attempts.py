@@ -1,6 +1,13 @@
 """Attempts in order, the moments between them, and a cluster with the later ones undone."""
 
-from scheduler.explain.attempts import AttemptRecord, assumed, history, moments, undone
+from scheduler.explain.attempts import (
+    AttemptRecord,
+    LeaderChange,
+    assumed,
+    history,
+    moments,
+    undone,
+)
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.testing import node, pod
@@ -38,6 +45,13 @@ def test_moments_come_by_time():
     assert [("default/a", "n", 10.0), ("default/b", None, 11.0)] == [
         (one["pod"], one["node"], one["at"]) for one in told
     ]
+
+
+def test_moments_come_with_the_changes_of_the_leader():
+    """The page marks them on the axis of time."""
+    told = moments([attempt("a", 10.0)], [LeaderChange(9.0, is_leading=True)])
+    assert [{"at": 9.0, "isLeading": True}] == told["leading"]
+    assert [] == moments([])["leading"]
 
 
 def test_later_placements_are_undone():
