@@ -16,7 +16,6 @@ from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.live import ClusterOptions, get
 from scheduler.cli.output.progress import progress
 from scheduler.groups.sources import registry as sources
-from scheduler.objects.kinds import POD
 from scheduler.objects.pod import Pod
 from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.stage import AnswerOptions, Setup
@@ -54,7 +53,6 @@ def read_world(
     *,
     setups: Sequence[Setup] = (),
     as_copies: bool = False,
-    ended: str = "",
     note: Callable[[Item], None] | None = None,
 ) -> SeenWorld:
     """Read the cluster and the additional files; `note` receives each object too.
@@ -62,8 +60,7 @@ def read_world(
     `setups` are the configurations of the answer: a live cluster also lists the kinds from which
     they derive groups. If there is one, the pods are in the groups that it derives; each of several
     derives its own.
-    `as_copies`: given pods and workloads are one more of theirs. `ended` is the name of a pod that
-    may have ended: those are not listed otherwise.
+    `as_copies`: given pods and workloads are one more of theirs.
     """
     if [*source.snapshots, *source.files].count("-") > 1:
         raise InputError("standard input can be read once only", where="-")
@@ -74,8 +71,6 @@ def read_world(
             kinds = asking.listed_kinds(*setups)
             seen = asking.read_cluster(source.access, reader, kinds, note=note)
         namespace, wanted = seen.namespace, asking.taken_at(wanted, seen)
-        if ended:
-            _read_ended(source.access, reader, f"{namespace}/{ended}")
     else:
         reader.read(asking.noted(asking.items_in(source.snapshots), note))
     reader.read(asking.noted(asking.items_in(source.files), note), are_given=True)
@@ -83,13 +78,6 @@ def read_world(
     if len(setups) == 1:
         world = with_derived_groups(world, setups[0].loaded)
     return SeenWorld(world, namespace, wanted)
-
-
-def _read_ended(access: ClusterOptions, reader: SnapshotReader, key: str) -> None:
-    if reader.snapshot().find(key) is None:
-        name = key.partition("/")[2]
-        asked = f"metadata.name={name},status.phase!=Pending,status.phase!=Running"
-        asking.read_cluster(access, reader, (replace(POD, field_selector=asked),))
 
 
 def pods_named(world: Snapshot, target: Target) -> list[Pod]:

@@ -4,7 +4,6 @@ Computed here by the scheduler's own code from what the user may read in the clu
 snapshot's files; with `--past` as the daemon saw it. Exit code 3 when no node fits.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -33,9 +32,6 @@ from scheduler.snapshot.documents import Item
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.targets import POD, Target, pods_of, target_of
 
-# What the API server takes for a pod's name: anything else would be more than a name in a selector.
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
-
 # The search for moves is a part of an explanation only where it is short.
 MOST_PODS: Final = 5_000
 MOVES_S: Final = 1.0
@@ -55,9 +51,6 @@ def explain(flags: ExplainFlags) -> int:
     ties = Ties.UID if source.is_live else Ties.NAME
     wanted = asking.options(flags.now, ties, None, details=True, kubernetes=flags.kubernetes)
     setup = asking.setups(flags.config, access if source.is_live else None).default
-    is_one_pod = target is not None and target.kind in ("", POD) and bool(_NAME.match(target.name))
-    ended = target.name if target is not None and is_one_pod else ""
-
     advice: list[str] = []
 
     def answer() -> ExplainAnswer:
@@ -67,7 +60,7 @@ def explain(flags: ExplainFlags) -> int:
             if facts.pods <= MOST_PODS:
                 facts.take(item)
 
-        seen = read_world(source, wanted, setups=(setup,), ended=ended, note=note)
+        seen = read_world(source, wanted, setups=(setup,), note=note)
         key = _key(seen, target)
         with progress(f"explaining {key}"):
             found = explained(seen.world, setup, key, seen.options, node=flags.node)
