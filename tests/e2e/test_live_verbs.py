@@ -211,7 +211,7 @@ async def test_the_leader_is_found_and_reached_by_port_forward(world: World, tmp
         kubectl.chmod(0o700)
         code, _, err = await world.run("explain", "p", "-n", world.ns, "--past", path=str(tmp_path))
         assert 2 == code
-        assert "no daemon leads (Lease trellis); name one" in err
+        assert "no daemon leads; name one" in err
 
         await world.lease("trellis-0_c0ffee")
         code, _, err = await world.run("explain", "p", "-n", world.ns, "--past", path=str(tmp_path))

@@ -69,8 +69,9 @@ async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader
         every = await _held(cluster, f"{path}metadata.namespace%21%3Dkube-node-lease", timeout_s)
         found = [one for one in every if VERSION in one.metadata.annotations]
     if len(found) != 1:
-        count = "no daemon leads" if not found else f"{len(found)} daemons lead"
-        raise InputError(f"{count} (Lease {LEASE}); name one", where="--daemon")
+        names = sorted(f"{one.metadata.namespace}/{one.metadata.name}" for one in found)
+        lead = f"{len(found)} daemons lead (Leases {', '.join(names[:5])})"
+        raise InputError(f"{lead if found else 'no daemon leads'}; name one", where="--daemon")
     # A daemon's identity begins with its host, which is the name of its pod where it runs in one.
     holder, notes = found[0].spec.holder_identity or "", found[0].metadata.annotations
     return Leader(

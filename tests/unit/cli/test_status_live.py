@@ -1,0 +1,64 @@
+"""`trellis status` names the leader by its Lease, whatever the Lease is called."""
+
+import asyncio
+import json
+
+import pytest
+
+from scheduler.about import VERSION as OURS
+from scheduler.cli.main import run
+from scheduler.kube.leaserecord import ENDPOINT, VERSION
+from scheduler.sandbox.kinds import kinds
+from scheduler.sandbox.nodes.shape import plain_shape
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+
+pytestmark = pytest.mark.allow_blocking("files")
+NOTES = {VERSION: OURS, ENDPOINT: "https://10.0.0.1:10259"}
+
+
+def lease(sandbox, name, holder, notes, namespace="default"):
+    """Create a Lease with a holder."""
+    sandbox.store.create(
+        kinds.LEASES,
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace, "annotations": notes},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("leases", "found"),
+    [
+        ({"team-gpu": NOTES}, "host-team-gpu (Lease default/team-gpu)"),
+        (
+            {"team-gpu": NOTES, "kube-controller-manager": {}},
+            "host-team-gpu (Lease default/team-gpu)",
+        ),
+        ({"trellis": NOTES, "team-gpu": NOTES}, "host-trellis (Lease default/trellis)"),
+        (
+            {"team-gpu": NOTES, "team-web": NOTES},
+            "2 daemons lead (Leases default/team-gpu, default/team-web); name one",
+        ),
+        ({"kube-controller-manager": {}}, "no daemon leads; name one"),
+    ],
+    ids=lambda given: ",".join(given) if isinstance(given, dict) else "",
+)
+async def test_the_leader_is_found_by_the_notes_on_its_lease(capsys, leases, found):
+    """Leases of kubelets and of other components do not count; the default name comes first."""
+    async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
+        for name, notes in leases.items():
+            lease(sandbox, name, f"host-{name}_uid", notes)
+        flags = ["--kubeconfig", str(sandbox.kubeconfig_path), "-o", "json"]
+        code = await asyncio.to_thread(run, ["status", *flags])
+    lines = {one["what"]: one for one in json.loads(capsys.readouterr().out)["items"]}
+
+    assert found in lines["leader"]["text"]
+    is_one = found.startswith("host")
+    assert ("OK" if is_one else "Problem").lower() == lines["leader"]["state"].lower()
+    assert (0 if is_one else 1) == code
+    if is_one:
+        assert "https://10.0.0.1:10259" in lines["endpoint"]["text"]
+        assert OURS == lines["version"]["text"]
