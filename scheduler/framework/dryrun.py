@@ -79,6 +79,32 @@ class Attempted(msgspec.Struct, frozen=True):
         """Return the verdict of `filter` with nominated pods added."""
         return self._verdict(Overlay(row_pods(pods.rows), pods))
 
+    def beside(self, pods: Moves, among: BoolColumn) -> Verdict:
+        """Return the rows of `among` that pass with all of these pods on their rows at once.
+
+        Only filters with rules that connect one of them with the pod are asked, also those that do
+        not apply to the pod without it. No eviction helps on the rejected rows.
+        """
+        cycle, names = self.cycle, {bound.name for bound in self.runner.profile.filter}
+        rejections: list[Rejection] = []
+        for bound in self.runner.profile.filter:
+            near = [one for one in pods if bound.is_affected(cycle.pod, one[0].pod)]
+            if not near:
+                continue
+            whole, states = self.nodes.hypothetical(added=near), States()
+            states.skipped = names - {bound.name}
+            if bound.plugin.takes_state:
+                status = recompute(bound.plugin, cycle, whole, states)
+                if not status.is_success:
+                    rejected = reject(among, status.message, final=True)
+                    rejections.append(Rejection(bound.name, among, rejected))
+                    return np.zeros_like(among), rejections
+            among, found = self.runner.filter(cycle, whole, states, among)
+            for one in found:
+                said = msgspec.structs.replace(one.rejected, final=one.rows)
+                rejections.append(msgspec.structs.replace(one, rejected=said))
+        return among, rejections
+
     def dry_run(self, victims: RowPods, nominated: Nominated) -> DryRun:
         """Return a dry run of the rows of `victims` without them; it can restore them step by step.
 

@@ -161,6 +161,7 @@ class Plugin(Generic[ArgsT]):
         add_pod: "Callable[[Any, Placed, int], None]"
         remove_pod: "Callable[[Any, Placed, int], None]"
         concerns: "Callable[[Any, Placed], bool]"
+        is_affected: "Callable[[Pod, Pod], bool]"
         figures: "Callable[[Cycle, str], tuple[str, ...]]"
         row_capacity: "Callable[[Cycle, Nodes, MemberDemand, Any], RowCapacity]"
         assign_together: "Callable[[Sequence[AssignedMember]], MemberConflict | None]"

@@ -172,6 +172,13 @@ class PassesOver(Protocol[State_contra]):
         """Return whether a placed pod is relevant to the pod of `state`."""
 
 
+class KeepsApart(Protocol):
+    """A filter with rules about other pods that tells pods apart which these rules connect."""
+
+    def is_affected(self, pod: Pod, other: Pod, /) -> bool:
+        """Return whether `other`, once it is placed, may close nodes to `pod`."""
+
+
 class ScoreCells(Protocol[State_contra]):
     """A score with a key that also returns integers for single rows.
 

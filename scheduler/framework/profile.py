@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from scheduler.base.errors import ConfigError
+from scheduler.base.errors import ConfigError, PluginError
 from scheduler.framework.args import Args
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import POINTS, Plugin
 from scheduler.framework.registry import Registry
+from scheduler.objects.pod import Pod
 
 
 class ListedPlugin(msgspec.Struct, frozen=True):
@@ -40,6 +41,17 @@ class Bound(msgspec.Struct, frozen=True):
     plugin: Plugin[Any]
     weight: int = 1
 
+    def is_affected(self, pod: Pod, other: Pod) -> bool:
+        """Return whether this plugin has a rule by which `other`, once it is placed, may close
+        nodes to `pod`; PluginError.
+        """
+        if not self.plugin.serves("is_affected"):
+            return False
+        try:
+            return self.plugin.is_affected(pod, other)
+        except Exception as error:  # a plugin may raise anything
+            raise PluginError(self.name, "IsAffected", str(error)) from error
+
 
 class Profile(msgspec.Struct, frozen=True):
     """The plugins of one schedulerName; field names are the snake_case extension points."""
@@ -58,6 +70,13 @@ class Profile(msgspec.Struct, frozen=True):
     pre_bind: tuple[Bound, ...] = ()
     bind: tuple[Bound, ...] = ()
     post_bind: tuple[Bound, ...] = ()
+
+    def is_affected(self, pod: Pod, other: Pod) -> bool:
+        """Return whether `other`, once it is placed, may close nodes to `pod` by a filter's rule
+        about other pods, whatever amounts say; PluginError.
+        """
+        return any(bound.is_affected(pod, other) for bound in self.filter)
+
     percentage_of_nodes_to_score: int | None = None
 
 

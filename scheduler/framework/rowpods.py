@@ -142,12 +142,15 @@ class Nominated(msgspec.Struct, frozen=True):
     """The nominated pods whose capacity an attempt must not use: none of lower priority.
 
     `rows` are the rows with such pods, in order, `on` returns those on given rows. `touched` is the
-    log of rows where that changed; None if there is none for this pod.
+    log of rows where that changed; None if there is none for this pod. `members` returns those of
+    groups with their rows: their rules about other pods count in whole domains, not on their rows
+    alone, since a group that waits for its victims may have no other placement.
     """
 
     rows: Rows
     on: Callable[[Rows], RowPods]
     touched: Touched | None = None
+    members: Callable[[], Sequence[tuple[Placed, int]]] = tuple
 
 
 NONE_NOMINATED = Nominated(np.zeros(0, dtype=np.intp), row_pods)

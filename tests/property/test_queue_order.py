@@ -510,3 +510,82 @@ def test_a_gang_is_tried_when_a_pod_comes_that_it_has_affinity_to(matching: str,
     assert (["n1"] * 2 if matching == "db" else []) == [
         pod.spec.node_name for pod in stream.bound.values()
     ]
+
+
+def gang_apart(
+    stream: Stream, size: int, cpu: int = NODE_CPUS, policy: str = "PreemptLowerPriority"
+) -> None:
+    """Add a gang whose members keep off hosts with pods of app web, and make the nodes of this size
+    hosts.
+    """
+    for name in ("n0", "n1", "n2"):
+        node = make_node(name, cpu=cpu, labels={"host": name})
+        stream.hear(Watched("Node", "MODIFIED", node))
+    term = PodAffinityTerm("host", LabelSelector({"app": "web"}))
+    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    stream.sizes["gang"] = size
+    group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
+    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
+    for number in range(size):
+        name, labels = f"gang-{number}", {LABEL: "gang"}
+        member = make_pod(name, cpu=4, priority=100, labels=labels, affinity=apart)
+        member = with_spec(member, preemption_policy=policy)
+        stream.pods[member.metadata.uid] = member
+        stream.hear(Watched("Pod", "ADDED", member))
+
+
+@pytest.mark.parametrize("app", ["web", "db"])
+def test_a_pod_that_a_gangs_rules_name_waits_for_its_plan(app: str):
+    """It would fit beside the gang by amounts alone; a pod without such a tie is not put off."""
+    stream = Stream(1, inline=False)
+    gang_apart(stream, 3, cpu=16, policy="Never")
+    stream.run()
+    assert stream.asked
+
+    later = make_pod("later", priority=0, labels={"app": app})
+    stream.pods[later.metadata.uid] = later
+    stream.hear(Watched("Pod", "ADDED", later))
+    stream.run()
+
+    assert (["later"] if app == "db" else []) == [name_of(pod) for pod in stream.bound.values()]
+    for _ in range(4):
+        asked, stream.asked = stream.asked, []
+        stream.answered(question for _, question in asked)
+        stream.run()
+    assert 3 == [name_of(pod) for pod in stream.bound.values()].count("gang")
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_comes_later_keeps_off_hosts_that_a_gang_waits_for(size: int):
+    """A pod and a gang of the same priority that would fit beside the members by amounts."""
+    stream = Stream(1, inline=True)
+    old = [make_pod(f"old-{number}", cpu=12, node=f"n{number}") for number in range(3)]
+    for pod in old:
+        stream.hear(Watched("Pod", "ADDED", pod))
+    gang_apart(stream, 2, cpu=12)
+    stream.run()
+    asked, stream.asked = stream.asked, []
+    stream.answered(question for _, question in asked)
+    stream.run()
+    (eviction,) = stream.evicted  # both members fit one node
+
+    if size > 1:
+        group = AnnotatedMeta(name="later", namespace="default", uid="later")
+        stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
+    names = [f"later-{number}" if size > 1 else "later" for number in range(size)]
+    for name in names:
+        labels = {"app": "web"} | ({LABEL: "later"} if size > 1 else {})
+        made = make_pod(name, priority=100, labels=labels, preemption_policy="Never")
+        stream.pods[made.metadata.uid] = made
+        stream.hear(Watched("Pod", "ADDED", made))
+    stream.hear(Answer(eviction.id, 200))
+    (gone,) = [pod for pod in old if pod.metadata.uid == eviction.uid]
+    stream.hear(Watched("Pod", "DELETED", gone))
+    stream.now += 0.01
+    for _ in range(6):
+        stream.run()
+        asked, stream.asked = stream.asked, []
+        stream.answered(question for _, question in asked)
+        stream.now += 1
+
+    assert {"gang"} == {name_of(pod) for pod in stream.bound.values()}

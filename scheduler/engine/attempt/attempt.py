@@ -47,6 +47,7 @@ from scheduler.framework.calls import ApiCall
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.groups import OnHoldStatus
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.profile import Profile
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Rejection, Status
 from scheduler.objects.pod import Pod
@@ -162,6 +163,10 @@ class Attempts:
         if self.planned is not None:
             attempt.reserved = self.planned.before(queued)
         return attempt
+
+    def profile(self, name: str) -> Profile:
+        """Return the profile of a schedulerName."""
+        return self._runners[name].profile
 
     def prepare(
         self, pod: Pod, now: float, members: Sequence[Pod] = (), *, keeps_nominations: bool = False

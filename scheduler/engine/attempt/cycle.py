@@ -186,18 +186,26 @@ def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[R
 
 
 def _filtered(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
-    """Filter `among`; rows with nominated pods must fit both with and without them."""
+    """Filter `among`; rows with nominated pods must fit both with and without them, and all rows
+    with all nominated members of groups.
+    """
     cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
-    rows = attempt.nominated.rows
+    nominated = attempt.nominated
+    rows = nominated.rows
     if len(rows):
         rows = rows[among[rows]]
-    if not len(rows):
-        return attempt.runner.filter(cycle, nodes, states, among)
-    again = Attempted(attempt.runner, cycle, nodes, states)
-    passed, crowded = again.with_nominated(attempt.nominated.on(rows))
-    refused = np.zeros(nodes.size, dtype=np.bool_)
-    refused[rows] = ~passed[rows]
-    feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
+    crowded: list[Rejection] = []
+    if len(rows):
+        again = Attempted(attempt.runner, cycle, nodes, states)
+        passed, crowded = again.with_nominated(nominated.on(rows))
+        refused = np.zeros(nodes.size, dtype=np.bool_)
+        refused[rows] = ~passed[rows]
+        among = among & ~refused
+    feasible, rejections = attempt.runner.filter(cycle, nodes, states, among)
+    if members := nominated.members():
+        again = Attempted(attempt.runner, cycle, nodes, states)
+        feasible, apart = again.beside(members, feasible)
+        rejections = [*rejections, *apart]
     return feasible, [*crowded, *rejections]
 
 

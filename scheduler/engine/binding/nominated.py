@@ -68,7 +68,10 @@ class NominatedPods:
         def on(rows: Rows) -> RowPods:
             return self._on(rows, priority, own, keeps_groups=keeps_groups)
 
-        return Nominated(rows, on, self._touched if own < 0 else None)
+        def of_groups() -> list[tuple[Placed, int]]:
+            return self._members(asking, priority, keeps_groups=keeps_groups)
+
+        return Nominated(rows, on, self._touched if own < 0 else None, of_groups)
 
     def _on(self, rows: Rows, priority: int, own: int, *, keeps_groups: bool) -> RowPods:
         """Return the pods nominated to `rows` of at least a priority, except the number `own`."""
@@ -85,6 +88,20 @@ class NominatedPods:
         places = numbers.tolist()
         known = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
         return RowPods(rows, counts, lambda pod: pods[places[pod]], known)
+
+    def _members(
+        self, asking: Sequence[Pod], priority: int, *, keeps_groups: bool
+    ) -> list[tuple[Placed, int]]:
+        """Return the nominated members of groups that these pods must respect, with their rows."""
+        own = {pod.metadata.uid for pod in asking}
+        found = []
+        for pod in self._nominations.members():
+            node = self._nominations.node_of(pod.metadata.uid)
+            row = self._cluster.table.rows.get(node)
+            is_kept = keeps_groups or self._nominations.priority_of(pod) >= priority
+            if row is not None and is_kept and pod.metadata.uid not in own:
+                found.append((place(pod, self._cluster.shapes.of(pod), node), row))
+        return found
 
     def _begin_log(self) -> None:
         self._touched = Touched()

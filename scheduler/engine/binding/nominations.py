@@ -64,6 +64,11 @@ class Nominations(dict[str, str]):
         """Return the uids of the members of a group that are nominated, wherever that is."""
         return tuple(self._members.get(key, ()))
 
+    def members(self) -> Iterator[Pod]:
+        """Yield the nominated members of all groups."""
+        for pods in self._members.values():
+            yield from pods.values()
+
     def is_any_below(self, priority: int) -> bool:
         """Return whether a pod of lower priority is nominated."""
         pods = (pod for on_node in self._pods.values() for pod in on_node.values())

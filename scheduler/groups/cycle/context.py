@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.attempt import Attempts
-from scheduler.engine.attempt.cycle import Attempt
+from scheduler.engine.attempt.cycle import Attempt, filter_rows
 from scheduler.engine.decision import fit_message
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.dryrun import Attempted
@@ -57,6 +57,7 @@ class GroupContext:
 
     def __init__(self, attempts: Attempts, steps: GroupSteps, members: Sequence[QueuedPod]) -> None:
         self._prepare = attempts.prepare
+        self._profile = attempts.profile(members[0].profile)
         self._cluster = attempts.cluster
         self._follow = steps.intake.follow
         self._nominations = steps.nominations
@@ -65,6 +66,7 @@ class GroupContext:
         self.attempts: dict[str, Attempt] = {}
         # The plugins whose rules about other pods the members have to keep, by name.
         self.pod_rules: dict[str, None] = {}
+        self._of_each_shape: dict[int, Pod] | None = None
         self._assumed: dict[str, None] = {}
         self._keeps_nominations = False
         # Nodes that MovePlans reserve for members, by uid, while their nominations are away.
@@ -128,6 +130,16 @@ class GroupContext:
     def shape_of(self, pod: Pod) -> Shape:
         """Return the shape of a member."""
         return self._cluster.shapes.of(pod)
+
+    def is_affected(self, other: Pod) -> bool:
+        """Return whether another pod, once it is placed, may close nodes to a member."""
+        return any(self._profile.is_affected(pod, other) for pod in self.distinct())
+
+    def distinct(self) -> Iterable[Pod]:
+        """Return one member of each shape: rules about other pods follow from spec and labels."""
+        if self._of_each_shape is None:
+            self._of_each_shape = {self.shape_of(pod).id: pod for pod in self.members}
+        return self._of_each_shape.values()
 
     def network_paths(self, rows: Rows) -> AreaPaths | None:
         """Return the network costs between rows, from the first plugin that knows them."""
@@ -208,7 +220,7 @@ class GroupContext:
         nodes = self.nodes
         attempt = self._attempt(pods[0])
         rows, rejected, status = _filtered(attempt)
-        self.pod_rules.update(dict.fromkeys(_pod_rules(attempt)))
+        self.pod_rules.update(dict.fromkeys(_pod_rules(attempt, rejected)))
         evictable = nodes.exists
         for one in rejected:
             evictable = evictable & ~(one.rows & one.rejected.final)
@@ -382,22 +394,16 @@ def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:
     if not pre.status.is_success:
         return np.zeros(nodes.size, dtype=np.bool_), [], pre.status
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
-    rows = attempt.nominated.rows
-    rows = rows[among[rows]]
-    refused = np.zeros(nodes.size, dtype=np.bool_)
-    crowded: list[Rejection] = []
-    if len(rows):
-        again = Attempted(attempt.runner, cycle, nodes, states)
-        passed, crowded = again.with_nominated(attempt.nominated.on(rows))
-        refused[rows] = ~passed[rows]
-    feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
-    return feasible, [*crowded, *rejections], SUCCESS
+    return *filter_rows(attempt, among), SUCCESS
 
 
-def _pod_rules(attempt: Attempt) -> Iterator[str]:
-    """Yield the filter plugins with rules about other pods that this pod has to keep."""
+def _pod_rules(attempt: Attempt, rejected: Sequence[Rejection]) -> Iterator[str]:
+    """Yield the filter plugins with rules about other pods that this pod has to keep; beside
+    nominated pods a plugin may reject that does not apply to the pod otherwise.
+    """
+    away = attempt.states.skipped - {one.plugin for one in rejected}
     for bound in attempt.runner.profile.filter:
-        if POD_ADDED in bound.plugin.reads and bound.name not in attempt.states.skipped:
+        if POD_ADDED in bound.plugin.reads and bound.name not in away:
             yield bound.name
 
 

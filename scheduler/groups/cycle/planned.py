@@ -10,9 +10,10 @@ keeps its place in the queue, and pods that come after it leave what it requests
 it fits on. So is a pod that could only evict pods of nodes that the groups could use.
 
 What is compared are amounts and the filters that reject a node for good. Where both ask for
-devices, or for one host port, the pod leaves the group's nodes alone. Rules between pods are not
-looked at: the members are filtered again when the plan is carried out, and while a second answer is
-awaited (`is_strict`) later pods leave alone every node that the group could use.
+devices, or for one host port, the pod leaves the group's nodes alone. A pod that a member's rules
+about other pods speak of, or whose anti-affinity selects a member, is put off wherever it fits: it
+could close a whole domain to the group. While a second answer is awaited (`is_strict`) later pods
+leave alone every node that the group could use.
 """
 
 from bisect import insort
@@ -66,8 +67,18 @@ class _Reservation:
         self._evicting = run.context if run.is_evicting else None
         self.has_claims = any(pod.spec.resource_claims for pod in run.context.members)
         self.ports = frozenset().union(*(_ports(role.shape) for role in self._roles))
+        # Whether a pod affects the members by rules about other pods, by the pod's shape.
+        self._affects: dict[int, bool] = {}
+        self._context = run.context
         self._mark = -1
         self._renew(nodes, slice(None))
+
+    def is_affected(self, pod: Pod, shape: Shape) -> bool:
+        """Return whether a pod, wherever it is placed, may close nodes to a member."""
+        found = self._affects.get(shape.id)
+        if found is None:
+            found = self._affects[shape.id] = self._context.is_affected(pod)
+        return found
 
     def amount(self, nodes: Nodes, resource: str) -> IntColumn | None:
         """Return what the group could use of a resource by row; None where no member requests
@@ -207,12 +218,16 @@ class PlannedCapacity:
         return run.waits_for is not None
 
     def _meet(self, run: GroupRun, earlier: GroupRun, nodes: Nodes) -> bool:
-        """Return whether two groups could use a common node.
+        """Return whether two groups could use a common node, or the second could close one to the
+        first by rules about other pods.
 
         Members with the spec of the earlier group's only role can use its nodes; filters are not
         asked again for them.
         """
         kept = self.reservation(earlier, nodes)
+        shape_of = run.context.shape_of
+        if any(kept.is_affected(one, shape_of(one)) for one in run.context.distinct()):
+            return True
         if kept.is_one_role and run.members[0].pod.spec == earlier.members[0].pod.spec:
             return bool(kept.rows.any())
         return bool((kept.rows & self.reservation(run, nodes).rows).any())
@@ -251,17 +266,16 @@ class CapacityBefore:
         """Return the rows of `feasible` that keep enough for the groups when the pod is placed
         there.
         """
-        nodes, shape = attempt.nodes, attempt.cycle.shape
+        nodes, shape, pod = attempt.nodes, attempt.cycle.shape, attempt.cycle.pod
+        known = [(run, self._planned.known(run, nodes)) for run in self._runs]
+        if any(kept.is_affected(pod, shape) for _, kept in known):
+            return np.zeros_like(feasible)
         # Amounts are worked out only for groups that compete with the pod: most pods have none.
-        competing = [
-            run
-            for run in self._runs
-            if np.count_nonzero(feasible & self._planned.known(run, nodes).usable)
-        ]
+        competing = [run for run, kept in known if np.count_nonzero(feasible & kept.usable)]
         if not competing and not self._deferred:
             return feasible
         found = [(run, self._planned.reservation(run, nodes)) for run in competing]
-        claims = bool(attempt.cycle.pod.spec.resource_claims)
+        claims = bool(pod.spec.resource_claims)
         for run, kept in found:
             shares = (claims and kept.has_claims) or bool(kept.ports & _ports(shape))
             if run.is_strict or shares:

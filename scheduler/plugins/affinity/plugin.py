@@ -116,6 +116,15 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """
         return state.is_meant(placed.pod, self._terms.of(placed).anti_affinity)
 
+    def is_affected(self, pod: Pod, other: Pod) -> bool:
+        """Return whether a required anti-affinity term of either selects the other one, or the pod,
+        which may be the first of those that it has to be near to, has to follow the other.
+        """
+        if pod.spec.affinity is None and other.spec.affinity is None:
+            return False
+        waiting = self._waiting(pod)
+        return bool(waiting.avoids(other)) or (waiting.wants(pod) and waiting.wants(other))
+
     def pre_score(
         self, cycle: Cycle, nodes: Nodes, _state: AffinityState | None = None
     ) -> Status | Weights:
@@ -163,9 +172,11 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """Return whether a change brings a pod to be near to, or takes one away that was in the
         way.
         """
+        return hints.may_help(change, self._waiting(pod))
+
+    def _waiting(self, pod: Pod) -> hints.WaitingPod:
         terms = self._terms_of.of(pod)
-        waiting = hints.WaitingPod(pod, terms, self._names, self._holders, self.handle.pods)
-        return hints.may_help(change, waiting)
+        return hints.WaitingPod(pod, terms, self._names, self._holders, self.handle.pods)
 
     def _all(self, terms: Sequence[Term]) -> Selection | None:
         """Return the pods that match all terms at once; None for no pod at all."""

@@ -94,6 +94,10 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         """Return whether a pod counts for one of the constraints."""
         return any(counted.constraint.counts(placed.pod) for counted in state.counted)
 
+    def is_affected(self, pod: Pod, other: Pod) -> bool:
+        """Return whether the other pod counts for one of the hard constraints."""
+        return any(one.counts(other) for one in self._hard_of_pod(pod).items)
+
     def pre_score(self, cycle: Cycle, *_: object) -> Status | Constraints:
         """Return the soft constraints; Skip without any."""
         constraints = self._constraints(cycle, SOFT)
@@ -108,11 +112,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Return whether a change moves a count or a domain of the pod's hard constraints."""
-        if pod.spec.topology_spread_constraints:
-            constraints = self._hard_of.of(pod)
-        else:
-            constraints = self._defaults.of_pod(pod, HARD)
-        return hints.may_help(change, pod, constraints, self._inclusion)
+        return hints.may_help(change, pod, self._hard_of_pod(pod), self._inclusion)
 
     def normalize(self, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
         """Turn the scores around and onto 0..100."""
@@ -122,6 +122,10 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         if cycle.pod.spec.topology_spread_constraints:
             return (self._hard if action == HARD else self._soft).of(cycle)
         return self._defaults.of(cycle, action)
+
+    def _hard_of_pod(self, pod: Pod) -> Constraints:
+        own = pod.spec.topology_spread_constraints
+        return self._hard_of.of(pod) if own else self._defaults.of_pod(pod, HARD)
 
     def _judge(self, pod: Pod) -> TaintVerdicts:
         compares = bool(self.handle.feature_gates.get(COMPARISON_GATE))

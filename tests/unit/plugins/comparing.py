@@ -112,6 +112,35 @@ def assert_hypotheticals_hold(town: Town, pod: Manifest, move: Move) -> None:
     assert bool(passed[row]) == anew == (node_name in passing(town, pod))
 
 
+def assert_affects_what_it_closes(town: Town, pod: Manifest, move: Move) -> None:
+    """A pod that closes nodes to another affects it, and `beside` closes the same nodes."""
+    raw = move.raw
+    if raw is None or raw["spec"]["nodeName"] not in town.nodes:
+        town.do(move)
+        return
+    scene, one, waiting = town.scene, read_pod(raw), read_pod(pod)
+    nodes, cycle, states = scene.nodes(), scene.cycle(waiting), States()
+    before = passing(town, pod)
+    if not scene.runner.pre_filter(cycle, nodes, states).status.is_success:
+        return
+    node_name = one.spec.node_name
+    placed = place(one, scene.cluster.shapes.of(one), node_name)
+    tried = Attempted(scene.runner, cycle, nodes, states)
+    rows = scene.cluster.table.rows
+    among = np.zeros(nodes.size, dtype=np.bool_)
+    among[[rows[name] for name in before]] = True
+    left, rejections = tried.beside([(placed, rows[node_name])], among)
+    stay = set(nodes.names(left))
+    assert all(np.array_equal(one.rows, one.rejected.final) for one in rejections)
+    plugin: Any = scene.plugin
+    is_affected = plugin.is_affected(waiting, one)
+    town.do(move)
+
+    closed = before - passing(town, pod)
+    assert stay == before - closed
+    assert is_affected or not closed
+
+
 def assert_wakes(town: Town, pods: Sequence[Manifest], moves: Iterable[Move]) -> None:
     """Each change that opens a node to a pod that had none wakes it."""
     rejected = [pod for pod in pods if not passing(town, pod)]

@@ -14,6 +14,7 @@ from scheduler.state.table import NodeTable
 from scheduler.testing import check_plugin, evaluate, node, pod
 from tests.unit.plugins import towns
 from tests.unit.plugins.comparing import (
+    assert_affects_what_it_closes,
     assert_alike,
     assert_hypotheticals_hold,
     assert_trackers_follow,
@@ -120,6 +121,17 @@ def test_a_hypothetical_pod_counts_like_a_real_one(random):
         town.do(move)
     for _ in range(8):
         assert_hypotheticals_hold(town, incoming(random), towns.other_pod_move(random, town, spec))
+
+
+@given(seeds)
+def test_a_pod_that_closes_nodes_to_another_affects_it(random):
+    """Whether it carries the rule or the other does, and wherever it is placed."""
+    town = Town(InterPodAffinity)
+    for move in moves(random):
+        town.do(move)
+    for _ in range(24):
+        move = towns.other_pod_move(random, town, spec)
+        assert_affects_what_it_closes(town, incoming(random), move)
 
 
 @given(seeds)
