@@ -5,7 +5,7 @@ A plugin with a `key` guarantees that its verdict follows from the key, the row 
 while pods leave and nodes change; a runner with cached results must agree with a new one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ def keeps_its_key(trial: Trial) -> Iterator[str]:
             (evaluation.filter[nodes.name(row)].is_success, evaluation.raw.get(nodes.name(row), -1))
             for row in rows
         ]
-        yield from _faults_of_cells(scene, pod, nodes, said)
+        yield from _faults_of_cells(scene, pod, nodes, evaluation.raw)
         other, before = known.setdefault(key, (pod.key, said))
         if before != said:
             yield f"pods {other} and {pod.key}: one key, but they are treated differently"
@@ -68,19 +68,16 @@ def _faults_without_key(scene: Scene, pod: Pod, nodes: Nodes) -> Iterator[str]:
         yield f"pod {pod.key}: it has no key, but filter rejects nodes"
 
 
-def _faults_of_cells(
-    scene: Scene, pod: Pod, nodes: Nodes, said: list[tuple[bool, int]]
-) -> Iterator[str]:
-    """Yield cells that differ from the columns."""
+def _faults_of_cells(scene: Scene, pod: Pod, nodes: Nodes, raw: Mapping[str, int]) -> Iterator[str]:
+    """Yield cells that differ from the raw scores of feasible nodes by column."""
     states, plugin, name = States(), scene.plugin, scene.plugin.name
     cycle = scene.cycle(pod)
     asked = scene.runner.pre_filter(cycle, nodes, states).status.is_success
-    rows = np.flatnonzero(nodes.exists).tolist()
-    if plugin.serves("score_cells") and asked and all(score >= 0 for _, score in said):
+    if plugin.serves("score_cells") and asked and raw:
         scene.runner.score(cycle, nodes, states)
         state = (states.for_score(name),) if plugin.takes_score_state else ()
         cells = plugin.score_cells(cycle, nodes, *state)
-        if [cells(row) for row in rows] != [score for _, score in said]:
+        if {name: cells(nodes.row(name) or 0) for name in raw} != raw:
             yield f"pod {pod.key}: score_cells and score differ"
 
 

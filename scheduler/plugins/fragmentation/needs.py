@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.framework import Cycle, PerSpec
 from scheduler.objects.claims import ALL, DeviceAsk, ResourceClaim
 from scheduler.objects.devices import ResourceSlice
 from scheduler.objects.pod import Pod
@@ -21,6 +22,7 @@ from scheduler.plugins.dynamicresources.podclaims import ClaimLookup, NotReadyEr
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs, ShapeSpec
 from scheduler.plugins.fragmentation.mix import WHOLE
 from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
+from scheduler.state.resources import counted, pod_requests
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -52,6 +54,7 @@ class PodNeeds:
         # Node requirements of pods, by number; 0 is none.
         self.required: list[RequiredNodes | None] = [None]
         self._numbers: dict[bytes, int] = {}
+        self._plain = PerSpec(lambda pod: self.of(pod, counted(pod_requests(pod))))
 
     def of(self, pod: Pod, requests: Mapping[str, int]) -> PodNeed:
         """Return the requirements of a pod with these effective requests."""
@@ -65,6 +68,14 @@ class PodNeeds:
         if not devices:
             milli = 0
         return PodNeed(beside, devices, milli, self._number(pod))
+
+    def of_shape(self, shaped: Cycle) -> PodNeed:
+        """Return the requirements of the pod of a cycle; those of a pod without claims follow
+        from its spec.
+        """
+        if shaped.pod.spec.resource_claims:
+            return self.of(shaped.pod, shaped.shape.requests)
+        return self._plain.of(shaped)
 
     def may_use_devices(self, pod: Pod, requests: Mapping[str, int]) -> bool:
         """Return whether a pod names a resource that counts as a device, or a claim."""

@@ -45,7 +45,7 @@ def test_scores_follow_the_use_of_devices_elsewhere(seed: int):
     random = Random(seed)
     engine = Engine(PROFILES, REGISTRY)
     names = [f"n{number}" for number in range(NODES)]
-    for name in names:
+    for name in (*names, "plain"):
         engine.handle(Watched("Node", "ADDED", make_node(name, cpu=16)), 1.0)
     everywhere = local_slice("", *(remote(f"r{number}") for number in range(6)), name="remote")
     del everywhere["spec"]["nodeName"]
@@ -75,7 +75,7 @@ def test_scores_follow_the_use_of_devices_elsewhere(seed: int):
             engine.handle(Watched("Pod", "ADDED", used), 1.0)
             engine.run(1.0, 9)
         elif chance < 0.4:
-            placed = make_pod(f"b{step}", cpu=1, node=random.choice(names))
+            placed = make_pod(f"b{step}", cpu=1, node=random.choice([*names, "plain"]))
             engine.handle(Watched("Pod", "ADDED", placed), 1.0)
         elif chance < 0.8 or not taken:
             status = allocated(random.choice("ab"), node=random.choice(names))
