@@ -126,7 +126,7 @@ export function time() {
     }
     // The more decisions a marker stands for, the stronger it is.
     const most = Math.max(...[...marks.values()].map((one) => one.count));
-    const strength = (/** @type {number} */ count) => 0.3 + 0.7 * count / most;
+    const strength = (/** @type {number} */ count) => 0.6 + 0.4 * count / most;
     axis.replaceChildren(svg("svg", { viewBox: "0 0 1000 30", preserveAspectRatio: "none", "aria-hidden": "true" },
       ...ticks.map((at) => svg("line", { class: "tick", x1: 1000 * x(at), x2: 1000 * x(at), y1: 0, y2: 30 })),
       ...[...marks.values()].map(({ kind, at, count }) => svg("rect", { class: `m${kind}`, x: 1000 * at - 1, y: [2, 12, 22][kind], width: 2.5, height: 7, opacity: strength(count) })),
