@@ -1,5 +1,5 @@
 // The cluster as nested blocks: a node is a block in its rack, coloured by use or a category. A list beside it has the same data.
-import { amount, duration, el, many, name, natural, Rows } from "./dom.js";
+import { amount, duration, el, many, name, natural, Rows, thousands } from "./dom.js";
 import { known, report } from "./feed.js";
 import { node } from "./node.js";
 import { ALARMING, categories, COLOURS, isCategory, MEANING, scarcest, shades, used, zonesOf } from "./shades.js";
@@ -257,7 +257,7 @@ function use(key) {
 const title = (key) => (key === "/" ? "Whole cluster" : "Without the label");
 
 /** @param {string} label @param {string | number} value */
-const fact = (label, value) => el("div", {}, el("dt", {}, label), el("dd", { class: "num" }, value.toLocaleString("en")));
+const fact = (label, value) => el("div", {}, el("dt", {}, label), el("dd", { class: "num" }, typeof value === "number" ? thousands(value) : value));
 
 const LONGEST = 4;
 
@@ -267,7 +267,9 @@ function waitingLongest() {
   for (const [key, pod] of known.pods) {
     if (pod.node) continue;
     const one = found.get(pod.group ?? key) ?? { since: Infinity, pods: 0, isGroup: Boolean(pod.group), of: key };
-    found.set(pod.group ?? key, { ...one, since: Math.min(one.since, pod.since ?? Infinity), pods: one.pods + 1 });
+    one.since = Math.min(one.since, pod.since ?? Infinity);
+    one.pods++;
+    found.set(pod.group ?? key, one);
   }
   const at = known.about.get("about")?.at ?? 0;
   const all = [...found].sort(([, a], [, b]) => Number(b.isGroup) - Number(a.isGroup) || a.since - b.since);

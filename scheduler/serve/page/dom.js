@@ -34,7 +34,13 @@ const ORDER = new Intl.Collator("en", { numeric: true });
 export const natural = (a, b) => ORDER.compare(a, b);
 
 /** A number of things, in words: `1 pod`, `2 pods`. @param {number} number @param {string} one */
-export const many = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
+export const many = (number, one) => `${thousands(number)} ${one}${number === 1 ? "" : "s"}`;
+
+/** A number with commas. Loading a locale for it would take longer than drawing a thousand nodes. @param {number} number */
+export function thousands(number) {
+  const [whole, part] = String(number).split(".");
+  return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
+}
 
 /** @param {Element} made @param {Record<string, any>} properties */
 function set(made, properties) {
@@ -99,8 +105,8 @@ export class Rows {
 
 /** @param {string} resource @param {number} amount CPU in milli, all else in whole units */
 export function amount(resource, amount) {
-  if (resource === "cpu") return (+(amount / 1000).toFixed(amount < 10000 ? 2 : 0)).toLocaleString("en");
-  if (!/memory|storage|hugepages/.test(resource)) return amount.toLocaleString("en");
+  if (resource === "cpu") return thousands(+(amount / 1000).toFixed(amount < 10000 ? 2 : 0));
+  if (!/memory|storage|hugepages/.test(resource)) return thousands(amount);
   let unit = 0;
   while (amount >= 1024 && unit < 5) { amount /= 1024; unit++; }
   return `${+amount.toFixed(amount < 10 ? 1 : 0)}${["", "Ki", "Mi", "Gi", "Ti", "Pi"][unit]}`;
@@ -114,12 +120,16 @@ export function duration(seconds) {
   return `${Math.max(0, Math.floor(seconds))} s`;
 }
 
-const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false });
-const DAY = new Intl.DateTimeFormat("en-CA");
+/** The formats of days and times, made when the first one is shown: most views show none. @type {{day: Intl.DateTimeFormat, time: Intl.DateTimeFormat} | undefined} */
+let formats;
+const formatted = () => formats ??= {
+  day: new Intl.DateTimeFormat("en-CA"),
+  time: new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false }),
+};
 /** The day of a time, as 2026-11-28. @param {number} at seconds */
-export const day = (at) => DAY.format(new Date(at * 1000));
+export const day = (at) => formatted().day.format(new Date(at * 1000));
 /** The time of day with milliseconds, after the day unless it is today. @param {number} at seconds */
-export const clock = (at) => `${new Date(at * 1000).toDateString() === new Date().toDateString() ? "" : `${day(at)} `}${TIME.format(new Date(at * 1000))}`;
+export const clock = (at) => `${new Date(at * 1000).toDateString() === new Date().toDateString() ? "" : `${day(at)} `}${formatted().time.format(new Date(at * 1000))}`;
 
 /** @param {string} key `namespace/name` */
 export const podLink = (key) => document.getElementById("report") ? el("span", { class: "cut", title: key }, name(key)) : el("a", { href: `#/pod/${encodeURIComponent(key)}`, class: "cut", title: key }, name(key));
