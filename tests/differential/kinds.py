@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[str, str, bool]] = {
     "PersistentVolume": ("/api/v1", "persistentvolumes", False),
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims", True),
     "DeviceClass": ("/apis/resource.k8s.io/v1", "deviceclasses", False),
+    "DeviceTaintRule": ("/apis/resource.k8s.io/v1", "devicetaintrules", False),
     "ResourceSlice": ("/apis/resource.k8s.io/v1", "resourceslices", False),
     "ResourceClaimTemplate": ("/apis/resource.k8s.io/v1", "resourceclaimtemplates", True),
     "ResourceClaim": ("/apis/resource.k8s.io/v1", "resourceclaims", True),

@@ -57,7 +57,7 @@ class Run:
         self.options = options
         self.report = Report(Path(options.out), options.seed)
         chosen = options.families.split(",") if options.families else []
-        self.release = str(release_of(assets()))
+        self.release = release_of(assets())
         self.families = dict.fromkeys(chosen, 0.7) if chosen else FAMILIES
 
     async def everything(self, cluster: RealCluster) -> None:
@@ -99,14 +99,15 @@ class Run:
             **config,
         }
         names = [profile["schedulerName"] for profile in config["profiles"]]
-        ours = Ours(whole, self.release)
+        ours = Ours(whole, str(self.release))
         name = self.report.configuration(block, whole)
         with (
             start_kube_scheduler(cluster, config, flags=[VERBOSITY]) as scheduler,
             closing(Stage(api, scheduler, namespaces)) as stage,
         ):
             for number in numbers:
-                case = make_case(f"{self.options.seed}/{number}", self.families, names)
+                seed = f"{self.options.seed}/{number}"
+                case = make_case(seed, self.families, names, self.release)
                 if self.options.shrink:
                     case = await self._shrunk(stage, ours, case, name)
                 if not await self._case(stage, ours, case, name):
@@ -182,7 +183,7 @@ class Run:
                 return
             objects += stage.made
             one = Decision(
-                f"{case.id}/{number}", config, objects, stored, peer, kubernetes=self.release
+                f"{case.id}/{number}", config, objects, stored, peer, kubernetes=str(self.release)
             )
             repeated(one, ours)
             one.known = explained(one) if one.differences else ""

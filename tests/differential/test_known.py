@@ -83,3 +83,53 @@ def test_a_score_of_0_is_known_for_volumes_since_1_37(
     one.differences, one.kubernetes = {path: values}, release
 
     assert is_known == bool(explained(one))
+
+
+def preempting(victims: int, nominated: str = "n1") -> Outcome:
+    """Return an outcome whose message states the number of victims."""
+    noun = "victim" if victims == 1 else "victims"
+    message = (
+        "0/2 nodes are available: 2 Insufficient cpu. preemption: found a potential placement "
+        f"for pod on node n1, preempting {victims} {noun}"
+    )
+    return Outcome("Unschedulable", message=message, nominated=nominated)
+
+
+def bound(name: str, node: str, priority: int = 0, start: str = "2026-01-01T00:00:00Z") -> Any:
+    spec = {"nodeName": node, "priority": priority}
+    meta = {"name": name, "namespace": "default"}
+    return {"kind": "Pod", "metadata": meta, "spec": spec, "status": {"startTime": start}}
+
+
+EQUALS = [bound("a", "n1"), bound("b", "n1"), bound("c", "n2")]
+
+
+@pytest.mark.parametrize(
+    ("objects", "peer", "ours", "is_known"),
+    [
+        (EQUALS, preempting(1), preempting(2), True),
+        # Equal pods on another node do not explain victims on the nominated one.
+        ([*EQUALS[:1], *EQUALS[2:], bound("d", "n2")], preempting(1), preempting(2), False),
+        (
+            [EQUALS[0], bound("b", "n1", start="2026-01-02T00:00:00Z")],
+            preempting(1),
+            preempting(2),
+            False,
+        ),
+        # Pods of the preemptor's priority are no victims.
+        ([bound(one, "n1", priority=5) for one in "ab"], preempting(1), preempting(2), False),
+        (EQUALS, preempting(1, nominated=""), preempting(2), False),
+        (EQUALS, preempting(1), Outcome("Unschedulable", message="another text"), False),
+    ],
+)
+def test_the_number_of_victims_is_known_where_lower_pods_are_equally_important(
+    objects: list[dict[str, Any]], peer: Outcome, ours: Outcome, is_known: bool
+):
+    """Messages that differ in the number of victims alone are known, if equally important pods of
+    lower priority run on the nominated node.
+    """
+    pod = {**POD, "spec": {"priority": 5}}
+    one = Decision("1/0/0", "c.json", objects, pod, peer, ours)
+    one.differences = {"message": [peer.message, ours.message]}
+
+    assert is_known == bool(explained(one))

@@ -3,9 +3,11 @@
 Same seed, same case.
 """
 
+from scheduler.base.release import V1_37, Release
 from tests.differential.case import Case
 from tests.differential.kinds import Manifest
 from tests.differential.making.devices import Devices
+from tests.differential.making.newerdevices import NewerDevices
 from tests.differential.making.nodes import node
 from tests.differential.making.owners import budgets, own, owners
 from tests.differential.making.pods import pod
@@ -32,9 +34,9 @@ FAMILIES = {
 START = "2026-01-{:02}T0{}:00:00Z"
 
 
-def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Case:
-    """Return the case of this seed, with these families by their share and pods for these
-    profiles.
+def make_case(seed: str, families: dict[str, float], profiles: list[str], release: Release) -> Case:
+    """Return the case of this seed: features by their share, pods of these profiles, and what the
+    release of the API server accepts.
     """
     dice = Dice(seed)
     chosen = {name for name, share in families.items() if dice.chance(share)}
@@ -42,7 +44,8 @@ def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Cas
     names = [one["metadata"]["name"] for one in nodes]
     controllers = owners(dice, chosen)
     storage = Storage(dice, names) if "volumes" in chosen else None
-    devices = Devices(dice, nodes) if "devices" in chosen else None
+    newer = NewerDevices(Dice(f"{seed}/newer devices")) if release >= V1_37 else None
+    devices = Devices(dice, nodes, newer) if "devices" in chosen else None
     existing = [
         _existing(dice, f"e{number}", names, chosen, storage)
         for number in range(_pod_count(dice, len(nodes), chosen))

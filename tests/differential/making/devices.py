@@ -7,6 +7,7 @@ takes them.
 from copy import deepcopy
 
 from tests.differential.kinds import Manifest
+from tests.differential.making.newerdevices import NewerDevices
 from tests.differential.making.words import GPU, Dice
 from tests.property import devicemaking
 
@@ -17,10 +18,14 @@ ADMIN = "red"  # the namespace whose label allows admin access
 
 
 class Devices:
-    """The devices of one case; `add_claims` gives a pod claims and remembers what they are."""
+    """The devices of one case; `add_claims` adds claims to a pod and records them.
 
-    def __init__(self, dice: Dice, nodes: list[Manifest]) -> None:
+    `newer` adds the features of 1.37; None leaves them out.
+    """
+
+    def __init__(self, dice: Dice, nodes: list[Manifest], newer: NewerDevices | None) -> None:
         self._dice = dice
+        self._newer = newer
         self._nodes = nodes
         self._claims: dict[str, list[str]] = {}
         self._made: list[Manifest] = []
@@ -40,6 +45,7 @@ class Devices:
                 one["spec"]["config"] = [{"opaque": opaque}]
         return [
             *({**one, "kind": "DeviceClass"} for one in classes),
+            *(self._newer.taint_rules(self._slices) if self._newer else ()),
             *self._slices,
             *self._taken(),
             *self._made,
@@ -79,6 +85,8 @@ class Devices:
             one["spec"] = deepcopy(one["spec"])
             one |= {"kind": "ResourceSlice", "metadata": {"name": f"s{number:02d}"}}
             for device in one["spec"].get("devices", ()):
+                if self._newer:
+                    self._newer.divide(device)
                 if not device.pop("bindingConditions", None) or not dice.chance(CONDITIONED):
                     continue
                 device["bindingConditions"] = ["example.com/ready"]
@@ -122,6 +130,9 @@ class Devices:
         for request in spec["devices"]["requests"]:
             if namespace != ADMIN:
                 request.get("exactly", {}).pop("adminAccess", None)
+            if self._newer:
+                for one in request.get("firstAvailable", (request.get("exactly"),)):
+                    self._newer.request_share(one)
         if dice.chance(0.2):
             opaque = {"driver": devicemaking.GPU, "parameters": {"share": "whole"}}
             config: Manifest = {"opaque": opaque}
