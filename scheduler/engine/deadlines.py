@@ -1,5 +1,5 @@
-"""`Deadlines`: when the time of each of many things is up, however many have none or are done
-before.
+"""`Deadlines`: one deadline per key, on a heap; replaced and dropped deadlines cost nothing
+later.
 """
 
 from heapq import heapify, heappop, heappush
@@ -9,9 +9,7 @@ _MANY = 64
 
 
 class Deadlines:
-    """One moment for each key, in seconds; asking which comes first does not look at all of
-    them.
-    """
+    """One deadline per key, in seconds; the earliest is found without visiting all of them."""
 
     def __init__(self) -> None:
         self._when: dict[str, float] = {}
@@ -54,7 +52,7 @@ class Deadlines:
         return None
 
     def take(self, now: float) -> list[str]:
-        """Return whose time is up by `now`, the earliest first, and forget when it was."""
+        """Remove and return the keys whose deadline is at or before `now`, the earliest first."""
         due: list[str] = []
         while (when := self.next()) is not None and when <= now:
             _, key = heappop(self._heap)

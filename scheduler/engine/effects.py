@@ -1,9 +1,9 @@
-"""What goes into the engine and what comes out: plain, serialisable records.
+"""The engine's input and output: plain, serialisable records.
 
-Events are facts from outside (a watched object, an answer); effects are requests to the outside
-(bind, write a condition). The engine never performs an effect itself, and an effect that wants an
-answer carries an `id` under which the answer comes back as an event. A decision log is nothing but
-these records in order.
+Events are facts from outside (a watched object, an answer). Effects are requests to the outside
+(bind, write a condition); the engine performs none of them itself. An effect that needs an answer
+carries an `id`, and its answer returns as an event with this id. A decision log consists of these
+records in order.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from scheduler.objects.pod import PodCondition
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", rename="camel", omit_defaults=True):
-    """Base of everything that goes into the engine."""
+    """Base of the engine's inputs."""
 
 
 class Watched(Event, frozen=True, tag="Watched"):
@@ -27,10 +27,10 @@ class Watched(Event, frozen=True, tag="Watched"):
 
 
 class Listed(Event, frozen=True, tag="Listed"):
-    """All objects of a kind as a list call returned them: what is not in it is gone.
+    """All objects of a kind as a list call returned them; known objects that it lacks are deleted.
 
-    A kind that the API server does not offer comes as an empty list, and so does one that this
-    process may not list (`is_denied`).
+    A kind that the API server does not serve, or that this process may not list (`is_denied`), has
+    an empty list.
     """
 
     kind: str
@@ -39,10 +39,11 @@ class Listed(Event, frozen=True, tag="Listed"):
 
 
 class Complete(Event, frozen=True, tag="Complete"):
-    """A list that came object by object is over: what we know and `keys` does not name is gone.
+    """The end of a list whose objects arrived one by one; known objects that `keys` lacks are
+    deleted.
 
-    Keys are uids for pods, `namespace/name` or `name` for everything else. A `Listed` that is too
-    long for one turn of the loop is handed on in this form.
+    Keys are uids for pods, `namespace/name` or `name` for other kinds. A `Listed` that is too long
+    for one turn of the loop is split into this form.
     """
 
     kind: str
@@ -51,16 +52,16 @@ class Complete(Event, frozen=True, tag="Complete"):
 
 
 class Behind(Event, frozen=True, tag="Behind"):
-    """What we know of a kind may be older than what the API server knows.
+    """The engine's objects of a kind may be older than those of the API server.
 
-    From here on nothing is decided, until a `Listed` or `Complete` of the kind, or `CaughtUp`.
+    The engine decides nothing until a `Listed` or `Complete` of the kind, or `CaughtUp`, arrives.
     """
 
     kind: str
 
 
 class CaughtUp(Event, frozen=True, tag="CaughtUp"):
-    """All changes that the API server had of a kind when it was found `Behind` are emitted."""
+    """All changes of a kind that the API server had at `Behind` have been emitted."""
 
     kind: str
 
@@ -68,8 +69,8 @@ class CaughtUp(Event, frozen=True, tag="CaughtUp"):
 class Answer(Event, frozen=True, tag="Answer"):
     """The answer to effect `effect`.
 
-    `code` is the HTTP status; 0 means that the outcome is unknown. `body` is the
-    part of the response that the effect asked for.
+    `code` is the HTTP status; 0 means that the outcome is unknown. `body` is the part of the
+    response that the effect requested.
     """
 
     effect: int
@@ -80,18 +81,18 @@ class Answer(Event, frozen=True, tag="Answer"):
 
     @property
     def ok(self) -> bool:
-        """Whether the effect happened."""
+        """Return whether the effect was carried out."""
         return 200 <= self.code < 300
 
 
 class Leading(Event, frozen=True, tag="Leading"):
-    """We have become, or have ceased to be, the leader; only a leader schedules."""
+    """This process became the leader, or ceased to be it; only a leader schedules."""
 
     active: bool
 
 
 class Effect(msgspec.Struct, frozen=True, tag_field="effect", rename="camel", omit_defaults=True):
-    """Base of everything that comes out of the engine."""
+    """Base of the engine's outputs."""
 
 
 # Why a bind was not sent: what it was decided on is not so any more.
@@ -101,8 +102,8 @@ OUTDATED = "Outdated"
 class Bind(Effect, frozen=True, tag="Bind"):
     """Bind a pod by its binding subresource; idempotent because it carries the pod's uid.
 
-    The sender calls `Engine.objection` before each sending, and answers OUTDATED if there is
-    one.
+    The sender calls `Engine.objection` before each sending. If the engine objects, the answer is
+    OUTDATED.
     """
 
     id: int
@@ -113,7 +114,7 @@ class Bind(Effect, frozen=True, tag="Bind"):
 
 
 class Look(Effect, frozen=True, tag="Look"):
-    """Read a pod to learn what became of an unanswered bind; the answer's body is a `Seen`."""
+    """Read a pod to find the outcome of an unanswered bind; the answer's body is a `Seen`."""
 
     id: int
     namespace: str
@@ -121,7 +122,7 @@ class Look(Effect, frozen=True, tag="Look"):
 
 
 class Seen(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What `Look` found: the pod's uid and the node it is bound to, if any."""
+    """The result of `Look`: the pod's uid and the node it is bound to, if any."""
 
     uid: str = ""
     node_name: str = ""
@@ -130,8 +131,8 @@ class Seen(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class SetStatus(Effect, frozen=True, tag="SetStatus"):
     """Patch a pod's status: its PodScheduled condition, its nomination, or both.
 
-    `nominated_node` None leaves the nomination alone, an empty text clears it. Wants no answer; the
-    executor keeps the order per pod and retries.
+    `nominated_node` None keeps the nomination, '' clears it. Has no answer; the executor keeps the
+    order per pod and retries.
     """
 
     namespace: str
@@ -142,10 +143,10 @@ class SetStatus(Effect, frozen=True, tag="SetStatus"):
 
 
 def longest_eviction_s(victims: int) -> float:
-    """Return after how many seconds a preemption with so many victims counts as failed.
+    """Return the seconds after which a preemption of `victims` pods counts as failed.
 
-    Each takes three requests, and none of a unit is deleted before all are marked: two more seconds
-    for every hundred.
+    Each victim takes three requests, and no victim of a unit is deleted before all are marked: two
+    more seconds for every hundred.
     """
     return 60.0 + 2.0 * (victims // 100)
 
@@ -153,9 +154,9 @@ def longest_eviction_s(victims: int) -> float:
 class Evict(Effect, frozen=True, tag="Evict"):
     """Mark a victim of preemption as disrupted, then delete it with its own grace period.
 
-    Victims of one `unit` (0 is none) go together: none is deleted before all `unit_size` are
-    marked, and none at all when one cannot be. `generation` is that of the pod as the engine knows
-    it; a pod that `is_marked` carries the mark already.
+    Victims of one `unit` (0 for none) are deleted together: only after all `unit_size` of them are
+    marked. If one cannot be marked, none is deleted. `generation` is that of the pod as the engine
+    knows it; `is_marked` states that the pod is already marked.
     """
 
     id: int
@@ -180,10 +181,10 @@ class Call(Effect, frozen=True, tag="Call"):
 
 
 class AskExtender(Effect, frozen=True, tag="AskExtender"):
-    """Ask the extender with this number (in the order they are asked) about a pod.
+    """Send a request about a pod to the extender with this number (in call order).
 
-    `verb` is filter, prioritize, preempt or bind. Nodes and pods go by their names and uids:
-    the executor has the whole objects. The answer's body is an `ExtenderAnswer`.
+    `verb` is filter, prioritize, preempt or bind. Nodes and pods are given by names and uids,
+    because the executor has the objects. The answer's body is an `ExtenderAnswer`.
     """
 
     id: int
@@ -197,10 +198,10 @@ class AskExtender(Effect, frozen=True, tag="AskExtender"):
 
 
 class ExtenderAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of an extender to any verb.
+    """An extender's response to any verb.
 
-    `nodes` None: it named none at all. `failed` and `unresolvable` are reasons by node name,
-    `scores` those of prioritize, `error` its own error message.
+    `nodes` is None if the response has no node list. `failed` and `unresolvable` are reasons by
+    node name, `scores` those of prioritize, `error` is the extender's error message.
     """
 
     nodes: tuple[str, ...] | None = None
@@ -220,7 +221,7 @@ class Solve(Effect, frozen=True, tag="Solve"):
 
 
 class Record(Effect, frozen=True, tag="Record"):
-    """Write an event (events.k8s.io/v1); wants no answer and is never dropped.
+    """Write an event (events.k8s.io/v1); has no answer and is never dropped.
 
     It is about a pod, or about the object of another kind that `kind` and `api_version` name.
     """

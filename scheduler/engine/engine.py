@@ -258,11 +258,11 @@ class Engine:
 
     @property
     def now(self) -> float:
-        """The time of this turn in seconds since the epoch, by which all in it is decided."""
+        """The time of this turn in seconds since the epoch; all decisions of the turn use it."""
         return self._outbox.now
 
     def handle(self, event: Event, now: float) -> None:
-        """Take in one event."""
+        """Process one event."""
         self._outbox.begin_turn(now)
         if isinstance(event, Watched):
             self._take_in(event, now)
@@ -296,9 +296,9 @@ class Engine:
         self.groups.settle(now)
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
-        """Try up to `cycles` pods; return everything that is to be done outside.
+        """Try up to `cycles` pods; return all effects.
 
-        Pods that are refused in passing count little: a flood of them is to go as fast as it comes.
+        A pod whose rejection is in the turn's cache counts for a fraction of a cycle.
         """
         self._outbox.begin_turn(now)
         self._settle(now)
@@ -326,7 +326,7 @@ class Engine:
         return self._outbox.drain()
 
     def next_wakeup(self) -> float | None:
-        """Return when `run` has something to do though no event comes; None if never."""
+        """Return the next time at which `run` has work without an event; None for never."""
         owners = (self.queues, self.bindings, self.preemptions, self.suspended)
         times = [owner.next_deadline() for owner in owners]
         times.append(self.groups.describe().deadline)
@@ -335,20 +335,20 @@ class Engine:
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:
-        """Whether `run` would try a pod now, or advance one of a group."""
+        """Return whether `run` would try a pod or advance one of a group now."""
         if self._changes or self.groups.describe().has_work:
             return True
         return self._may_decide and self.queues.has_next(self.suspended.blocked)
 
     @property
     def _may_decide(self) -> bool:
-        """Whether this process leads and has received all that the API server has sent."""
+        """Return whether this process leads and has received all objects that the API server has
+        sent.
+        """
         return self.is_leading and not self.intake.behind
 
     def objection(self, bind: Bind) -> str:
-        """Return why a bind must not be sent any more, or an empty text; called right before each
-        sending.
-        """
+        """Return why a bind is outdated, or ''; called directly before each sending."""
         return self.bindings.objection(bind)
 
     def group_of(self, pod: Pod) -> str:
@@ -367,8 +367,8 @@ class Engine:
         on_end: OnEnd | None = None,
         on_leading: OnLeading | None = None,
     ) -> None:
-        """Call these for faults, decisions, ends of attempts and changes of the leader; None keeps
-        what is set.
+        """Set the observers of faults, decisions and ends of attempts; None keeps the present
+        one.
         """
         self.observation.on_fault = on_fault
         self.observation.on_decision = on_decision or self.observation.on_decision
@@ -403,17 +403,21 @@ class Engine:
         return place, waiting
 
     def take_apart(self) -> None:
-        """Free the engine after its last use: its parts refer to each other in cycles."""
+        """Break the reference cycles between the engine's parts after its last use, to free
+        memory.
+        """
         trackers = self.intake.trackers.values()
         for part in (*self.view.plugins(), *trackers, *vars(self).values(), self):
             getattr(part, "__dict__", {}).clear()
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
-        """Prepare an attempt on the live view, to show what would be decided."""
+        """Prepare an attempt on the live view, for showing its decision."""
         return self._attempts.prepare(pod, now)
 
     def _schedule(self, queued: QueuedPod, now: float) -> bool:
-        """Try one pod, on its own or with its group; return whether it was refused in passing."""
+        """Try one pod, on its own or with its group; return whether a cached rejection answered
+        it.
+        """
         started_s = self.observation.now_s()
         if not queued.pod.is_terminating:
             if queued.is_member:
@@ -455,7 +459,7 @@ class Engine:
             )
 
     def _take_in(self, event: Watched, now: float) -> None:
-        """Take in one added, modified or deleted object; a bad one changes nothing."""
+        """Apply one added, modified or deleted object; an invalid object changes nothing."""
         started_s = self.observation.now_s()
         try:
             self.intake.take(event.kind, event.object, now, is_deleted=event.verb == "DELETED")
@@ -473,7 +477,9 @@ class Engine:
         self.intake.listed(event.kind, is_denied=event.is_denied)
 
     def _break_off(self, now: float) -> None:
-        """Restart the cycles that wait for an answer, later: requests may not be sent any more."""
+        """Restart the suspended cycles later, because this process may not send requests any
+        more.
+        """
         for key in self.suspended.drop_all():
             queued = self.queues.get(key)
             if queued is not None:

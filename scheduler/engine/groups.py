@@ -38,7 +38,7 @@ class MemberEnded(msgspec.Struct, frozen=True):
 
 
 class PlanAborted(msgspec.Struct, frozen=True):
-    """The suspended cycle of this name was dropped: its answer may never arrive."""
+    """The suspended cycle of this name was dropped; its answer may never arrive."""
 
     name: str
 
@@ -72,7 +72,7 @@ class GroupScheduler(Protocol):
         """Take the group of a popped member out of the queue and begin to plan it."""
 
     def answer(self, event: Answer, now: float) -> bool:
-        """Take in the answer to a write of a group; return whether one waited for it."""
+        """Process the answer to a write of a group; return whether a group waited for it."""
 
     def settle(self, now: float) -> None:
         """Open the gates of members whose groups are complete. Called after each event."""

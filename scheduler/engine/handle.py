@@ -1,7 +1,7 @@
-"""`EngineHandle`: the engine's side of `framework.handle.Handle`.
+"""`EngineHandle`: the engine's implementation of `framework.handle.Handle`.
 
-It reads the few tables that are made before the plugins are (`Shared`). What a plugin wants done
-goes out as an effect, or into the engine's queue of changes.
+It reads the few tables that exist before the plugins do (`Shared`). A plugin's request becomes an
+effect, or an entry in the engine's queue of changes.
 """
 
 from collections import deque
@@ -33,9 +33,10 @@ from scheduler.state.tracker import Tracker, TrackerKey
 
 
 class Shared(msgspec.Struct):
-    """What plugins' requests touch of the engine.
+    """The engine's tables that plugins' requests read.
 
-    `preempting` are the uids with evictions under way, `leaving` those whose eviction is confirmed.
+    `preempting` has the uids with evictions in progress, `leaving` those whose eviction is
+    confirmed.
     """
 
     outbox: Outbox = msgspec.field(default_factory=Outbox)
@@ -49,7 +50,7 @@ class Shared(msgspec.Struct):
 
 
 class EngineHandle:
-    """What the engine offers to plugins beyond nodes and pod."""
+    """The engine's functions that plugins may call, beyond nodes and pod."""
 
     def __init__(
         self,
@@ -81,15 +82,15 @@ class EngineHandle:
             return ""
 
     def lacks_capacity(self, pod: Pod) -> bool | None:
-        """Return whether a pod is of a group that was refused and still lacks capacity, by amounts
-        alone; None where amounts cannot tell.
+        """Return whether the pod's rejected group still lacks capacity, judged by amounts alone;
+        None if amounts cannot decide.
         """
         key = self.group_of(pod)
         return self.planners[pod.spec.scheduler_name].group_lacks(key) if key else None
 
     def is_member(self, pod: Pod) -> bool:
-        """Whether a pod is decided with others; a change that `regrouped_by` knows may make it so,
-        or end it.
+        """Return whether a pod is decided with its group; a change that `regrouped_by` matches may
+        alter it.
         """
         return bool(self.group_of(pod))
 
@@ -159,7 +160,7 @@ class EngineHandle:
         return self._shared.outbox.now
 
     def is_preempting(self, uid: str) -> bool:
-        """Return whether evictions for this pod are under way."""
+        """Return whether evictions for this pod are in progress."""
         return uid in self._shared.preempting
 
     def is_leaving(self, uid: str) -> bool:
@@ -167,8 +168,8 @@ class EngineHandle:
         return uid in self._shared.leaving
 
     def evicted(self) -> frozenset[str]:
-        """Return the uids of pods whose eviction was asked for and not refused; some may be
-        gone.
+        """Return the uids of pods whose eviction was sent and not refused; some may be deleted
+        already.
         """
         unanswered = (one.effects.values() for one in self._shared.preempting.values())
         return frozenset(self._shared.leaving).union(*unanswered)
@@ -189,9 +190,7 @@ class EngineHandle:
         return () if members is None else members.tried(key)
 
     def waiting_member(self, key: str) -> Pod | None:
-        """Return the first member of a group that is to be placed, as far as a gate has been asked,
-        or None.
-        """
+        """Return the first unplaced member of a group that has passed PreEnqueue once, or None."""
         members = self._shared.members
         return None if members is None else members.first(key)
 
@@ -202,27 +201,27 @@ class EngineHandle:
         return DisruptionUnits()
 
     def missing(self, pod: Pod, plugin: str, kind: str, text: str) -> None:
-        """Say on a pod that an object it asks for is not there."""
+        """Write an event on a pod: an object that it refers to does not exist."""
         if self._shared.observation is not None:
             self._shared.observation.missing(plugin, kind)
         self._shared.outbox.put(failure.missing_event(pod, text, self.now()))
 
     def node_warning(self, node: str, profile: str, reason: str, text: str) -> None:
-        """Say something about a node, as an event on it."""
+        """Write a warning event on a node."""
         known = self.node(node)
         if known is not None:
             event = failure.node_event(known, profile, reason, text, self.now())
             self._shared.outbox.put(event)
 
     def send(self, call: ApiCall) -> bool:
-        """Send a request whose answer is ignored; return False, sending nothing, on a standby."""
+        """Send a request whose answer is ignored; on a standby, send nothing and return False."""
         if self._shared.is_leading():
             self._shared.outbox.request(call)
             return True
         return False
 
     def fault(self, plugin: str, point: str, error: Exception) -> None:
-        """Report and count an error of a plugin that belongs to no pod."""
+        """Report and count a plugin's error that concerns no single pod."""
         if self._shared.observation is not None:
             self._shared.observation.fault(plugin, point, error)
 

@@ -1,9 +1,11 @@
-"""Step 2 of a pod's path: from an event to a change of the cluster, and to the parts that need it.
+"""Step 2 of a pod's path: from an event to a change of the cluster, and to the parts that follow
+it.
 
 Each watched object goes to the one owner of its fact: placed pods, nodes and other objects to
-`Cluster`, pods to be placed to `Queues`, pods in flight to `Bindings`. Every change of the cluster,
-ours included, passes through `announce`: trackers follow it, waiting pods are woken. If a change
-ends a pod's binding, it is put into `changes` behind that end; the engine processes it from there.
+`Cluster`, unplaced pods to `Queues`, pods in flight to `Bindings`. Every change of the cluster,
+also one by the engine itself, passes through `announce`: trackers follow it, waiting pods are
+woken. If a change ends a pod's binding, it is put into `changes` behind that end, and the engine
+processes it from there.
 """
 
 from collections import deque
@@ -31,7 +33,7 @@ from scheduler.state.view import LiveView
 
 
 class Intake:
-    """Takes events in; the only caller of `Cluster.put_*` and `drop_*` in the engine."""
+    """Applies events; the only caller of `Cluster.put_*` and `drop_*` in the engine."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class Intake:
         self.behind: set[str] = set()
 
     def take(self, kind: str, obj: Any, now: float, *, is_deleted: bool) -> None:
-        """Take in one object; ObjectError for a bad one, which changes nothing."""
+        """Apply one object; ObjectError for an invalid one, which changes nothing."""
         self.label = ""
         if kind == "Pod":
             obj = self._derivation.with_group(obj)
@@ -102,8 +104,8 @@ class Intake:
             self.announce(self._cluster.put_object(DERIVED, group), now)
 
     def _derive_anew(self, namespace: str, now: float) -> None:
-        """Take in the pods of a namespace again whose group is another one since its annotation
-        changed.
+        """Apply a namespace's pods again whose derived group changed with the namespace's
+        annotation.
 
         A pod whose binding is in flight follows with its next event.
         """
@@ -117,12 +119,12 @@ class Intake:
                     self.take("Pod", fresh, now, is_deleted=False)
 
     def missing_in(self, event: Complete) -> list[Any]:
-        """Return what we know of a kind and a full list does not name: it is gone."""
+        """Return the known objects of a kind that a full list lacks: they are deleted."""
         keys = frozenset(event.keys)
         return [obj for obj in self._known(event.kind) if identity(obj) not in keys]
 
     def listed(self, kind: str, *, is_denied: bool) -> None:
-        """Note that a full list of a kind has been taken in, or was denied to this process."""
+        """Record that a full list of a kind was applied, or was denied to this process."""
         self._cluster.store.of(kind).is_denied = is_denied
         self.synced.add(kind)
         self.behind.discard(kind)
@@ -144,7 +146,7 @@ class Intake:
                 self.reservations.followed(change)
 
     def _pod_followers(self, change: Change) -> tuple[Tracker, ...]:
-        """Return the trackers that may count such a pod; which they are is known by its shape."""
+        """Return the trackers that may count the pod, looked up by its shape."""
         followers = self._followers("Pod")
         before, after = change.before, change.after
         placed = after if after is not None else before
@@ -266,18 +268,18 @@ class Intake:
         self._queues.update(self._own_change(queued.pod, pod), now)
 
     def _queued_since(self, pod: Pod, now: float) -> float:
-        """Return the time by which a new pod is ordered.
+        """Return the time that orders a new pod.
 
-        Before this process leads, that is the creation of the pod: ordered as they are listed, pods
-        would change places by a restart.
+        Before this process leads, that is the pod's creation: the order of the list would change
+        pods' places at a restart.
         """
         created = None if self.has_led else parse_rfc3339(pod.metadata.creation_timestamp)
         return now if created is None else min(created, now)
 
     def _nominate_anew(self, old: Pod, pod: Pod, now: float) -> None:
-        """Follow a nomination that another client changed; ours is in memory already.
+        """Follow a nomination that another client changed; the engine's own are in memory already.
 
-        A terminating pod will not be bound: its reserved capacity is free from now on.
+        A terminating pod will not be bound, so its reserved capacity is free from now on.
         """
         if pod.is_terminating:
             if self._nominations.drop(pod.metadata.uid):

@@ -60,7 +60,7 @@ class ProfileInstruments:
         observe(seconds)
 
     def evaluations(self, point: str, plugin: str) -> Callable[[], None]:
-        """Return what counts the calls of a plugin at a point."""
+        """Return the counter of a plugin's calls at an extension point."""
         family = self._meters.plugin_evaluation
         return family.labels(plugin, POINT_NAMES[point], self._profile).inc
 
@@ -105,7 +105,7 @@ class Observation:
         self.on_fault(plugin, point, error)
 
     def missing(self, plugin: str, kind: str) -> None:
-        """Count an object that a pod asks for and that is not there."""
+        """Count an object that a pod refers to and that does not exist."""
         self.meters.missing_objects.labels(plugin, kind).inc()
 
     def decided(self, queued: QueuedPod, decision: Decision, started_s: float) -> None:
@@ -118,7 +118,7 @@ class Observation:
         self.meters.permit_wait_duration.labels(code).observe(seconds)
 
     def hinted(self, plugin: str, event: str, seconds: float, said: str) -> None:
-        """Measure a plugin's word on whether a change may help a pod."""
+        """Measure a plugin's queueing hint."""
         family = self.meters.queueing_hint_execution_duration
         family.labels(plugin, event_name(event, self._release), said).observe(seconds)
 

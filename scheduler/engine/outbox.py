@@ -21,7 +21,7 @@ class Outbox:
         self.now = now
 
     def new_id(self) -> int:
-        """Return an id under which an effect's answer will come back."""
+        """Return the id of an effect; its answer carries the same id."""
         return next(self._ids)
 
     def put(self, effect: Effects | None) -> None:
@@ -30,7 +30,7 @@ class Outbox:
             self._effects.append(effect)
 
     def request(self, call: ApiCall) -> int:
-        """Add a plugin's request to the API server; return the id of its answer."""
+        """Add a plugin's request to the API server; return its id."""
         number = self.new_id()
         self.put(Call(number, call.method, call.path, call.content_type, call.body))
         return number

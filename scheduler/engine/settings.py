@@ -20,14 +20,12 @@ from scheduler.objects.derivedgroups import DeriveKinds, kinds_of
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
-    """What the configuration says of the engine itself; `seed` makes random choices repeatable.
+    """The engine's settings; `seed` makes random choices repeatable.
 
-    `derive` has the kinds from whose objects each profile derives groups.
-    `feature_gates` has the value of every switch, `release` decides where versions of Kubernetes
-    differ.
-
-    With `solves_inline` questions that the solver answers in milliseconds are answered within the
-    turn; without it all of them become effects.
+    `derive` has, per profile, the kinds from whose objects groups are derived. `feature_gates` has
+    the value of every switch; `release` decides where Kubernetes versions differ. With
+    `solves_inline` the engine solves instances of milliseconds within the turn; without it every
+    instance becomes an effect.
     """
 
     backoff: PodBackoff = PodBackoff()
@@ -42,7 +40,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
 
 
 def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
-    """Return what a configuration says of the engine; how ties are settled it does not say."""
+    """Return the engine settings of a configuration; it has no setting for ties."""
     scheduler, release = loaded.scheduler, loaded.release or DEFAULT
     return EngineSettings(
         backoff=PodBackoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),

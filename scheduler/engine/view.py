@@ -1,7 +1,7 @@
-"""`EngineView`: what an engine knows, for debug pages, gauges, simulations and explanations.
+"""`EngineView`: the engine's state for debug pages, gauges, simulations and explanations.
 
-Read-only: every answer is a frozen record, an object of the API server, or a view of columns that
-is valid until the next event. Readers outside of the engine and its groups use it instead of the
+Read-only: every result is a frozen record, an object of the API server, or a view of columns that
+is valid until the next event. Readers outside the engine and its groups use it instead of the
 engine's parts, so that these can change.
 """
 

@@ -27,11 +27,11 @@ _UNLIMITED = np.iinfo(np.int64).max
 
 
 class Lack(msgspec.Struct, frozen=True):
-    """What a refused group needs at least: places for `count` members, each with at least this
-    `request`, on nodes that `required` allows.
+    """The minimum that a rejected group needs: capacity for `count` members on nodes that
+    `required` allows.
 
-    `evicts_below` is the priority below which members may evict, None where they may not evict;
-    `key` identifies `required`.
+    Each member needs at least `request`. `evicts_below` is the priority below which members may
+    evict, None where they may not evict; `key` identifies `required`.
     """
 
     count: int
@@ -89,7 +89,9 @@ class FreeSlots:
         return {}
 
     def may_suffice(self, lack: Lack) -> bool:
-        """Return whether the nodes may have places for so many members, as far as amounts say."""
+        """Return whether the nodes may have capacity for so many members, judged by amounts
+        alone.
+        """
         slots = self._slots(lack)
         found = slots.answers.get(lack.count)
         if found is None:

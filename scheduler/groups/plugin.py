@@ -1,8 +1,8 @@
 """ClusterTopologyPlacementGroup: the plugin that gates, plans and reports groups.
 
 Its name and its extension points are Sakkara's, so existing configurations load. Only pre-enqueue
-and `plan_group` do anything: the whole group is decided in one step, so the other points have no
-decision to make about single members.
+and `plan_group` act: the whole group is decided in one step, so the other points decide nothing
+about single members.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ from scheduler.state.podindex import Placed
 
 
 class _Answer:
-    """What the gate says of a group, for these members and this state of what is placed."""
+    """The PreEnqueue result of a group, for these members and this state of placed pods."""
 
     __slots__ = ("members", "uids", "version", "wanted")
 
@@ -59,8 +59,8 @@ class _Answer:
 
 
 class GroupFacts(NamedTuple):
-    """What explains a group: what it asks for, its tree (None: never planned), its objects by
-    kind.
+    """The facts that explain a group: its specification, its tree (None: never planned), its
+    objects by kind.
     """
 
     spec: GroupSpec
@@ -116,9 +116,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     # In the queue
 
     def urgency(self, queued: QueuedMember) -> Key:
-        """Return what a pod contributes to its group's key: its priority, never above the group's.
+        """Return a pod's contribution to its group's key: its priority, at most the group's.
 
-        Of a group whose priority the API server has admitted it is that one.
+        If the API server has admitted the group's priority, it is that one.
         """
         own, qos, since = super().urgency(queued)
         key = self._members.group_of(queued.pod)
@@ -132,7 +132,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return lowest if spec is None else spec.effective_priority(lowest)
 
     def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
-        """Whether others may be evicted for these waiting members, by all that objects say."""
+        """Return whether pods may be evicted for these waiting members, by the group's objects."""
         spec = self._described.spec_of(key)
         if spec is None:
             return True
@@ -191,7 +191,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return unschedulable(f"the group {groups.title(key)} has all its members")
 
     def _forget_gone(self) -> None:
-        """Drop what is kept of groups that have neither a pod nor an object any more."""
+        """Drop the records of groups that have neither a pod nor an object any more."""
         self._sweep.clear(self._answers, self.has_group)
         self._records.sweep(self.has_group)
 
@@ -205,9 +205,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return self._hints.hint(change, pod)
 
     def hinted(self, change: Change) -> Collection[str] | None:
-        """Return the uids of the only members whose hint may say yes; None where these may be
-        any.
-        """
+        """Return the uids of the only members whose hint can succeed; None if all must run."""
         return self._hints.hinted(change)
 
     def group_lacks(self, key: str) -> bool | None:
@@ -274,9 +272,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
 
     def groups_begun(self) -> list[str]:
-        """Return the groups that are bound in part and, by all that objects say, were never
-        whole.
-        """
+        """Return the groups that are bound in part and, by their objects, were never whole."""
         known = self._members.keys()
         return [key for key in known if self._is_begun(key)]
 
@@ -330,7 +326,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return DisruptionUnits(mark, {key: self._unit(key) for key in keys}, is_all)
 
     def _unit(self, key: str) -> DisruptionUnit:
-        """Return a group as a unit of disruption, as its description says."""
+        """Return a group as a unit of disruption, by its description."""
         members = tuple(self._members.bound(key))
         is_whole, priority = self._described.unit_of(key, members)
         is_of_pods = not key.startswith(groups.COMPOSITE_PREFIX)
@@ -348,7 +344,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         )
 
     def group_changed(self) -> set[str]:
-        """Return the groups whose members or description changed since this was last asked."""
+        """Return the groups whose members or description changed since the previous call."""
         changed = self._members.changed
         if changed:
             self._members.changed = set()

@@ -1,4 +1,4 @@
-"""The requests that this package sends to an API server, and their answers; opens no connection.
+"""The requests that this package sends to an API server, and their responses; opens no connection.
 
 `Api` is the only interface: reflectors, executor, recorder and election use it and do not depend on
 HTTP. `ApiClient` implements it over the network, tests implement it in memory.
@@ -20,7 +20,7 @@ REQUEST_TIMEOUT_S = 30.0
 class Response(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a request.
 
-    `code` 0 means that no answer arrived, `was_sent` False that the request was never sent.
+    `code` 0 means that no response arrived, `was_sent` False that the request was never sent.
     `reason` and `message` are those of the Kubernetes Status of a failure.
     """
 
@@ -43,7 +43,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResponseStream(Protocol):
-    """A long answer that is read as it comes."""
+    """A streamed response, read while it arrives."""
 
     @property
     def head(self) -> Response:
@@ -68,14 +68,15 @@ class Api(Protocol):
     ) -> Response:
         """Send one request and return its outcome; `path` begins with `/` and is percent-encoded.
 
-        The answer is JSON, except for a GET whose `content_type` is PROTOBUF.
-
-        `guard` is called right before the request is sent, after any wait for a connection; if it
-        raises, nothing is sent and the exception propagates.
+        The response is JSON, except for a GET whose `content_type` is PROTOBUF. `guard` is called
+        directly before the request is sent, after any wait for a connection. If it raises, nothing
+        is sent and the exception propagates.
         """
 
     def stream(self, path: str, *, silence_s: float) -> AbstractAsyncContextManager[ResponseStream]:
-        """Open a long answer; reading it raises TimeoutError after `silence_s` without a byte."""
+        """Open a streamed response; reading it raises TimeoutError after `silence_s` without a
+        byte.
+        """
 
 
 class _Details(msgspec.Struct, frozen=True, rename="camel"):
@@ -93,9 +94,9 @@ _statuses = msgspec.json.Decoder(_Status)
 
 
 def failure(code: int, body: bytes, retry_after_s: float | None = None) -> Response:
-    """Make a Response of a failed answer; its body is a Kubernetes Status, or anything else.
+    """Return the Response of a failure; its body is a Kubernetes Status or any other text.
 
-    For a Status out of a watch pass `code` 0: then the Status' own code holds.
+    For a Status from a watch pass `code` 0: the code in the Status is used.
     """
     try:
         status = _statuses.decode(body)

@@ -1,9 +1,8 @@
-"""Asking extenders over HTTP: the engine's `AskExtender` goes out, an `Answer` comes back.
+"""HTTP requests to extenders: the engine's `AskExtender` is sent, an `Answer` returns.
 
-Connections are kept open and used again; each question has its extender's time limit and is sent
-once. An answer that cannot be used becomes code 0 with a message, in kube-scheduler's words where
-it has some: what follows for the pod is the engine's business. Binding writes, so it asks the fence
-first.
+Connections are kept open and reused. Each request has its extender's time limit and is sent once.
+An invalid response becomes code 0 with a message, in kube-scheduler's text where there is one; the
+engine decides what follows for the pod. Binding writes, so it checks the fence first.
 """
 
 import asyncio

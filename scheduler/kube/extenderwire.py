@@ -1,8 +1,7 @@
-"""What goes to an extender and comes back, as bytes: kube-scheduler's extender/v1, with capital
-keys.
+"""The JSON of requests to extenders and of their responses: kube-scheduler's extender/v1.
 
-Pure functions between effects and JSON. Like Go, reading does not care about capitals, passes over
-keys that it does not know, and takes null for nothing.
+Pure functions between effects and JSON. Keys are written with capitals. As in Go, reading ignores
+the case of keys, ignores unknown keys, and treats null as absent.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ class GoneError(Exception):
 
 
 def question(effect: AskExtender, raw_objects: RawObjects, *, by_name: bool) -> bytes:
-    """Return the body of a question; `by_name` for an extender that knows nodes and pods itself."""
+    """Return the body of a request; `by_name` for an extender that caches nodes and pods itself."""
     if effect.verb == "bind":
         return _encode(
             {
@@ -47,7 +46,7 @@ def question(effect: AskExtender, raw_objects: RawObjects, *, by_name: bool) -> 
 
 
 def answer(verb: str, body: bytes, *, by_name: bool) -> ExtenderAnswer:
-    """Decode the answer of an extender; msgspec.MsgspecError if it is invalid."""
+    """Decode an extender's response; msgspec.MsgspecError if it is invalid."""
     if verb == "prioritize":
         return ExtenderAnswer(scores=_scores(body))
     found = _fields(body)

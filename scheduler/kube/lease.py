@@ -1,10 +1,10 @@
-"""Which of several schedulers may act: an election on a Lease, with a fence around the winner.
+"""Leader election on a Lease, with a fence for the leader's writes.
 
 The daemon runs an `Election`, acts between `on_lead` and `on_lost`, and leaves at the end. A leader
 that could not renew stops before another one may begin: the fence closes `renew_deadline_s` after
-the last renewal was SENT, others wait `lease_s` after they SAW it. Times of other machines are
-never compared with ours. (kubernetes-asyncio's election cancels a task when it loses; requests
-under way would still go out, so it cannot fence.)
+the last renewal was SENT, others wait `lease_s` after they SAW it. Clocks of different machines are
+never compared. (kubernetes-asyncio's election cancels a task on loss; requests in progress would
+still be sent, so it cannot fence.)
 """
 
 import asyncio
@@ -99,14 +99,14 @@ class Election:
     def leave(self, *, gives_back: bool = True) -> None:
         """Release the lease for an immediate take-over; `run` then returns.
 
-        Where something that was sent may still be carried out, it is not given back but runs out:
-        the next leader must not decide before that has happened.
+        If a request that was sent may still be executed, the lease is not released and expires: the
+        next leader must not decide before that.
         """
         self._gives_back = gives_back
         self._is_leaving.set()
 
     async def _acquire(self) -> bool:
-        """Retry until this process has the lease; return False if asked to leave before."""
+        """Retry until this process has the lease; return False if `leave` is called before."""
         retry_s = self._settings.retry_s
         while not await self._try():
             self._stand_by()
@@ -127,7 +127,7 @@ class Election:
             _log.info("standing by", lease=self._settings.name, leader=holder)
 
     async def _hold(self) -> bool:
-        """Renew until the lease is lost (False) or this process is asked to leave (True)."""
+        """Renew until the lease is lost (False) or `leave` is called (True)."""
         while True:
             if await self._pause(min(self._settings.retry_s, max(self._left_s(), 0))):
                 return True
@@ -214,7 +214,7 @@ class Election:
         return self._settings.renew_deadline_s - since
 
     async def _pause(self, delay_s: float) -> bool:
-        """Wait; return True as soon as this process is asked to leave."""
+        """Wait; return True as soon as `leave` is called."""
         try:
             async with asyncio.timeout(delay_s):
                 await self._is_leaving.wait()

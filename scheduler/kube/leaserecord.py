@@ -1,8 +1,8 @@
-"""What we know of a Lease, and what we would write into it. No I/O, no clock.
+"""The last observed version of a Lease, and the next one to write. No I/O, no clock.
 
-The election reads and writes the object; this module keeps the last version seen, since when its
-content is as it is (by OUR clock: times of other machines are never compared), and builds the next
-one. Fields that are none of our business are kept as they were found.
+The election reads and writes the object. This module keeps the last version and the time since
+which its content is unchanged, by the local clock: clocks of different machines are never compared.
+Fields that the election does not use are preserved.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ class LeaseRecord:
             self._since = now
 
     def doubt(self) -> None:
-        """Take note that the server's version is not the one we know."""
+        """Record that the server's version differs from the one observed last."""
         self._lease = None
 
     def expires_in_s(self, now: float) -> float:

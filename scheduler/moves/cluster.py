@@ -1,8 +1,7 @@
-"""A snapshot and a goal → `Problem`: units, destinations by the profile's own filters, rules,
-amounts.
+"""A snapshot and a goal → `Problem`: units, destinations by the profile's filters, rules, amounts.
 
-Also keeps what the answer needs to be read again: the pods behind the numbers, and why the others
-stay. Raises InputError if the goal cannot be understood.
+Also keeps what converts the solution back: the pods behind the indexes, and why other pods stay.
+Raises InputError for an invalid goal.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class ProblemBuilder:
         self._limits: list[Limit] = []
 
     def build(self, goal: MoveGoal, most_moves: int | None = None) -> ClusterProblem:
-        """Return the problem of a goal."""
+        """Return the problem that a goal poses in this cluster."""
         waiting = self.waiting(goal)
         destinations = Destinations(self._stage.engine, self.now, self._rows)
         units, excluded = self._units(waiting, goal)
@@ -347,7 +346,7 @@ class ProblemBuilder:
         return Claim(goal.key, tuple(records), self._group_level(waiting), copies)
 
     def _group_level(self, waiting: Sequence[Pod]) -> int | None:
-        """Return the finest level of which all members must share one domain; None without such a
+        """Return the finest level at which all members must share one domain; None without such a
         rule.
         """
         key = sources.group_of(waiting[0]) if waiting else ""
@@ -397,7 +396,7 @@ class _Scale:
         return tuple(requests.get(name, 0) // self._units[name] for name in self.resources)
 
     def free(self) -> Iterator[Amounts]:
-        """Yield what is free on each node."""
+        """Yield the free amounts of each node."""
         columns = [
             (self._table.allocatable(name) - self._table.requested(name)) // self._units[name]
             for name in self.resources

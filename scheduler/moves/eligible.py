@@ -36,7 +36,7 @@ ALLOWANCES = (LOCAL_DATA, JOB_RETRIES, SINGLE_REPLICA, ANY_PRIORITY)
 
 
 class MoveRules(msgspec.Struct, frozen=True):
-    """What a user decides about movable pods.
+    """A user's limits on movable pods.
 
     `allowed` are names of ALLOWANCES. `priority` is the highest one that may move, None for any.
     `namespaces` are those whose pods may move, empty for all. Pods of the owners with the uids
@@ -258,6 +258,6 @@ def counted(reasons: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
 
 
 def _own(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return what a namespace states for all of its pods: our own key alone."""
+    """Return Trellis's annotation of a namespace, which applies to all of its pods."""
     value = annotations.get(optouts.OWN)
     return {} if value is None else {optouts.OWN: value}

@@ -1,7 +1,7 @@
-"""What decides about a move and not about scheduling, read from objects as they were found.
+"""Facts that decide about a move and not about scheduling, read from manifests.
 
-Annotations of other components, local volumes and failure policies of Jobs are no part of the
-scheduler's own structs. Reads items beside `SnapshotReader`; knows no rule.
+Annotations of other components, local volumes and failure policies of Jobs are not in the
+scheduler's structs. Reads items beside `SnapshotReader`; contains no rule.
 """
 
 from __future__ import annotations

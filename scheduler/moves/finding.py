@@ -185,7 +185,7 @@ class _Finding:
         return f"{hot} nodes are above the threshold"
 
     def _statement(self, answer: Answer, *, proven: bool) -> str:
-        """Return what the answer proves."""
+        """Return the sentence that states what the answer proves."""
         most = self._options.most
         if answer.shortage is not None:
             return self._short(answer)

@@ -1,4 +1,4 @@
-"""What a user wants of moves: the goal in words, before it becomes part of a problem."""
+"""The goal of moves as a user states it, before it becomes part of a problem."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Judges a plan by the scheduler itself: the simulation places what the plan moves, then what
-waits.
+"""Verifies a plan by a simulation: it places the pods that the plan moves, then the waiting
+ones.
 """
 
 from __future__ import annotations
@@ -120,5 +120,7 @@ def pinned(pod: Pod, node: str) -> Pod:
 
 
 def _leaves_first(pod: Pod) -> bool:
-    """Return whether the filters count a pod against its own replacement until it has gone."""
+    """Return whether the filters count a pod against its own replacement until the pod is
+    deleted.
+    """
     return touches_filters(pod) or bool(sources.group_of(pod))

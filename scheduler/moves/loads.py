@@ -1,5 +1,5 @@
-"""Measured load of nodes and pods, from NodeMetric objects, in thousandths of what a node
-offers.
+"""Measured load of nodes and pods from NodeMetric objects, in thousandths of the node's
+allocatable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where a pod could run, judged by the filters of its profile on an engine that knows the cluster.
+"""The nodes where a pod could run, by the filters of its profile on an engine with the cluster.
 
-Pods of one shape share an answer, unless the pod itself changes what the filters see: affinity,
-spread or volumes. Then the pod is taken away for the question, as its eviction will.
+Pods of one shape share a result, unless the pod itself changes what the filters see: affinity,
+spread or volumes. Such a pod is removed first, as its eviction will do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Destinations:
         return found & self._same_spread_domains(pod)
 
     def of_new(self, pod: Pod, without: Iterable[str] = ()) -> frozenset[int]:
-        """Return the nodes that accept a new pod; `without` are plugins that are not asked."""
+        """Return the nodes that accept a new pod; the plugins `without` are skipped."""
         meta = pod.metadata
         key = _encode(
             (meta.namespace, meta.labels, replace(pod.spec, node_name=""), tuple(without))
@@ -65,7 +65,9 @@ class Destinations:
         return found
 
     def accepts(self, pod: Pod) -> bool:
-        """Return whether its own node would accept a running pod if it were new there."""
+        """Return whether the filters accept a running pod on its own node, with the pod removed
+        first.
+        """
         trial = PodTrial(self._engine, replacement(pod), self._now)
         with trial.changed(gone=(pod,)):
             return self._rows[pod.spec.node_name] in self._nodes(trial.rows(trial.pod))
@@ -99,7 +101,7 @@ def rows_of(engine: Engine, rows: dict[str, int]) -> dict[int, int]:
 
 
 def touches_filters(pod: Pod) -> bool:
-    """Return whether filters may answer differently once the pod itself is gone."""
+    """Return whether removing the pod can change the filters' verdicts on it."""
     spec = pod.spec
     affinity = spec.affinity
     return bool(

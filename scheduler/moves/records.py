@@ -46,11 +46,11 @@ class Exclusion(msgspec.Struct, frozen=True):
 
 
 class MovesReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The answer of `moves`.
+    """The result of `moves`.
 
-    `verdict`: reached, planned, impossible, chained or unknown. `statement` says in words what is
-    proven. `before` and `after` describe the goal without and with the plan. `gap` is the share of
-    the moves that the bound leaves open.
+    `verdict`: reached, planned, impossible, chained or unknown. `statement` is the sentence about
+    what is proven. `before` and `after` describe the goal without and with the plan. `gap` is the
+    relative distance between the plan's moves and the lower bound.
     """
 
     api_version: str = API_VERSION

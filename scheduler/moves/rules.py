@@ -1,7 +1,7 @@
 """Rules between pods, as tags: required (anti-)affinity and host ports of movable and waiting pods.
 
-Conservative where a selector cannot be read here: a namespace selector selects all namespaces. What
-a pod meets of pods that run is judged by the filters; these rules cover pods that arrive together.
+A namespace selector is treated as selecting all namespaces, which is conservative. Filters judge a
+pod against running pods; these rules cover pods that arrive together.
 """
 
 from __future__ import annotations

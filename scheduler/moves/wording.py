@@ -1,4 +1,4 @@
-"""Amounts in words, as Kubernetes writes them."""
+"""Amounts as texts, as Kubernetes writes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from scheduler.state.resources import CPU, EPHEMERAL, MEMORY
 
 
 def amount(resource: str, number: int) -> str:
-    """Return an amount of a resource: cores of CPU, GiB of memory, units of everything else."""
+    """Return the text of an amount: cores of CPU, GiB of memory, units of other resources."""
     if resource == CPU:
         return f"{number / 1000:g}"
     if resource in (MEMORY, EPHEMERAL):

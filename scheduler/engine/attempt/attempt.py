@@ -94,7 +94,9 @@ class PlannedGroups(Protocol):
     """The groups that are not decided yet (`engine.group.planned`)."""
 
     def before(self, queued: QueuedPod) -> ReservedCapacity | None:
-        """Return what a pod has to leave to groups that precede it; None without any."""
+        """Return the capacity that groups before this pod in the queue need; None without such
+        groups.
+        """
 
     def put_off(self, queued: QueuedPod, rows: BoolColumn, shape: Shape) -> None:
         """Defer a popped pod, which fits on these rows, until a group has been decided."""
@@ -153,7 +155,7 @@ class Attempts:
         return known is not None
 
     def begun(self, queued: QueuedPod, now: float) -> Attempt:
-        """Return an attempt for a popped pod: it leaves to groups that precede it what they
+        """Return an attempt for a popped pod, limited by the capacity that groups before it
         need.
         """
         pod = queued.as_we_know_it()
@@ -259,7 +261,7 @@ class Attempts:
         self.give_up(queued, decision, started_s, now)
 
     def finished(self, pod: InFlight, status: Status, now: float) -> None:
-        """Put a pod where it belongs after binding went well, or failed."""
+        """Report the end of a pod's binding and requeue the pod if the binding failed."""
         queued = pod.queued
         if status.is_success:
             self._queues.remove(queued.uid)
@@ -345,11 +347,11 @@ class Attempts:
 
 
 class TurnRefusals:
-    """The rejections of this turn, by the key that equivalent pods share, until something changes.
+    """The rejections of this turn by the signature that equivalent pods share, until the cluster
+    changes.
 
-    A hundred thousand pods of a kind that fits nowhere are refused one after the other, all in the
-    same words. While nothing happens between two of them, the second need not be tried to know
-    them. Invariant: attempts end as if nothing had been kept.
+    Of 100,000 equal pods that fit no node, one is tried and the others get its rejection.
+    Invariant: every attempt ends as without this cache.
     """
 
     def __init__(self) -> None:
@@ -376,7 +378,7 @@ class TurnRefusals:
             self._known[rejection_key] = decision, attempt.cycle.shape
 
     def forget(self) -> None:
-        """Forget all: something else happens."""
+        """Clear the cache, because the cluster or the queue changes."""
         self._known.clear()
 
 

@@ -1,8 +1,7 @@
-"""The steps that lead from a pod and a view of the nodes to a `Decision`, one function each.
+"""The steps from a pod and a view of the nodes to a `Decision`, one function each.
 
-They read the view that they are given and write nothing. `engine.attempt.attempt` takes them one
-after the other; for pods about which extenders are asked `engine.extender.cycle` takes the same
-steps with questions in between.
+They read the view and write nothing. `engine.attempt.attempt` runs them in order. For pods that
+extenders are interested in, `engine.extender.cycle` runs the same steps with requests in between.
 """
 
 from enum import StrEnum
@@ -70,10 +69,11 @@ def break_tie(nodes: Nodes, rows: Rows, uid: str, ties: Ties, random: Random) ->
 
 
 def sample(feasible: BoolColumn, percentage: int, start: int, among: int) -> tuple[BoolColumn, int]:
-    """Keep as many feasible rows as `percentageOfNodesToScore` (1..99) asks for.
+    """Return a mask of feasible rows and the row where the next pod starts.
 
-    Rows are visited from `start` on, wrapping; `among` is the number of nodes in the running.
-    Returns the mask and where the next pod starts. kube-scheduler never goes below 100 nodes.
+    The mask has as many rows as `percentageOfNodesToScore` (1..99) requires. Rows are visited from
+    `start` on, wrapping; `among` is the number of nodes that were filtered. Like kube-scheduler, it
+    keeps at least 100 nodes.
     """
     wanted = max(100, among * percentage // 100)
     if among < 100 or int(np.count_nonzero(feasible)) <= wanted:
@@ -90,7 +90,7 @@ NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=_NO_NODES_MESSAGE
 
 
 class ReservedCapacity(Protocol):
-    """What a pod has to leave to groups that precede it in the queue and are not decided yet."""
+    """The capacity that undecided groups before the pod in the queue need."""
 
     def left(self, attempt: "Attempt", feasible: BoolColumn) -> BoolColumn:
         """Return the rows of `feasible` on which the pod leaves enough."""
@@ -100,8 +100,8 @@ class ReservedCapacity(Protocol):
 
 
 class PutOffError(Exception):
-    """The pod fits only on `rows`, where it would take what a group needs that precedes it: it is
-    tried again.
+    """The pod fits only on `rows`, where a group before it in the queue needs the capacity. The pod
+    is retried.
     """
 
     def __init__(self, rows: BoolColumn, shape: Shape) -> None:
@@ -145,7 +145,9 @@ def nominated_alone(attempt: Attempt, pre: PreFiltered) -> BoolColumn | None:
 
 
 def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Rejection, ...]]:
-    """Filter all rows that pre-filter left, and sample what passes if that is wanted."""
+    """Filter all rows that pre-filter kept, and sample the feasible ones if sampling is
+    configured.
+    """
     nodes = attempt.nodes
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
     outside = [] if pre.rows is None else _nomination_outside(attempt, pre)
@@ -232,7 +234,9 @@ def infeasible(
 
 
 def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
-    """Return `decision` with what the post-filter plugins found, or say why they found nothing."""
+    """Return `decision` with the result of the post-filter plugins, or with their reasons for
+    none.
+    """
     if not found:
         return decision
     calls = tuple(call for one in found for call in one.calls)
@@ -274,9 +278,10 @@ def _outside(
 def post_filter(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> list[PostFiltered]:
-    """Ask the post-filter plugins in order; the first that succeeds ends it.
+    """Run the post-filter plugins in order, up to the first success.
 
-    PutOffError where a way out exists only on nodes that groups could use which precede the pod.
+    Raises PutOffError if every candidate is on a node that groups before the pod in the queue could
+    use.
     """
     if not attempt.runner.profile.post_filter:
         return []
@@ -317,7 +322,7 @@ def _ways_out(
     rejections: tuple[Rejection, ...],
     candidates: BoolColumn,
 ) -> list[PostFiltered]:
-    """Return what the post-filter plugins find among the candidates."""
+    """Return the results of the post-filter plugins for the candidate rows."""
     cycle, nodes = attempt.cycle, attempt.nodes
     failure = FitFailure(
         candidates,
@@ -333,7 +338,7 @@ def _ways_out(
 
 
 def _cleared(found: list[PostFiltered]) -> str | None:
-    """Return the last word on the nomination of plugins that found nothing."""
+    """Return the nomination set by the last unsuccessful plugin that set one, else None."""
     words = [one.nominated_node for one in found if one.nominated_node is not None]
     return words[-1] if words else None
 

@@ -69,15 +69,15 @@ def status_patch(
 
 
 def waited_too_long(plugin: str, timeout_s: float) -> str:
-    """Return why a pod is rejected that a plugin did not let pass in time."""
+    """Return the reason of a pod that a permit plugin did not allow in time."""
     return f"rejected due to timeout after waiting {go_duration(timeout_s)} at plugin {plugin}"
 
 
 def waiting(
     queued: QueuedPod, node: str, until: WaitUntil, now: float
 ) -> tuple[SetStatus | None, Record]:
-    """Return the patch (None as above) and the warning that tell what a pod waits for whose node is
-    chosen.
+    """Return the patch (None as above) and the warning for a pod with a chosen node that waits;
+    both state the reason.
     """
     kinds = sorted({fact.partition(".")[0] for fact in until.reads} - {"node", "pod"})
     what = until.what or f"{', '.join(kinds)} are ready"
@@ -140,12 +140,12 @@ def plain_event(pod: Pod, event: PodEvent, now: float) -> Record:
 
 
 def missing_event(pod: Pod, text: str, now: float) -> Record:
-    """Return the warning that an object which the pod asks for is not there."""
+    """Return the warning that an object which the pod refers to does not exist."""
     return _record(pod, "Warning", reasons.MISSING_OBJECT, "Scheduling", text, now)
 
 
 def node_event(node: Node, scheduler: str, reason: str, text: str, now: float) -> Record:
-    """Return a warning about a node; `scheduler` is the profile that speaks."""
+    """Return a warning about a node; `scheduler` is the profile that reports it."""
     meta = node.metadata
     return Record(
         "default",

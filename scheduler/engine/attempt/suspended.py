@@ -27,7 +27,7 @@ Complain = Callable[[str, str, Exception], None]
 
 
 class CycleEnded(msgspec.Struct, frozen=True):
-    """What a cycle about `subject` returned, or the error that came out of it."""
+    """The result of the suspended cycle of `subject`, or the error that ended it."""
 
     subject: Any
     outcome: Any
@@ -84,9 +84,9 @@ class SuspendedCycles:
             self._block()
 
     def answer(self, answer: Answer, now: float) -> bool:
-        """Take in an answer; return whether a cycle waited for it.
+        """Resume the cycle that waits for an answer; return whether there was one.
 
-        One that comes late, twice, or to a cycle that was dropped is ignored.
+        Late and duplicate answers, and answers for a dropped cycle, are ignored.
         """
         waiting = self._by_effect.pop(answer.effect, None)
         if waiting is None:
@@ -98,9 +98,9 @@ class SuspendedCycles:
         return True
 
     def expire(self, now: float) -> bool:
-        """Resume a cycle whose answers do not come; return False when there is none.
+        """Resume one cycle whose answer is overdue; return False without such a cycle.
 
-        One at a time: what comes of it may drop another.
+        One per call: resuming a cycle may drop another.
         """
         waiting = next((one for one in self.waiting.values() if one.deadline <= now), None)
         if waiting is not None:
@@ -108,11 +108,11 @@ class SuspendedCycles:
         return waiting is not None
 
     def next_deadline(self) -> float | None:
-        """Return when `expire` will next have something to do, or None."""
+        """Return the earliest deadline of a suspended cycle, or None."""
         return min((waiting.deadline for waiting in self.waiting.values()), default=None)
 
     def drop(self, key: str) -> bool:
-        """Forget a cycle whose subject is gone, without a word; return whether there was one."""
+        """Drop the cycle of a deleted subject without resuming it; return whether there was one."""
         waiting = self.waiting.get(key)
         if waiting is None:
             return False

@@ -1,10 +1,9 @@
 """From a chosen node to a bound pod: reserve, permit, pre-bind, bind, and the rules for answers.
 
-Pure like the rest of the engine: what must be asked of the API server goes out as an effect and its
-answer comes back through `answer`. The outcome is never guessed: a bind whose outcome is unknown is
-looked up, and sent again as long as it may still arrive, before the pod's capacity is released. So
-a lost answer can neither lose a pod nor overcommit a node. What became of a pod is put into
-`changes`.
+Pure like the rest of the engine: requests to the API server leave as effects, and their answers
+return through `answer`. A bind whose outcome is unknown is looked up. It is sent again while the
+first request may still arrive, before the pod's capacity is released. A lost answer can therefore
+neither lose a pod nor overcommit a node. The result of each binding is put into `changes`.
 """
 
 from collections import deque
@@ -102,9 +101,9 @@ class Bindings:
         pod.short = short_of(pod, self._cluster)
 
     def begin(self, pod: InFlight, now: float, hold: tuple[str, float] | None = None) -> None:
-        """Reserve and ask for permission; the pod is assumed already.
+        """Reserve for an assumed pod and run permit.
 
-        `hold`, a plugin's name and a time in seconds, keeps it at permit until it is allowed.
+        `hold` (plugin name, seconds) keeps the pod at permit until the plugin allows it.
         """
         if pod.uid not in self._pods:
             self.enter(pod)
@@ -168,7 +167,7 @@ class Bindings:
         return waiting is not None
 
     def preempt(self, uid: str, now: float) -> bool:
-        """Take a pod that is not being bound yet out of the way; return whether that was enough."""
+        """End the binding of a pod that is not being bound yet; return whether it ended."""
         pod = self._pods.get(uid)
         if pod is None or isinstance(pod.asked, BindPod):
             return False
@@ -176,7 +175,7 @@ class Bindings:
         return True
 
     def answer(self, answer: Answer, now: float) -> bool:
-        """Take in the answer to an effect; return whether a pod waited for it."""
+        """Process the answer to an effect; return whether a pod waited for it."""
         pod = self._by_effect.pop(answer.effect, None)
         if pod is None:
             return False
@@ -233,7 +232,9 @@ class Bindings:
                 self._ask_predicate(self._pods[uid], until, now)
 
     def expire(self, now: float) -> Iterator[None]:
-        """End waits whose time is up, and look after binds that got no answer; stop after each."""
+        """End one overdue wait, or look up one bind without an answer; the caller repeats the
+        call.
+        """
         for uid in self._deadlines.take(now):
             pod = self._pods.get(uid)
             if pod is None or uid in self._deadlines:
@@ -265,7 +266,7 @@ class Bindings:
         return sum(isinstance(pod.asked, BindPod) for pod in self._pods.values())
 
     def next_deadline(self) -> float | None:
-        """Return when `expire` will next have something to do, or None."""
+        """Return the earliest deadline of a binding, or None."""
         return self._deadlines.next()
 
     def _proceed(self, pod: InFlight, now: float) -> None:
@@ -278,7 +279,7 @@ class Bindings:
     def _advance(self, pod: InFlight, result: CallResult | Exception | None, now: float) -> None:
         """Pass an answer to the plugins (none at first) and continue to their next request.
 
-        An exception is raised at the plugin's request.
+        An exception is raised inside the plugin, at its request.
         """
         self._until.pop(pod.uid, None)
         self._paused.discard(pod.uid)
@@ -300,7 +301,7 @@ class Bindings:
             self._ask(pod, asked, now)
 
     def _ask(self, pod: InFlight, asked: Any, now: float) -> None:
-        """Turn a plugin's question into an effect or a wait; anything may come out of a plugin."""
+        """Turn a plugin's request into an effect or a wait; reject values that are neither."""
         pod.asked = asked
         if isinstance(asked, BindPod):
             pod.is_binding = True
@@ -364,7 +365,7 @@ class Bindings:
         self._outbox.put(AskExtender(effect, asked.extender, "bind", *whom))
 
     def _unanswered(self, pod: InFlight, now: float) -> None:
-        """Look up a bind that got no answer, or look it up again."""
+        """Look up a bind without an answer, or repeat the look-up."""
         self._forget_effect(pod)
         if not pod.is_looking:
             pod.doubt_until = now + LATE_S
@@ -403,11 +404,10 @@ class Bindings:
         self._advance(pod, pod.failure, now)
 
     def _settle(self, pod: InFlight, now: float) -> None:
-        """Keep the reservation of a pod whose bind may still be executed; send it again, since its
-        answer is definite.
+        """Keep the reservation of a pod whose bind may still be executed, and send the bind again.
 
-        After the last retry, wait until no bind can be executed any more, then read the pod a last
-        time.
+        The answer to a repeated bind is definite. After the last retry, wait until no bind can be
+        executed any more, then read the pod once.
         """
         until = pod.doubt_until
         if pod.binds < MOST_BINDS and isinstance(pod.asked, BindPod) and pod.asked.extender is None:
@@ -426,7 +426,7 @@ class Bindings:
         pod.effect = 0
 
     def _tell_nomination(self, pod: InFlight) -> None:
-        """Show where the pod is heading before anything slow begins."""
+        """Write the nomination before slow steps of the binding begin."""
         if not pod.tells_nomination:
             pod.tells_nomination = True
             self._outbox.put(failure.nomination_patch(pod.queued, pod.node))

@@ -73,9 +73,7 @@ def is_doubtful(asked: BindPod, result: CallResult) -> bool:
 
 
 def short_of(pod: InFlight, cluster: Cluster) -> frozenset[str]:
-    """Return the requested resources of which an assumed pod's node has less than its
-    pods request.
-    """
+    """Return the requested resources that the assumed pod's node lacks for its pods."""
     placed = cluster.pods.get(pod.uid)
     row = cluster.table.rows.get(pod.node)
     if placed is None or row is None:

@@ -139,7 +139,7 @@ class Nominations(dict[str, str]):
                 self.changed.update(self[uid] for uid in self._members[key])
 
     def take_changed(self) -> set[str]:
-        """Return the nodes whose nominations changed since this was last asked."""
+        """Return the nodes whose nominations changed since the previous call."""
         changed, self.changed = self.changed, set()
         return changed
 

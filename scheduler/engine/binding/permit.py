@@ -28,9 +28,7 @@ class PermitWait(msgspec.Struct):
 
 
 class PermitWord(msgspec.Struct, frozen=True):
-    """What a plugin says of a pod at permit: without a `reason` it may pass, else it is
-    rejected.
-    """
+    """A plugin's verdict on a pod at permit: rejected with a `reason`, allowed without one."""
 
     uid: str
     plugin: str

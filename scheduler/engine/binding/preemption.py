@@ -31,7 +31,7 @@ from scheduler.state.podindex import Placed
 
 
 class PendingEvictions(msgspec.Struct):
-    """A preemption whose evictions are not all answered: the victims' uids by effect."""
+    """A preemption with unanswered evictions: the victims' uids by effect."""
 
     effects: dict[int, str]
     since: float
@@ -45,11 +45,10 @@ class PendingEvictions(msgspec.Struct):
 
 
 class Preemptions:
-    """The preemptions under way; `running` are those of which evictions are not answered, by
-    preemptor.
+    """The preemptions in progress.
 
-    `leaving` are pods whose eviction the API server has confirmed and that are still seen on their
-    nodes.
+    `running` has, by preemptor, those with unanswered evictions. `leaving` has the pods whose
+    eviction the API server confirmed and whose deletion the watch has not shown yet.
     """
 
     def __init__(
@@ -86,7 +85,9 @@ class Preemptions:
             self._queues.activate([uid], now)
 
     def is_evicting(self, uid: str) -> bool:
-        """Whether an eviction of this pod is under way, or was carried out and is not seen yet."""
+        """Return whether the pod's eviction is in progress, or confirmed and not yet shown by the
+        watch.
+        """
         under_way = (one.effects.values() for one in self.running.values())
         return uid in self._leaving or any(uid in uids for uids in under_way)
 
@@ -113,7 +114,7 @@ class Preemptions:
         self._clear_nominations(pod, by.node, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
-        """Take in the answer to an eviction; return whether it was one."""
+        """Process the answer to an eviction; return False for any other answer."""
         for uid, running in self.running.items():
             if answer.effect in running.effects:
                 victim = running.effects.pop(answer.effect)
@@ -127,7 +128,7 @@ class Preemptions:
         return False
 
     def _leaves(self, victim: str) -> None:
-        """Note that a pod will go, until it is seen to have gone."""
+        """Record an evicted pod until the watch shows its deletion."""
         here = self._intake.is_placed
         self._leaving.intersection_update([uid for uid in self._leaving if here(uid)])
         self._leaving.add(victim)
@@ -138,7 +139,7 @@ class Preemptions:
             self._end(uid, now, is_done=False)
 
     def next_deadline(self) -> float | None:
-        """Return when `expire` will next have something to do, or None."""
+        """Return the earliest deadline of a preemption, or None."""
         return min((one.deadline for one in self.running.values()), default=None)
 
     def _tell_groups(self, by: PreemptionRecord, victims: Sequence[Placed], now: float) -> None:
@@ -174,7 +175,9 @@ class Preemptions:
         return effects
 
     def _clear_nominations(self, pod: Pod, node: str, now: float) -> None:
-        """Lower pods nominated to the same node look for another place at once."""
+        """Clear the nominations of lower-priority pods to the node and requeue these pods at
+        once.
+        """
         rank = self._nominations.priority_of
         # All at once: members that are left alone would count for more than their group.
         lower = [one for one in self._nominations.on(node).values() if rank(one) < rank(pod)]

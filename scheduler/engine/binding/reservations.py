@@ -128,7 +128,7 @@ class Reservations:
 
     @contextmanager
     def _without(self, pods: Sequence[Pod]) -> Iterator[None]:
-        """Do not count what is reserved for pods of one group until the block ends."""
+        """Ignore the capacity reserved for one group's pods until the block ends."""
         self._lifted = frozenset(self._for_pods(pods).values())
         nodes = {self._nominations.drop(key) for key in self._lifted}
         try:

@@ -1,1 +1,1 @@
-"""Attempts in which extenders have a word."""
+"""Attempts with extenders."""

@@ -1,7 +1,8 @@
-"""Pods about which extenders are asked: begun here, and concluded by `engine.attempt.attempt`.
+"""Attempts of pods that extenders are interested in; `engine.attempt.attempt` concludes them.
 
-The engine asks for each popped pod whether any extender wants to see it; for all others nothing
-changes. What happens in between is `engine.extender.cycle`; waiting is `engine.attempt.suspended`.
+For each popped pod the engine checks whether an extender is interested; other pods are scheduled
+without this module. `engine.extender.cycle` has the steps between begin and conclusion,
+`engine.attempt.suspended` the waiting.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,13 @@
-"""An attempt in which extenders have a word: the steps of `engine.attempt.cycle` with questions in
-between.
+"""An attempt with extenders: the steps of `engine.attempt.cycle` with requests in between.
 
-Plugins filter first; each extender that filters sees the nodes that are left by those before it,
-those that score are asked at the same time, those that preempt see the candidates of the
-post-filter plugins. While an answer is awaited the cluster moves on. So nothing of the view is
-kept: extenders speak of names, and after the last answer the plugins filter again, on the live
-nodes, among the names that passed. A node that came meanwhile has not been shown to the extenders:
-it is left out, but before the pod is given up they are asked once more.
+Plugins filter first. Each filtering extender receives the nodes that the ones before it passed.
+Scoring extenders are called concurrently. Preempting extenders receive the candidates of the
+post-filter plugins.
+
+The cluster changes while an answer is awaited, so the cycle keeps nothing of the view. Extenders
+use node names; after the last answer the plugins filter the live nodes again, among the names that
+passed. The extenders have not seen a node that was added meanwhile: it is left out, and the
+extenders are called once more before the pod is rejected.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence

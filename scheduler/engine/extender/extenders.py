@@ -19,7 +19,7 @@ BindSteps: TypeAlias = Generator[BindStep, CallResult, Status]
 
 
 class ConfiguredExtender(msgspec.Struct, frozen=True):
-    """One extender; `number` is its place in the order of asking, `managed` empty means every
+    """One extender; `number` is its place in the call order, an empty `managed` applies to every
     pod.
     """
 
@@ -35,7 +35,7 @@ class ConfiguredExtender(msgspec.Struct, frozen=True):
     managed: frozenset[str] = frozenset()
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether a container asks for, or is limited in, a resource that the extender manages."""
+        """Return whether a container requests or limits a resource that the extender manages."""
         if not self.managed:
             return True
         containers = (*pod.spec.containers, *pod.spec.init_containers)
@@ -47,12 +47,12 @@ class ConfiguredExtender(msgspec.Struct, frozen=True):
 
 
 def in_order(configured: Sequence[Configured]) -> list[Configured]:
-    """Return extenders in the order they are asked: those that may be ignored come last."""
+    """Return extenders in call order: ignorable ones are last."""
     return sorted(configured, key=lambda extender: extender.ignorable)
 
 
 def extenders_of(configured: Sequence[Configured]) -> tuple[ConfiguredExtender, ...]:
-    """Return what the engine needs of the configured extenders."""
+    """Return the engine's records of the configured extenders."""
     return tuple(
         ConfiguredExtender(
             number,
@@ -71,15 +71,15 @@ def extenders_of(configured: Sequence[Configured]) -> tuple[ConfiguredExtender, 
 
 
 def interested(extenders: Iterable[ConfiguredExtender], pod: Pod) -> tuple[ConfiguredExtender, ...]:
-    """Return the extenders that want to be asked about a pod, in order."""
+    """Return the extenders that are interested in a pod, in order."""
     return tuple(extender for extender in extenders if extender.is_interested(pod))
 
 
 def bound_through(extender: ConfiguredExtender, steps: BindSteps) -> BindSteps:
-    """Carry `steps` (pre-bind, then the bind plugins) out, with the extender binding instead.
+    """Run `steps` (pre-bind, then the bind plugins) with the extender as the binder.
 
-    Where the plugins would bind by the API server the extender is asked to; one that fails and may
-    be ignored leaves it to them after all.
+    Where the plugins would bind by the API server, the extender binds. If an ignorable extender
+    fails, the plugins bind after all.
     """
     answer: CallResult | Exception | None = None
     while True:

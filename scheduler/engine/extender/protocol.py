@@ -1,7 +1,7 @@
-"""What an extender's answer means: names to rows, reasons to a rejection, scores to a column.
+"""Conversion of an extender's response: names to rows, reasons to a rejection, scores to a column.
 
-Pure functions for `engine.extender.cycle`, which asks the questions. An answer that makes no sense
-raises ExtenderFault; whether that is passed over is for the caller to say.
+Pure functions for `engine.extender.cycle`. An invalid response raises ExtenderFault; the caller
+decides whether the fault is ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ _LARGEST = 2**53
 
 
 class ExtenderFault(Exception):  # noqa: N818 - a fault of another service, reported and perhaps ignored
-    """What an extender answered cannot be used, or it did not answer."""
+    """The extender did not respond, or its response is invalid."""
 
 
 class Said(msgspec.Struct):
-    """The answers of the extenders about the nodes so far."""
+    """The accumulated filter responses of the extenders."""
 
     passed: tuple[str, ...]
     failed: dict[str, str] = {}
@@ -38,7 +38,7 @@ class Said(msgspec.Struct):
 
 
 def take_filter(extender: ConfiguredExtender, result: CallResult, said: Said) -> None:
-    """Apply the answer of a filter call; ExtenderFault if it is invalid."""
+    """Apply the response to a filter call; ExtenderFault if it is invalid."""
     answer = answer_of(result)
     passed = answer.nodes or ()
     asked = frozenset(said.passed)
@@ -57,7 +57,7 @@ def take_filter(extender: ConfiguredExtender, result: CallResult, said: Said) ->
 
 
 def answer_of(result: CallResult) -> ExtenderAnswer:
-    """Return an extender's answer; ExtenderFault if it is invalid."""
+    """Return an extender's response; ExtenderFault if it is invalid."""
     if not result.ok:
         raise ExtenderFault(result.message or result.reason)
     body = result.body
@@ -72,7 +72,7 @@ def answer_of(result: CallResult) -> ExtenderAnswer:
 def offers_left(
     extender: ConfiguredExtender, result: CallResult, asked: tuple[Offer, ...], nodes: Nodes
 ) -> tuple[Offer, ...]:
-    """Return what is left of preemption's candidates; `nodes` are those of now."""
+    """Return the preemption candidates that the extender kept; `nodes` are the live nodes."""
     kept = []
     shown = {(offer.node, uid) for offer in asked for uid in offer.victims}
     for offer in answer_of(result).offers:
@@ -96,7 +96,7 @@ def offers_left(
 
 
 def pods_on(nodes: Nodes, node: str, uids: Sequence[str]) -> dict[str, Placed]:
-    """Return those of the pods that are on a node by now."""
+    """Return the pods that are on a node now."""
     row = nodes.row(node)
     present = {} if row is None else nodes.pods_on(row)
     return {uid: present[uid] for uid in uids if uid in present}

@@ -13,7 +13,7 @@ from scheduler.objects.pod import Pod
 
 
 class Gates:
-    """Runs the gates of a pod; the results for members of groups are kept in `answers`."""
+    """Runs the PreEnqueue plugins of a pod; results of group members are stored in `answers`."""
 
     def __init__(
         self,

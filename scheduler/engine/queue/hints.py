@@ -33,7 +33,7 @@ Hinted = Callable[[str, str, float, str], None]
 
 
 class UnschedulablePods:
-    """The unschedulable pods, findable by what may help them."""
+    """The unschedulable pods, indexed by the plugins whose hints can wake them."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class UnschedulablePods:
 
     @cached_property
     def _hinting(self) -> frozenset[str]:
-        """The plugins that look closer at a change; of a name there is one class."""
+        """The plugins with queueing hints, one per name."""
         plugins = (one for profile in self._profiles.values() for one in profile.plugins.items())
         return frozenset(name for name, plugin in plugins if plugin.serves("hint"))
 
@@ -71,8 +71,8 @@ class UnschedulablePods:
 
     @cached_property
     def _needing(self) -> dict[str, Plugin[Any]]:
-        """The plugins that say what pods need and what there may be, one of each name: nodes are
-        the same for all.
+        """The plugins that state pods' needs and the amounts available, one per name, since all
+        profiles share the nodes.
         """
         plugins = (one for profile in self._profiles.values() for one in profile.plugins.items())
         return {name: plugin for name, plugin in plugins if plugin.serves("chances")}
@@ -148,7 +148,9 @@ class UnschedulablePods:
         return parked.values() if chances is None else [parked[k] for k in needs.within(chances)]
 
     def may_help(self, queued: QueuedPod, change: Change) -> bool:
-        """Whether a change touches what a rejecting plugin reads, and its hint agrees."""
+        """Return whether a change touches facts that a rejecting plugin reads, and its hint
+        agrees.
+        """
         return any(self._helps(name, queued, change) for name in _rejecting(queued))
 
     def _helps(self, name: str, queued: QueuedPod, change: Change) -> bool:
@@ -163,8 +165,8 @@ class UnschedulablePods:
         return name not in self._hinting or self._hint(plugin, change, queued)
 
     def _hinted_by(self, name: str, change: Change) -> list[QueuedPod] | None:
-        """Return the only pods that a change may help as far as a plugin is concerned, if it knows
-        them.
+        """Return the pods that a change may help according to a plugin; None if the plugin does not
+        list them.
         """
         if name not in self._knowing:
             return None
@@ -182,7 +184,7 @@ class UnschedulablePods:
         return found
 
     def _kind(self, queued: QueuedPod, name: str) -> Hashable:
-        """Return what is equal for pods of which a plugin's hints say the same."""
+        """Return a key that pods share if the plugin's hints are equal for them."""
         plugin = self._profiles[queued.profile].plugins.get(name)
         if plugin is None or name not in self._hinting:
             return queued.profile

@@ -1,6 +1,6 @@
-"""`GroupMembership`: the unplaced members of each group, and the answers of its gates.
+"""`GroupMembership`: the unplaced members of each group, and the results of their PreEnqueue.
 
-Plugins' gates read it through the handle, `Gates` stores its answers here, and `groups` acts on
+Plugins' PreEnqueue reads it through the handle, `Gates` stores results here, and `groups` acts on
 them.
 """
 
@@ -13,7 +13,7 @@ from scheduler.objects.pod import Pod
 
 
 class GroupMembership:
-    """The members of all groups by key; `answers` are those of gates that were not read
+    """The unplaced members of all groups by key; `answers` has the PreEnqueue results not read
     yet.
     """
 
@@ -65,21 +65,21 @@ class GroupMembership:
             self.drop(key, uid)
 
     def key_of(self, uid: str) -> str:
-        """Return the group's key of a member that a gate has been asked about, else the uid."""
+        """Return the group's key of a member that has run PreEnqueue, else the pod's uid."""
         return self._key_of.get(uid, uid)
 
     def waiting(self, key: str) -> list[Pod]:
-        """Return the members that are to be placed, as far as a gate has been asked about them."""
+        """Return the unplaced members that have run PreEnqueue."""
         found = self._groups.get(key)
         return [] if found is None else list(found.pods.values())
 
     def uids(self, key: str) -> Mapping[str, Pod]:
-        """Return the same by their uids, some of which may have gone."""
+        """Return the uids of these members; some may be deleted already."""
         found = self._groups.get(key)
         return {} if found is None else found.pods
 
     def first(self, key: str) -> Pod | None:
-        """Return the member that has waited longest, as far as a gate has been asked about them, or
+        """Return the member that has waited longest among those that have run PreEnqueue, or
         None.
         """
         found = self._groups.get(key)

@@ -1,6 +1,6 @@
-"""The changes that happen while a pod's attempt is under way, kept so that no wake-up is lost.
+"""The changes during a pod's attempt, kept so that no wake-up is lost.
 
-Used by `engine.queue.queues` alone, which asks the hints about them when the attempt has ended.
+Used by `engine.queue.queues` alone, which runs the hints on them when the attempt has ended.
 """
 
 import itertools

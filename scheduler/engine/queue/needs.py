@@ -19,8 +19,8 @@ Chance = tuple[int, Mapping[str, int]]
 
 
 class Needs:
-    """A row per kind: its priority, and what it needs of each name; rows of kinds that are gone are
-    used again.
+    """One row per kind of pod: its priority and its needs by name; rows of absent kinds are
+    reused.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Needs:
 
     @property
     def names(self) -> Iterable[str]:
-        """Return what is compared."""
+        """Return the names of the compared amounts."""
         return self._names.keys()
 
     def add(self, kind: Hashable, priority: int, needed: Iterable[tuple[str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""The order in which the queue hands out pods: that of the profiles' sort plugin."""
+"""The order in which the queue pops pods, as defined by the profiles' sort plugin."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def sort_key(profiles: Mapping[str, Profile], complain: Complain) -> SortKey:
 
 
 def active_queue(profiles: Mapping[str, Profile]) -> Active:
-    """Return where active pods stand: together with their groups, or in turns, if the sort plugin
-    wants that.
-    """
+    """Return the active queue that the sort plugin requires: by groups, by turns, or plain."""
     for profile in profiles.values():
         for bound in profile.less:
             sorter: Any = bound.plugin

@@ -95,9 +95,10 @@ class QueuedPod:
         self.pod = pod
 
     def as_we_know_it(self) -> Pod:
-        """Return the pod with the nomination that we wrote and the watch does not show yet.
+        """Return the pod with the nomination that this process wrote and the watch has not shown
+        yet.
 
-        Without it a preemptor that is tried again too early would not know of its own preemption.
+        Without it, a preemptor that is retried early would not see its own preemption.
         """
         pod = self.pod
         if self.nominated is None or self.nominated == pod.status.nominated_node_name:

@@ -188,7 +188,7 @@ class Queues:
     def rejected(
         self, queued: QueuedPod, plugins: Iterable[str], now: float, *, is_pending: bool = False
     ) -> None:
-        """Put a pod that plugins rejected aside until something happens that may help it."""
+        """Add a pod that plugins rejected to the unschedulable pods until a change may help it."""
         missed = self._in_flight.leave(queued.uid)
         queued.rejected_by = tuple(dict.fromkeys(plugins))
         queued.is_pending = is_pending
@@ -219,7 +219,9 @@ class Queues:
         self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")
 
     def forget_reported(self) -> None:
-        """Forget what was reported on pods but is not in their status: report it again."""
+        """Clear the record of reported statuses that the pods do not carry, so that they are
+        reported again.
+        """
         for queued in self._pods.values():
             queued.reported = queued.reported_since = queued.nominated = None
 
@@ -326,7 +328,7 @@ class Queues:
         return self._in_flight.count()
 
     def next_deadline(self) -> float | None:
-        """Return when `flush` will next have something to do, or None."""
+        """Return the next time at which `flush` has work, or None."""
         times = [self._next_flush] if self._next_flush is not None else []
         for where, heap in self._waiting.items():
             while heap and (heap[0][3].where is not where or heap[0][3].ticket != heap[0][2]):
@@ -361,14 +363,15 @@ class Queues:
         self._incoming(queued, Where.ACTIVE, event)
 
     def _line_up(self, queued: QueuedPod) -> None:
-        """Make a pod active, or let an active one stand where its key says by now."""
+        """Make a pod active, or move an active one to the place of its present key."""
         self._move(queued, Where.ACTIVE)
         self._active.push(self._sort_key(queued), queued)
 
     def _end_backoff(self, queued: QueuedPod, event: str, now: float) -> None:
-        """Make a pod active, or let one of a group wait on that would be refused again.
+        """Make a pod active; a member of a group that would be rejected again keeps waiting.
 
-        Its back-off is over, so the next event that may help makes it active at once.
+        The back-off of such a member is over, so the next event that may help makes it active at
+        once.
         """
         is_rejected = queued.is_member and queued.where is Where.BACKOFF
         if is_rejected and self._lacks_capacity(queued.pod):
@@ -380,12 +383,11 @@ class Queues:
     def _requeue(
         self, queued: QueuedPod, event: str, now: float, *, came_during: bool = False
     ) -> None:
-        """Activate a pod, or let it wait out its back-off first.
+        """Make a pod active, or start its back-off.
 
-        A group that lacked capacity is tried when the lack ends: during a back-off, capacity that
-        comes all at once would go to pods of lower order one by one, and never be whole again. So
-        is, once, a group that was refused for capacity as it was before the event, which
-        `came_during` the attempt.
+        A group that lacked capacity becomes active without a back-off when the capacity is there.
+        During a back-off, pods of lower order would take that capacity one by one. The same holds,
+        once, for a group whose attempt did not see the event (`came_during`).
         """
         queued.woken_by = event
         is_ready = queued.is_pending or self.backoff_ends(queued) <= now

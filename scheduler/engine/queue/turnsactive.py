@@ -1,9 +1,8 @@
-"""`TurnsActiveQueue`: the active pods where those of one rank are handed out by turns.
+"""`TurnsActiveQueue`: an active queue that serves owners in turns among pods of one rank.
 
-By rank, by profile (since profiles can be blocked) and by whose they are; inside a line of pods the
-sort plugin's key counts. A namespace that had a turn goes to the end of the waiting ones; so does
-a new one. Like `ActiveQueue`, it leaves entries of pods that have gone elsewhere where they
-are until their turn comes.
+Pods are ordered by rank, by profile (since profiles can be blocked) and by owner; within an owner,
+by the sort plugin's key. A namespace that had its turn moves behind the waiting ones; a new one
+starts there. Like `ActiveQueue`, it keeps entries of pods that left until their turn comes.
 """
 
 import heapq
@@ -73,9 +72,7 @@ class TurnsActiveQueue:
         return self._next(blocked) is not None
 
     def _next(self, blocked: frozenset[str]) -> tuple[int, str, str] | None:
-        """Return whose turn it is, as rank, profile and owner; lines that have come to their end
-        are forgotten.
-        """
+        """Return the rank, profile and owner of the next turn; remove owners without pods."""
         for rank in tuple(self._in_order):
             profiles = self._ranks[rank]
             for profile in tuple(profiles):

@@ -101,7 +101,7 @@ class GroupBinding(msgspec.Struct, eq=False):
 
 
 class GroupBindings:
-    """All groups between decision and bind, by the key of the group; `writing` tells of them."""
+    """All groups between decision and bind, by the group's key; `writing` reports them."""
 
     def __init__(
         self, steps: GroupSteps, writing: Writing, planners: Mapping[str, GroupPlanner]
@@ -136,9 +136,7 @@ class GroupBindings:
                 self._writing.tell(binding.planner, binding.key, GroupStage.PERMITTED, now)
 
     def go_on(self, now: float) -> None:
-        """Take some members of each group further; the engine is asked for another turn for the
-        rest.
-        """
+        """Advance some members of each group; request another turn of the engine for the rest."""
         for binding in list(self.by_key.values()):
             most = AT_A_TIME - (self._go_on(binding, AT_A_TIME, now) if binding.left else 0)
             self._begin_binds(binding, now)
@@ -217,9 +215,7 @@ class GroupBindings:
         return planner.group_short(key, uid, unbound, ())
 
     def _without_place(self, binding: GroupBinding) -> Iterator[str]:
-        """Yield the members that are about to be called back, and those whose node has gone or is
-        full by now.
-        """
+        """Yield the unreleased members whose node was deleted or lacks capacity now."""
         if binding.is_broken:
             yield from binding.left
         lost: dict[
@@ -286,7 +282,7 @@ class GroupBindings:
         return len(some)
 
     def _reserve(self, binding: GroupBinding, uid: str, now: float) -> bool:
-        """Take a member on to permit; return False when it has failed on the way."""
+        """Reserve for a member and run permit; return False if either fails."""
         member = self._bindings.get(uid)
         if member is None:
             return True
@@ -319,8 +315,8 @@ def _ending(pod: InFlight, *, is_bound: bool) -> MemberCause:
 
 
 def _books_more(member: InFlight, own: str) -> bool:
-    """Return whether reserve allocates what the cluster does not count: then all members reserve
-    in one turn.
+    """Return whether reserve allocates what the cluster does not count: all members then reserve in
+    one turn.
     """
     skipped = member.states.skipped
     return any(

@@ -13,7 +13,7 @@ UNLIMITED = np.iinfo(np.int64).max
 
 
 def slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
-    """Return how many such pods fit into what each row has left of every resource.
+    """Return how many pods of this request fit into the free amounts of each row.
 
     That two of them cannot share a host port is a rule of the problem, so that a conflict names it.
     """

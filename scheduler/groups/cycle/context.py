@@ -1,9 +1,9 @@
 """`GroupContext`: the live nodes as one group sees them while it is planned.
 
-Asks the filters of the members' profile where a member fits, how many of them a node takes, and
-whether a whole assignment holds with all members in place. What it puts on nodes it assumes in
-`Cluster`, so every tracker follows, and takes back at once unless the plan is carried out. Made
-anew for each attempt of a group; between two questions to the solver nothing it said is kept.
+Runs the filters of the members' profile: where a member fits, how many of them a node takes, and
+whether a whole assignment is feasible. Members are assumed in `Cluster`, so every tracker follows,
+and removed at once unless the plan is carried out. Created for each attempt of a group; between two
+solves it keeps no result.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -142,7 +142,7 @@ class GroupContext:
         return self._of_each_shape.values()
 
     def network_paths(self, rows: Rows) -> AreaPaths | None:
-        """Return the network costs between rows, from the first plugin that knows them."""
+        """Return the network costs between rows, from the first plugin that has them."""
         for plugin in self._attempt(self.members[0]).runner.profile.plugins.values():
             if plugin.serves("network_paths"):
                 found: AreaPaths | None = plugin.network_paths(self.members[0], rows)
@@ -166,7 +166,9 @@ class GroupContext:
             return tuple((alike, self._fits(alike)) for alike in _alike_in_spec(pods))
 
     def hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
-        """Assume every member on its node after asking all filters; say why not, and undo it."""
+        """Run all filters and assume every member on its node; on a rejection, return the reason
+        and undo.
+        """
         with self._without_own_nominations():
             rejection = self._hold(nodes)
         if rejection is not None:
@@ -176,7 +178,9 @@ class GroupContext:
     def would_hold(
         self, nodes: Mapping[str, str], victims: Sequence[Placed]
     ) -> AssignmentRejection | None:
-        """Try it out: the victims leave, the members come, and everything is put back."""
+        """Try an assignment: remove the victims, assume the members, then restore the former
+        state.
+        """
         cluster, follow = self._cluster, self._follow
         # As they are now: one that was assumed when the solver was asked may be bound since.
         found = (cluster.pods.get(victim.pod.metadata.uid) for victim in victims)
@@ -320,7 +324,9 @@ class GroupContext:
         return None
 
     def _alike(self, attempts: Sequence[Attempt]) -> AssignmentRejection | None:
-        """Filter one member of each row, where one attempt's answers serve several members."""
+        """Filter one member of each row, where the verdicts of one attempt apply to several
+        members.
+        """
         cluster = self._cluster
         for attempt in attempts:
             if not _answers_again(attempt):
@@ -371,7 +377,9 @@ class GroupContext:
 
     @contextmanager
     def _without_own_nominations(self) -> Iterator[None]:
-        """Take the members' own nominations away for a moment, and what is reserved for them."""
+        """Remove the members' own nominations, and what is reserved for them, until the block
+        ends.
+        """
         members = self.members
         if self._nominations.has_reserved:
             reserved = self._nominations.reserved(members)
@@ -408,7 +416,9 @@ def _pod_rules(attempt: Attempt, rejected: Sequence[Rejection]) -> Iterator[str]
 
 
 def _row_capacities(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) -> list[RowCapacity]:
-    """Return how many pods like this one each of the rows takes, of all plugins that know."""
+    """Return how many pods like this one each row takes: the minimum over all plugins that
+    count.
+    """
     found: list[RowCapacity] = []
     nodes = attempt.nodes.among(rows)
     for plugin, state in _choosers(attempt):

@@ -63,7 +63,7 @@ class GroupCounts:
             self._meters.group_stages.labels(stage.value).inc()
 
     def watch(self, planners: Sequence[GroupPlanner]) -> None:
-        """Let the gauge ask the plugins how their groups are."""
+        """Make the gauge read the states of the plugins' groups."""
 
         def statuses() -> dict[str, float]:
             found: Counter[str] = Counter()

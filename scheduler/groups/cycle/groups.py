@@ -224,7 +224,7 @@ class Groups:
         self._writing.leads(now)
 
     def _next_deadline(self) -> float | None:
-        """Return when there is next something to write or to do, or None."""
+        """Return the next time at which a group has work or a write, or None."""
         if self._refused.pending or self._blocked or self._may_start:
             return self._engine.outbox.now
         owners = (self._bindings, self._writing, self._refused, self.left, self._pace)
@@ -332,7 +332,9 @@ class Groups:
         self._suspended.begin(run.name, run.members[0].profile, self._steps(run), run, now)
 
     def _plan_aborted(self, key: str, now: float) -> None:
-        """Put the members back of a group whose planning was given up; return False if unknown."""
+        """Requeue the members of a group whose planning was aborted; return False if it is
+        unknown.
+        """
         run = self._runs.pop(key, None)
         if run is not None:
             self._abandon(run, now)
@@ -358,7 +360,7 @@ class Groups:
             self._writing.tell(binding.planner, key, stage, now)
 
     def _steps(self, run: GroupRun) -> CycleSteps:
-        """Drive the plugin's plan; None when the group is not what it was when it was begun."""
+        """Drive the plugin's plan; return None if the group changed since the plan began."""
         steps = run.planner.plan_group(run.key, run.context)
         result: CallResult | None = None
         try:

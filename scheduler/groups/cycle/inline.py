@@ -1,8 +1,7 @@
-"""`InlineSolver`: questions that the solver answers in milliseconds, answered within the turn.
+"""`InlineSolver`: instances that the solver answers in milliseconds, solved within the turn.
 
-To wake another process and to wait for it beside the API server takes longer than that, and until
-an answer is there a group has nothing. The question's size decides, not the clock, so a replay
-comes to the same answers.
+Waking another process and waiting for it takes longer than that, and the group has no nodes
+meanwhile. The instance's size decides, not the clock, so a replay reaches the same answers.
 """
 
 from collections.abc import Sequence
@@ -17,13 +16,13 @@ from scheduler.groups.solver.questions import Solution, at_once
 
 
 class InlineSolver:
-    """Answers small questions; counts them as the helper process's answers are counted."""
+    """Solves small instances; counts them like those of the helper process."""
 
     def __init__(self, meters: Meters) -> None:
         self._meters = meters
 
     def answer(self, call: SolverCall) -> CallResult | None:
-        """Return the answer, None for a question that needs longer or contradicts itself."""
+        """Return the answer; None for an instance that is too large or invalid."""
         try:
             found = at_once(call.instance)
         except InputError:

@@ -57,7 +57,7 @@ class LeftMembers:
                 self.due[key] = now + AGAIN_S
 
     def next_deadline(self) -> float | None:
-        """Return when `finish` will next have something to look at, or None."""
+        """Return the next time at which `finish` has work, or None."""
         return min(self.due.values(), default=None)
 
     def finish(self, now: float, *, may_decide: bool) -> None:

@@ -13,8 +13,8 @@ EACH_S = 0.001
 
 
 class GatePace:
-    """Large groups that were asked a moment ago: until when they rest, and whether they are to be
-    asked then.
+    """The large groups that were checked recently: the end of each delay, and whether a check is
+    due then.
     """
 
     def __init__(self, size: Callable[[str], int]) -> None:
@@ -22,8 +22,8 @@ class GatePace:
         self.resting: dict[str, tuple[float, bool]] = {}
 
     def due(self, changed: Iterable[str], now: float) -> list[str]:
-        """Return the groups whose members are to be asked now, of those that have `changed` and
-        those that rested.
+        """Return the groups to check now: small ones that have `changed`, and large ones whose
+        delay is over.
         """
         over = [key for key, (until, _) in self.resting.items() if until <= now]
         wanted = [key for key in over if self.resting.pop(key)[1]]
@@ -39,5 +39,5 @@ class GatePace:
         return found
 
     def next_deadline(self) -> float | None:
-        """Return when a group is next to be asked, or None."""
+        """Return the time of the next check, or None."""
         return min((until for until, is_wanted in self.resting.values() if is_wanted), default=None)

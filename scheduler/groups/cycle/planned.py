@@ -37,8 +37,8 @@ from scheduler.state.shapes import Shape
 
 
 class _Role(msgspec.Struct, frozen=True):
-    """Members with one spec: the rows that do not reject them for good, what each requests, and
-    their number.
+    """Members with one spec: the rows that do not reject them for good, the request of each, their
+    number.
     """
 
     rows: BoolColumn
@@ -48,10 +48,10 @@ class _Role(msgspec.Struct, frozen=True):
 
 
 class _Reservation:
-    """The rows that a group could use, and what it could use of each resource on them.
+    """The rows that a group could use, and the amount of each resource that it could use there.
 
-    `usable` are the rows that it could use if they were empty: a superset of `rows`.
-    A group that may evict uses what is free beside what it evicts, so that is kept as well.
+    `usable` are the rows that it could use if they were empty: a superset of `rows`. For a group
+    that may evict, the free amounts beside its victims are reserved too.
     """
 
     def __init__(self, run: GroupRun, nodes: Nodes) -> None:
@@ -81,8 +81,8 @@ class _Reservation:
         return found
 
     def amount(self, nodes: Nodes, resource: str) -> IntColumn | None:
-        """Return what the group could use of a resource by row; None where no member requests
-        any.
+        """Return the amount of a resource that the group could use by row; None if no member
+        requests it.
         """
         touched = nodes.amounts_touched
         if touched is not None and touched.mark != self._mark:
@@ -122,7 +122,7 @@ class _Reservation:
 
 
 class _Deferred:
-    """Pods that were put off, and what they request on the rows that each of them fits on."""
+    """Pods that were put off, and their requests on the rows where each of them fits."""
 
     def __init__(self) -> None:
         self.pods: dict[str, QueuedPod] = {}
@@ -173,11 +173,11 @@ class PlannedCapacity:
         self._undecided.add(id(run))
 
     def renew(self, run: GroupRun) -> None:
-        """Work out anew what a group could use: it may evict from now on."""
+        """Recompute a group's reservation, because it may evict from now on."""
         self._reservations.pop(id(run), None)
 
     def end(self, run: GroupRun, now: float) -> None:
-        """Keep nothing for a group any more, and let the pods be tried that were put off."""
+        """End a group's reservation and requeue the pods that were put off for it."""
         if run not in self._runs:
             return
         self._runs.remove(run)
@@ -197,7 +197,7 @@ class PlannedCapacity:
         return self._deferred.pods.values()
 
     def before(self, queued: QueuedPod) -> "CapacityBefore | None":
-        """Return what a pod has to leave to groups that precede it; None without any."""
+        """Return the capacity that groups before this pod need; None without such groups."""
         if not self._runs:
             return None
         place = self._queues.place(queued)
@@ -233,13 +233,13 @@ class PlannedCapacity:
         return bool((kept.rows & self.reservation(run, nodes).rows).any())
 
     def reservation(self, run: GroupRun, nodes: Nodes) -> _Reservation:
-        """Return what a group could use of the nodes as they are now."""
+        """Return a group's reservation on the present nodes."""
         found = self.known(run, nodes)
         found.amount(nodes, PODS)
         return found
 
     def known(self, run: GroupRun, nodes: Nodes) -> _Reservation:
-        """Return a group's reservation with the amounts of when they were last asked for."""
+        """Return a group's reservation with the amounts of its last computation."""
         found = self._reservations.get(id(run))
         if found is None or found.facts_mark != _mark(nodes):
             found = self._reservations[id(run)] = _Reservation(run, nodes)
@@ -247,9 +247,9 @@ class PlannedCapacity:
 
 
 class CapacityBefore:
-    """What one pod has to leave to the groups that precede it, and to the pods put off for them.
+    """The capacity that groups before a pod in the queue, and pods put off for them, need.
 
-    `deferred` is what those pods request of each resource, by row.
+    `deferred` is the amount of each resource that those pods request, by row.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ def _requests(shape: Shape) -> dict[str, int]:
 
 
 def _count(sums: dict[str, IntColumn], rows: BoolColumn, requests: Mapping[str, int]) -> None:
-    """Add what a pod requests on each of these rows."""
+    """Add a pod's request on each of these rows."""
     for resource, amount in requests.items():
         known = sums.get(resource, np.zeros(len(rows), dtype=np.int64))
         sums[resource] = _as_long(known, len(rows)) + rows * amount
@@ -323,7 +323,7 @@ def _ports(shape: Shape) -> frozenset[tuple[str, int]]:
 
 
 def _roles(run: GroupRun, nodes: Nodes) -> Iterator[_Role]:
-    """Yield the roles of a group's members; without filters that answer, all rows count."""
+    """Yield the roles of a group's members; without a filter's verdict, all rows count."""
     each: Iterable[tuple[Sequence[Pod], BoolColumn]]
     try:
         each = [(pods, fits.evictable) for pods, fits in run.context.fits_each()]

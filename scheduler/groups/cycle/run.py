@@ -32,5 +32,5 @@ class GroupRun(msgspec.Struct, eq=False):
 
     @property
     def name(self) -> str:
-        """Return what the suspended cycle goes by; no uid looks like it."""
+        """Return the key of the suspended cycle; it differs from every uid."""
         return f"group {self.key}"

@@ -356,7 +356,7 @@ class GroupStates:
             self._of[key] = after
 
     def is_at_rest(self, key: str) -> bool:
-        """Return whether no attempt to place the group is under way."""
+        """Return whether no attempt to place the group is in progress."""
         return self.of(key) in AT_REST
 
     def sweep(self, is_there: Callable[[str], bool]) -> None:

@@ -62,7 +62,7 @@ class GroupSteps:
             self.intake.announce(capacity_freed(member.pod), now)
 
     def release_allocations(self, members: Sequence[QueuedPod]) -> tuple[ApiCall, ...]:
-        """Return the calls that give up what plugins chose in an earlier try for members that fit
+        """Return the calls that release allocations of an earlier attempt for members that fit
         nowhere now.
         """
         pods = tuple(member.pod for member in members)

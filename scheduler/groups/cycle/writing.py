@@ -27,7 +27,7 @@ REFUSED_FOR_S = 300.0
 
 
 class Writing:
-    """The requests about groups that are under way, and the groups that are to be compared."""
+    """The requests about groups in progress, and the groups to be compared."""
 
     def __init__(self, steps: GroupSteps, counts: GroupCounts) -> None:
         self._engine = steps
@@ -87,14 +87,14 @@ class Writing:
             self._engine.fault(planner.name, "GroupTold", error)
 
     def _observe(self, planner: GroupPlanner, key: str) -> None:
-        """Move a group without an attempt under way by what the API server reports of its
-        members.
+        """Set the state of a group without an attempt in progress by its members' reported
+        states.
         """
         if self.states.is_at_rest(key):
             self.states.move(key, observed(*planner.group_presence(key)))
 
     def answer(self, answer: Answer, now: float) -> bool:
-        """Take in the answer to a request; what failed is compared and written again."""
+        """Process the answer to a request; after a failure, compare the group and write again."""
         known = self._calls.pop(answer.effect, None)
         if known is None:
             return False
@@ -108,8 +108,8 @@ class Writing:
         return True
 
     def leads(self, now: float) -> None:
-        """Look at all groups again, now and in a while: what was written in the last moments of a
-        lease may be lost.
+        """Compare all groups now and once more later: the previous leader's last writes may be
+        lost.
         """
         self._calls.clear()
         self._written.clear()
@@ -118,7 +118,7 @@ class Writing:
             self.due.set(key, now)
 
     def next_deadline(self) -> float | None:
-        """Return when `compare` has something to do next, or None."""
+        """Return the next time at which `compare` has work, or None."""
         return self.due.next() if self._may_compare else None
 
     @property
@@ -131,9 +131,9 @@ class Writing:
         self._changed.update(changed)
 
     def compare(self, busy: Container[str], now: float, *, may_decide: bool) -> None:
-        """Compare what is written about changed groups with the cluster, except those in `busy`.
+        """Compare the written status of changed groups with the cluster, except those in `busy`.
 
-        Nothing is compared before all kinds are listed: a group of which half the members are known
+        Nothing is compared before all kinds are listed: a group with half of its members known
         would lose its status and its proof.
         """
         self._may_compare = may_decide

@@ -1,1 +1,1 @@
-"""What objects say of a group: its specification, roles, rules, members and history."""
+"""A group as its objects describe it: its specification, roles, rules, members and history."""

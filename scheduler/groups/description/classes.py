@@ -74,7 +74,7 @@ class TrafficSpec(msgspec.Struct, frozen=True):
 
 
 class LimitSpec(msgspec.Struct, frozen=True):
-    """What the path from any pod of one class to any of another may cost."""
+    """The maximum cost of the path from any pod of one class to any pod of another."""
 
     first: str
     second: str
@@ -82,7 +82,7 @@ class LimitSpec(msgspec.Struct, frozen=True):
 
 
 class FlowSpec(msgspec.Struct, frozen=True):
-    """What each pod of one class sends to those of another together, in bit/s."""
+    """The bandwidth that each pod of one class sends to all pods of another, in bit/s."""
 
     first: str
     second: str
@@ -156,9 +156,7 @@ class _Class(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def class_of(pod: Pod, label: str = "") -> str:
-    """Return what a member does for its group, by this label or else the first known one it
-    carries.
-    """
+    """Return a member's class, from this label or else from the first known one it carries."""
     labels = pod.metadata.labels
     if label:
         return labels.get(label, "")
@@ -169,10 +167,9 @@ def class_of(pod: Pod, label: str = "") -> str:
 
 
 def read(data: Mapping[str, str], largest: int) -> ClassesSpec | None:
-    """Return what a group's keys say of classes, None if nothing; ObjectError names the key that is
-    wrong.
+    """Return the classes in a group's keys, None without any; ObjectError names the invalid key.
 
-    `largest` is the most pods that a class may ask for.
+    `largest` is the largest valid number of pods in a class.
     """
     if "classes" not in data:
         alone = next((key for key in KEYS if key in data), None)
@@ -198,7 +195,7 @@ def read(data: Mapping[str, str], largest: int) -> ClassesSpec | None:
 
 
 def read_annotations(annotations: Mapping[str, str], largest: int) -> ClassesSpec | None:
-    """Return what a group's annotations say of classes, as `read` does of keys."""
+    """Return the classes in a group's annotations, as `read` does for keys."""
     found = {key: annotations[PREFIX + key] for key in KEYS if PREFIX + key in annotations}
     try:
         return read(found, largest)

@@ -1,4 +1,4 @@
-"""What is known of a group now: objects → `GroupSpec`, or what is wrong; objects are read once per
+"""The present description of a group: objects → `GroupSpec` or an error; cached per object
 version.
 """
 
@@ -28,9 +28,10 @@ class Descriptions:
         ] = {}
 
     def group(self, key: str) -> GroupSpec | None:
-        """Return what a group asks for, None without an object; ObjectError says what is wrong.
+        """Return a group's specification, None without an object; ObjectError for an invalid
+        object.
 
-        A group of groups asks for what all in it do.
+        The specification of a group of groups contains those of its groups.
         """
         if key.startswith(kueue.PREFIX):
             return self._by_pods(key)
@@ -41,14 +42,16 @@ class Descriptions:
         return self._alone(key, found)
 
     def check(self, key: str, pods: Sequence[Pod]) -> None:
-        """Check that members say the same of a group that is described by its pods; ObjectError if
-        not.
+        """Raise ObjectError if the members of a group described by its pods state different
+        values.
         """
         if pods and key.startswith(kueue.PREFIX):
             kueue.check(pods)
 
     def _by_pods(self, key: str) -> GroupSpec | None:
-        """Return what the pods of a group ask for, by one of them: `check` looks at all."""
+        """Return the specification of a group from one of its pods; `check` compares all of
+        them.
+        """
         bound = self._members.bound(key)
         pod = self._handle.waiting_member(key) or next((one.pod for one in bound), None)
         confirmed = sum(not one.assumed for one in bound)
@@ -74,7 +77,7 @@ class Descriptions:
         return known[1]
 
     def _tree(self, key: str) -> GroupSpec:
-        """Return what a group of groups asks for; it is put together anew when any of them
+        """Return the specification of a group of groups; it is built again when any of them
         changed.
         """
         known, changed = self._trees.get(key), self._members.last_change(key)
@@ -110,7 +113,7 @@ class Descriptions:
             return ObjectError(f"{good[key].source}: {error.message}")
 
     def _own(self, key: str) -> GroupSpec | ObjectError:
-        """Return what a group says itself, without those in it."""
+        """Return a group's own specification, without the groups in it."""
         try:
             spec = self._alone(key, self._members.described_by(key))
         except ObjectError as error:
@@ -118,12 +121,14 @@ class Descriptions:
         return ObjectError(self.missing(key)) if spec is None else spec
 
     def missing(self, key: str) -> str:
-        """Return what to say of a group that no object describes, as far as objects are seen."""
+        """Return the message for a group without a describing object, among the kinds that are
+        listed.
+        """
         return sources.missing(key, lambda kind: self._handle.objects(kind).is_denied)
 
     def unit_key(self, pod: Pod) -> str:
-        """Return the key of what a member is evicted with: its group, or the topmost that goes
-        whole.
+        """Return the key of a member's eviction unit: its group, or the topmost group that is
+        evicted whole.
         """
         return self.unit_above(self._members.own_group_of(pod))
 
@@ -178,10 +183,10 @@ class Descriptions:
         return spec.goes_whole, spec.effective_priority(lowest)
 
     def surplus_of(self, key: str, members: Sequence[Placed]) -> int:
-        """Return how many of these members may go while the group keeps its minimum, 0 if none
-        alone.
+        """Return how many of these members can be evicted without breaking the group's minimum, 0
+        for none.
 
-        Those whose eviction is under way are not there to stay, though they are still seen.
+        Members whose eviction is in progress do not count as present.
         """
         beyond = self.beyond_need(key, len(members))
         evicted = self._handle.evicted() if beyond else ()
@@ -195,7 +200,7 @@ class Descriptions:
         return max(0, members - spec.size)
 
     def spec_of(self, key: str) -> GroupSpec | None:
-        """Return what a group asks for, None if it is not known or cannot be read."""
+        """Return a group's specification, None if it is unknown or invalid."""
         return self._readable(key)
 
     def _readable(self, key: str) -> GroupSpec | None:

@@ -38,7 +38,7 @@ class GroupHistory:
         self._members = members
 
     def completed(self, spec: GroupSpec, key: str, waiting: Collection[Pod]) -> list[Pod]:
-        """Return the finished members that count, of a group of which these members wait."""
+        """Return the finished members that count towards a group with these waiting members."""
         finished = self._members.finished(key)
         if not finished:
             return []

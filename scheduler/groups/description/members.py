@@ -57,7 +57,7 @@ class GroupMembers:
         self._forgotten = 0
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what the cluster holds."""
+        """Rebuild the index from the cluster."""
         self._forget()
         self._placed, self._alone, self._objects, self._victims = {}, {}, {}, {}
         self._finished, self._lone = {}, set()
@@ -88,7 +88,7 @@ class GroupMembers:
             self._describe(change.kind, change.old, change.new)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return what it holds by name."""
+        """Return the columns by name."""
         return {
             "placed": {key: sorted(pods) for key, pods in self._placed.items()},
             "finished": {key: sorted(pods) for key, pods in self._finished.items()},
@@ -221,9 +221,7 @@ class GroupMembers:
         return [obj for kind, obj in self.described_by(key) if kind == configmap.KIND]
 
     def evicted_by(self, name: str) -> list[Any]:
-        """Return the ConfigMaps of groups that say that this group evicted them, in order of the
-        groups.
-        """
+        """Return the ConfigMaps that name this group as their evictor, ordered by group."""
         maps = (one for key in sorted(self._victims.get(name, ())) for one in self.config_maps(key))
         return [one for one in maps if (one.data or {}).get("preemptor") == name]
 
@@ -311,8 +309,8 @@ class GroupMembers:
                 self._note_victim(preemptor, key)
 
     def _regroup(self, key: str) -> None:
-        """Count the placed pods of an application as a group's, or as none's, as objects say
-        now.
+        """Count the placed pods of an application as a group's members, or not, by the present
+        objects.
         """
         here, there = self._placed, self._alone
         if self._is_group(key):
@@ -337,7 +335,7 @@ class GroupMembers:
         self._touch_all(key)
 
     def _note_victim(self, preemptor: str, key: str) -> None:
-        """Note or forget that a group was evicted for another, as its ConfigMaps say now."""
+        """Update the record of which group evicted this one, by its ConfigMaps."""
         maps = self.config_maps(key)
         if any((one.data or {}).get("preemptor") == preemptor for one in maps):
             self._victims.setdefault(preemptor, set()).add(key)

@@ -17,10 +17,10 @@ from scheduler.groups.problem.instance import LevelRule
 
 
 class OwnRules(msgspec.Struct, frozen=True):
-    """What one group says: the level in one unit of which it is as a whole ("": as the group around
-    it is).
+    """One group's own rules: the level whose one unit contains it whole ("": as the group around
+    it).
 
-    Of `apart` ("": none) every unit has one of its pods at most; `rules` are all others.
+    Every unit of `apart` ("": none) has at most one of its pods; `rules` are all others.
     """
 
     level: str = ""
@@ -31,9 +31,7 @@ class OwnRules(msgspec.Struct, frozen=True):
 def by_group(
     root: GroupNode, levels: Sequence[str], of_all: Mapping[str, LevelConstraint]
 ) -> dict[str, OwnRules]:
-    """Return by key what each group of a tree says, for these levels; `of_all` are the rules of the
-    root.
-    """
+    """Return the own rules of each group of a tree by key; `of_all` are the rules of the root."""
     all_rules = {level: rule(one) for level, one in of_all.items()}
     found: dict[str, OwnRules] = {}
     _look(root, levels, _packed(all_rules, levels, 0), found)

@@ -1,10 +1,9 @@
-"""What the objects themselves say of a group's past: was it ever whole, or has it certainly never
-been.
+"""A group's past by its objects: whether it was ever whole, or was certainly never whole.
 
-Nothing is remembered for this: a process that starts anew, or takes over, reads the same objects
-and comes to the same answer. Whole members carry a label that we write once all are bound; a group
-that may have been whole is never taken apart. Called by `deciding` before bound members are given
-up; pure.
+Nothing is kept in memory for this: a process that restarts or takes over reads the same objects and
+reaches the same answer. Members of a whole group carry a label that is written once all are bound;
+a group that may have been whole is never dissolved. Called by `deciding` before bound members are
+dissolved; pure.
 """
 
 from collections.abc import Iterable, Sequence

@@ -39,8 +39,8 @@ def wanted(
 
 
 def taking_part(node: GroupNode, there: Mapping[str, int], bound: Mapping[str, int]) -> list[str]:
-    """Return the keys of the groups of pods that can take part; `there` counts those that stand as
-    well.
+    """Return the keys of the leaf groups that can take part; `there` counts waiting and bound
+    pods.
     """
     if not node.is_composite:
         return [node.key] if there.get(node.key, 0) >= node.least else []

@@ -1,4 +1,4 @@
-"""`GroupSpec`: what a group asks for, in the one form that all sources are read into.
+"""`GroupSpec`: the specification of a group, in the one form that all sources are read into.
 
 Made by scheduler.groups.sources, read by planning, status and eviction; pure.
 """
@@ -79,7 +79,7 @@ class LabelRule(msgspec.Struct, frozen=True):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the labels that it speaks of."""
+        """Return the node labels that the specification refers to."""
         return tuple(one for one in (self.required, self.preferred, self.slices) if one)
 
 
@@ -132,7 +132,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
     def effective_priority(self, lowest: int) -> int:
-        """Return the priority that counts for members of which `lowest` is the lowest."""
+        """Return the effective priority of members of which `lowest` is the lowest."""
         if self.priority is None:
             return lowest
         return self.priority if self.counts_alone else min(self.priority, lowest)

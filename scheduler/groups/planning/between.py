@@ -69,17 +69,17 @@ def _ports(pod: Pod, rows: Sequence[int]) -> list[DomainRule]:
 
 
 def port_name(port: ContainerPort) -> str:
-    """Return what a host port is called among resources and rules."""
+    """Return the name of a host port among resources and rules."""
     return f"{PORT}{port.protocol}/{port.host_port}"
 
 
 def near(pods: Sequence[Pod], nodes: Nodes, rows: Iterable[int]) -> str:
-    """Return the topology key in one value of which members that differ have to be; an empty text
-    for none.
+    """Return the topology key of the required affinity term that all heterogeneous members share,
+    or ''.
 
-    So it is where all of them ask by the same term to be near pods like any of them, and none is
-    there: the first decides for all. The filters, asked with all in place, would let each two stand
-    apart from the others.
+    The term must select every member, and no bound pod may match it: the first member then decides
+    for all. The filters, run with all members in place, would let each two be apart from the
+    others.
     """
     affinity = pods[0].spec.affinity
     terms = (
@@ -100,7 +100,7 @@ def _asks(pod: Pod, term: PodAffinityTerm) -> bool:
 
 
 def within(shared_domain: IntColumn, rows: Sequence[int]) -> tuple[DomainRule, ...]:
-    """Return the rule that all members are where something that they share can be used."""
+    """Return the rule that all members are where a resource that they share is accessible."""
     sets: dict[int, list[int]] = defaultdict(list)
     for leaf, row in enumerate(rows):
         sets[int(shared_domain[row])].append(leaf)
@@ -282,9 +282,9 @@ def _with_own_labels(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSel
 
 
 def term_selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
-    """Whether a term of `pod` selects `other`, by default one like itself.
+    """Return whether a term of `pod` selects `other`, by default an equal pod.
 
-    An empty namespace selector stands for all namespaces; any other one is left to the filters.
+    An empty namespace selector selects all namespaces; the filters judge any other one.
     """
     meta, among = (other or pod).metadata, term.namespace_selector
     if among is not None and (among.match_labels or among.match_expressions):

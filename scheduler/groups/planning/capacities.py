@@ -122,9 +122,10 @@ class MemberCapacity:
 def shortage(
     needed: Mapping[str, int], free: Mapping[str, IntColumn], rows: Iterable[int]
 ) -> tuple[str, int]:
-    """Return the resource of which `rows` together have the smallest part of what is `needed`.
+    """Return the resource whose free share of `needed` is smallest on `rows` together, and its
+    amount.
 
-    With it the amount that is free; the resource is empty when every amount suffices.
+    The resource is '' if every amount suffices.
     """
     chosen = list(rows)
     worst, least, left = "", 1.0, 0
@@ -164,7 +165,7 @@ def packed(instance: Instance, advice: Advice) -> int:
 def stocks_in(
     tree: Topology, nodes: Nodes, unit: tuple[str, ...], fits: Fits, pods: PodIndex
 ) -> str:
-    """Return how many devices the nodes of a unit have, and who uses them; '' without devices."""
+    """Return the number of devices on the nodes of a unit and their users; '' without devices."""
     if not fits.inventories:
         return ""
     rows = np.zeros(nodes.size, dtype=np.bool_)

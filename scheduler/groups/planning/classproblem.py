@@ -1,4 +1,4 @@
-"""From what a group says of its classes to the solver's classes, and who is handed which place.
+"""A group's classes → the solver's classes, and solved places → members.
 
 Names become numbers: classes by their order, levels by their place in the tree. Pure.
 """
@@ -132,8 +132,7 @@ def links(
 def _between_nodes(network: AreaPaths, depth: int) -> TrafficCosts:
     """Return costs by area for pods on different nodes; on one node traffic is free.
 
-    What all pairs of nodes cost at least is said of the level of nodes, and of areas what comes to
-    that.
+    The minimum cost over all pairs of nodes moves to the level of nodes; areas keep the rest.
     """
     costs = np.minimum(network.costs, DEAREST).astype(np.int64)
     near = int(costs.diagonal().min(initial=DEAREST))
@@ -163,9 +162,7 @@ def beside(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Mapping[int,
 
 
 def _step(asked: ClassesSpec, level: str) -> int:
-    """Return what two pods cost that are apart at a level; without a word on costs each level
-    counts 1.
-    """
+    """Return the cost of two pods that are apart at a level; 1 if the group states no costs."""
     return asked.costs.get(level, 0) if asked.costs else int(level != SHARED)
 
 

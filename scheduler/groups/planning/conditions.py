@@ -64,7 +64,7 @@ def _on_hold(task: GroupTask, text: str) -> groups.OnHoldStatus:
 
 
 def lack(task: GroupTask, plan: groups.Outcome, *, may_evict: bool) -> Lack | None:
-    """Return the least that a refused group lacks; None if amounts alone cannot tell."""
+    """Return the minimum that a rejected group lacks; None if amounts alone cannot decide."""
     missing = task.spec.size - len(task.bound)
     is_refused = isinstance(plan, Status) and plan.is_rejected
     if not is_refused or missing < 1 or task.spec.tree is not None:

@@ -1,8 +1,8 @@
-"""Which placed pods keep members of a group away from nodes that have capacity for them.
+"""The placed pods that keep members of a group off nodes with capacity for them.
 
 Host ports and required anti-affinity of both sides are read from the pods, so that the fewest
-victims can be found for them as well. What other filters object to is learnt from trying an answer:
-then all who stand on the node are in the way together. Pure; called when a group may evict.
+victims are found for them as well. Rejections by other filters are learnt from trying an answer:
+all candidates on the node then conflict together. Pure; called when a group may evict.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,9 +25,10 @@ def conflicts(
     blocked: Collection[int],
     candidates: Collection[str],
 ) -> Conflicts:
-    """Return who has to leave before `pod` can stand on a leaf; `rows` are those of the leaves.
+    """Return the pods that must leave before `pod` can be placed on a leaf; `rows` are the leaves'
+    rows.
 
-    On the leaves in `blocked` that is everybody among `candidates` (uids) there.
+    On the leaves in `blocked` these are all `candidates` (uids) there.
     """
     ports = host_ports(pod)
     leaf_of = {row: leaf for leaf, row in enumerate(rows)}
@@ -61,7 +62,7 @@ def _clash(ports: Sequence[ContainerPort], other: Pod) -> bool:
 
 
 def _keys(pod: Pod, other: Pod) -> set[str]:
-    """Return the topology keys by which one of the two cannot stand the other in its domain."""
+    """Return the topology keys by which one of the two pods rejects the other in its domain."""
     found: set[str] = set()
     for one, seen in ((pod, other), (other, pod)):
         affinity = one.spec.affinity

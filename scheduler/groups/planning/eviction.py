@@ -31,10 +31,10 @@ from scheduler.state.resources import PODS
 
 
 class EvictionUnit(msgspec.Struct, frozen=True):
-    """Who goes together or not at all: a group by its key, or one pod with none.
+    """Pods that are evicted together or not at all: a group by its key, or one pod with ''.
 
-    Of a group up to `surplus` pods may go alone. `stranded` are the uids of pods that fit no other
-    node, where that is asked.
+    Up to `surplus` pods of a group may be evicted alone. `stranded` are the uids of pods that fit
+    no other node, if requested.
     """
 
     key: str
@@ -117,11 +117,12 @@ def victim_problem(
 def lower(
     placed: Iterable[Placed], priority: int, described: Descriptions, own: str
 ) -> list[EvictionUnit]:
-    """Return who may be evicted for the group `own` of this priority: whole groups, and single
+    """Return the units that may be evicted for the group `own` of this priority: whole groups and
     pods.
 
-    Of a group that goes only as a whole some pods may go alone all the same; of a tree of groups
-    the topmost that goes whole is one. Terminating pods free capacity without an eviction.
+    Some pods of a group that is evicted whole may be evicted alone (its surplus). Of a tree of
+    groups the topmost one that is evicted whole is one unit. Terminating pods free capacity without
+    an eviction.
     """
     gangs: dict[str, list[Placed]] = {}
     found: list[EvictionUnit] = []
@@ -159,7 +160,7 @@ def with_stranded(units: Candidates, elsewhere: Elsewhere) -> list[EvictionUnit]
 
 
 class Freed:
-    """What the going of pods frees, by leaf: resources, and leaves that they blocked."""
+    """The capacity that evictions free, by leaf: resources, and leaves that the pods blocked."""
 
     def __init__(
         self,
@@ -176,7 +177,7 @@ class Freed:
         self._counted = counted
 
     def counted(self, pods: Iterable[Placed]) -> dict[str, dict[int, int]]:
-        """Return how many of these pods count in which set of which rule between members."""
+        """Return how many of these pods count in each set of each rule between members."""
         found: dict[str, dict[int, int]] = {}
         for one in pods:
             for rule, number in self._counted.get(one.pod.metadata.uid, {}).items():
@@ -262,7 +263,7 @@ class _Like(msgspec.Struct, frozen=True):
     is_stranded: bool
 
     def candidate(self, singles: Sequence[Placed]) -> Candidate:
-        """Return the candidate that stands for so many of them."""
+        """Return the candidate that represents `count` equal units."""
         first, others = singles[0].pod.key, len(singles) - 1
         return Candidate(
             f"{first} and {others} others" if others else first,

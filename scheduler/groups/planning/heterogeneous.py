@@ -43,7 +43,7 @@ MOST_AREAS = 500
 
 
 def placed(task: GroupTask, tools: PlanningTools, place: Callable[[Placement], Steps]) -> Steps:
-    """Place the members, where their claims get what they prefer if that is possible."""
+    """Place the members, with the preferred devices of their claims if possible."""
 
     def place_task(task: GroupTask) -> Steps:
         return (yield from place(HeterogeneousPlacement(task, tools)))
@@ -207,7 +207,7 @@ def _assignment(problem: RolesProblem, task: GroupTask, found: GroupAnswer) -> d
 
 
 def _uncounted(group: GroupProblem) -> str:
-    """Return what of an application cannot be counted exactly, an empty text if all can."""
+    """Return the part of an application that cannot be counted exactly, '' if there is none."""
     areas = len(group.costs.matrix)
     if areas > MOST_AREAS:
         return (

@@ -40,8 +40,8 @@ def placed(task: GroupTask, tools: PlanningTools, place: Callable[[Placement], S
 def _as_preferred(
     task: GroupTask, tools: PlanningTools, place: Callable[[Placement], Steps]
 ) -> Steps:
-    """Place the members where claims get what they prefer; a refusal if no such plan is as good
-    otherwise.
+    """Place the members with the preferred devices of their claims; a refusal if that worsens
+    another stage.
     """
     members = task.context.members
     fits = task.context.fits([between.without_spread(pod) for pod in members])
@@ -115,7 +115,7 @@ class HomogeneousPlacement:
         return _question(self._problem, self._tools, holds=holds, advise=advise)
 
     def assigned(self, solution: Solution) -> Assigned | Status | None:
-        """Return the assignment of a solution; without one, ask about all leaves, then about
+        """Return the assignment of a solution; without one, solve with all leaves, then with
         repairs.
         """
         task, problem, found = self.task, self._problem, solution.placed
@@ -133,7 +133,7 @@ class HomogeneousPlacement:
         return Assigned(nodes, found.stages)
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
-        """Lower what each row takes."""
+        """Lower each row's capacity by the filters' rejections."""
         del nodes
         self._most = rejection.most if self._most is None else lower_of(self._most, rejection.most)
         self._why = f"{rejection.reason} on {rejection.node}"
@@ -166,7 +166,9 @@ class HomogeneousEviction:
         self._blocked: set[str] = set()
 
     def question(self, lower: Candidates) -> SolverCall | None:
-        """Return the question; on blocked nodes a member needs every unit gone that may go."""
+        """Return the instance; on blocked nodes a member requires the eviction of every
+        candidate.
+        """
         task, nodes, args = self._task, self._task.context.nodes, self._tools.args
         pods = self._tools.handle.pods
         found = planning.node_problem(
@@ -203,7 +205,7 @@ class HomogeneousEviction:
         return planning.assign(self._problem, found.placement.counts, self._wanted), victims
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
-        """Block the node; the second time, lower what each row takes."""
+        """Block the node; the second time, lower each row's capacity."""
         del nodes
         if rejection.node in self._blocked:
             self._most = lower_of(self._most, rejection.most)

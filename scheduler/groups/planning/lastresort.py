@@ -1,9 +1,8 @@
-"""Nodes that groups take last: those that are to be avoided, and spare ones for members that were
-lost.
+"""Nodes that groups use last: avoided nodes, and standby nodes for lost members.
 
-Labels and conditions of nodes decide, by arguments of the plugin. A group is planned without
-them first, and with more of them only where that does not work: what is found then is the best of
-what was asked for. Pure.
+Labels and conditions of nodes decide, by arguments of the plugin. A group is planned without them
+first, and with more of them only if that fails: the result is the best on the first sufficient set.
+Pure.
 """
 
 import msgspec

@@ -1,8 +1,8 @@
 """The message of a group that does not fit: the rule, the request, the largest unit, what would
 help.
 
-One text for the condition, the event and `explain`. It is made of what the user wrote (level,
-label, request, claim), not of the solver's model; the solver says which rules conflict and which
+One text for the condition, the event and `explain`. It uses the user's own terms (level, label,
+request, claim), not those of the solver's model; the solver reports which rules conflict and which
 sizes fit. Pure.
 """
 
@@ -38,11 +38,10 @@ SHARED_CLAIMS = "shared claims"
 
 
 class GroupRefusal(msgspec.Struct, frozen=True):
-    """What is reported of a group that does not fit.
+    """The report about a group that does not fit.
 
-    `conflict` are the rules and requests of which no smaller set conflicts, `would_fit` the largest
-    smaller group that fits (0: none). `is_final`: it would not fit either if all other pods were
-    gone.
+    `conflict` are the rules and requests of a smallest conflict, `would_fit` the largest smaller
+    group that fits (0: none). `is_final`: it would not fit either if all other pods were gone.
     """
 
     text: str
@@ -54,7 +53,9 @@ class GroupRefusal(msgspec.Struct, frozen=True):
 def refusal(
     task: GroupTask, problem: NodeProblem, fits: Fits, advice: Advice, pods: PodIndex
 ) -> GroupRefusal:
-    """Return the message of a group whose members have equal requests, and what it rests on."""
+    """Return the message of a group whose members have equal requests, and the findings behind
+    it.
+    """
     capacities = MemberCapacity(task, fits)
     rules = advice.conflict
     depth = _depth(task, problem, advice)
@@ -108,7 +109,7 @@ def sentences(first: str, *others: str) -> str:
 
 
 def noun(level: str) -> str:
-    """Return what one unit of a level is called: the last part of a label key."""
+    """Return the noun for one unit of a level: the last part of a label key."""
     return NODE if level == HOSTNAME else level.rpartition("/")[2]
 
 
@@ -233,7 +234,7 @@ def _test(
 
 
 def _subject(instance: Instance, requests: Sequence[str], request: Mapping[str, int]) -> str:
-    """Return who does not fit, as the start of a sentence."""
+    """Return the subject of the message: the members that do not fit."""
     size, least = instance.size, instance.least
     many = f"{size} pod{'s' * (size != 1)}"
     own = [one for one in requests if one != PODS]

@@ -1,7 +1,7 @@
-"""What plan.py asks of homogeneous and heterogeneous groups: `Placement` and `Eviction`.
+"""The interface of plan.py to homogeneous and heterogeneous groups: `Placement` and `Eviction`.
 
-Each keeps what the filters taught since its first question, so the next question excludes what they
-rejected.
+Each keeps the filters' rejections since its first instance, so that the next instance excludes
+them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,10 +50,10 @@ class Placement(Protocol):
         """
 
     def assigned(self, solution: Solution) -> Assigned | Status | None:
-        """Return the assignment of a solution, why there is none, or None to ask again."""
+        """Return the assignment of a solution, the reason for none, or None to solve again."""
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
-        """Exclude from the next question what the filters rejected of an assignment."""
+        """Exclude the filters' rejections of an assignment from the next instance."""
 
 
 class Eviction(Protocol):
@@ -63,9 +63,9 @@ class Eviction(Protocol):
         """Return the next question to the solver; None if evicting these units cannot help."""
 
     def offer(self, solution: Solution) -> Offer:
-        """Return the nodes and the victims of a solution, a status if it has no answer, None
-        without victims.
+        """Return the nodes and the victims of a solution, a status without an answer, None without
+        victims.
         """
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
-        """Exclude from the next question what the filters rejected of an offer."""
+        """Exclude the filters' rejections of an offer from the next instance."""

@@ -130,7 +130,7 @@ def placements_of(tree: Topology, placed: Iterable[Placed]) -> list[MemberPlacem
 
 
 def requests(members: Sequence[Pod]) -> dict[str, Amounts]:
-    """Return what each member requests by uid; ObjectError on a bad quantity."""
+    """Return each member's request by uid; ObjectError for an invalid quantity."""
     found: dict[str, Amounts] = {}
     before = members[0]
     amounts = counted(pod_requests(before))
@@ -142,7 +142,7 @@ def requests(members: Sequence[Pod]) -> dict[str, Amounts]:
 
 
 def unlike_requests(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:
-    """Return how the first member that asks for something else differs, or an empty text."""
+    """Return how the first member with another request differs, or ''."""
     first = members[0]
     wanted = requests[first.metadata.uid]
     for other in members[1:]:
@@ -180,10 +180,10 @@ def lacking(
     bound: Sequence[Placed],
     asked: Iterable[Amounts] = (),
 ) -> str:
-    """Return what the nodes lack of all that a group says it needs, or an empty text.
+    """Return what the nodes lack of the group's stated total needs, or ''.
 
-    What its own members hold already counts as theirs. What they have `asked` for has to be free
-    when they are placed, maybe by evictions: nothing more is needed then.
+    Resources of its own members count as available. Requests of `asked` members must be free when
+    they are placed, possibly by evictions, so they are not needed beforehand.
     """
     for resource, needed in spec.needs.items():
         fixed = sum(one.requests.get(resource, 0) for one in bound)

@@ -73,7 +73,7 @@ def places(
 
 
 def _mostly(better: IntColumn, within: IntColumn, count: int) -> Iterator[PreferredPlaces]:
-    """Yield places of which as few as possible are worse; rows with better ones are used for these
+    """Yield places with the fewest inferior ones; rows with better places are used for these
     alone.
     """
     worse = (better == 0) & (within > 0)
@@ -91,7 +91,7 @@ def placed(
     own: tuple[SolvedStage, ...],
     within: Callable[[GroupTask, PreferredPlaces], Steps],
 ) -> Steps:
-    """Place members where their claims get what they prefer; a refusal if that is not possible.
+    """Place members with the preferred devices of their claims; a refusal if that is impossible.
 
     `own` are the best stages of the group's own terms, `within` places members in preferred places.
     """
@@ -107,7 +107,7 @@ def placed(
 
 
 def placed_roles(task: GroupTask, place: Callable[[GroupTask], Steps]) -> Steps:
-    """Place members that differ, where their claims get what they prefer if that is possible.
+    """Place heterogeneous members with the preferred devices of their claims if possible.
 
     A group with terms of its own is placed by these alone.
     """

@@ -47,7 +47,9 @@ class PlanRecorder:
         *,
         tried: bool,
     ) -> Status:
-        """Return why the solver's answer places no member; `tried` if it rests on learnt bounds."""
+        """Return why the solver's answer places no member; `tried` if it relies on learnt
+        bounds.
+        """
         if solution.placed.outcome == "unknown" or solution.advice is None:
             return task.left_open("waits: the solver found nothing within its time")
         found = messages.refusal(task, problem, fits, solution.advice, self._pods)
@@ -61,7 +63,7 @@ class PlanRecorder:
         return unschedulable(f"the group {task.name} {text}")
 
     def solved(self, key: str, solution: Solution) -> None:
-        """Keep what a solve proves for reports about the group."""
+        """Store the proof of a solve for reports about the group."""
         record, found = self._records.of(key), solution.roles or solution.placed
         record.solver_s = found.seconds
         before = record.proof

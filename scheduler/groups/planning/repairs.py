@@ -124,7 +124,7 @@ def _surplus(leaves: Sequence[Leaf], depth: int, rule: LevelRule) -> Iterable[li
 
 
 def _hide(leaves: list[Leaf], places: Sequence[int], number: int, *, closes: bool = False) -> None:
-    """Leave out so many fixed members of a unit, and let it take no further ones."""
+    """Exclude `count` fixed members of a unit, and close the unit for new ones."""
     if number <= 0 and not closes:
         return
     for at in places:

@@ -1,6 +1,6 @@
-"""The message of a group whose members differ, and of a group of groups: see `messages`.
+"""The message of a heterogeneous group, and of a group of groups: see `messages`.
 
-The solver reports no other sizes for roles; what is short is counted over all requests together.
+The solver reports no smaller sizes for roles; shortages are counted over all requests together.
 Pure.
 """
 
@@ -46,7 +46,7 @@ def refusal(task: GroupTask, advice: Advice | None) -> GroupRefusal:
 
 
 def _in_one(task: GroupTask, subject: str, rule: Conflict, why: str) -> tuple[str, str]:
-    """Return that roles do not fit one unit of a level, and what the nearest unit lacks."""
+    """Return that roles do not fit one unit of a level, and what the best unit lacks."""
     if rule.level not in task.tree.levels:
         return subject, why
     depth = task.tree.levels.index(rule.level) + 1

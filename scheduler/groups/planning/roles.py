@@ -110,7 +110,7 @@ def by_role(
 
 
 def asked(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
-    """Return what a member asks for, its one pod and its host ports included."""
+    """Return a member's request, with one pod slot and its host ports."""
     ports = dict.fromkeys(map(port_name, host_ports(pod)), 1)
     return {**requests[pod.metadata.uid], PODS: 1, **ports}
 
@@ -132,7 +132,7 @@ def learn(
     live: Nodes,
     rejection: AssignmentRejection,
 ) -> None:
-    """Lower what the row takes of the role whose member did not fit where it was put."""
+    """Lower the row's capacity for the role of the rejected member."""
     uid = rejection.pod.metadata.uid  # the pod itself may have changed while the solver worked
     wrong = next(one for one in members if any(pod.metadata.uid == uid for pod in one.pods))
     row = live.row(rejection.node)

@@ -203,7 +203,7 @@ def assign(
 
 
 def role_conflict(members: Sequence[RoleMembers], rejection: AssignmentRejection) -> RoleConflict:
-    """Return what a rejection says of members that cannot be on one node together."""
+    """Return the roles that a rejection excludes from sharing a node."""
     uids = {pod.metadata.uid for pod in rejection.conflict}
     counts = tuple(sum(pod.metadata.uid in uids for pod in one.pods) for one in members)
     assert rejection.rows is not None  # noqa: S101 - a conflict comes with its rows

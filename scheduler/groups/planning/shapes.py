@@ -50,7 +50,7 @@ class GroupShape(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return what they are called in texts."""
+        """Return the name of the groups in messages."""
         first, others = self.nodes[0], len(self.nodes) - 1
         kind = "CompositePodGroup" if first.is_composite else "PodGroup"
         return f"{kind} {first.name}" + (f" (and {others} like it)" if others else "")
@@ -127,9 +127,7 @@ class _Maker:
         return any(self._said(one).rules for one in node.every())
 
     def _said(self, node: GroupNode) -> OwnRules:
-        """Return what a group says of levels, nothing if its rules would have no member to
-        place.
-        """
+        """Return a group's own rules on levels, none if they would concern no member to place."""
         is_still = not any(self._by_group.get(one.key) for one in node.leaves())
         return OwnRules(node.key_label) if is_still else self._own[node.key]
 
@@ -148,8 +146,8 @@ class _Maker:
         return any(self._by_group.get(one.key) or self._bound[one.key] for one in node.leaves())
 
     def _sign(self, node: GroupNode) -> Hashable:
-        """Return what is equal for like groups; one with rules, or of which members stand, is like
-        no other.
+        """Return a key that identical groups share; a group with rules or bound members has its
+        own.
         """
         if any(self._bound[one.key] for one in node.leaves()) or self.has_rules(node):
             return node.key
@@ -309,9 +307,7 @@ def assign(
 
 
 def torn(root: GroupNode, tree: Topology, bound: Sequence[Placed]) -> str:
-    """Return which group's members stand in several places by its topology key, or an empty
-    text.
-    """
+    """Return the first group with members in several domains of its topology key, or ''."""
     where: dict[str, set[tuple[str, ...]]] = {}
     paths = tree.paths
     for one in bound:

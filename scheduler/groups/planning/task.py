@@ -1,6 +1,4 @@
-"""`GroupTask`: what is decided in one attempt for a group, put together once and handed through
-it.
-"""
+"""`GroupTask`: the input of one attempt to place a group, built once and passed through it."""
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -56,9 +54,7 @@ def undecided(text: str, retry_at: float = 0.0) -> UndecidedStatus:
 
 
 def unanswered(name: str) -> UndecidedStatus:
-    """Return that the solver said nothing: an error, since no change of the cluster would bring it
-    back.
-    """
+    """Return the error that the solver gave no answer; no change of the cluster would help."""
     return UndecidedStatus(Code.ERROR, (f"the group {name} waits: no answer came from the solver",))
 
 
@@ -102,7 +98,7 @@ class GroupTask(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return what the group is called in texts."""
+        """Return the group's name in messages."""
         return title(self.key)
 
     @property
@@ -123,9 +119,9 @@ class GroupTask(msgspec.Struct, frozen=True):
 
     @property
     def least(self) -> int:
-        """Return how many of the members have to be placed; 0 stands for all.
+        """Return the minimum number of members to place; 0 means all.
 
-        Of a group of groups any one will do: how many its groups need, they say themselves.
+        For a group of groups it is one: its groups have minimums of their own.
         """
         if self.shapes:
             return 1
@@ -133,14 +129,12 @@ class GroupTask(msgspec.Struct, frozen=True):
 
     @property
     def needed(self) -> Sequence[Pod]:
-        """Return the members for whom others may be evicted: those up to the minimum."""
+        """Return the members for which other pods may be evicted: those up to the minimum."""
         members = self.context.members
         return in_order(members)[: self.least] if self.least else members
 
     def copy(self) -> "GroupTask":
-        """Return the task with roles of its own: what is learnt of nodes for it holds for no
-        other.
-        """
+        """Return the task with copies of its roles: rejections learnt for the copy stay in it."""
         roles = [msgspec.structs.replace(one) for one in self.roles]
         return msgspec.structs.replace(self, roles=roles)
 
@@ -176,7 +170,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         return refused.intersection(pod.metadata.uid for pod in waiting)
 
     def plan(self, nodes: Mapping[str, str], stages: Iterable[SolvedStage]) -> GroupPlan:
-        """Return the plan to place these members, with what is said to the others."""
+        """Return the plan that places these members, with the status of the others."""
         is_proven = all(stage.proven for stage in stages if stage.measure == "leftOut")
         others = len(self.context.members) - len(nodes)
         found = "there is no room" if is_proven else "no room was found in time"
@@ -196,8 +190,8 @@ class GroupTask(msgspec.Struct, frozen=True):
     def eviction_plan(
         self, nodes: Mapping[str, str], victims: tuple[Placed, ...]
     ) -> GroupPlan | None:
-        """Return the plan to evict these; None without victims: then capacity is not what the group
-        lacks.
+        """Return the plan that evicts these pods; None without victims: capacity is then not the
+        cause.
         """
         if not victims:
             return None
@@ -205,7 +199,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         return GroupPlan(nodes, victims, text)
 
     def _lacks_groups(self, nodes: Mapping[str, str]) -> bool:
-        """Whether a tree has not what it asks for, with those who are placed by now."""
+        """Return whether a tree lacks required groups, given the members placed so far."""
         tree = (self.needs or self.spec).tree
         if tree is None:
             return False
@@ -226,16 +220,14 @@ def leaving(handle: Handle, uids: Iterable[str]) -> Iterator[str]:
 
 
 def staying(handle: Handle, bound: Iterable[Placed]) -> list[Placed]:
-    """Return who of these stays: not those whose eviction is confirmed and who are still to be
-    seen.
-    """
+    """Return the pods that stay: pods whose eviction is confirmed do not."""
     return [one for one in bound if not handle.is_leaving(one.pod.metadata.uid)]
 
 
 def beside(
     handle: Handle, placed: Iterable[Placed], uids: Collection[str] = ()
 ) -> Iterator[Placed]:
-    """Yield who stays of members on nodes, but for those with these uids."""
+    """Yield the members on nodes that stay, except those with these uids."""
     for one in placed:
         uid = one.pod.metadata.uid
         if uid not in uids and not one.pod.is_terminating and not handle.is_leaving(uid):
@@ -274,7 +266,7 @@ def awaits_capacity(context: PlanningContext, handle: Handle) -> bool:
 
 
 def solution_of(answer: CallResult) -> Solution | None:
-    """Return the solver's answer, None when it gave none."""
+    """Return the solver's answer, None without one."""
     if answer.code != 200:
         return None
     if isinstance(answer.body, Solution):

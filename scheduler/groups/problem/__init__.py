@@ -1,7 +1,6 @@
-"""Placing a group as plain records: the problem, the assignment, its certificate, and what judges
-them.
+"""Placing a group as plain records: the problem, the assignment, its certificate and its checker.
 
-`instance` and `roles` are the problem with one and with several roles, `answer` what is returned;
-`checker` judges every assignment without any solver, `conflict` searches for the rules that exclude
-one another. Knows no Kubernetes, no solver and no ortools.
+`instance` and `roles` are the problem with one and with several roles, `answer` is the result.
+`checker` judges every assignment without any solver, `conflict` searches for conflicting rules.
+Contains nothing of Kubernetes and does not import a solver.
 """

@@ -60,7 +60,7 @@ def objective(problem: Instance | GroupProblem, counts: Sequence[int] | Rows) ->
 
 
 def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | None) -> list[str]:
-    """Return what is wrong with counts by role and leaf."""
+    """Return the faults of counts by role and leaf."""
     found = checkparts.problems(group, counts, pieces) if group.parts else []
     for number, (role, row) in enumerate(zip(group.roles, counts, strict=True)):
         if sum(row) > role.count:
@@ -134,7 +134,7 @@ def _summed(terms: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]
 
 
 def _of_classes(group: GroupProblem, counts: Rows) -> list[str]:
-    """Return what is wrong with the classes of counts by role and leaf, in words."""
+    """Return the faults of the classes of counts by role and leaf, as texts."""
     found = []
     for number, one in enumerate(group.classes):
         pods = _pods(group, counts, number)

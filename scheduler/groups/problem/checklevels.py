@@ -9,7 +9,7 @@ Path = tuple[str, ...]
 
 
 def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
-    """Return what is wrong with `counts` per leaf, in words; an empty list is a valid placement."""
+    """Return the faults of `counts` per leaf, as texts; empty for a valid placement."""
     if len(counts) != len(instance.leaves):
         return [f"{len(counts)} counts for {len(instance.leaves)} leaves"]
     found = []

@@ -18,7 +18,7 @@ from scheduler.groups.problem.roles import GroupProblem
 def problems(
     group: GroupProblem, counts: Sequence[Sequence[int]], pieces: Sequence[PlacedPart] | None
 ) -> list[str]:
-    """Return what is wrong with the parts of counts by role and leaf, in words."""
+    """Return the faults of the parts of counts by role and leaf, as texts."""
     if pieces is None:
         return ["no parts could have these pods"]
     found = _numbers(group, pieces)
@@ -99,7 +99,7 @@ def _of_piece(group: GroupProblem, pieces: Sequence[PlacedPart], at: int) -> lis
 def _of_class(
     group: GroupProblem, one: PodClass, pieces: Sequence[PlacedPart], at: int
 ) -> list[str]:
-    """Return which rules of its own the pods of a piece, and of those in it, break."""
+    """Return the rules of a part that the pods of one of its instances break."""
     every = [pieces[each] for each in _inside(pieces, at)]
     pods: Counter[int] = Counter()
     for piece in every:

@@ -59,9 +59,7 @@ def advice_of(
 
 
 class Trials:
-    """What is known of sets of rules: `fitting` and `conflicting` ones, and those that stayed
-    unknown.
-    """
+    """The results for sets of rules: `fitting` and `conflicting` ones, and the unknown ones."""
 
     def __init__(self, fits: Callable[[Rules], bool | None], is_over: Callable[[], bool]) -> None:
         self._trial, self.is_over = fits, is_over

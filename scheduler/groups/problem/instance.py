@@ -194,7 +194,7 @@ class PreemptionInstance(SolverRecord, frozen=True):
 
 
 class SolveLimits(SolverRecord, frozen=True):
-    """What a solve may use: seconds for each stage and in all, and what it starts from."""
+    """The limits of a solve: seconds per stage and in all, and its warm start."""
 
     stage_s: float = 2.0
     total_s: float = 10.0

@@ -45,9 +45,7 @@ class LikeParts(SolverRecord, frozen=True):
 
 
 class PlacedPart(SolverRecord, frozen=True):
-    """One part that is not left out, in the piece `parent`; its new pods as (role, leaf, how
-    many).
-    """
+    """One part that is not left out, in the piece `parent`; its new pods as (role, leaf, count)."""
 
     part: int
     parent: int = ROOT
@@ -84,7 +82,7 @@ def totals(parts: Sequence[LikeParts]) -> list[int]:
 
 
 def has_fixed(parts: Sequence[LikeParts]) -> list[bool]:
-    """Return for each part whether pods stand already, its own or those of parts in it."""
+    """Return for each part whether pods of it, or of parts in it, are bound already."""
     found = [any(one.fixed) for one in parts]
     for number in range(len(parts) - 1, 0, -1):
         if found[number]:
@@ -93,8 +91,8 @@ def has_fixed(parts: Sequence[LikeParts]) -> list[bool]:
 
 
 def least(parts: Sequence[LikeParts]) -> int:
-    """Return how many pods are needed at least so that the root is not left out; 1 where some
-    stand.
+    """Return the minimum number of pods with which the root is not left out; 1 if some are
+    bound.
     """
     if any(has_fixed(parts)):
         return 1

@@ -87,12 +87,11 @@ class Accesses:
 
 
 def proxy_of(server: str) -> str | None:
-    """Return the proxy that the environment names for a URL, None when it is reached directly.
+    """Return the proxy for a URL by the environment, None for a direct connection.
 
-    HTTPS_PROXY, HTTP_PROXY and NO_PROXY are read as Go reads them, and so kubectl and every other
-    Kubernetes client (golang.org/x/net/http/httpproxy): this machine is never reached through a
-    proxy, and NO_PROXY holds hosts, domains, addresses and networks. Python's own reading knows
-    neither.
+    HTTPS_PROXY, HTTP_PROXY and NO_PROXY have the meaning of Go (golang.org/x/net/http/httpproxy),
+    as in kubectl: loopback addresses never use a proxy, and NO_PROXY lists hosts, domains,
+    addresses and networks. Python's standard library supports neither.
     """
     parts = urlsplit(server)
     proxies = urllib.request.getproxies_environment()

@@ -1,9 +1,7 @@
-"""Users of a kubeconfig whose token comes from a program or a provider: kubernetes-asyncio asks
-them.
+"""Kubeconfig users whose token comes from a program or a provider, by kubernetes-asyncio.
 
-That package runs exec plugins and refreshes tokens of OIDC and GCP. It is imported when a
-kubeconfig has such a user and not before: it takes half as long to import as all the rest of a
-start.
+That package runs exec plugins and refreshes tokens of OIDC and GCP. It is imported only for a
+kubeconfig with such a user: its import takes half as long as the rest of a start.
 """
 
 import asyncio
@@ -19,7 +17,7 @@ PLUGIN_LIMIT_S = 15.0
 
 
 class AuthPlugin:
-    """kubernetes-asyncio's loader for one context, kept because it knows when its token ends."""
+    """kubernetes-asyncio's loader for one context, kept because it stores the token's expiry."""
 
     def __init__(self, paths: str, context: str, *, is_program: bool) -> None:
         self._paths = paths
@@ -53,8 +51,8 @@ class AuthPlugin:
         return self._access
 
     def _is_lasting(self) -> bool:
-        """Return whether a program answered without saying until when: then it holds until
-        refused.
+        """Return whether the program's token has no expiry: it is used until the server refuses
+        it.
         """
         return self._is_program and not hasattr(self._loader, "exec_plugin_expiry")
 

@@ -1,8 +1,8 @@
-"""How long to wait before asking an API server again.
+"""The delays between attempts to reach an API server.
 
 Delays double and are drawn at random from their upper half, so that many clients that lost a server
-at the same moment do not come back at the same moment. What the server asks for is honoured, up to
-half a minute: a wrong Retry-After must not stop us for hours.
+at one moment do not return at one moment. Retry-After is honoured up to half a minute: a wrong
+value must not stop the process for hours.
 """
 
 from random import Random

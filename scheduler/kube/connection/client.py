@@ -114,7 +114,7 @@ class ApiClient:
         return self._credentials.access.namespace
 
     async def close(self) -> None:
-        """Close all connections; requests under way end with code 0."""
+        """Close all connections; requests in progress end with code 0."""
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)
@@ -152,7 +152,9 @@ class ApiClient:
 
     @asynccontextmanager
     async def stream(self, path: str, *, silence_s: float) -> AsyncGenerator[ResponseStream, None]:
-        """Open a long answer; reading it raises TimeoutError after `silence_s` without a byte."""
+        """Open a streamed response; reading it raises TimeoutError after `silence_s` without a
+        byte.
+        """
         if self._credentials.is_due:
             self._refresh_soon()
         access = self._credentials.access
@@ -294,7 +296,7 @@ class ApiClient:
 
 
 class _Stream:
-    """A long answer of aiohttp, or a failure to get one."""
+    """A streamed response of aiohttp, or the failure to open it."""
 
     def __init__(self, head: Response, opened: aiohttp.ClientResponse | None) -> None:
         self.head = head
@@ -325,9 +327,9 @@ async def _stream(opened: aiohttp.ClientResponse) -> _Stream:
 
 
 def _give_up(opened: aiohttp.ClientResponse) -> None:
-    """Break the connection of an answer whose rest will never come.
+    """Abort the connection of a response whose rest will not be read.
 
-    A farewell by TLS waits for that of the other side, which may come after the loop has ended.
+    A TLS shutdown would wait for the peer's, which may arrive after the loop has ended.
     """
     connection = opened.connection
     if connection is not None and connection.transport is not None:

@@ -58,7 +58,7 @@ class Credentials:
 
     @property
     def is_due(self) -> bool:
-        """Return whether `refresh` has something to do."""
+        """Return whether `refresh` would renew the credentials now."""
         return self._clock.now() - self._checked_at >= CHECK_EVERY_S
 
     async def refresh(self, *, force: bool = False) -> bool:

@@ -1,7 +1,7 @@
-"""A client for a daemon's own endpoints, with the credentials of the user of a cluster.
+"""A client for a daemon's own endpoints, with a cluster user's credentials.
 
-`explain --past` asks through it. The token is sent only to a server with a verified certificate,
-except over loopback: there a port-forward ends, whose peer the API server has authenticated.
+`explain --past` uses it. The token is sent only to a server with a verified certificate, or over
+loopback: there a port-forward ends, and the API server has authenticated its peer.
 """
 
 import ipaddress

@@ -1,9 +1,9 @@
-"""Reading HTTP/1.1 answers out of bytes, without any I/O.
+"""A parser of HTTP/1.1 responses without I/O.
 
-`AnswerReader` takes bytes as they arrive and reports when an answer is complete; `wire.py` owns the
-sockets. It reads the answers of API servers and proxies to a client that requests plain bytes over
-keep-alive: a length, chunks, or a body that ends with the connection. It never interprets a body
-and never accepts more than one answer at a time.
+`AnswerReader` takes bytes as they arrive and reports when a response is complete; `wire.py` owns
+the sockets. It supports the responses of API servers and proxies over keep-alive: a length, chunks,
+or a body that ends with the connection. It does not interpret bodies and accepts one response at a
+time.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ MAX_BODY_BYTES = 512 * 1024 * 1024
 
 
 class HttpProtocolError(ConnectionError):
-    """The other side does not speak HTTP/1.1 as we know it."""
+    """The peer's bytes are not a supported HTTP/1.1 response."""
 
 
 class HttpAnswer(NamedTuple):
@@ -28,7 +28,7 @@ class HttpAnswer(NamedTuple):
 
 
 class AnswerReader:
-    """Reads one answer after another from one connection."""
+    """Parses the consecutive responses of one connection."""
 
     __slots__ = ("_chunks", "_code", "_head", "_need", "_parts", "_pending", "_until_close")
 
@@ -42,7 +42,9 @@ class AnswerReader:
         self._until_close = False
 
     def feed(self, data: bytes) -> HttpAnswer | None:
-        """Take bytes; return the answer once it is complete. Raise ProtocolError on nonsense."""
+        """Add bytes; return the response once it is complete. Raise HttpProtocolError for invalid
+        bytes.
+        """
         if self._code == 0:
             if not self._pending and (answer := _whole(data)) is not None:
                 return answer
@@ -66,7 +68,7 @@ class AnswerReader:
         return self._finish(b"".join(self._parts), rest)
 
     def end(self) -> HttpAnswer | None:
-        """Record that the connection ended; return the answer that ends with it, if any."""
+        """Record the end of the connection; return the response that ends with it, if any."""
         if self._until_close:
             return self._finish(b"".join(self._parts), b"", closes=True)
         return None
@@ -76,7 +78,7 @@ class AnswerReader:
         self._parts, self._chunks, self._until_close = [], None, False
 
     def _read_head(self, data: bytes) -> bytes | None:
-        """Read the head; return what follows it, or None while it is incomplete."""
+        """Parse the head; return the bytes after it, or None while it is incomplete."""
         while True:
             end = data.find(b"\r\n\r\n")
             if end < 0:
@@ -182,7 +184,9 @@ class _Chunks:
 
 
 def _whole(data: bytes) -> HttpAnswer | None:
-    """Read an answer that came in one piece and needs no more care: nearly all of them do."""
+    """Parse a response that arrived whole and has a plain length, as nearly all do; None for any
+    other.
+    """
     end = data.find(b"\r\n\r\n")
     head = data[: end + 2].lower()
     at = head.find(b"\r\ncontent-length: ")

@@ -21,7 +21,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class KubeconfigCluster(msgspec.Struct, rename="kebab"):
-    """Where an API server is and how to know it."""
+    """The address of an API server and the certificates that identify it."""
 
     server: str = ""
     certificate_authority: str = ""
@@ -56,7 +56,7 @@ class KubeconfigUser(msgspec.Struct, rename="kebab"):
 
 
 class Context(msgspec.Struct):
-    """A cluster and a user by their names, and the namespace that is meant without one."""
+    """The names of a cluster and a user, and the default namespace."""
 
     cluster: str = ""
     user: str = ""
@@ -106,7 +106,7 @@ class KubeconfigSource:
         self._plugin: AuthPlugin | None = None
 
     def load(self, *, force: bool) -> Access:
-        """Return the access of this moment; `force` asks a plugin for a new token."""
+        """Return the current access; `force` makes a plugin issue a new token."""
         merged, current = _read(self._paths)
         name = self._context or current
         if not name:

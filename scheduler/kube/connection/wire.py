@@ -49,12 +49,12 @@ class Wire:
     async def exchange(
         self, request: bytes, timeout_s: float, guard: Callable[[], None] | None = None
     ) -> HttpAnswer:
-        """Send a request (head and body) and return its answer.
+        """Send a request (head and body) and return its response.
 
-        The time limit is kept to a quarter of a second. Raises NotSentError, TimeoutError, or
-        another ConnectionError when it is unknown whether the server processed it. `guard` is
-        called right before the first byte is sent; its exceptions propagate. Cancelling drops the
-        connection.
+        The time limit is precise to a quarter of a second. Raises NotSentError or TimeoutError, or
+        another ConnectionError when it is unknown whether the server processed the request. `guard`
+        is called directly before the first byte is sent; its exceptions propagate. Cancelling
+        closes the connection.
         """
         while True:
             connection = await self._acquire()
@@ -98,7 +98,7 @@ class Wire:
                 waiter.set_exception(NotSentError("the client is closed"))
 
     async def wait_closed(self) -> None:
-        """Wait until the loop has let go of all connections."""
+        """Wait until the loop has closed all connections."""
         for connection in list(self._open):
             await connection.lost.wait()
 
@@ -146,7 +146,7 @@ class Wire:
         self._check = asyncio.get_running_loop().call_later(CHECK_EVERY_S, self._expire)
 
     def _expire(self) -> None:
-        """Time out exchanges; check again as long as there are any."""
+        """Time out exchanges, and schedule the next check while any exchange is in progress."""
         self._check = None
         now = asyncio.get_running_loop().time()
         for connection in list(self._open):
@@ -169,7 +169,7 @@ class Wire:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: idle, or with one request under way."""
+    """One connection: idle, or with one request in progress."""
 
     def __init__(self, on_lost: "Callable[[_Connection], None]") -> None:
         self._on_lost = on_lost
@@ -238,6 +238,6 @@ class _Connection(asyncio.Protocol):
         self._on_lost(self)
 
     def expire(self, now: float) -> None:
-        """End the exchange under way if its time is up, in the loop's time."""
+        """End the exchange in progress if its deadline has passed, in the loop's time."""
         if self._waiter is not None and not self._waiter.done() and now >= self._deadline:
             self._waiter.set_exception(TimeoutError("no answer in time"))

@@ -1,6 +1,6 @@
 """The URLs of a kind: one page of its list, and a watch from a version.
 
-A reflector decides when to ask and what to do about failures; this module knows how to ask.
+The reflector decides when to send requests and how to handle failures.
 """
 
 from contextlib import AbstractAsyncContextManager
@@ -80,8 +80,8 @@ class Collection:
         return None if isinstance(page, Response) else page.resource_version
 
     async def is_behind(self, version: str) -> bool:
-        """Return whether the server knows less than `version`: restored from a backup, it stays
-        silent.
+        """Return whether the server's data is older than `version`, as after a restore: its watch
+        would stay silent.
         """
         theirs = await self.newest_version() or ""
         return version.isdecimal() and theirs.isdecimal() and int(theirs) < int(version)
@@ -108,7 +108,7 @@ class Collection:
 
 
 async def discovered(api: Api, path: str) -> Discovered | None:
-    """Return a discovery document; None if the server does not answer."""
+    """Return a discovery document; None without a response."""
     response = await api.request("GET", path)
     if response.code == 404:
         return Discovered(404)

@@ -195,7 +195,7 @@ class Decoder:
 
 
 def without_nulls(value: Any) -> Any:
-    """Return plain data without its nulls: Kubernetes means the default by them."""
+    """Return plain data without nulls: in Kubernetes null means the default."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

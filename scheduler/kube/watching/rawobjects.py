@@ -39,7 +39,7 @@ class RawObjects:
         return self._nodes.get(name)
 
     def keeper(self, kind: str) -> Keep | None:
-        """Return what takes the objects of a kind as they come in; None if none of it is kept."""
+        """Return the function that stores objects of a kind; None if the kind is not stored."""
         if kind == "Pod":
             return self._keep_pod
         return self._keep_node if kind == "Node" and self._keeps_nodes else None

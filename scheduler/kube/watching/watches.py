@@ -1,8 +1,8 @@
 """All reflectors of a process, with a common start and end.
 
 The daemon creates one `Watches`, runs it as one task and reads from it the kinds that are not
-listed yet. A fault in one reflector (a bug, never an answer of the server) ends all of them and is
-raised by `run`.
+listed yet. An internal error in one reflector, unlike any response of the server, ends all of them;
+`run` raises it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""The bodies of the scheduler's writes, as bytes, field for field as kube-scheduler sends them.
+"""The bodies of the scheduler's writes, field for field as kube-scheduler sends them.
 
-Pure functions from effects to JSON; effects.py, podstatus.py and eviction.py send them and
-interpret the answers.
+Pure functions from effects to JSON bytes; effects.py, podstatus.py and eviction.py send them and
+interpret the responses.
 """
 
 import msgspec

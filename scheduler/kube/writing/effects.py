@@ -1,8 +1,8 @@
-"""Step 5 of a pod's way: carry the engine's effects out and bring the answers back as events.
+"""Step 5 of a pod's path: carry out the engine's effects and return the answers as events.
 
-The daemon submits the engine's effects; each goes into the write queue of its kind, with a limit on
-concurrent requests per queue. An ambiguous answer goes back as code 0 and the engine looks the
-object up: this module makes no decision. After `fence` nothing is sent any more.
+The daemon submits the engine's effects. Each enters the write queue of its kind, which limits
+concurrent requests. An ambiguous response returns as code 0 and the engine looks the object up:
+this module makes no decision. After `fence` nothing is sent any more.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class EffectLimits(msgspec.Struct, frozen=True):
 
 
 class _Task(NamedTuple):
-    """An effect that wants an answer, and when it was handed in."""
+    """An effect that needs an answer, and the time of its submission."""
 
     effect: Any
     submitted_at: float
@@ -113,10 +113,10 @@ class Executor:
         objection: Callable[[Bind], str] = lambda _: "",
         others: Mapping[type[Effect], Carry] | None = None,
     ) -> None:
-        """Create the executor; `emit` receives answers, `others` carry out effects without an API
-        request.
+        """Create the executor.
 
-        `objection` is called right before each bind is sent, and returns why it must not be.
+        `emit` receives answers; `others` carry out effects without an API request. `objection` is
+        called directly before each bind is sent and returns why the bind is outdated, or ''.
         """
         limits = limits or EffectLimits()
         self._emit = emit
@@ -219,7 +219,7 @@ class Executor:
             await write_queue.wait_stopped()
 
     def _carried(self, carry: Carry) -> Callable[[_Task], Any]:
-        """Wrap a way to carry an effect out: count, time, and always answer."""
+        """Wrap a function that carries out an effect: count it, measure it, and always answer."""
 
         async def work(task: _Task) -> None:
             effect, submitted_at = task

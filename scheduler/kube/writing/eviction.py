@@ -50,7 +50,7 @@ class PodEvictor:
         self._units: dict[int, _Unit] = {}
 
     async def evict(self, effect: Evict) -> Response:
-        """Mark and delete a pod; return the answer that decided it, 404 when it is gone already."""
+        """Mark and delete a pod; return the deciding response, 404 if the pod no longer exists."""
         if not effect.unit:
             marked = await self._mark(effect)
             return await self._delete(effect) if marked.ok else marked
@@ -86,8 +86,8 @@ class PodEvictor:
         return unit.refusal
 
     async def _mark(self, effect: Evict) -> Response:
-        """Write the condition DisruptionTarget on a pod that has none; return 404 for a pod that
-        is gone.
+        """Write the condition DisruptionTarget on a pod that has none; return 404 for a deleted
+        pod.
         """
         if effect.is_marked:
             return Response(200)

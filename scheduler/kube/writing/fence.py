@@ -15,7 +15,7 @@ class FencedError(Exception):
 
 
 class Fence:
-    """Open while `clock` has not reached the moment given last; without election for ever."""
+    """Open until `clock` reaches the time set last; always open without an election."""
 
     def __init__(self, clock: Clock, until: float = inf) -> None:
         self._clock = clock
@@ -41,10 +41,10 @@ class Fence:
 
 
 class FencedApi:
-    """Requests through `api`; what would change anything leaves only while `fence` is open.
+    """Requests through `api`; writes are sent only while `fence` is open.
 
-    The operators get it in place of the client, so that their writes are shut out as the engine's
-    effects are.
+    The operators use it in place of the client, so that the fence applies to their writes as it
+    does to the engine's effects.
     """
 
     def __init__(self, api: Api, fence: Fence) -> None:

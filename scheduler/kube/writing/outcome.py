@@ -1,4 +1,4 @@
-"""The outcome of a write, in the words of the metrics and of the engine."""
+"""The outcome of a write, as a label of the metrics and as an answer for the engine."""
 
 from scheduler.engine.effects import Answer
 from scheduler.kube.api import Response
@@ -27,7 +27,7 @@ def was_replaced(response: Response) -> bool:
 def answer(effect: int, response: Response, body: object = None) -> Answer:
     """Return the answer for the engine; code 0 if the outcome is unknown.
 
-    A request that was never sent is answered 503: it certainly was not executed.
+    A request that was never sent is answered 503: it was certainly not executed.
     """
     if not response.was_sent:
         return Answer(effect, 503, response.reason, response.message, body)
@@ -38,9 +38,7 @@ def answer(effect: int, response: Response, body: object = None) -> Answer:
 
 
 def _is_barred(response: Response) -> bool:
-    """Return whether a webhook's failure ended a request: admission comes before anything is
-    written.
-    """
+    """Return whether a failing webhook ended a request: admission precedes every write."""
     return response.code == 500 and "webhook" in response.message
 
 

@@ -78,7 +78,7 @@ class StatusWriter:
             self._queue(self._waiting[effect.uid])
 
     async def settle(self, uid: str) -> None:
-        """Return when no patch of this pod is under way; one not sent yet is left out."""
+        """Wait until no patch of this pod is in progress; drop a queued one."""
         self._waiting.pop(uid, None)
         under_way = self._under_way.get(uid)
         if under_way is not None:

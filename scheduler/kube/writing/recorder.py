@@ -312,7 +312,7 @@ def _most(response: Response, *, is_eviction: bool) -> int:
 
 
 def _is_final(response: Response, tries: int, *, is_eviction: bool) -> bool:
-    """Return whether an answer is final after `tries`; eviction events are always retried."""
+    """Return whether a response is final after `tries`; eviction events are always retried."""
     if response.ok or (response.code == 409 and response.reason == "AlreadyExists"):
         return True
     if is_eviction:

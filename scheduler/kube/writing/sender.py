@@ -60,7 +60,9 @@ class Sender:
         )
 
     async def repeatedly(self, request: EffectRequest, tries: float = inf) -> Response:
-        """Send a request until its answer is definite, at most `tries` times; waits in between."""
+        """Send a request until its response is definite, at most `tries` times, with waits in
+        between.
+        """
         backoff = self.backoff()
         while True:
             response = await self.once(request)

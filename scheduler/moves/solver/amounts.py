@@ -1,4 +1,4 @@
-"""Arithmetic on amounts: how many pods of a request fit, and what is free on emptied nodes."""
+"""Arithmetic on amounts: how many pods of a request fit, and the free amounts of emptied nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from scheduler.moves.solver.problem import Amounts, Problem
 
 
 def emptied(problem: Problem) -> list[Amounts]:
-    """Return what is free on each node if all movable pods leave."""
+    """Return the free amounts of each node if all movable pods leave."""
     found = [list(node.free) for node in problem.nodes]
     for pod in problem.pods:
         at = found[pod.node]

@@ -1,4 +1,4 @@
-"""What the planner answers: a plan with the value and the bound of each stage, or why there is
+"""The planner's result: a plan with the value and the bound of each stage, or the reason for
 none.
 """
 
@@ -60,10 +60,11 @@ class Found(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer. `moves` are in the order of execution, `placed` is where the claims fit then.
+    """The planner's result.
 
-    `freed` are the domains that are free, for a goal of free domains. `shortage` explains an answer
-    that the conservation test gave.
+    `moves` are in the order of execution, `placed` has the claims' nodes after them. `freed` are
+    the free domains, for a goal of free domains. `shortage` is the resource by which the
+    conservation test decided.
     """
 
     verdict: Verdict
@@ -95,10 +96,9 @@ class Answer(NamedTuple):
 
 
 class Shortage(NamedTuple):
-    """A resource of which no set of moves frees enough: at most `most` of the `needed` amount.
+    """A resource that no set of moves frees enough of: at most `most` of the `needed` amount.
 
-    `resource` is an index into the resources of the problem, or -1 for the number of pods or
-    domains.
+    `resource` is an index into the problem's resources, or -1 for the number of pods or domains.
     """
 
     resource: int

@@ -19,7 +19,7 @@ INFINITE = np.int64(1) << 61
 
 
 def shortage(problem: Problem) -> Shortage | None:
-    """Return a resource of which no set of moves frees enough; None if the test decides nothing."""
+    """Return a resource that no set of moves frees enough of; None if the test decides nothing."""
     goal = problem.goal
     if isinstance(goal, Fit):
         return next(_shortages(problem, goal), None)
@@ -30,7 +30,7 @@ def shortage(problem: Problem) -> Shortage | None:
 
 
 def _shortages(problem: Problem, goal: Fit) -> Iterator[Shortage]:
-    """Compare what claims need with what is free and what can leave, per set of destinations."""
+    """Compare the claims' needs with the free and movable amounts, per set of destinations."""
     empty = emptied(problem)
     for destinations in sorted(
         {role.destinations for claim in goal.claims for role in claim.roles}
@@ -59,10 +59,10 @@ def _shortages(problem: Problem, goal: Fit) -> Iterator[Shortage]:
 
 
 def _departures(problem: Problem, nodes: frozenset[int], resource: int) -> int:
-    """Return an upper bound of the amount of a resource that moves can take out of a set of nodes.
+    """Return an upper bound on the amount of a resource that moves can take out of a set of nodes.
 
-    What a move takes from one node of the set to another does not count, and the other nodes take
-    no more than they have free.
+    Moves between nodes of the set do not count, and other nodes take no more than their free
+    amounts.
     """
     outside: dict[int, bool] = {}
     free = sum(
@@ -252,7 +252,7 @@ def _role(
 
 
 def _plus(total: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return the min-plus convolution of two tables, as long as the first."""
+    """Return the min-plus convolution of two tables, cut to the length of the first."""
     found = np.full(len(total), INFINITE)
     for count, weight in enumerate(own[: len(total)]):
         if weight < INFINITE:

@@ -31,7 +31,7 @@ class Body(NamedTuple):
 
 
 def faults(problem: Problem, answer: Answer) -> list[str]:
-    """Return what is wrong with an answer, empty if it is a valid plan for the goal."""
+    """Return the faults of an answer, empty if it is a valid plan for the goal."""
     if answer.verdict not in (Verdict.REACHED, Verdict.PLANNED):
         return []
     check = Check(problem, answer)
@@ -179,7 +179,7 @@ class Check:
         return self.problem.domain(level, body.node)
 
     def goal(self) -> Iterator[str]:
-        """Yield what the goal lacks."""
+        """Yield the unmet requirements of the goal."""
         goal = self.problem.goal
         if isinstance(goal, Fit):
             yield from self._claims(goal)

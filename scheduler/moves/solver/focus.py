@@ -40,7 +40,9 @@ def needed(problem: Problem) -> int:
 
 
 def promising(problem: Problem) -> tuple[list[int], list[int]]:
-    """Return nodes by what the goal costs there, and destinations by how well they are filled."""
+    """Return nodes ordered by the goal's cost there, and destinations ordered by their
+    utilization.
+    """
     goal = problem.goal
     departures = Departures(problem, None)
     if isinstance(goal, Fit):

@@ -1,4 +1,4 @@
-"""What the goal demands of the variables, and the strengthening that makes its proof short."""
+"""The constraints of the goal, and cuts that shorten its proof."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def _apart(model: Variables, number: int, claim: Claim, nodes: list[int], copies
 
 
 def _departures(model: Variables) -> None:
-    """Demand the least number of departures for 1, 2, … waiting pods of a role on a node.
+    """Require the minimum number of departures for 1, 2, … waiting pods of a role on a node.
 
-    Implied by capacity, but the linear relaxation does not know it: 6 GPUs beside 5 free ones cost
-    a departure, not five sixths of a pod.
+    Implied by capacity, but not by its linear relaxation: 6 requested GPUs beside 5 free ones
+    require one departure, not five sixths of a pod.
     """
     counting = Departures(model.problem, None)
     out: defaultdict[int, list[Flow]] = defaultdict(list)

@@ -79,7 +79,7 @@ class Filling:
         )
 
     def _by_cost(self, claim: Claim, domains: object) -> list[list[int]]:
-        """Return domains by what the pods of the first role cost there."""
+        """Return domains ordered by the cost of the first role's pods there."""
         role = claim.roles[0]
 
         def cost(nodes: Sequence[int]) -> tuple[bool, list[Cost]]:

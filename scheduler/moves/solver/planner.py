@@ -27,16 +27,16 @@ FULL_S = 0.6  # the part of the time after which no larger model is begun
 
 
 class SearchLimits(NamedTuple):
-    """Seconds for one answer, without those for loading CP-SAT, and the seed of its search."""
+    """The seconds for one answer, without the time to load CP-SAT, and the seed of the search."""
 
     seconds: float = 10.0
     seed: int = 0
 
 
 def plan(problem: Problem, limits: SearchLimits | None = None) -> Answer:
-    """Return the plan of least cost for the goal of a problem, checked independently.
+    """Return the plan of least cost for the goal of a problem, verified by the checker.
 
-    Raises RuntimeError if the check finds a fault: then the planner has one.
+    Raises RuntimeError if the checker finds a fault, which is a bug of the planner.
     """
     return Planner(expanded(problem), limits or SearchLimits()).answer()
 
@@ -56,7 +56,7 @@ def expanded(problem: Problem) -> Problem:
 
 
 class Planner:
-    """One question on its way to an answer."""
+    """The stages of one plan: bounds found so far, the model's nodes, the remaining time."""
 
     def __init__(self, problem: Problem, limits: SearchLimits) -> None:
         self._problem, self._limits = problem, limits

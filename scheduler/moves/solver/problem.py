@@ -17,7 +17,7 @@ NODE_LEVEL = -1  # the level whose domains are single nodes
 
 
 class Node(NamedTuple):
-    """A node: what is `free` of each resource; negative if the node is overcommitted.
+    """A node: the `free` amount of each resource; negative if the node is overcommitted.
 
     `pinned`: it runs a pod that cannot leave and that keeps the node occupied. `headroom`: load
     threshold minus load; negative if the node is above the threshold.
@@ -66,10 +66,10 @@ class Limit(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """Two pods, one tagged `first` and one tagged `second`, never share a domain of `level`.
+    """A pod tagged `first` and a pod tagged `second` never share a domain of `level`.
 
-    It applies between arrivals, and between the pods of a claim and all pods that are there in the
-    end. What an arrival meets of pods that run now is part of its destinations.
+    It applies between arrivals, and between the pods of a claim and all pods after the moves.
+    Conflicts of an arrival with running pods are part of its destinations.
     """
 
     level: int

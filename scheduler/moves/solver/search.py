@@ -29,7 +29,7 @@ class Values(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """A stage: what is minimised, and a bound that is known."""
+    """A stage: the minimised expression and its known bound."""
 
     name: str
     expression: Any
@@ -94,7 +94,9 @@ def _objectives(model: Variables) -> list[Objective]:
 
 
 def _lost(model: Variables) -> Any:
-    """Return the run time lost: of the pods of one kind and node, the cheapest leave first."""
+    """Return the lost run time: of the pods of one kind and node, those with the least leave
+    first.
+    """
     total: Any = 0
     for index, variable in model.out.items():
         units = model.kinds.sources[index].units
@@ -142,8 +144,8 @@ def _minimised(
 
 
 def solver_for(seconds: float, seed: int) -> cp_model.CpSolver:
-    """Return a solver with fixed parameters: one worker, so that equal questions get equal
-    answers.
+    """Return a solver with fixed parameters: one worker, so that equal problems have equal
+    solutions.
     """
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -223,7 +225,9 @@ def _better_destinations(
 
 
 def _free_shares(problem: Problem) -> list[int]:
-    """Return what is free per node in thousandths of the most that is free anywhere, summed."""
+    """Return the free amounts per node in thousandths of the largest free amount of any node,
+    summed.
+    """
     most = [
         max(1, *(node.free[at] for node in problem.nodes)) for at in range(len(problem.resources))
     ]
