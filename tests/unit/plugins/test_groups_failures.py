@@ -43,6 +43,31 @@ def test_members_of_several_failed_nodes_are_replaced_elsewhere(free: int, expec
     assert not [victim for one in done.groups for victim in one.victims]
 
 
+@pytest.mark.parametrize("shown_by", ["labels", "one label", "status", "nothing"])
+@pytest.mark.parametrize("free", [0, 1, 2, 3])
+def test_a_group_is_repaired_in_part_where_an_object_shows_that_it_was_whole(
+    shown_by: str, free: int
+):
+    """Three of six members are lost and `free` places are left. A member's label or the status of
+    the ConfigMap shows that the group was whole: as many members as fit are placed. Without either
+    all three are placed or none. Bound members stay.
+    """
+    described, running = group("g", 6), [member(f"g-{n}", "g", on="a") for n in range(3)]
+    marked = {"labels": 3, "one label": 1}.get(shown_by, 0)
+    for one in running[:marked]:
+        one["metadata"]["labels"]["sakkara.member.status"] = "Bound"
+    if shown_by == "status":
+        described["data"]["status"] = "Bound"
+    world = not_ready(tree({"r0": {"a": 3, "b": 3}, "r1": {"c": free}}), "b")
+    done = place(*world, described, *running, *(member(f"g-{n}", "g") for n in (3, 4, 5)))
+    new = [on for name, on in results(done).items() if name in {"g-3", "g-4", "g-5"}]
+    placed = free if shown_by != "nothing" or free == 3 else 0
+
+    assert ["c"] * placed == [on for on in new if on == "c"]
+    assert "b" not in new
+    assert not [victim for one in done.groups for victim in one.victims]
+
+
 def test_a_replacement_takes_no_device_that_a_rule_taints():
     """Its rack has a free device that is tainted; it goes to the other rack."""
 
