@@ -51,7 +51,7 @@ class Credentials(Protocol):
 
 
 class Response(Protocol):
-    """The outcome of a request; `code` 0 means that no answer arrived."""
+    """The outcome of a request; `code` 0 means that no response arrived."""
 
     @property
     def code(self) -> int:
@@ -59,7 +59,7 @@ class Response(Protocol):
 
     @property
     def body(self) -> bytes:
-        """Return the answer."""
+        """Return the decoded body."""
 
     @property
     def message(self) -> str:
@@ -100,7 +100,7 @@ class Api:
     async def send(
         self, method: str, path: str, body: Json | None = None, *, content_type: str = MERGE
     ) -> bytes:
-        """Send a request; return the body of the answer, or raise ApiError."""
+        """Send a request; return the response's body, or raise ApiError."""
         data = b"" if body is None else msgspec.json.encode(body)
         response = await self._client.request(
             method, path, data, content_type=content_type, timeout_s=self._timeout_s

@@ -1,10 +1,9 @@
 """kubernetes-asyncio's client for the operators, over the daemon's own connections.
 
-Operators write `client.custom.patch_namespaced_custom_object_status(...)` as they would anywhere
-with kopf. What is sent goes through the daemon's client: it alone knows whether this process still
-leads (a write of one that does not must not leave), and which credentials hold at this moment. A
-failure is an ApiError. docs/designs/002 has the figures. kopf imports the library too, hence only
-`operators.run` and what it imports may import this module.
+Operators call `client.custom.patch_namespaced_custom_object_status(...)` as with kopf elsewhere.
+Requests go through the daemon's client, which has the fence (a process that does not lead must not
+write) and the current credentials. A failure is an ApiError. docs/designs/002 has the figures. kopf
+imports the library too, hence only `operators.run` and what it imports may import this module.
 """
 
 from dataclasses import dataclass
@@ -84,7 +83,7 @@ class Client(ApiClient):
         return obj
 
     def deserialize(self, response: Any, response_type: str) -> Any:
-        """Return the answer as a model of the library, a custom object as plain JSON."""
+        """Return the response as a model of the library, a custom object as plain JSON."""
         try:
             return super().deserialize(response, response_type)
         except (ValueError, TypeError, AttributeError) as error:

@@ -34,7 +34,9 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def document(condition: Condition) -> dict[str, Any]:
-    """Write a condition out in full: the schema wants a reason and a message even when empty."""
+    """Return a condition with all fields: the schema requires a reason and a message even when
+    empty.
+    """
     written: dict[str, Any] = {
         "type": condition.type,
         "status": condition.status,

@@ -1,4 +1,4 @@
-"""Long work without holding the loop: over many things in handfuls, through a calculation in steps.
+"""Long work in small steps, so that the loop stays responsive.
 
 A calculation in steps is a pure generator that yields where other tasks may run. A caller without a
 deadline runs it `at_once`.

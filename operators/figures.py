@@ -1,8 +1,8 @@
-"""`keep_figures`: polls a source for the risk plugins and hands its answers to the scheduler.
+"""`keep_figures`: polls a source for the risk plugins and passes its responses to the scheduler.
 
-An answer is handled like a watched object, so it is in the decision log and a decision uses one
-state. If a source fails, its last answer stays valid until it expires; then it is deleted, and the
-plugins work without figures.
+A response is processed like a watched object, so it is in the decision log and a decision uses one
+state. If a source fails, its last response stays valid until it expires; then it is deleted, and
+the plugins work without figures.
 """
 
 from __future__ import annotations

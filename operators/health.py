@@ -13,7 +13,7 @@ from scheduler.base.meters import Meters
 
 
 class MetricSources:
-    """The newest answer of every source, by its name."""
+    """The newest response of every source, by its name."""
 
     def __init__(self, meters: Meters, clock: Clock) -> None:
         self._clock = clock
@@ -22,9 +22,9 @@ class MetricSources:
         meters.metric_source_age.read_from(self._ages)
 
     def reported(self, name: str, answered_at: float | None, error: str) -> None:
-        """Take note of when the newest answer is from, and what went wrong now.
+        """Record the time of the newest response and the present error.
 
-        None: never measured, expired, or the source is no longer queried.
+        A time of None: never measured, expired, or the source is no longer queried.
         """
         self._failures.labels(name).inc(1 if error else 0)
         if answered_at is None:

@@ -1,8 +1,8 @@
 """`StatusKeeper`: keeps the status of every object of a kind equal to the calculated one.
 
-kopf tells of the objects, `ClusterView` of the rest; the rules are in pure modules. However fast
-things change, an object is written at most once per interval, and only when something differs. A
-write rests on a version: one that lost a race is simply made again.
+kopf reports the objects, `ClusterView` the other inputs; the rules are in pure modules. An object
+is written at most once per interval, and only when its status differs. A write names the
+resourceVersion it is based on and is repeated after a conflict.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _log = structlog.get_logger("operators")
 
 
 class StatusKeeper(Generic[ObjectT]):
-    """One run of an operator; everything it knows comes from events and is gone with it.
+    """One run of an operator; its state comes from events and ends with the run.
 
     A subclass names its kind and the kinds of `ClusterView` that wake it, and calculates the status
     from the object and its other inputs.
@@ -66,7 +66,7 @@ class StatusKeeper(Generic[ObjectT]):
     # What the runner calls.
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
-        """Receive the current version of an object; `type_` DELETED means that it is gone."""
+        """Receive the current version of an object; `type_` DELETED means that it was deleted."""
         meta = raw["metadata"]
         key = (meta["namespace"], meta["name"])
         if type_ == "DELETED":

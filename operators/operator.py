@@ -16,7 +16,7 @@ from scheduler.state.view import ClusterView
 
 
 class JobOutcome(Protocol):
-    """The end of a job: `blob` is the answer if it is `ok`, else `message` states the error."""
+    """The end of a job: `blob` is the result if it is `ok`, else `message` is the error."""
 
     @property
     def ok(self) -> bool: ...
@@ -43,10 +43,10 @@ class Planner(Calculator, Protocol):
 class OperatorSurroundings(NamedTuple):
     """The inputs of an operator at its start.
 
-    `legacy` means that the kind has no status subresource; `report` receives an error that does not
-    end the operator, '' when it is over; `reported` receives the state of a source of measurements:
-    its name, the time of its last answer, and its error. Without a `calculator` long calculations
-    are left out.
+    `legacy` means that the kind has no status subresource. `report` receives an error that does not
+    end the operator, '' when it is over. `reported` receives the state of a source of measurements:
+    its name, the time of its last response, and its error. Without a `calculator` long calculations
+    are skipped.
     """
 
     view: ClusterView
@@ -65,7 +65,7 @@ class Operator(Protocol):
     """One run of an operator: its memory begins empty and ends with the run."""
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
-        """Receive the current version of an object; `type_` DELETED means that it is gone."""
+        """Receive the current version of an object; `type_` DELETED means that it was deleted."""
 
     async def work(self) -> None:
         """Keep the objects until cancelled."""

@@ -42,7 +42,9 @@ class StartAnewError(TrellisError):
 
 
 class House(NamedTuple):
-    """What all operators share; `random` spreads pauses, so that processes do not act in step."""
+    """The inputs that all operators share; `random` spreads pauses, so that processes do not act in
+    step.
+    """
 
     settings: OperatorsSettings
     view: ClusterView
@@ -164,9 +166,9 @@ async def _one_life(recipe: Recipe, house: House) -> None:
 
 
 async def _until_changed(recipe: Recipe, api: Client, found: frozenset[str], house: House) -> None:
-    """Raise StartAnewError when the kind is served otherwise than `found`, or no more.
+    """Raise StartAnewError when the kind is served differently from `found`, or no longer.
 
-    Also when the server's authorities have changed: a new token kopf asks for itself, after a 401.
+    Also when the server's authorities have changed; kopf requests a new token itself after a 401.
     """
     tls = house.connection.credentials.access.tls
     while True:

@@ -1,7 +1,6 @@
-"""How the operators run: times and which of them.
+"""The settings of the operators: times, and which operators run.
 
-The command line fills it from the configuration; everything has a default that suits a cluster of
-any size.
+The command line fills it from the configuration; every default suits a cluster of any size.
 """
 
 import msgspec
@@ -34,8 +33,8 @@ class FiguresSettings(msgspec.Struct, frozen=True):
 
 
 class AppGroupSettings(msgspec.Struct, frozen=True):
-    """Where AppGroups are looked for, and by which table placed cost is summed up: as the plugins
-    do.
+    """The namespaces of AppGroups, and the table that placed costs are summed by: as in the
+    plugins.
     """
 
     namespaces: tuple[str, ...] = ("default",)

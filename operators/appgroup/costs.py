@@ -1,8 +1,8 @@
-"""Network costs between the placed pods of an application: least, mean and greatest, by workload.
+"""Network costs between the placed pods of an application: minimum, mean, maximum, by workload.
 
-The same figures that NetworkOverhead scores by and `explain` shows: 0 on one node, 1 in one zone,
-the table's cost between zones and regions (`objects.networkpaths`), 100 where the cost is unknown.
-Pure; the operator hands in nodes and tables.
+The figures are those of NetworkOverhead's score and of `explain`: 0 on one node, 1 in one zone, the
+table's cost between zones and regions (`objects.networkpaths`), 100 for an unknown cost. Pure; the
+operator passes nodes and tables.
 """
 
 from collections import Counter, defaultdict

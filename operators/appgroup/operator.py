@@ -35,7 +35,7 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         self._summed: dict[Key, tuple[Mapping[str, Statistics], Statistics | None]] = {}
 
     async def gather(self) -> None:
-        """Sort the placed pods by group, and look up where nodes stand."""
+        """Sort the placed pods by group, and look up their nodes' zones and regions."""
         view, wanted = self.around.view, self.around.settings.app_group
         pods: dict[Key, list[ObservedPod]] = defaultdict(list)
         odd: Counter[tuple[Key, str]] = Counter()

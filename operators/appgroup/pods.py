@@ -40,7 +40,7 @@ def by_group(
 ) -> Mapping[Key, list[ObservedPod]]:
     """Return the placed pods of each group, in order of arrival.
 
-    `namespaces` are those where the plugins look for AppGroups besides the pod's own.
+    `namespaces` are those where the plugins look up AppGroups besides the pod's own.
     """
     places: dict[str, set[str]] = defaultdict(set)
     for namespace, name in groups:

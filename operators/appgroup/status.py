@@ -1,8 +1,8 @@
 """The status of an AppGroup as a function of its inputs, without clock and I/O.
 
 The operator gathers `ObservedGroup`, calls `status_of` when the object, its pods or the costs
-between them have changed, and sends what `merge_patch` returns. Both are total: whatever the API
-server lets through has an answer here. Texts name the field that they are about.
+between them have changed, and sends the result of `merge_patch`. Both are total: they accept every
+object that the API server stores. Texts begin with the name of their field.
 """
 
 from collections import Counter
@@ -56,9 +56,8 @@ class ObservedPod(msgspec.Struct, frozen=True):
 class ObservedGroup(msgspec.Struct, frozen=True):
     """The inputs of the status besides the spec; `now` is RFC 3339 in whole seconds.
 
-    `namespace` is the group's own. `costs` are the placed costs by workload label, for whom they
-    are known, `total` those of all. `oddities` are texts on pods that seem to belong to the group
-    and do not (a misspelt label).
+    `namespace` is the group's own. `costs` are the known placed costs by workload label, `total` is
+    that of all. `oddities` are texts on pods that resemble members and are none (a misspelt label).
     """
 
     generation: int
@@ -72,7 +71,7 @@ class ObservedGroup(msgspec.Struct, frozen=True):
 
 
 def status_of(spec: AppGroupSpec, observed: ObservedGroup) -> AppGroupStatus:
-    """Return the status that should stand there."""
+    """Return the desired status."""
     return at_once(judging(spec, observed))
 
 
@@ -126,10 +125,10 @@ def topology_order(
 def merge_patch(
     previous: AppGroupStatus, wanted: AppGroupStatus, *, legacy: bool = False
 ) -> dict[str, Any]:
-    """Return the fields of status that have to be written, empty when there is nothing to do.
+    """Return the changed fields of the status, empty without a change.
 
-    `legacy` is for a definition without status subresource: there every write counts as a new
-    generation, and the older schema drops what it does not know.
+    `legacy` is for a definition without status subresource: there every write increments the
+    generation, and the older schema drops unknown fields.
     """
     before, after = _document(previous), _document(wanted)
     if legacy:

@@ -14,7 +14,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class HttpSettings(msgspec.Struct, frozen=True):
-    """Where a source is and how to be let in.
+    """The address of a source and its credentials.
 
     A token file is read for every request. `token` and `ca_data` (authorities, PEM) are contents
     that the caller has read.
@@ -57,7 +57,7 @@ class HttpSource:
             await self._session.close()
 
     async def __call__(self, path: str, query: dict[str, str]) -> bytes:
-        """Return the body of a successful answer; ProviderError otherwise."""
+        """Return the body of a successful response; ProviderError otherwise."""
         if self._session is None:
             raise ProviderError("the source is not open")
         url = self._settings.address.rstrip("/") + path

@@ -1,6 +1,6 @@
-"""`LastGood`: a provider whose last good answer holds until it expires.
+"""`LastGood`: a provider whose last good response is valid until it expires.
 
-A failure is reported, and the last answer stays. Expiry counts from the time of measurement, so a
+A failure is reported, and the last response stays. Expiry counts from the time of measurement, so a
 source that repeats old figures expires as well.
 """
 
@@ -13,7 +13,7 @@ from scheduler.base.clock import Clock
 
 
 class ProviderAnswer(Protocol):
-    """An answer of a provider: its time, and the newest measurement in it."""
+    """A provider's response: its time, and the newest measurement in it."""
 
     @property
     def taken_at(self) -> float: ...
@@ -32,7 +32,7 @@ class Provider(Protocol[AnswerT_co]):
     def name(self) -> str: ...
 
     async def fetch(self) -> AnswerT_co:
-        """Query the source once; ProviderError if there is no usable answer."""
+        """Query the source once; ProviderError without a usable response."""
 
 
 class ProviderRecord(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class ProviderRecord(msgspec.Struct, frozen=True):
 
 
 class LastGood(Generic[AnswerT]):
-    """Asks a provider and keeps its last good answer for `expires_s` seconds."""
+    """Queries a provider and keeps its last good response for `expires_s` seconds."""
 
     def __init__(self, provider: Provider[AnswerT], clock: Clock, expires_s: float) -> None:
         self._provider = provider
@@ -68,7 +68,7 @@ class LastGood(Generic[AnswerT]):
         return self._error
 
     def current(self) -> AnswerT | None:
-        """Return the last good answer; None when there is none or all of it has expired."""
+        """Return the last good response; None without one, or if all of it has expired."""
         last = self._last
         if last is None or self._clock.now() - last.newest >= self._expires_s:
             return None

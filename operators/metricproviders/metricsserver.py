@@ -42,7 +42,7 @@ class _Items(Object, frozen=True):
 
 
 class MetricsServer:
-    """The provider over the API server's connection."""
+    """The provider that reads the metrics server through the API server."""
 
     name = NAME
 

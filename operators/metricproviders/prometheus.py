@@ -1,8 +1,8 @@
 """Prometheus: instant queries whose results are figures of nodes or pods.
 
-A query names the labels that say whose value it is. Prometheus stamps an answer with the moment of
-the question; `times` is a second query that tells when the samples were taken, without which a
-silent exporter would look fresh for as long as the range of its rate.
+A query names the labels that identify the node or pod of a value. Prometheus stamps a result with
+the time of the query. `times` is a second query for the times of the samples; without it a silent
+exporter would look fresh for the whole range of its rate.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Prometheus:
         self._queries = queries
 
     async def fetch(self) -> FigureSnapshot:
-        """Run all queries; ProviderError if one fails, because an incomplete answer would look
+        """Run all queries; ProviderError if one fails, because an incomplete result would look
         complete.
         """
         found: dict[str, dict[str, dict[FigureName, Figure]]] = {"node": {}, "pod": {}}

@@ -7,7 +7,7 @@ from scheduler.base.errors import TrellisError
 
 
 class ProviderError(TrellisError):
-    """A source did not answer, or its answer is unusable."""
+    """A source did not respond, or its response is unusable."""
 
 
 class FigureProvider(Protocol):
@@ -18,11 +18,11 @@ class FigureProvider(Protocol):
         """Return the source's name, as it is recorded with the figures."""
 
     async def fetch(self) -> FigureSnapshot:
-        """Query the source once; ProviderError if there is no usable answer."""
+        """Query the source once; ProviderError without a usable response."""
 
 
 class Fetch(Protocol):
     """A GET request below the source's address."""
 
     async def __call__(self, path: str, query: dict[str, str]) -> bytes:
-        """Return the body of a successful answer; ProviderError otherwise."""
+        """Return the body of a successful response; ProviderError otherwise."""

@@ -1,4 +1,4 @@
-"""`FigureSnapshot`: one answer of a metric provider, immutable, with a time for every figure.
+"""`FigureSnapshot`: one response of a metric provider, immutable, with a time for every figure.
 
 Units are plain: cores, bytes, bytes per second. A figure that a source does not have is absent,
 never zero.
@@ -34,7 +34,7 @@ Figures = Mapping[FigureName, Figure]
 
 
 class FigureSnapshot(msgspec.Struct, frozen=True):
-    """One answer: figures by node name and by pod (`namespace/name`)."""
+    """One response: figures by node name and by pod (`namespace/name`)."""
 
     source: str
     taken_at: float

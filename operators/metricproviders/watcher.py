@@ -1,8 +1,8 @@
-"""Sources of `WatcherMetrics`, the figures that the risk plugins go by: load-watcher and stand-ins.
+"""Sources of `WatcherMetrics`, the figures of the risk plugins: load-watcher and its substitutes.
 
-load-watcher's own JSON is taken as it is. Where it does not run, Prometheus is asked for the same
-recording rules, or the metrics server for the latest use. One answer is one frozen object, so that
-a decision sees one state of figures, and it says when it was measured.
+load-watcher's own JSON is read unchanged. Without load-watcher, Prometheus is queried for the same
+recording rules, or the metrics server for the latest use. One response is one frozen object with
+the time of its measurements, so that a decision uses one state of figures.
 """
 
 from collections import defaultdict
@@ -44,7 +44,7 @@ Capacities = Callable[[], Mapping[str, tuple[float, float]]]
 
 
 class ProviderFigures(msgspec.Struct, frozen=True):
-    """One answer: its arrival time, and the time of its measurements."""
+    """One response: its arrival time, and the time of its measurements."""
 
     taken_at: float
     newest: float
@@ -61,7 +61,7 @@ class LoadWatcher:
         self._clock = clock
 
     async def fetch(self) -> ProviderFigures:
-        """Query load-watcher once; ProviderError if the answer has another format."""
+        """Query load-watcher once; ProviderError if the response has another format."""
         body = await self._fetch(PATH, {})
         try:
             found = msgspec.json.decode(body, type=WatcherMetrics)

@@ -213,7 +213,7 @@ class MovePlanOperator:
         }
 
     async def _ask(self, question: MoveQuestion) -> tuple[MoveAnswer, str]:
-        """Return the planner's answer, or why there is none; ApiError without a cluster."""
+        """Return the planner's result, or the reason for none; ApiError without a cluster."""
         planner = self._around.planner
         if planner is None:
             return MoveAnswer(), "no helper process is available for plans"
@@ -258,7 +258,7 @@ class MovePlanOperator:
         return moved_on(plan, deciding.evicted(gone, now), now)
 
     async def _evict(self, move: PlannedMove) -> tuple[int, str]:
-        """Evict a pod through the budgets; return code and message of the answer."""
+        """Evict a pod through the Eviction API, so that budgets apply; return code and message."""
         where = f"/api/v1/namespaces/{quote(move.namespace)}/pods/{quote(move.name)}/eviction"
         body = {
             "apiVersion": "policy/v1",

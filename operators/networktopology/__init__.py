@@ -1,4 +1,4 @@
-"""The operator of NetworkTopology: keeps the status of every object true.
+"""The operator of NetworkTopology: keeps the status of every object up to date.
 
-`status` holds the rules, as pure functions; `operator` gathers, asks them and writes.
+`status` has the rules, as pure functions; `operator` gathers their inputs and writes the result.
 """

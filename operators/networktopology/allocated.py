@@ -29,7 +29,7 @@ _Change = Callable[[str, network.Origin], network.Origin]
 
 
 class LabelLink(NamedTuple):
-    """The way between two values of a topology label, from the dependent's end."""
+    """The link between two values of a topology label, from the dependent's end."""
 
     topology_key: str
     origin: str
@@ -39,7 +39,9 @@ class LabelLink(NamedTuple):
 def booked(
     groups: Mapping[Key, Sequence[Workload]], pods: Mapping[Key, Pods]
 ) -> dict[LabelLink, int]:
-    """Return what all groups book per link in bit/s; links without bookings are left out."""
+    """Return the bandwidth that all groups allocate per link in bit/s; links without any are left
+    out.
+    """
     totals: Counter[LabelLink] = Counter()
     for key, workloads in groups.items():
         totals.update(booked_by(workloads, pods.get(key, {})))
@@ -52,7 +54,7 @@ def booked_by(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, int]
 
 
 def has_capacities(table: network.Weights) -> bool:
-    """Return whether a table limits any way."""
+    """Return whether a table limits any link."""
     return any(path.bandwidth_capacity is not None for _, _, path in _entries(table))
 
 
@@ -117,9 +119,9 @@ def is_links_only(table: network.Weights) -> bool:
 
 
 def with_bookings(table: network.Weights, amounts: Mapping[LabelLink, int]) -> network.Weights:
-    """Return a table with `bandwidthAllocated` at each way that has a capacity.
+    """Return a table with `bandwidthAllocated` at each link that has a capacity.
 
-    A way listed in one direction carries both; listed in both, each carries its own.
+    A link listed in one direction carries both; listed in both, each direction has its own entry.
     """
     listed = {
         LabelLink(level.topology_key, origin.origin, path.destination)

@@ -24,9 +24,9 @@ class _Group(NamedTuple):
 
 
 class PodBookings:
-    """Counts allocations of pods on demand, cached by group.
+    """Computes the bandwidth allocated by pods on demand, cached by group.
 
-    `namespaces` are those where the plugins look for AppGroups besides the pod's own.
+    `namespaces` are those where the plugins look up AppGroups besides the pod's own.
     """
 
     def __init__(self, view: ClusterView, namespaces: Sequence[str]) -> None:

@@ -1,8 +1,7 @@
-"""Doubtful values in a user's NetworkTopology: reported in a condition, never a failure.
+"""Doubtful values in a user's NetworkTopology: reported in a condition, never a failure. Pure.
 
-Pure. Each text begins with the name of its field. Duplicate entries are `status`'s business, since
-there the cost itself is in doubt; here are values that probably do not mean what their author
-intended.
+Each text begins with the name of its field. Duplicate entries are checked by `status`, since they
+make the cost itself doubtful. These checks find values that are valid and probably unintended.
 """
 
 from collections.abc import Collection, Iterator, Mapping

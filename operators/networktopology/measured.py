@@ -86,7 +86,7 @@ class Calculated(msgspec.Struct, frozen=True):
 async def samples(
     nodes: Iterable[MeasuredNode], reading: Reading, asked_at: float
 ) -> LatencySamples:
-    """Return the latencies between known nodes; entries without a time have the answer's age."""
+    """Return the latencies between known nodes; entries without a time have the response's age."""
     listed = sorted(nodes, key=lambda node: node.name)
     number = {node.name: place for place, node in enumerate(listed)}
     known = []
@@ -219,7 +219,7 @@ def _rows(between: LabelLatencies, costs: IntMatrix) -> list[tuple[Cost, ...]]:
 def _inside(
     found: LatencySamples, between: LabelLatencies, costs: IntMatrix | None
 ) -> list[Statistics | None]:
-    """Return least, mean and greatest cost between the nodes of each value, None where unknown."""
+    """Return minimum, mean and maximum cost between the nodes of each value, None where unknown."""
     if costs is None:
         return [None] * len(between.values)
     values = [node.labels.get(between.level, "") for node in found.nodes]

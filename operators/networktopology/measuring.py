@@ -30,7 +30,7 @@ Reported = Callable[[str, float | None, str], None]
 
 
 class Measurement(msgspec.Struct, frozen=True, eq=False):
-    """The answer of a source, the time of the request, and the nodes in it."""
+    """A source's response, the time of the request, and the nodes in it."""
 
     reading: Reading
     taken_at: float
@@ -39,7 +39,7 @@ class Measurement(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Asked(msgspec.Struct):
-    """The state of a source: time of the next query, last good answer, error since then."""
+    """The state of a source: time of the next query, last good response, error since then."""
 
     generation: int
     due: float
@@ -58,13 +58,13 @@ class Measuring:
         self._asked: dict[Key, _Asked] = {}
 
     def forget(self, known: Mapping[Key, NetworkTopology]) -> None:
-        """Drop what belongs to objects that are gone."""
+        """Drop the state of deleted objects."""
         for key in [key for key in self._asked if key not in known]:
             self._drop(key)
 
     def of(self, key: Key) -> tuple[Measurement | None, str]:
-        """Return the last good answer for an object, None when it has expired, and what went wrong
-        since.
+        """Return an object's last good response, None if it has expired, and the error since
+        then.
         """
         asked = self._asked.get(key)
         if asked is None:
@@ -111,7 +111,7 @@ class Measuring:
             self._reported(_name(key), None, "")
 
     async def _ask(self, key: Key, topology: NetworkTopology) -> tuple[str, Reading]:
-        """Return the source's name and its answer."""
+        """Query the source; return its name and its response."""
         spec = topology.spec
         if source_of(topology) == PROMETHEUS:
             return PROMETHEUS, await self._from_prometheus(key, spec)
@@ -168,7 +168,9 @@ def percentile_of(spec: NetworkTopologySpec) -> int:
 
 
 def expires_s(spec: NetworkTopologySpec) -> float:
-    """Return for how long an answer counts: its range, and never less than three rounds."""
+    """Return the seconds for which a response is valid: its range, and at least three query
+    intervals.
+    """
     every = _minutes(spec.freq_update, DEFAULT_EVERY_MIN)
     return 60.0 * max(_minutes(spec.time_range_in_minutes, DEFAULT_RANGE_MIN), 3 * every)
 

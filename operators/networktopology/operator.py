@@ -136,7 +136,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         )
 
     def _wanted_slices(self) -> dict[Key, Slices | None]:
-        """Return the slices of each topology; None where the next answer is waited for."""
+        """Return the slices of each topology; None while its source has not responded yet."""
         wanted: dict[Key, Slices | None] = {}
         for key, topology in self.objects.items():
             result = self._results.get(key)
@@ -147,7 +147,9 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         return wanted
 
     def _is_expired(self, key: Key, topology: NetworkTopology) -> bool:
-        """Return whether the costs in the status are older than answers of their source may be."""
+        """Return whether the costs in the status are older than their source's responses are
+        valid.
+        """
         since = parse_rfc3339(topology.status.weight_calculation_time)
         if key in self._results or since is None or measuring.source_of(topology) is None:
             return False

@@ -1,7 +1,8 @@
-"""`closed`: the cheapest paths through a network (Dijkstra), in steps that do not block the loop.
+"""`closed`: the paths of least cost through a network (Dijkstra), in steps that do not block the
+loop.
 
-Up to some 200 places networkx works here, one origin at a time; beyond that the calculator's kernel
-does, in another process. Used for costs of paths that were not measured directly.
+Up to some 200 places networkx runs here, one origin at a time; larger networks are passed to the
+calculator's kernel in another process. Used for costs of paths that were not measured directly.
 """
 
 import asyncio
@@ -35,9 +36,9 @@ class Network(NamedTuple):
 
 
 async def closed(network: Network, calculator: Calculator | None) -> IntMatrix | None:
-    """Return the cheapest costs from row to column, `NO_WAY` where none leads.
+    """Return the least costs from row to column, `NO_WAY` without a path.
 
-    None for a network that is too large for us, which costs no more than paths and statistics.
+    None for a network that is too large; it then lacks only paths and statistics.
     """
     if network.places <= MOST_HERE:
         return await _here(network)

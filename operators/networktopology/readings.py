@@ -63,8 +63,8 @@ def read_config_map(data: Mapping[str, str], percentile: int = 90) -> Reading:
 async def read_samples(
     values: Mapping[str, tuple[float, float]], times: Mapping[str, tuple[float, float]]
 ) -> Reading:
-    """Read answers of Prometheus by `origin/destination`: microseconds, and when they were
-    taken.
+    """Read Prometheus results by `origin/destination`: microseconds, and the times of the
+    samples.
     """
     latencies: dict[Pair, int] = {}
     taken: dict[Pair, float] = {}
@@ -82,9 +82,7 @@ async def read_samples(
 
 
 def _number(text: str) -> int | None:
-    """Read a whole number; Python's int takes blanks and underscores, the source never means
-    those.
-    """
+    """Read a whole number, strictly: Python's int would also accept blanks and underscores."""
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(HIGHEST))):
         return None
     value = int(text)

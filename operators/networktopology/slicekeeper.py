@@ -38,7 +38,7 @@ class SliceKeeper:
 
     @property
     def is_settling(self) -> bool:
-        """Return whether something was written that the store may not show yet."""
+        """Return whether the store may not show the last write yet."""
         return bool(self._written)
 
     def published(self, topology: Key) -> list[NetworkTopologySlice]:
@@ -46,7 +46,7 @@ class SliceKeeper:
         return [part for key, part in self._known().items() if (key[0], part.topology) == topology]
 
     async def keep(self, wanted: Mapping[Key, Slices | None]) -> str:
-        """Write what differs; return what went wrong, "" if nothing did.
+        """Write the differences; return the error, '' without one.
 
         `wanted` has the slices of each topology by name; None keeps its existing slices. Slices of
         topologies that are not listed are deleted.
@@ -101,7 +101,7 @@ class SliceKeeper:
         return error
 
     async def _tried(self, request: Awaitable[object], *, is_new: bool = False) -> str:
-        """Send a request; the next look finds changes by other clients."""
+        """Send a request; the next comparison finds changes by other clients."""
         try:
             await request
         except ApiError as error:

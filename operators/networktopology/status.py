@@ -1,8 +1,8 @@
 """The status of a NetworkTopology as a function of its inputs, without clock and I/O.
 
 The operator calls `status_of` for every object when the object or the number of nodes has changed,
-and sends what `merge_patch` returns. Both are total: whatever the API server lets through has an
-answer here.
+and sends the result of `merge_patch`. Both are total: they accept every object that the API server
+stores.
 """
 
 from collections import Counter
@@ -114,10 +114,10 @@ def _booked(
 def merge_patch(
     previous: NetworkTopologyStatus, wanted: NetworkTopologyStatus, *, legacy: bool = False
 ) -> dict[str, Any]:
-    """Return the fields of status that have to be written, empty when there is nothing to do.
+    """Return the changed fields of the status, empty without a change.
 
-    `legacy` is for a definition without status subresource: it knows `nodeCount` only, and there
-    every write counts as a new generation, so that observedGeneration would chase itself.
+    `legacy` is for a definition without status subresource: its status has `nodeCount` only, and
+    every write increments the generation, so observedGeneration would never match.
     """
     patch: dict[str, Any] = {}
     if previous.node_count != wanted.node_count:
@@ -150,7 +150,7 @@ def doubtful_paths(spec: NetworkTopologySpec) -> list[Way]:
 
 
 def _measured(observed: ObservedTopology) -> Condition:
-    """Return whether the measurements are fresh; an old answer stays in use while a source is
+    """Return whether the measurements are fresh; an old response stays in use while a source is
     silent.
     """
     measured, since = observed.measured, observed.previous.weight_calculation_time

@@ -74,7 +74,7 @@ def _pod(pod: Pod, snapshot: FigureSnapshot) -> Json | None:
 
 
 def _rest(usage: tuple[float, float], metrics: list[Json], snapshot: FigureSnapshot) -> Json:
-    """Return what belongs to no pod."""
+    """Return the node's usage outside of pods."""
     cores, used_bytes = usage
     for one in metrics:
         figures = snapshot.pods[f"{one['namespace']}/{one['name']}"]

@@ -43,7 +43,7 @@ _log = structlog.get_logger("operators.nodemetric")
 
 
 class NodeMetricOperator:
-    """One run; everything it knows comes from the view and the ConfigMap."""
+    """One run of the operator; its state comes from the view and the ConfigMap."""
 
     def __init__(self, around: OperatorSurroundings) -> None:
         self._around = around

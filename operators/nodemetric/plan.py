@@ -24,7 +24,7 @@ class Create(msgspec.Struct, frozen=True):
         return self.node.metadata.name
 
     def document(self) -> dict[str, Any]:
-        """Return the object; it belongs to the node, so that it goes with it."""
+        """Return the object; the node owns it, so it is deleted with the node."""
         meta = self.node.metadata
         owner = {"apiVersion": "v1", "kind": "Node", "name": meta.name, "uid": meta.uid}
         return {

@@ -1,8 +1,8 @@
-"""`LoadAgent`: the loop of `trellis agent load`: look often, report once per interval.
+"""`LoadAgent`: the loop of `trellis agent load`: sample often, report once per interval.
 
 The object belongs to its creator (the operator of Trellis or Koordinator). The agent waits for the
-object, applies its policy and overwrites its status. A write that fails is not repeated before the
-next report: by then its figures would be old.
+object, applies its policy and overwrites its status. A failed write is not repeated before the next
+report, when its figures would be outdated.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _log = structlog.get_logger("agent.load")
 
 
 class LoadSettings(msgspec.Struct, frozen=True):
-    """Where the agent is and how often it looks; intervals of reports come from the object."""
+    """The agent's node and its sampling interval; the object has the interval of reports."""
 
     node: str
     proc: Path = Path("/proc")

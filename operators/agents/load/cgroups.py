@@ -37,7 +37,7 @@ class Cgroups:
         self._memory_root = root if self._is_unified else root / "memory"
 
     def uses(self, policy: str) -> dict[str, PodUse]:
-        """Return what each pod uses, by uid in its usual form."""
+        """Return the usage of each pod by uid, in the API server's form of the uid."""
         found = {}
         for uid, path in self._pods():
             try:

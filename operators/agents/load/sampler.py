@@ -1,4 +1,4 @@
-"""`Sampler`: looks at the node at intervals and knows what to report at any moment."""
+"""`Sampler`: samples the node's counters at intervals and computes the status from them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class CounterSample(msgspec.Struct, frozen=True):
-    """One look at the kernel's counters."""
+    """One sample of the kernel's counters."""
 
     busy_s: float
     used_bytes: int
@@ -30,7 +30,7 @@ class CounterSample(msgspec.Struct, frozen=True):
 
 
 class Sampler:
-    """Series of the node, of what belongs to no pod, and of each pod."""
+    """The series of the node, of its processes outside of pods, and of each pod."""
 
     def __init__(self, proc: Path, cgroups: Path) -> None:
         self._proc = proc
@@ -73,7 +73,7 @@ class Sampler:
         )
 
     def take(self, look: CounterSample, at: float) -> None:
-        """Add a look to the series; `at` is of a clock that never jumps."""
+        """Add a sample to the series; `at` is monotonic time in seconds."""
         busy, used, pods = look.busy_s, look.used_bytes, look.pods
         self._gone_cpu_s += sum(
             use.cpu_s for uid, use in self._last.items() if _restarted(use, pods.get(uid))
@@ -101,9 +101,9 @@ class Sampler:
         return self._node.average(self.average_s)
 
     def status(self, pods: Iterable[tuple[str, Pod]], now: float) -> Json | None:
-        """Return the status to write; None before anything is known.
+        """Return the status to write; None before the first complete window.
 
-        `pods` come with the uid that their control group goes by; `now` is seconds since the epoch.
+        `pods` have the uid of their control group; `now` is in seconds since the epoch.
         """
         node, system = self.node(), self._system.average(self.average_s)
         if node is None or system is None:

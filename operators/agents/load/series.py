@@ -1,6 +1,6 @@
-"""Samples over time, and what follows from them: averages and percentiles over windows. Pure.
+"""Samples over time, with averages and percentiles over windows. Pure.
 
-CPU is cumulative seconds, memory bytes in use. The average CPU over a window is exact (the
+CPU is cumulative seconds, memory is bytes in use. The average CPU over a window is exact (the
 difference between its ends); percentiles are of the rates between samples.
 """
 
@@ -15,7 +15,7 @@ PERCENTILES = (("p50", 50), ("p90", 90), ("p95", 95), ("p99", 99))
 
 
 class UsageSample(msgspec.Struct, frozen=True):
-    """One look: `at` in seconds of a clock that never jumps."""
+    """One sample; `at` is monotonic time in seconds."""
 
     at: float
     cpu_s: float
@@ -30,7 +30,7 @@ class AverageUse(msgspec.Struct, frozen=True):
 
 
 class Series:
-    """The samples of one thing over the last `keep_s` seconds."""
+    """The samples of one node or pod over the last `keep_s` seconds."""
 
     def __init__(self, keep_s: float) -> None:
         self._samples: deque[UsageSample] = deque()

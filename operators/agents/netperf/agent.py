@@ -1,7 +1,7 @@
-"""`NetperfAgent`: answers its peers, probes them in turn, exports the results.
+"""`NetperfAgent`: serves its peers' probes, probes the peers in turn, exports the results.
 
-Three loops beside the responder: peer discovery (every few minutes), probes (one at a time), and,
-if configured, the push. A peer that does not answer costs one probe and nothing else.
+Three loops run beside the responder: peer discovery (every few minutes), probes (one at a time),
+and, if configured, the push. A peer that does not respond costs one probe.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ class NetperfAgent:
             await self._pause(wait_s)
 
     async def _pause(self, wait_s: float) -> None:
-        """Wait for the next look; probes without an answer shorten the pause to a fifth."""
+        """Wait for the next probe; after a failed probe the pause is a fifth."""
         node, now = self._settings.node, self._clock.now()
         self._doubts.clear()
         until = next_moment(node, now, wait_s)

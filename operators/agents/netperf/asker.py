@@ -26,7 +26,7 @@ REASONS = {
 
 
 class ProbeError(TrellisError):
-    """There is no measurement; `reason` is one word for a metric."""
+    """A measurement failed; `reason` is the label value of a metric."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -54,9 +54,9 @@ class ArrivedBytes(NamedTuple):
 
 
 def round_trips(target: Target, keys: Keys, count: int, limit_s: float) -> list[float]:
-    """Return the microseconds of up to `count` round trips, of fewer when the time is over.
+    """Return the microseconds of up to `count` round trips, fewer when the time is over.
 
-    At least one is made however long it takes (a silent peer is given up). Raises ProbeError.
+    The first one is waited for until the peer times out. Raises ProbeError.
     """
     hello = _hello(protocol.ProbeMode.LATENCY, target, count + WARM_UP)
     found: list[float] = []

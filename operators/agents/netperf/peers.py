@@ -1,7 +1,8 @@
-"""Where the other agents are: from the EndpointSlices of the agents' Service, or from a file.
+"""The addresses of the other agents: from the EndpointSlices of the agents' Service, or from a
+file.
 
-EndpointSlices tell node, zone and address of every agent that is ready in a few hundred bytes each,
-and lie in the agents' own namespace: no right to read nodes or pods is needed. A list of 5,000
+EndpointSlices have node, zone and address of every ready agent in a few hundred bytes each. They
+are in the agents' own namespace, so no right to read nodes or pods is needed. A list of 5,000
 agents is about 1.5 MB, served from the API server's cache.
 """
 
@@ -19,7 +20,7 @@ PORT_NAME = "netperf"
 
 
 class PeersError(TrellisError):
-    """The API server's answer cannot be read."""
+    """The API server's response is invalid."""
 
 
 class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +71,7 @@ class PeersOfFile:
             raise ConfigError(str(error), where=str(path)) from error
 
     async def find(self) -> tuple[Peer, ...]:
-        """Return what the file says."""
+        """Return the peers that the file lists."""
         return self._peers
 
 

@@ -93,7 +93,7 @@ def first_turn(node: str, plan: ProbePlan) -> int:
 
 
 def _asks(one: str, other: str) -> bool:
-    """Return whether `one` measures its pair with `other`; exactly one of both does."""
+    """Return whether `one` probes the pair, not `other`; true for exactly one order of the two."""
     first, second = sorted((one, other))
     return (one == first) == bool(_hash(first, second) & 1)
 

@@ -128,13 +128,13 @@ def read_hello(data: bytes, challenge: bytes, keys: Keys) -> tuple[Hello, bytes]
 
 
 def answer(verdict: KeyVerdict, hello: Hello, challenge: bytes, keys: Keys, key: bytes) -> bytes:
-    """Return the answer to a hello, proved with the key that the asker used."""
+    """Return the responder's message, with a proof by the key that the asker used."""
     said = bytes([verdict])
     return said + keys.prove(_REPLY + challenge + hello.encoded() + said, key)
 
 
 def read_answer(data: bytes, hello: Hello, challenge: bytes, keys: Keys) -> KeyVerdict:
-    """Return the verdict; ProtocolError when the answer has no valid proof of a key."""
+    """Return the verdict; ProtocolError if no key proves the message."""
     said, proof = data[:1], data[1:]
     if keys.which(_REPLY + challenge + hello.encoded() + said, proof) is None:
         raise NetperfProtocolError("the other side has another key")

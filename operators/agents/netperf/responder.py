@@ -1,10 +1,9 @@
-"""`NetperfResponder`: the side that answers. Proofs are checked on the loop, round trips answered
-in threads.
+"""`NetperfResponder`: the server side of a measurement.
 
-A blocking thread answers within 25 microseconds where the loop takes 80, and does not wait for
-other work of the loop. A client that cannot prove the key costs one entry of a bounded list for two
-seconds at most. At most eight sessions run at a time, one of them a stream; further clients get
-BUSY.
+Proofs are checked on the loop, round trips are echoed by threads: a blocking thread echoes within
+25 microseconds where the loop takes 80, and does not wait for other work of the loop. A client
+without the key occupies one entry of a bounded list for two seconds at most. At most eight sessions
+run at a time, one of them a stream; further clients get BUSY.
 """
 
 import asyncio
