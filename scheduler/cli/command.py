@@ -14,11 +14,9 @@ from typing import Any, NamedTuple, get_type_hints
 
 
 class Command(NamedTuple):
-    """A verb: a NamedTuple of its flags, whose docstring is its help, and the name of the function
-    that gets them.
+    """A verb: a NamedTuple of its flags, whose docstring is its help, and the name of its function.
 
-    A field that is such a record itself stands for its fields: flags that several verbs have in
-    common.
+    A field that is itself such a record stands for its fields: flags that several verbs share.
     """
 
     flags: type[Any]

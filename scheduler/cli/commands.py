@@ -110,7 +110,7 @@ class ResultForm(StrEnum):
 
     @property
     def is_for_autoscalers(self) -> bool:
-        """Whether the objects ask an autoscaler for nodes."""
+        """Return whether the output is objects that request nodes from an autoscaler."""
         return self in (ResultForm.PROVISIONING_REQUEST, ResultForm.CAPACITY_BUFFER)
 
 

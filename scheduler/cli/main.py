@@ -64,7 +64,7 @@ VERBS: Final = (
 
 
 class Invocation(NamedTuple):
-    """What every verb may ask of its call, as `typer.Context.obj`."""
+    """The properties of a call that verbs read, as `typer.Context.obj`."""
 
     verbose: bool = False
 

@@ -34,16 +34,14 @@ _log = structlog.get_logger()
 
 
 class AnswerSettings(NamedTuple):
-    """How questions are answered: the module of the helper process, and the configuration in use as
-    text.
-    """
+    """The module of the helper process that answers, and the configuration in use as text."""
 
     jobs: str
     config: str = ""
 
 
 class AnswerPool:
-    """The process that answers; `close` ends it, and the next question starts another."""
+    """The helper process that answers; `close` ends it, and the next request starts another."""
 
     def __init__(self, clock: Clock, settings: AnswerSettings) -> None:
         self._clock = clock
@@ -102,7 +100,7 @@ class AnswerPool:
             await self.close()
 
     async def close(self) -> None:
-        """End the process that answers."""
+        """End the helper process."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()

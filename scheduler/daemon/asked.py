@@ -54,5 +54,5 @@ class AskedParts:
                 tasks.create_task(part.run())
 
     async def close(self) -> None:
-        """End the process that answers."""
+        """End the helper process."""
         await self._helper.close()

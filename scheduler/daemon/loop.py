@@ -87,7 +87,7 @@ class Loop:
             await asyncio.sleep(0)
 
     def turn(self) -> None:
-        """Take a batch of events in, try some pods, hand the effects out."""
+        """Apply a batch of events, try some pods, submit the effects."""
         started_s = self._read_s()
         now = self._clock.now()
         events = self._take_in(now, started_s)

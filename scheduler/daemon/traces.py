@@ -24,7 +24,7 @@ NS = 1e9
 
 
 class Traces:
-    """The spans of the decisions under way, by the pod's uid; `provider` is the library's."""
+    """The spans of the decisions in progress, by the pod's uid; `provider` is the library's."""
 
     def __init__(self, provider: Any, version: str, clock: Clock) -> None:
         self._provider = provider

@@ -207,8 +207,8 @@ def _token_user(status: Mapping[str, Any]) -> ReviewedUser | None:
 def _safe(error: Exception) -> str:
     """Return the cause of a failed review, without the caller's data.
 
-    The message of a failed request may quote its body, and that holds the token; code and reason
-    are the API server's own words.
+    The message of a failed request may quote its body, which has the token; code and reason come
+    from the API server.
     """
     if not isinstance(error, ApiError):
         return type(error).__name__

@@ -1,9 +1,9 @@
 """The HTTPS server of the daemon: routes, access, limits, start and stop.
 
-The daemon makes one `Server`, awaits `start`, and `stop` at the end. Every request but the three
-open health endpoints passes `RequestAuthorizer` first, also one for a path that does not exist.
-Faults of a source become a 500 that says nothing; details go to the log. The three health endpoints
-are open as a whole; a single check (`/readyz/<check>`) tells its reason and therefore asks for
+The daemon makes one `Server`, awaits `start`, and `stop` at the end. Every request except those to
+the three open health endpoints passes `RequestAuthorizer` first, also one for a path that does not
+exist. An error of a source becomes a 500 without details, which are in the log. The three health
+endpoints are open; a single check (`/readyz/<check>`) returns its reason and therefore requires
 access.
 """
 
@@ -33,7 +33,7 @@ CERTIFICATE_INTERVAL_S = 10.0
 
 
 class Address(NamedTuple):
-    """Where to listen; port 0 means not at all, `FREE_PORT` any port that is free."""
+    """The address to listen on; port 0 disables it, `FREE_PORT` selects any free port."""
 
     host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler's default; everything asks for access
     port: int = DEFAULT_PORT

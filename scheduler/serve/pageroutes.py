@@ -69,7 +69,9 @@ class Answers(NamedTuple):
 
 
 class PageView(NamedTuple):
-    """What one caller may see. `expires` ends streams, so that lost rights are lost there, too."""
+    """The objects that one caller may see. `expires` ends streams, so that revoked rights apply to
+    them.
+    """
 
     feed: PageFeed
     answers: Answers
@@ -193,7 +195,7 @@ def _with_faults(handler: Handler) -> Handler:
 async def _hand_on(
     feed: PageFeed, response: web.StreamResponse, ending: list[asyncio.Future[Any]]
 ) -> None:
-    """Write what comes until one of `ending` is done."""
+    """Write the messages of a stream until one of `ending` is done."""
     with feed.reader() as reader:
         while not any(task.done() for task in ending):
             news = asyncio.create_task(reader.next())

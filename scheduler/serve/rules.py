@@ -1,7 +1,8 @@
-"""Rules that hold for every request: counted and answered, limited in number, let in or not.
+"""Rules that apply to every request: metrics, errors, limits and access.
 
-`app.py` wraps them around the handlers in this order, so that a fault in a handler is answered and
-a stranger learns nothing, not even which paths exist. Nothing here knows what a page shows.
+`app.py` wraps them around the handlers in this order, so that a handler's error has a response and
+an unauthenticated client learns nothing, not even which paths exist. This module does not depend on
+the handlers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _log = structlog.get_logger()
 
 
 def outcome(meters: Meters) -> Middleware:
-    """Turn every exception of a handler into an answer; count the request by route and status."""
+    """Turn every exception of a handler into a response; count the request by route and status."""
 
     @web.middleware
     async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""`Change`: the effect of one event on the cluster, in the words of `framework.reads`.
+"""`Change`: the effect of one event on the cluster, as facts of `framework.reads`.
 
 `Cluster.apply` returns it; trackers follow it and the queues wake the pods that it may help.
 """

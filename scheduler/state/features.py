@@ -1,6 +1,4 @@
-"""What nodes report as words, such as declared features: a set of words gets an id, so that each
-distinct set is checked once.
-"""
+"""Sets of names that nodes report, such as declared features: each distinct set is checked once."""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
-"""`NamespaceNames`: which namespaces a namespace selector means, until a namespace changes.
+"""`NamespaceNames`: the namespaces that a namespace selector selects, cached until a namespace
+changes.
 
-Many pods bring the same few selectors; a cluster has many namespaces, and they rarely change.
+Many pods have the same few selectors; a cluster has many namespaces, and they rarely change.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ _MOST = 1024
 
 
 class NamespaceNames:
-    """Labels of namespaces, and the names that selectors mean; `version` moves with the labels."""
+    """The labels of namespaces, and the names that selectors select; `version` changes with the
+    labels.
+    """
 
     kinds: tuple[str, ...] = ("Namespace",)
     follows = frozenset(("Namespace",))

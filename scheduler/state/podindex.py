@@ -16,7 +16,7 @@ from scheduler.state.shapes import Shape, scored
 class Placed(msgspec.Struct, frozen=True):
     """A pod on a node: bound by the API server, or assumed.
 
-    `requests` and `scored_requests` are what the pod takes away from the node.
+    `requests` and `scored_requests` are the amounts that the pod occupies on the node.
     """
 
     pod: Pod

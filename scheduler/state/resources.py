@@ -47,7 +47,7 @@ def is_pod_level(name: str) -> bool:
 
 
 def has_pod_level(pod: Pod) -> bool:
-    """Return whether a pod requests something as a whole."""
+    """Return whether a pod has pod-level requests."""
     resources = pod.spec.resources
     return resources is not None and any(is_pod_level(name) for name in resources.requests)
 
@@ -153,7 +153,7 @@ def _summed(
 
 
 def _containers(pod: Pod, *, use_status: bool, non_missing: Mapping[str, int]) -> Amounts:
-    """Return the sum of what each container needs: requested, allocated or in use."""
+    """Return the sum over containers of the requested, allocated or used amounts."""
     infeasible = use_status and _resize_is_infeasible(pod)
     seen = _by_name(pod.status.container_statuses) if use_status else {}
     if use_status and pod.spec.init_containers:

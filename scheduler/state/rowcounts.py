@@ -1,8 +1,8 @@
-"""`RowCounts`: how many of something sit on each row, and in each domain of a topology key.
+"""`RowCounts`: the number of counted objects on each row, and in each domain of a topology key.
 
-Most things sit on few rows, so the numbers are kept by row and become a column only when they are
-many: thousands of workloads of a few pods each must not cost a column each. Expensive sums per
-domain are kept after their first use and follow every change.
+Most are on few rows, so the numbers are kept by row and become a column only if they are many:
+thousands of workloads of a few pods each must not cost a column each. Expensive sums per domain are
+cached until a number changes.
 """
 
 import numpy as np

@@ -53,7 +53,7 @@ def pairs_of(expressions: Expressions) -> tuple[Pair, ...]:
 class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Pods of `namespaces` (None: of all) whose labels satisfy all `expressions`.
 
-    `terminating` says whether pods that are being deleted are meant as well.
+    `terminating` states whether terminating pods are selected as well.
     """
 
     namespaces: frozenset[str] | None
@@ -63,7 +63,7 @@ class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     def matches(
         self, namespace: str, labels: Mapping[str, str], *, is_terminating: bool = False
     ) -> bool:
-        """Return whether a pod with these properties is meant."""
+        """Return whether a pod with these properties is selected."""
         return (
             (self.namespaces is None or namespace in self.namespaces)
             and (self.terminating or not is_terminating)
@@ -84,7 +84,7 @@ class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class SelectionIndex(Generic[ItemT]):
-    """Things by their selections: which of them may mean a pod; `version` moves with each
+    """Values by their selections, to find those that may select a pod; `version` changes with each
     change.
     """
 
@@ -96,13 +96,13 @@ class SelectionIndex(Generic[ItemT]):
         return bool(self._items)
 
     def add(self, selection: Selection, item: ItemT) -> None:
-        """Add a thing under its selection."""
+        """Add a value under its selection."""
         self.version += 1
         for place in _places(selection):
             self._items.setdefault(place, {})[item] = None
 
     def remove(self, selection: Selection, item: ItemT) -> None:
-        """Remove a thing that was added under this selection."""
+        """Remove a value that was added under this selection."""
         self.version += 1
         for place in _places(selection):
             items = self._items[place]
@@ -111,12 +111,12 @@ class SelectionIndex(Generic[ItemT]):
                 del self._items[place]
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all values."""
         self.version += 1
         self._items.clear()
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> list[ItemT]:
-        """Return all things whose selection may mean a pod, each once; some may turn out not to."""
+        """Return all values whose selection may select a pod, each once; some may not select it."""
         found: list[ItemT] = []
         for where in (namespace, None):
             for place in ((where, None), *((where, label) for label in labels.items())):
@@ -127,7 +127,9 @@ class SelectionIndex(Generic[ItemT]):
 
 
 def _places(selection: Selection) -> Iterator[_Place]:
-    """Yield where a selection is kept: a pod that it means comes by exactly one of the places."""
+    """Yield the keys under which a selection is stored; a pod that it selects has exactly one of
+    them.
+    """
     pairs = pairs_of(selection.expressions) or (None,)
     for namespace in (None,) if selection.namespaces is None else selection.namespaces:
         for label in pairs:

@@ -29,9 +29,9 @@ _encode_any = msgspec.json.Encoder().encode
 
 
 class SpecShape:
-    """What follows from a pod's spec, and from whether the pod has a controller.
+    """The values that follow from a pod's spec and from whether the pod has a controller.
 
-    `kept` is for what others work out from it.
+    `kept` stores values that other modules derive from it.
     """
 
     __slots__ = (

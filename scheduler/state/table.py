@@ -132,7 +132,9 @@ class NodeTable:
         return int(np.count_nonzero(short))
 
     def short(self, row: int, requests: Mapping[str, int]) -> frozenset[str]:
-        """Return the resources, and pod slots, of which a row has allocated more than it offers."""
+        """Return the resources (and pod slots) whose allocated amount on a row exceeds its
+        allocatable one.
+        """
         short: set[str] = set()
         for name in (*requests, PODS):
             index = self.resources.get(name)

@@ -14,7 +14,7 @@ from scheduler.state.podindex import Placed
 
 
 class ClusterView(Protocol):
-    """Nodes, placed pods and other objects, and word of their changes."""
+    """Nodes, placed pods and other objects, and notifications of their changes."""
 
     def node_count(self) -> int:
         """Return the number of nodes."""

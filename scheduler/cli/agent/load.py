@@ -1,4 +1,4 @@
-"""`trellis agent load`: reports what the node and its pods use."""
+"""`trellis agent load`: reports the usage of the node and its pods."""
 
 from __future__ import annotations
 

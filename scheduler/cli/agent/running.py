@@ -1,6 +1,4 @@
-"""What all agents share on the command line: flags, the connection to the API server, the way to
-end.
-"""
+"""The parts that all agents share on the command line: flags, API server connection, shutdown."""
 
 import asyncio
 import signal

@@ -1,1 +1,1 @@
-"""What a verb reads: files, a live cluster, the running daemon and decision logs."""
+"""The inputs of verbs: files, a live cluster, the running daemon and decision logs."""

@@ -1,6 +1,6 @@
-"""What `simulate` and `explain` share: the files they read and the configuration they run.
+"""The inputs that `simulate` and `explain` share: files and configuration.
 
-Notices go to stderr, so that stdout holds the answer alone.
+Notices go to stderr, so that stdout has the answer alone.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ async def _fetch(
 
 
 def _words(answer: Response, url: str) -> str:
-    """Return why the daemon did not answer, and what to do about it."""
+    """Return why the daemon did not respond, and what to do about it."""
     text = f"the daemon at {url} says: {answer.message or answer.reason or 'nothing'}"
     if answer.code in (401, 403):
         text += "; --token takes one that may get /debug/*, as kubectl create token makes"

@@ -111,7 +111,7 @@ class _Worker:
 
 
 class _Workers:
-    """Hands blocks of lines out and puts their answers in order."""
+    """Distributes blocks of lines and orders their answers."""
 
     def __init__(self, incoming: _Incoming, out: BinaryIO, answer: Answer, most: int) -> None:
         self._incoming = incoming
@@ -157,7 +157,7 @@ class _Workers:
         return self._join() if len(self._workers) < self._most else None
 
     def _next_event(self) -> bool:
-        """Wait until lines or answers come; return False when nothing can come any more."""
+        """Wait for lines or answers; return False when no more can arrive."""
         from multiprocessing.connection import wait
 
         incoming = self._incoming

@@ -1,1 +1,1 @@
-"""How a verb prints: tables, documents, HTML files, progress lines and repeated answers."""
+"""The output of verbs: tables, documents, HTML files, progress lines and repeated answers."""

@@ -12,7 +12,7 @@ AGAIN_S = 5.0
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Print `text` with the seconds gone while the block lasts; nothing for a quick one."""
+    """Print `text` with the elapsed seconds while the block runs; nothing for a short block."""
     if not sys.stderr.isatty():
         yield
         return

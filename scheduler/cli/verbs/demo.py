@@ -68,7 +68,7 @@ async def _run(path: Path, *, once: bool) -> ScenarioOutcome:
 
 
 def _find(name: str) -> Path:
-    """Return the scenario file that a name or path means."""
+    """Return the scenario file for a name or path."""
     given = Path(name)
     if given.is_file():
         return given

@@ -31,10 +31,10 @@ from scheduler.state.resources import pod_requests
 
 
 class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
-    """A group or a pod that waits: `place` from 1; `asks` sums the requests of its `pods`.
+    """A waiting group or pod: `place` from 1; `asks` sums the requests of its `pods`.
 
-    `result` is that of the next attempt, `where` the nodes or racks it goes to; `since` is in
-    seconds since the epoch, None where no pod states its creation.
+    `result` is that of the next attempt, `where` has its nodes or racks. `since` is in seconds
+    since the epoch, None if no pod states its creation.
     """
 
     place: int

@@ -140,7 +140,7 @@ class ConfigSource(NamedTuple):
 def _decision_file(
     flag: str, source: ConfigSource, loaded: Loaded, seed: int
 ) -> DecisionFile | None:
-    """Return the decision log that the flag or the file asks for."""
+    """Return the decision log that the flag or the file names."""
     path, config = flag or loaded.trellis.decision_log.path, source.config
     if not path:
         return None
@@ -324,7 +324,7 @@ def _move_plan_settings(loaded: Loaded) -> MovePlanSettings:
 
 
 class MovePlanner:
-    """The helper process that plans moves; it lives while a plan is calculated or executed."""
+    """The helper process that plans moves; it runs while a plan is calculated or executed."""
 
     def __init__(self) -> None:
         self._pool: WorkerPool | None = None

@@ -1,7 +1,7 @@
-"""The filter of InterPodAffinity: which domains hold pods that attract or repel the incoming one.
+"""The filter of InterPodAffinity: the domains with pods that attract or repel the incoming one.
 
-Everything is kept per domain, not per row: a hypothetical pod changes a few numbers, and a view of
-a few rows is answered from the same numbers.
+Counts are kept per domain, not per row: a hypothetical pod changes a few numbers, and a view of a
+few rows uses the same numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,10 +26,10 @@ _NO_PODS = RowCounts()
 
 
 class AffinityState(msgspec.Struct, eq=False):
-    """Numbers of pods per topology key and domain; slot 0 of each means nothing.
+    """Numbers of pods per topology key and domain; slot 0 of each means no domain.
 
     `near` counts the pods that match all required terms of the incoming pod, `far` those that match
-    one of its anti-affinity terms, `repelling` the terms of placed pods that mean it. `own` and
+    one of its anti-affinity terms, `repelling` the terms of placed pods that select it. `own` and
     `avoided` are the selections behind the first two.
     """
 
@@ -58,7 +58,7 @@ class AffinityState(msgspec.Struct, eq=False):
         self._add(self.far, key, counts.count(selection))
 
     def repel(self, term: Term, holders: RowCounts) -> None:
-        """Take in an anti-affinity term of placed pods that means the incoming one."""
+        """Add an anti-affinity term of placed pods that selects the incoming one."""
         self._add(self.repelling, term.key, holders)
 
     def is_repelled(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which changes may let a pod pass that InterPodAffinity rejected."""
+"""The queueing hints of InterPodAffinity: changes that may make a rejected pod feasible."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
         return found
 
     def topology_keys(self) -> Iterable[str]:
-        """Yield the topology keys of all required terms that speak of the pod."""
+        """Yield the topology keys of all required terms that select the pod."""
         for term in (*self.terms.affinity, *self.terms.anti_affinity):
             yield term.key
         labels = self.names.labels(self.pod.metadata.namespace)
@@ -48,7 +48,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
 
 
 def may_help(change: Change, waiting: WaitingPod) -> bool:
-    """Return whether a change may let a rejected pod pass."""
+    """Return whether a change may make a rejected pod feasible."""
     if change.kind == "Namespace":
         return _namespace_helps(change, waiting)
     if change.kind == "Node":
@@ -71,7 +71,7 @@ def _pod_helps(change: Change, waiting: WaitingPod) -> bool:
 
 
 def _is_rid_of(old: Pod, new: Pod | None, waiting: WaitingPod) -> bool:
-    """Return whether a pod is in the way no longer."""
+    """Return whether a pod stopped conflicting with the waiting one."""
     if waiting.wants(old) and not waiting.wants(new) and waiting.wants(waiting.pod):
         return True  # if it was the last of the group, the waiting one may be the first again
     in_the_way = waiting.avoids(old)

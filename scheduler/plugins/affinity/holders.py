@@ -81,13 +81,15 @@ class TermHolders(RowTracker):
     def repelling(
         self, pod: Pod, namespace_labels: Mapping[str, str]
     ) -> list[tuple[ExistingTerm, RowCounts]]:
-        """Return the required anti-affinity terms that mean `pod`, with their holders."""
+        """Return the required anti-affinity terms that select `pod`, with the pods that have
+        them.
+        """
         return self._meaning(self._repelling, pod, namespace_labels)
 
     def scoring(
         self, pod: Pod, namespace_labels: Mapping[str, str]
     ) -> list[tuple[ExistingTerm, RowCounts]]:
-        """Return the required affinity and the preferred terms that mean `pod`."""
+        """Return the required affinity terms and the preferred terms that select `pod`."""
         return self._meaning(self._scoring, pod, namespace_labels)
 
     def columns(self) -> Mapping[str, Any]:
@@ -115,7 +117,7 @@ class TermHolders(RowTracker):
 
 
 def existing_terms(pod: Pod) -> tuple[ExistingTerm, ...]:
-    """Return the terms that a pod holds; those that mean no pod at all are left out."""
+    """Return the terms of a placed pod, without those that can select no pod."""
     terms = pod_terms(pod)
     existing: Iterable[ExistingTerm] = (
         *(ExistingTerm(ANTI, term) for term in terms.anti_affinity),

@@ -1,4 +1,4 @@
-"""InterPodAffinity: put pods near to, or far from, other pods, as both sides ask."""
+"""InterPodAffinity: place pods near to, or far from, other pods, by the terms of both sides."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import reduce
@@ -66,7 +66,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         )
 
     def key(self, pod: Pod) -> Hashable | None:
-        """Return None while the pod has no terms and no term of placed pods means it."""
+        """Return None while the pod has no terms and no term of placed pods selects it."""
         if pod.spec.affinity is not None:
             return EACH_POD
         labels = self._names.labels(pod.metadata.namespace)
@@ -128,7 +128,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     def pre_score(
         self, cycle: Cycle, nodes: Nodes, _state: AffinityState | None = None
     ) -> Status | Weights:
-        """Sum the weights per domain; Skip when nothing weighs anything."""
+        """Sum the weights per domain; return Skip if all sums are 0."""
         terms = self._terms.of(cycle)
         if self.args.ignore_preferred_terms_of_existing_pods and not terms.has_preferred:
             return SKIP
@@ -169,8 +169,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return scoring.normalized(nodes, raw)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Return whether a change brings a pod to be near to, or takes one away that was in the
-        way.
+        """Return whether a change adds a pod that affinity requires or removes one that
+        anti-affinity forbids.
         """
         return hints.may_help(change, self._waiting(pod))
 

@@ -1,7 +1,7 @@
-"""The score of InterPodAffinity: what placed pods in a node's domains weigh for the incoming pod.
+"""The score of InterPodAffinity: the weights of placed pods in a node's domains.
 
-The pod's own preferred terms count placed pods, and terms of placed pods count when they mean the
-pod: both directions are summed per topology key and domain, over all nodes.
+The pod's own preferred terms count placed pods, and terms of placed pods count if they select the
+pod. Both directions are summed per topology key and domain, over all nodes.
 """
 
 from collections.abc import Mapping

@@ -19,9 +19,9 @@ Labels: TypeAlias = Mapping[str, str]
 
 
 class Term(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods of some namespaces with some labels, in the domains of one topology key.
+    """A selection of pods by namespaces and labels, in the domains of one topology key.
 
-    `namespace_selector` None names no further namespaces; `expressions` None means no pod at all.
+    `namespace_selector` None adds no namespaces; `expressions` None selects no pod.
     """
 
     key: str
@@ -30,7 +30,7 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
     expressions: Expressions | None
 
     def matches(self, pod: Pod, namespace_labels: Labels) -> bool:
-        """Return whether a pod, in a namespace with these labels, is meant."""
+        """Return whether the term selects a pod, in a namespace with these labels."""
         meta = pod.metadata
         return (
             self.expressions is not None
@@ -59,9 +59,7 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
         return Selection(self.namespaces | matching(selector), self.expressions)
 
     def place(self) -> Selection:
-        """Return a selection that means at least all pods that the term may mean, to index it
-        by.
-        """
+        """Return a selection that contains all pods that the term can select, for the index."""
         everywhere = self.namespace_selector is not None
         return Selection(None if everywhere else self.namespaces, self.expressions or ())
 

@@ -36,7 +36,7 @@ def helps(change: Change, pod: Pod, claims: podclaims.ClaimLookup) -> bool:
 
 
 def _is_of(group: WorkloadGroup | None, pod: Pod) -> bool:
-    """Return whether a pod with claims belongs to this group, whose claims may have been
+    """Return whether a pod with claims is a member of this group, whose claims may have been
     created.
     """
     named = pod.spec.scheduling_group

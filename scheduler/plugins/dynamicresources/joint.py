@@ -220,7 +220,7 @@ class Joint:
 
 
 class _Try:
-    """One try: nodes in some order, each with what the nodes before it left."""
+    """One attempt: nodes in some order, each with the devices that the nodes before it left."""
 
     def __init__(
         self, catalog: DeviceCatalog, outcomes: Outcomes, wanted: Wanted, grant: Granting

@@ -240,7 +240,7 @@ def _taken(answer: CallResult, doing: str, claim: ResourceClaim) -> ResourceClai
 
 
 def _read(claim: ResourceClaim) -> Steps:
-    """Read a claim again; WriteError if it is another one, or there is no answer."""
+    """Read a claim again; WriteError if its uid differs or no response arrives."""
     found = yield from _looked_up(path_of(claim))
     if found is None or (claim.metadata.uid and found.metadata.uid != claim.metadata.uid):
         raise WriteError(
@@ -251,7 +251,7 @@ def _read(claim: ResourceClaim) -> Steps:
 
 
 def _looked_up(path: str) -> Generator[BindStep, CallResult, ResourceClaim | None]:
-    """Read a claim with retries; None if it does not exist, WriteError without an answer."""
+    """Read a claim with retries; None if it does not exist, WriteError without a response."""
     answer = CallResult(0)
     for place in range(LOOKS):
         if place:
@@ -267,7 +267,7 @@ def _looked_up(path: str) -> Generator[BindStep, CallResult, ResourceClaim | Non
 def _is_done(
     claim: ResourceClaim, allocation: AllocationResult | None, user: ConsumerReference
 ) -> bool:
-    """Return whether a write without an answer was carried out."""
+    """Return whether a write without a response was carried out."""
     got = claim.status.allocation
     if got is None or not is_reserved_for(user, claim):
         return False

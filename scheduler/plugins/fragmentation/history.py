@@ -49,7 +49,9 @@ class MixHistory:
         self._tried_s = _NEVER
 
     def connect(self, handle: "Handle", half_life_s: float, period_s: float) -> None:
-        """Set where writes go, the half-life of a weight, and the least time between two writes."""
+        """Set the function that writes, the half-life of a weight, and the minimum time between
+        writes.
+        """
         self._handle, self.half_life_s, self.period_s = handle, half_life_s, period_s
 
     def rebuild(self, cluster: "Cluster") -> None:
@@ -91,7 +93,9 @@ class MixHistory:
             self._gone[need] += 1
 
     def write_due(self, shape_of: Callable[[PodNeed], HistoryShape]) -> None:
-        """Write what has left, unless nothing has or the last write is less than a period ago."""
+        """Write the departed pods, unless there are none or the last write is less than a period
+        ago.
+        """
         if not self._gone or self._handle is None:
             return
         now, last_s = self._handle.now(), self._written_s()

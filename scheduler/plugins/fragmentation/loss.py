@@ -74,7 +74,7 @@ class Need(Protocol):
 
 
 def remainder(worth: Worth, weights: Weights, left: Left, need: Need) -> Left:
-    """Return what remains of one row after a pod that fits it."""
+    """Return the free amounts of one row after placing a pod that fits it."""
     free, whole = left.free.copy(), left.whole
     if need.devices == 1 and need.milli < WHOLE:
         place = int(device_keys(worth, weights, free, need.milli)[0].argmin())

@@ -18,7 +18,7 @@ _MOST_TEXTS = 4
 
 
 def pods_that_fit(left: Left, shape: MixShape) -> Ints:
-    """Return per row how many pods of a shape fit what remains; models are not compared."""
+    """Return per row how many pods of a shape fit the free amounts; models are not compared."""
     if shape.is_shared:
         count = (left.free // shape.milli).sum(axis=1) + left.whole * (WHOLE // shape.milli)
     else:

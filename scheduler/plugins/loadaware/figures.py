@@ -1,6 +1,5 @@
-"""The load of a node in words: figures, their age and source, and estimates of new pods.
-
-For `explain`; decides nothing.
+"""The load of a node as texts for `explain`: figures, their age and source, estimates of new
+pods.
 """
 
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ def figures(
     now: float,
     source: str,
 ) -> Iterator[str]:
-    """Yield the load figures of a node in words, most important first."""
+    """Yield the load figures of a node as texts, most important first."""
     if load is None or limits is None or load.report is None:
         yield "no NodeMetric"
         return

@@ -231,7 +231,7 @@ class LoadTracker:
         return limits
 
     def _close(self, name: str) -> None:
-        """Drop the load of a node: the node or its report is gone."""
+        """Drop the load of a node that was deleted, or whose report was."""
         row = self._rows.pop(name, None)
         if row is not None:
             del self._loads[name]

@@ -35,9 +35,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Weight(msgspec.Struct, frozen=True):
-    """What follows from a pod's spec and annotations alone: its estimate, and whether it is
-    prod.
-    """
+    """The estimate of a pod and whether it is prod, from its spec and annotations alone."""
 
     estimate: Vector
     is_prod: bool

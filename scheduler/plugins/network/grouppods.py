@@ -236,7 +236,7 @@ class GroupPods:
         self._size += 1
 
     def _drop(self, key: tuple[int, int], at: int) -> None:
-        """Take a cell out; the last one takes its place."""
+        """Remove an entry; the last entry moves to its position."""
         del self._at[key]
         self._size = last = self._size - 1
         if at != last:

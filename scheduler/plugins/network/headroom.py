@@ -45,11 +45,11 @@ class _Listed(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """The change of a group's allocations by a pod, per region or place, in bit/s.
+    """A pod's change of its group's allocations, per region or place, in bit/s.
 
     `towards` is the bandwidth from the pod to there, `back` from there to the pod's workload,
-    `among` between pods of its own workload; `own` counts these pods, `total` in all. `sent` times
-    `received` is the group's present allocation between two of them.
+    `among` between pods of its own workload. `own` counts these pods, `total` all pods. `sent`
+    times `received` is the group's present allocation between two places.
     """
 
     towards: FloatColumn

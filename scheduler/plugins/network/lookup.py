@@ -1,4 +1,4 @@
-"""Finding the AppGroup and the NetworkTopology of a pod, and reporting a missing one.
+"""Looks up the AppGroup and the NetworkTopology of a pod, and reports a missing one.
 
 The AppGroup is looked up in the pod's own namespace first, then in those of the arguments; the
 NetworkTopology in those of the arguments. If an object is missing, the plugin gives all nodes the

@@ -56,7 +56,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         return self._by_node(nodes, state, graph) if graph else self._by_place(nodes, state)
 
     def normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
-        """Return 100 for the cheapest node, 0 for the dearest."""
+        """Return 100 for the node of least cost, 0 for the one of highest cost."""
         return cheapest_best(nodes, raw)
 
     def network_paths(self, pod: Pod, rows: Rows) -> AreaPaths | None:

@@ -137,8 +137,8 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return raw
 
     def normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
-        """Return 100 for the cheapest node, 0 for the dearest; all 0 when nothing costs
-        anything.
+        """Return 100 for the node of least cost, 0 for that of highest cost; all 0 if every cost is
+        0.
         """
         return cheapest_best(nodes, raw, score_at_zero=0)
 
@@ -216,9 +216,11 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
 
 
 def cheapest_best(nodes: Nodes, raw: IntColumn, *, score_at_zero: int = 100) -> IntColumn:
-    """Return 100 for the cheapest feasible node and 0 for the dearest; equal ones get 100.
+    """Return 100 for the feasible node of least cost and 0 for that of highest cost; equal ones get
+    100.
 
-    Where all cost nothing, `score_at_zero`. The share is cut before it is taken from 100.
+    Where all cost nothing, `score_at_zero`. The percentage is rounded down before it is subtracted
+    from 100.
     """
     # Picking by a mask costs twice as much as finding the rows first.
     feasible = nodes.feasible

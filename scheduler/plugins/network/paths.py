@@ -83,8 +83,8 @@ def _closed(costs: Mapping[tuple[str, str], int]) -> tuple[dict[str, int], NDArr
 
 
 class CheapestPaths(NamedTuple):
-    """The cost of the cheapest way per node, 0 where there is none (`lost`); and the dearest
-    one.
+    """The cost of the cheapest path per node, 0 without a path (`lost`), and the highest of these
+    costs.
     """
 
     costs: FloatColumn
@@ -201,7 +201,7 @@ class _Relaxing:
         self._size = size
 
     def to(self, target: int) -> FloatColumn:
-        """Return the cost of the cheapest way from each node to `target`."""
+        """Return the cost of the cheapest path from each node to `target`."""
         found: FloatColumn = np.full(self._size, _FAR)
         found[target] = 0.0
         while True:

@@ -120,7 +120,7 @@ class TiesState:
         return self._cell_places
 
     def is_any_nowhere(self) -> bool:
-        """Return whether tied pods stand on nodes without region and zone."""
+        """Return whether a tied pod is on a node without region and zone."""
         if self._is_any_nowhere is None:
             places = self.cell_places()
             # NOWHERE is 0: mostly, counting what is not is all there is to do.

@@ -37,7 +37,7 @@ class ContainerPart(msgspec.Struct, frozen=True):
 
     @property
     def stays(self) -> bool:
-        """Return whether its amounts stay in use for the containers after it."""
+        """Return whether the container's amounts stay allocated while later containers run."""
         return self.kind != INIT
 
 

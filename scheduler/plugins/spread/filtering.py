@@ -1,8 +1,8 @@
 """The filter of PodTopologySpread: counts per domain, their minimum, and the domains above the
 skew.
 
-Everything is kept per domain, not per row: a hypothetical pod changes one number, and a view of a
-few rows is answered from the same numbers.
+Counts are kept per domain, not per row: a hypothetical pod changes one number, and a view of a few
+rows uses the same numbers.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class Counted:
         return twin
 
     def _least(self) -> int:
-        """Return the smallest count of a domain, 0 when there are fewer domains than asked for."""
+        """Return the smallest count of a domain, 0 if there are fewer domains than `minDomains`."""
         of_domains = self.sums[self.present]
         if len(of_domains) < max(self.constraint.min_domains, 1):
             return 0
@@ -114,7 +114,7 @@ def spread_state(
 
 
 def rejected(nodes: Nodes, state: SpreadState) -> Rejected | None:
-    """Return the rows that a constraint rejects, in the words of the first that does."""
+    """Return the rows that the constraints reject, with the reason of the first that rejects."""
     passed: BoolColumn | None = None
     unlabelled: BoolColumn | None = None
     uneven: BoolColumn | None = None

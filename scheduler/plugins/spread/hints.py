@@ -1,7 +1,7 @@
-"""Which changes may let a pod pass that PodTopologySpread rejected.
+"""The queueing hints of PodTopologySpread: changes that may make a rejected pod feasible.
 
-Pods of its kind that come, go or change their labels move the counts; a node matters by the domains
-it belongs to and by whether the pod's policies include it.
+Selected pods that are added, deleted or relabelled change the counts; a node matters by its domains
+and by whether the pod's policies include it.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from scheduler.plugins.spread.inclusion import Inclusion
 
 
 def may_help(change: Change, pod: Pod, constraints: Constraints, inclusion: Inclusion) -> bool:
-    """Return whether a change may let a rejected pod pass."""
+    """Return whether a change may make a rejected pod feasible."""
     if not constraints.items:
         return True  # nothing rejects it any more
     if change.kind == "Node":

@@ -1,8 +1,8 @@
-"""`AttachedVolumes`: how many volumes of each CSI driver every node has, and how many it takes.
+"""`AttachedVolumes`: the number of volumes of each CSI driver on every node, and the node's limit.
 
-Fed by every change; NodeVolumeLimits asks it. A volume counts once per node, however many pods use
-it and whether it is attached already. Which volume a claim stands for follows from claim, volume
-and class, so pods are counted anew when one of those changes.
+Follows every change; NodeVolumeLimits reads it. A volume counts once per node, for any number of
+pods and before it is attached. Claim, volume and class determine a claim's volume, so pods are
+counted again when one of these changes.
 """
 
 from collections.abc import Mapping

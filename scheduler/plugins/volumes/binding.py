@@ -1,8 +1,8 @@
-"""VolumeBinding: a pod goes where its volumes are, can be bound, or can be made.
+"""VolumeBinding: a pod runs where its volumes are, can be bound, or can be provisioned.
 
-Bound claims restrict the nodes; for unbound ones whose class waits for a consumer a node must have
-volumes that match, or be one for which they can be made. What is chosen with the node is assumed at
-reserve and written at pre-bind; the pod is bound when its claims are.
+Bound claims restrict the nodes. For an unbound claim of a class that waits for a consumer, a node
+needs a matching volume, or must be one where the class provisions. The volumes chosen with the node
+are assumed at reserve and written at pre-bind; the pod is bound after its claims.
 """
 
 from collections.abc import Generator, Hashable, Iterator, Mapping

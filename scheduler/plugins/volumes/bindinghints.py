@@ -1,7 +1,7 @@
-"""Which changes may help a pod that VolumeBinding rejected.
+"""The queueing hints of VolumeBinding.
 
-Narrower than kube-scheduler's hints where a change speaks of other classes, claims or volumes than
-the pod's, and wider where its hint overlooks one that can help.
+Narrower than kube-scheduler's where a change concerns other classes, claims or volumes than the
+pod's, and wider where kube-scheduler overlooks a change that can help.
 """
 
 from scheduler.framework import Change, Pod

@@ -49,9 +49,8 @@ def has_claims(pod: Pod) -> bool:
 
 
 def has_storage(pod: Pod) -> bool:
-    """Return whether a pod has volumes that a volume plugin looks at.
-
-    Most have but tokens and files.
+    """Return whether a volume plugin reads any of the pod's volumes; most pods have tokens and
+    files only.
     """
     return any(
         volume != Volume(name=volume.name, image=volume.image) for volume in pod.spec.volumes
@@ -93,7 +92,7 @@ def class_of(obj: PersistentVolumeClaim | PersistentVolume) -> str:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Return whether claim and volume know of each other."""
+    """Return whether claim and volume refer to each other."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 

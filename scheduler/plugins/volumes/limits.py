@@ -146,10 +146,10 @@ class NodeVolumeLimits(Plugin[NoArgs]):
         return reject(nodes.part(full), REASON)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Return whether a limit grew, volumes went away, or a claim of the pod means something
-        else.
+        """Return whether a limit grew, volumes were removed, or a claim of the pod changed its
+        volume.
 
-        A new node counts as well: it has no limits before its CSINode is there.
+        A new node counts as well: it has no limits before its CSINode exists.
         """
         if change.kind == "Node":
             return True

@@ -121,7 +121,9 @@ class Matcher:
         rows: BoolColumn,
         taken: dict[str, list[Rows | BoolColumn]],
     ) -> VolumeChoice:
-        """Choose a volume for one claim on each of `rows`; note in `taken` where it is gone."""
+        """Choose a volume for one claim on each of `rows`; record in `taken` the rows where it is
+        used.
+        """
         still_open = rows.copy()
         number = np.full(nodes.size, -1, dtype=np.intp)
         volumes: list[PersistentVolume] = []

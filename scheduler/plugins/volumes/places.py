@@ -1,7 +1,8 @@
-"""`SelectedRows`: the rows that a volume, a class or a driver's capacity speaks of.
+"""`SelectedRows`: the rows that the node selector of a volume, a class or a capacity object
+selects.
 
 A cluster with local disks has as many selectors as volumes, each for one host, so rows are grouped
-by the values of a label once and then looked up; any other selector is worked out as a mask.
+by the values of a label once and then looked up; any other selector is evaluated as a mask.
 """
 
 from collections.abc import Sequence
@@ -100,7 +101,7 @@ def mask_of(found: Found, size: int) -> BoolColumn:
 
 
 def among(found: Found, mask: BoolColumn) -> Rows | BoolColumn:
-    """Return those of the rows that `mask` has, in whichever form is at hand."""
+    """Return the rows that are also in `mask`, as row numbers or as a mask."""
     if found is None:
         return mask
     return mask & found if found.dtype == np.bool_ else found[mask[found]]

@@ -1,8 +1,8 @@
 """The writes of VolumeBinding before a pod is bound, and the wait for their results.
 
-Generators that a plugin's `pre_bind` hands on: the engine answers. A write fetches the whole object
-and puts it back with the version that the decision was made on, so the API server refuses it after
-a concurrent change. The volume controller and provisioners do the rest; we watch them.
+Generators that a plugin's `pre_bind` delegates to; the engine sends their requests. A write reads
+the whole object and updates it with the version of the decision, so the API server refuses it after
+a concurrent change. The volume controller and provisioners do the rest, which the watch shows.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -36,9 +36,9 @@ class VolumeBindingError(Exception):
 
 
 class ClaimStep(msgspec.Struct):
-    """A claim that gets a volume (`volume` is as assumed), or one whose volume is made (None).
+    """A claim to bind to the assumed `volume`, or to provision (None).
 
-    `version` is that of the object to be written, `is_due` says that there is something to write.
+    `version` is that of the object to be written, `is_due` states that a write is needed.
     """
 
     claim: PersistentVolumeClaim
@@ -50,7 +50,7 @@ class ClaimStep(msgspec.Struct):
 def bind_step(
     catalog: VolumeCatalog, volume: PersistentVolume, claim: PersistentVolumeClaim
 ) -> ClaimStep:
-    """Assume that a volume belongs to a claim."""
+    """Assume that a volume is bound to a claim."""
     ref = volume.spec.claim_ref
     version = volume.metadata.resource_version
     if ref is not None and is_reserved_for(volume, claim) and ref.uid:

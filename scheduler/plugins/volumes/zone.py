@@ -78,9 +78,7 @@ class VolumeZone(Plugin[NoArgs]):
         return reject(elsewhere, REASON, final=True) if elsewhere.any() else None
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Return whether the change speaks of a claim, class or volume of the pod, or of any
-        node.
-        """
+        """Return whether the change concerns a claim, class or volume of the pod, or any node."""
         if change.kind == "Node":
             return True
         if change.verb == "delete":
