@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from scheduler.base.errors import ConfigError
-from scheduler.base.release import V1_37, Release
+from scheduler.base.release import V1_37, V1_38, Release
 from scheduler.base.text import did_you_mean
 from scheduler.config.componentgates import OTHER_COMPONENTS, OTHER_COMPONENTS_UNTIL_1_37
 
@@ -62,9 +62,11 @@ GATES: Final[Mapping[str, Gate]] = {
     **_gates(_Acts.SWITCH, "TaintTolerationComparisonOperators"),
     **_gates(
         _Acts.SWITCH,
-        "StorageCapacityScoring VolumeLimitScaling DRADeviceTaintRules DRAFractionalCapacityRange",
+        "StorageCapacityScoring VolumeLimitScaling DRADeviceTaintRules",
         on_since=V1_37,
     ),
+    # On where `--min-compatibility-version` is 1.37 or later; its default is the release before.
+    **_gates(_Acts.SWITCH, "DRAFractionalCapacityRange", on_since=V1_38),
     **_gates(
         _Acts.ALWAYS,
         "InPlacePodVerticalScaling InPlacePodLevelResourcesVerticalScaling"

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.base.errors import ConfigError
-from scheduler.base.release import V1_36, V1_37
+from scheduler.base.release import V1_36, V1_37, V1_38
 from scheduler.config import InvalidConfigError, load, read_gates
 from scheduler.config.gates import KNOWN, Effect, gate_effect, gate_faults, gates_in_effect
 from scheduler.framework.registry import Registry
@@ -13,11 +13,11 @@ REGISTRY = Registry(IN_TREE)
 
 
 SWITCHES = {
-    "TaintTolerationComparisonOperators": (False, False),
-    "StorageCapacityScoring": (False, True),
-    "VolumeLimitScaling": (False, True),
-    "DRADeviceTaintRules": (False, True),
-    "DRAFractionalCapacityRange": (False, True),
+    "TaintTolerationComparisonOperators": (False, False, False),
+    "StorageCapacityScoring": (False, True, True),
+    "VolumeLimitScaling": (False, True, True),
+    "DRADeviceTaintRules": (False, True, True),
+    "DRAFractionalCapacityRange": (False, False, True),
 }
 
 
@@ -40,9 +40,10 @@ def test_a_gate_is_a_switch_or_has_one_value_or_changes_nothing():
 
 
 def test_the_defaults_of_switches_follow_the_release():
-    """As given, else the default of the release: four are on since 1.37."""
-    assert {name: on for name, (on, _) in SWITCHES.items()} == gates_in_effect({}, V1_36)
-    assert {name: on for name, (_, on) in SWITCHES.items()} == gates_in_effect({}, V1_37)
+    """As given, else the default of the release: three are on since 1.37, one since 1.38."""
+    for number, release in enumerate((V1_36, V1_37, V1_38)):
+        defaults = {name: values[number] for name, values in SWITCHES.items()}
+        assert defaults == gates_in_effect({}, release)
     given = dict.fromkeys(SWITCHES, False)
     assert given == gates_in_effect(given, V1_37)
 
