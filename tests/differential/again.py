@@ -46,7 +46,7 @@ def main() -> int:
     for file in map(Path, sys.argv[1:]):
         one = msgspec.json.decode(file.read_bytes(), type=Decision)
         configuration = msgspec.json.decode((file.parent / one.configuration).read_bytes())
-        unexplained = repeated(one, Ours(configuration, one.kubernetes))
+        unexplained = repeated(one, Ours(configuration, one.kubernetes, one.feature_gates))
         found += bool(unexplained)
         print(f"{file.name}: {'as the peer' if not one.differences else one.known or 'differs'}")
         for path, (peer, ours) in unexplained.items():

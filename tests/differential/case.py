@@ -47,7 +47,8 @@ class Decision(msgspec.Struct, rename="camel", omit_defaults=True):
     """One decision with all that it was made on: enough to repeat it without the case.
 
     `objects` are what the API server held when `pod` came; `configuration` is the name of the file
-    that both schedulers read, `kubernetes` the minor release of the API server (empty: 1.36).
+    that both schedulers read, `kubernetes` the minor release of the API server (empty: 1.36),
+    `feature_gates` what differs from that release's defaults.
     """
 
     id: str
@@ -59,3 +60,4 @@ class Decision(msgspec.Struct, rename="camel", omit_defaults=True):
     differences: dict[str, Any] = {}
     known: str = ""
     kubernetes: str = ""
+    feature_gates: dict[str, bool] = {}

@@ -8,6 +8,7 @@ errors of PreBind, which an attempt does not reach.
 import copy
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -76,14 +77,21 @@ class Chooser(Random):
 class Ours:
     """Decides as our scheduler does under one configuration file, on one release."""
 
-    def __init__(self, configuration: Manifest, release: str = "") -> None:
+    def __init__(
+        self, configuration: Manifest, release: str = "", gates: Mapping[str, bool] | None = None
+    ) -> None:
         self._release = read_release(release) if release else DEFAULT
-        gates = gates_in_effect({}, self._release)
-        self._settings = EngineSettings(feature_gates=gates, release=self._release)
+        in_effect = gates_in_effect(gates or {}, self._release)
+        self._settings = EngineSettings(feature_gates=in_effect, release=self._release)
         self._registry = Registry(
             [Watching if cls is DefaultPreemption else cls for cls in IN_TREE]
         )
-        self._text = json.dumps(configuration)
+        own = {
+            "apiVersion": "trellis.dev/v1alpha1",
+            "kind": "TrellisConfiguration",
+            "featureGates": dict(gates or {}),
+        }
+        self._text = f"{json.dumps(configuration)}\n---\n{json.dumps(own)}\n"
         self._loaded = load(self._text, file="differential", registry=self._registry)
         self._batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
@@ -145,7 +153,7 @@ class Ours:
         """Return the pod as `simulate --batch` reports it with details."""
         line = {
             "id": "x",
-            "config": json.loads(self._text),
+            "config": self._text,
             "objects": objects,
             "pending": [pod],
             "details": True,

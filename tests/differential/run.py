@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
+from scheduler.config import read_gates
 from tests.apiserver.realcluster import (
     RealCluster,
     assets,
@@ -58,6 +59,7 @@ class Run:
         self.report = Report(Path(options.out), options.seed)
         chosen = options.families.split(",") if options.families else []
         self.release = release_of(assets())
+        self.gates = read_gates(options.feature_gates)
         self.families = dict.fromkeys(chosen, 0.7) if chosen else FAMILIES
 
     async def everything(self, cluster: RealCluster) -> None:
@@ -99,10 +101,10 @@ class Run:
             **config,
         }
         names = [profile["schedulerName"] for profile in config["profiles"]]
-        ours = Ours(whole, str(self.release))
+        ours = Ours(whole, str(self.release), self.gates)
         name = self.report.configuration(block, whole)
         with (
-            start_kube_scheduler(cluster, config, flags=[VERBOSITY]) as scheduler,
+            start_kube_scheduler(cluster, config, flags=self._flags()) as scheduler,
             closing(Stage(api, scheduler, namespaces)) as stage,
         ):
             for number in numbers:
@@ -116,6 +118,10 @@ class Run:
                     await self._case(stage, ours, case, name, is_last=True)
                     stage.sight.settle_s = self.options.settle
         print(self.report.progress(), file=sys.stderr, flush=True)
+
+    def _flags(self) -> list[str]:
+        gates = self.options.feature_gates
+        return [VERBOSITY, f"--feature-gates={gates}"] if gates else [VERBOSITY]
 
     async def _shrunk(self, stage: Stage, ours: Ours, case: Case, config: str) -> Case:
         """Return the least of a case that still differs, and write it down."""
@@ -185,6 +191,7 @@ class Run:
             one = Decision(
                 f"{case.id}/{number}", config, objects, stored, peer, kubernetes=str(self.release)
             )
+            one.feature_gates = self.gates
             repeated(one, ours)
             one.known = explained(one) if one.differences else ""
             decisions.append(one)
@@ -203,6 +210,7 @@ def main() -> int:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--families", default="", help="only these, comma-separated")
+    parser.add_argument("--feature-gates", default="", help="of both sides: A=true,B=false")
     parser.add_argument("--default-profile", action="store_true", help="no other profiles")
     parser.add_argument("--settle", type=float, default=0.02, help="seconds per case to settle")
     parser.add_argument("--minutes", type=float, default=240, help="begin no block after that")
