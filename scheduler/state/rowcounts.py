@@ -72,7 +72,7 @@ class RowCounts:
         return kept[1].copy()
 
     def sums_at(self, slots: Rows, domains: Domains) -> IntColumn:
-        """Return the sum per slot where `slots` puts each row; for slots that were masked."""
+        """Return the sum per slot, where `slots` has the slot of each row; for masked slots."""
         if self._column is None and len(self._by_row) < DENSE:
             if not self._by_row:
                 return np.zeros(domains.size, dtype=np.int64)

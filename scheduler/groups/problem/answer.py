@@ -1,8 +1,7 @@
-"""What comes out of a solve: counts per leaf, the stages of the objective with bounds, proof,
-advice.
+"""The result of a solve: counts per leaf, the stages of the objective with bounds, proof, advice.
 
-Plain records like those of scheduler.groups.problem.instance. An answer is only believed after
-scheduler.groups.problem.checklevels has looked at it.
+Plain records like those of scheduler.groups.problem.instance. A result is used only after
+scheduler.groups.problem.checklevels has verified it.
 """
 
 from typing import Literal

@@ -1,10 +1,9 @@
-"""The checker of assignments: every rule of a problem and every value of its objective, without any
-solver.
+"""The checker of assignments: every rule of a problem and every value of its objective.
 
-The caller commits nothing that has not passed here. It counts plainly, by dictionaries, and
-deliberately shares neither tables nor columns with the code that found the answer. Rules of levels
-are checked in `checklevels`, for one role and for all roles together, those of parts in
-`checkparts`.
+It uses no solver. The caller commits nothing that the checker has not accepted. It counts by
+dictionaries and deliberately shares neither tables nor columns with the code that found the answer.
+Rules of levels are checked in `checklevels`, for one role and for all roles together, those of
+parts in `checkparts`.
 """
 
 from collections import defaultdict
@@ -37,9 +36,9 @@ def problems(
     counts: Sequence[int] | Rows,
     pieces: Sequence[PlacedPart] | None = (),
 ) -> list[str]:
-    """Return what is wrong with counts by leaf, of several roles by role and leaf; empty if valid.
+    """Return the faults of counts by leaf, or by role and leaf for several roles; empty if valid.
 
-    `pieces` are those of a group with parts, None where no parts could have these pods.
+    `pieces` are those of a group with parts, None if no assignment to parts exists for these pods.
     """
     if isinstance(problem, Instance):
         return checklevels.problems(problem, cast("Sequence[int]", counts))

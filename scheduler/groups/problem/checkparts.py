@@ -1,8 +1,7 @@
-"""Looks at the parts of an answer without any solver: who is whose, who is left out, who stands
-together.
+"""The checker of parts, without any solver: the pods of each part, parts left out, common units.
 
-Part of scheduler.groups.problem.checker; it counts plainly, piece by piece, and shares nothing with
-the code that found them.
+Part of scheduler.groups.problem.checker; it counts piece by piece and shares no code with the
+search.
 """
 
 from collections import Counter
@@ -43,7 +42,7 @@ def problems(
 
 
 def _numbers(group: GroupProblem, pieces: Sequence[PlacedPart]) -> list[str]:
-    """Return what is wrong with how many there are of each part, and in what they are."""
+    """Return the faults in the number of pieces of each part and in their nesting."""
     found = []
     roots = [piece for piece in pieces if piece.parent == ROOT]
     if len(roots) != 1 or roots[0].part != 0:
@@ -128,7 +127,7 @@ def _by_unit(group: GroupProblem, pods: Counter[int], level: int) -> dict[Path, 
 
 
 def _inside(pieces: Sequence[PlacedPart], at: int) -> list[int]:
-    """Return a piece and all that are in it."""
+    """Return a piece and all pieces in it."""
     found = {at: None}
     for number in range(at + 1, len(pieces)):
         if pieces[number].parent in found:

@@ -68,7 +68,7 @@ class Trials:
         self._unknown: set[Rules] = set()
 
     def fits(self, kept: Rules) -> bool | None:
-        """Return whether the group fits under `kept`, by an earlier answer where one decides it."""
+        """Return whether the group fits under `kept`, by an earlier result where one decides it."""
         if any(kept <= one for one in self.fitting):
             return True
         if any(one <= kept for one in self.conflicting):
@@ -155,9 +155,7 @@ def message(advice: Advice, size: int, least: int = 0, *, is_infeasible: bool = 
 
 
 def reasons(advice: Advice, enough: str) -> str:
-    """Say which rules cannot hold together and without which `enough`; nothing of a lack of
-    room.
-    """
+    """Return which rules conflict and without which `enough`; '' if capacity is the cause."""
     rules = [one for one in advice.conflict if one.rule != "size"]
     if not rules:
         return ""

@@ -38,7 +38,7 @@ class LikeParts(SolverRecord, frozen=True):
     apart: int = -1
 
     def among(self, leaves: Sequence[int]) -> "LikeParts":
-        """Return the part with what it holds on these leaves alone."""
+        """Return the part restricted to these leaves."""
         if not self.fixed:
             return self
         return msgspec.structs.replace(self, fixed=tuple(self.fixed[leaf] for leaf in leaves))
@@ -106,7 +106,7 @@ def least(parts: Sequence[LikeParts]) -> int:
 
 
 class WholePart(SolverRecord, frozen=True):
-    """Like parts of which each has all its pods or none, in one unit: `sizes` of these by role."""
+    """Identical parts that each have all their pods or none, in one unit: `sizes` by role."""
 
     depth: int
     sizes: tuple[int, ...]

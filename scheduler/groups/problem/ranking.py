@@ -84,7 +84,9 @@ def _common(one: Path, other: Path) -> int:
 
 
 class _Walk:
-    """Walks the tree so that a unit is left when full, towards what comes next in the order."""
+    """A walk through the tree that fills a unit before it leaves it, in the order of the
+    members.
+    """
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from scheduler.groups.problem.parts import LikeParts, PlacedPart
 
 
 class Role(instance.SolverRecord, frozen=True):
-    """Like pods: how many there are, what each asks for, and how many of them a leaf takes at
+    """Identical pods: their number, the request of each, and how many of them a leaf takes at
     most.
     """
 

@@ -30,7 +30,9 @@ MEMBERS = Conflict("", "the members' own rules", "")
 
 
 def rules_of(problem: Instance | GroupProblem) -> list[Conflict]:
-    """Return every rule that could be given up, from the top level down, then those of no level."""
+    """Return every rule that could be given up, from the top level down, then those without a
+    level.
+    """
     return _of_roles(problem) if isinstance(problem, GroupProblem) else _of_one_role(problem)
 
 
@@ -176,7 +178,7 @@ def _without(role: Role, resources: Collection[int]) -> Role:
 
 
 def _of_part(group: GroupProblem, part: LikeParts) -> list[Conflict]:
-    """Return what a part asks for that could be given up."""
+    """Return the rules of a part that could be given up."""
     found = [_unit_of(group, part)] if part.level >= 0 else []
     found += [_apart(group, part)] if part.apart >= 0 else []
     return found + [Conflict(part.name, "minimum", str(part.minimum))] * (part.minimum > 1)

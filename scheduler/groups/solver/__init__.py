@@ -1,4 +1,4 @@
-"""CP-SAT as a library that knows no Kubernetes: instances in, checked answers out.
+"""CP-SAT as a library without Kubernetes: instances in, checked answers out.
 
-Loaded only in the helper process of scheduler.workers, so that the daemon never carries ortools.
+Loaded only in the helper process of scheduler.workers, so that the daemon never loads ortools.
 """

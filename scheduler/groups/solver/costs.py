@@ -21,7 +21,7 @@ NEVER = 1 << 60  # the cost of what cannot be; everything above half of it count
 
 @dataclass(frozen=True)
 class StageField:
-    """One stage: of which level (1 is the top), what is summed, where it stands in the words.
+    """One stage: its level (1 is the top), the summed measure, and its position in the words.
 
     Its value is between -`below` and `most`.
     """
@@ -43,7 +43,9 @@ class StageScale:
     fields: tuple[StageField, ...]
 
     def unit_costs(self, level: int) -> Ints:
-        """Return [words, size + 1]: what one unit of a level adds by its count; 0 adds nothing."""
+        """Return [words, size + 1]: the cost of one unit of a level by its count; 0 for an empty
+        unit.
+        """
         counts = np.arange(self.size + 1)
         costs = np.zeros((self.words, self.size + 1), dtype=np.int64)
         for field in self.fields:
@@ -75,7 +77,7 @@ class StageScale:
         return found
 
     def word_of(self, level: int) -> int:
-        """Return the word that a level's stages stand in."""
+        """Return the word that contains a level's stages."""
         return next(field.word for field in self.fields if field.level == level)
 
 

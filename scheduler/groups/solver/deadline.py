@@ -7,7 +7,8 @@ from scheduler.base.clock import perf_s
 
 
 class Deadline:
-    """Seconds from now; calling it returns what is left, negative once it has passed.
+    """A number of seconds from now; calling it returns the remaining ones, negative after the
+    deadline.
 
     OR-Tools takes one to three seconds to load, more than most searches: `loading` adds the time of
     its block.

@@ -75,7 +75,9 @@ def _with_uncovered(problem: Instance | GroupProblem, found: Advice) -> Advice:
 
 
 def _trial(problem: Instance | GroupProblem, limits: SolveLimits, left_s: Deadline) -> bool | None:
-    """Return whether a problem has a placement, None when a part of the time left does not tell."""
+    """Return whether a problem has a placement, None if a share of the remaining time does not
+    decide.
+    """
     if isinstance(problem, Instance):
         return _fits(problem, left_s)
     from scheduler.groups.solver.roles import heterogeneous
@@ -139,6 +141,6 @@ def _sizes(instance: Instance, is_over: Callable[[], bool]) -> tuple[int, int]:
 
 
 def _look(instance: Instance) -> int:
-    """Return the largest size that is looked at: none fits beyond the capacity of all leaves."""
+    """Return the largest size to try: none fits beyond the capacity of all leaves."""
     most = tree.build(instance.with_size(max(LARGEST_LOOK, instance.size)))
     return max(instance.size, min(LARGEST_LOOK, int(most.slots.sum())))

@@ -1,7 +1,7 @@
-"""The questions that the helper process answers, as records that travel as JSON.
+"""The requests that the helper process solves, as JSON records.
 
-The engine sends them out as the instance of a `Solve` effect; the process with the solver (the
-worker process, or `simulate` in its own) turns one into a `Solution`.
+The engine sends them as the instance of a `Solve` effect; the process with the solver (the worker
+process, or `simulate` in its own) turns one into a `Solution`.
 """
 
 from typing import TypeAlias
@@ -19,7 +19,7 @@ ADVICE_PART = 0.8
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="place"):
-    """Place a group; `advise` also asks why, and what would help, when it fits nowhere."""
+    """Place a group; `advise` also requests the conflict and the advice if it fits nowhere."""
 
     instance: Instance
     limits: SolveLimits = SolveLimits()
@@ -83,9 +83,7 @@ def answer(question: Question) -> Solution:
 
 
 def at_once(question: Question) -> Solution | None:
-    """Answer a small question in milliseconds, as `answer` would; None for one that needs
-    longer.
-    """
+    """Solve a small request in milliseconds, as `answer` would; None for one that takes longer."""
     if not isinstance(question, Place) or question.solver != "Auto":
         return None
     placed = solve.at_once(question.instance, question.limits)
@@ -111,6 +109,6 @@ def _for_advice(limits: SolveLimits) -> SolveLimits:
 
 
 def read(payload: bytes) -> Question:
-    """Read a question from JSON; msgspec's errors say what is wrong with it."""
+    """Read a request from JSON; msgspec's errors name an invalid field."""
     question: Question = msgspec.json.decode(payload, type=Question)
     return question

@@ -119,7 +119,7 @@ def announce(kind: str, obj: Any, news: News) -> list[GroupWrite]:
 
 
 def bound_event(kind: str, obj: Any, news: News) -> GroupEvent:
-    """Return the event that a group is bound, with what is proven of its placement."""
+    """Return the event that a group is bound, with the proof of its placement."""
     count, nodes = len(news.members), len({one.node for one in news.members})
     note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
     if news.record.is_partial:

@@ -36,7 +36,7 @@ MOST_NAMED = 8  # how many trees a message names
 
 
 class _Read:
-    """What is known of one topology ConfigMap: the version read last, its tree or the last good
+    """The state of one topology ConfigMap: the version read last, its tree or the last valid
     one.
     """
 

@@ -110,7 +110,9 @@ class ApiClient:
 
     @property
     def namespace(self) -> str:
-        """Return the namespace that the kubeconfig's context, or the pod we run in, names."""
+        """Return the namespace of the kubeconfig's context, or of the pod that this process runs
+        in.
+        """
         return self._credentials.access.namespace
 
     async def close(self) -> None:

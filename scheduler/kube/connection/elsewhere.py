@@ -17,7 +17,7 @@ from scheduler.kube.connection.credentials import Credentials
 
 
 class _Fixed:
-    """Credentials that do not change: a question is over soon."""
+    """Credentials that are not refreshed: a request is shorter than their life."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

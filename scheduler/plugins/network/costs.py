@@ -110,10 +110,10 @@ def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaPaths,
 def links_between(
     table: CostTable, places: RowPlaces, used: Rows, booked: BookedAmounts
 ) -> tuple[PathLink, ...]:
-    """Return the links with a capacity between areas that are these places; `booked` takes of them.
+    """Return the links with a capacity between areas that are these places; `booked` reduces it.
 
-    As `bookings` has it: links of zones are between places of one region, none end where there is
-    no name.
+    As in `bookings`: links of zones connect places of one region, and no link ends at a place
+    without a name.
     """
     names = [places.names[place] for place in used.tolist()]
     number = {name: at for at, name in enumerate(places.regions)}

@@ -20,7 +20,7 @@ class Fallback(StrEnum):
 
 
 class TopologicalSortArgs(Args):
-    """Where AppGroups are looked for, after the pod's own namespace; how entities are ordered."""
+    """The namespaces of AppGroups after the pod's own, and the order of entities."""
 
     namespaces: tuple[str, ...] = ("default",)
     fallback: Fallback = Fallback.QOS_SORT

@@ -66,7 +66,7 @@ class AttachedVolumes:
         self._limits: dict[str, Column[np.int64]] = {}
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Recount all volumes from `cluster`."""
         self._clear()
         self._cluster = cluster
         for name, row in cluster.table.rows.items():

@@ -60,7 +60,7 @@ def impersonated(headers: Mapping[str, str]) -> Impersonated | None:
 
 
 def wishes(wanted: Impersonated) -> Iterator[Wish]:
-    """Yield every right that the sender needs."""
+    """Yield every right that the request requires."""
     account = wanted.account
     if account is not None:
         yield Wish(VERB, "", "serviceaccounts", *account)

@@ -123,7 +123,7 @@ class HttpConnection(asyncio.Protocol):
             self.on_lost()
 
     def pause_writing(self) -> None:
-        """The client reads slowly."""
+        """Stop writing until the slow client has read."""
         self._is_paused = True
 
     def resume_writing(self) -> None:

@@ -33,7 +33,7 @@ def dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[St
 
 
 def sorted_dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[Stored]:
-    """Return the same by name, where the order matters."""
+    """Return the dependents sorted by name, where the order matters."""
     return sorted(dependents(store, owner, resource), key=lambda stored: stored.key)
 
 

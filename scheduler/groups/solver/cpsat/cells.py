@@ -73,7 +73,7 @@ def layout(group: GroupProblem) -> Layout:
 
 
 def single_leaves(group: GroupProblem, *, is_emptied: bool = False) -> Layout:
-    """Return the layout with each leaf by itself; with `is_emptied` what is free limits none."""
+    """Return the layout with each leaf by itself; with `is_emptied` free amounts are no limit."""
     whole = trees.build(group.homogeneous(is_emptied=is_emptied), with_full=True)
     single = tuple(Cell((leaf,)) for leaf in range(len(group.paths)))
     return Layout(group, whole, single, group, whole)
@@ -194,7 +194,9 @@ def _one_role_of(group: GroupProblem, found: Sequence[Cell], places: Tree) -> Gr
 
 
 def _free_of(group: GroupProblem, cell: Cell) -> tuple[int, ...]:
-    """Return what the leaves of a cell have free together; of one leaf also a negative amount."""
+    """Return the free amounts of a cell's leaves together; for a single leaf they may be
+    negative.
+    """
     rows = [group.free[leaf] for leaf in cell.leaves]
     if len(rows) == 1:
         return rows[0]

@@ -59,7 +59,7 @@ class ClassModel(LeafModel):
         return self._used[key]
 
     def cost(self) -> Any:
-        """Return what all traffic costs."""
+        """Return the cost of all traffic."""
         terms = [one.weight * self._cost(one) for one in self._group.traffic if one.weight]
         return sum(terms) if terms else self._cp.new_constant(0)
 
@@ -128,7 +128,7 @@ class ClassModel(LeafModel):
                 cp.add(pods == other)
 
     def _cost(self, traffic: Traffic) -> Any:
-        """Return what one pair of classes costs, for a weight of 1."""
+        """Return the cost of one pair of classes, for a weight of 1."""
         costs = self._group.costs
         terms = [
             step * self._outside(traffic, level)

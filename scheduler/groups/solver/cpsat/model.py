@@ -58,7 +58,7 @@ class GroupModel(GroupVariables):
                     cp.add(sum(used) == wanted * self.used[level][unit])
 
     def _below(self, level: int, unit: int) -> tuple[list[Any], list[Any]]:
-        """Return the pods and the use of what is directly below a unit."""
+        """Return the pods and the use of the children of a unit."""
         starts = (self.tree if level + 1 < self.tree.depth else self.layout.places).starts[level]
         below = slice(int(starts[unit]), int(starts[unit + 1]))
         if level + 1 < self.tree.depth:
@@ -138,7 +138,7 @@ class GroupModel(GroupVariables):
             DomainRows(self.cp, rule, pods, fixed, gone, more=more, size=self.tree.size)
 
     def _order_like_leaves(self) -> None:
-        """Of leaves that nothing tells apart, let the first hold the most."""
+        """Break the symmetry of identical leaves: the first has the most pods."""
         group, tree = self.group, self.tree
         sets_of: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for number, rule in enumerate(group.apart):

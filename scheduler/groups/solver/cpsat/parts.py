@@ -34,14 +34,14 @@ class PartModel(LeafModel):
                 self._keep_apart(number)
 
     def on_leaves(self, number: int) -> dict[int, Any]:
-        """Return for each leaf how many of a part stand in the unit around it."""
+        """Return for each leaf the number of pieces of a part in the unit around it."""
         units = self._leaves(self._depths[number])
         together = zip(units, self.many[number], strict=True)
         return {leaf: many for leaves, many in together for leaf in leaves}
 
     def _numbers(self, number: int) -> list[Any]:
-        """Return how many of a part stand in each unit of its level: one, where its pods stand
-        already.
+        """Return the number of pieces of a part in each unit of its level: 1 where its pods are
+        bound.
         """
         units = self._leaves(self._depths[number])
         if not self._has_fixed[number]:
@@ -96,7 +96,7 @@ class PartModel(LeafModel):
             self._cp.add(sum(units[unit] for units in below.values()) >= needed * many)
 
     def _by_unit(self, number: int, depth: int) -> list[Any]:
-        """Return how many of a part stand in each unit of a level at or above its own."""
+        """Return the number of pieces of a part in each unit of a level at or above its own."""
         bounds = np.arange(len(self.many[number]) + 1)
         for each in range(self._depths[number] - 1, depth - 1, -1):
             bounds = bounds[self._tree.starts[each]]

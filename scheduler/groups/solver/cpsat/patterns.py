@@ -25,7 +25,7 @@ class LeafPatterns:
         self._parts_on_leaves()
 
     def sum(self, measure: Callable[[int, Sequence[int]], int]) -> Any:
-        """Return the sum over all leaves of what a pattern in a cell measures."""
+        """Return the sum over all leaves of a measure of their patterns."""
         return sum(
             measured * y
             for number in range(len(self._model.cells))
@@ -68,7 +68,7 @@ class LeafPatterns:
                 self._model.cp.add(sum(self._with((rule.first, rule.second))) <= 1)
 
     def _parts_on_leaves(self) -> None:
-        """No leaf has more pods of parts that have one there each than there are such parts around
+        """Limit a leaf's pods of single-pod parts to the number of such parts in the units around
         it.
         """
         enough: dict[tuple[int, int], Any] = {}

@@ -104,7 +104,7 @@ def _lower(solver: cp_model.CpSolver, status: Any) -> int:
 
 
 def _better(values: Values, known: Ints | None, found: Ints, at: int) -> Ints:
-    """Return what is found unless what is known is better up to this stage."""
+    """Return the new result unless the known one is better up to this stage."""
     if known is None:
         return found
     ours, other = ([one[2] for one in values(each)[: at + 1]] for each in (known, found))

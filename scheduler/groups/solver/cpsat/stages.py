@@ -28,8 +28,8 @@ _MEASURES = {"pack": ("units", "large"), "spread": ("squares",)}
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """What is minimised at a level (from 1; 0 for the whole tree), for ALL pods or the sum over
-    these classes.
+    """The measure minimised at a level (from 1; 0: the whole tree), for ALL pods or summed over
+    classes.
     """
 
     level: int
@@ -108,7 +108,7 @@ class Terms:
         self._squares: dict[Stage, list[Any]] = {}
 
     def expression(self, stage: Stage) -> Any:
-        """Return what a stage minimises."""
+        """Return the expression that a stage minimises."""
         if stage.measure == "leftOut":
             return self._model.tree.size - self._model.pods[0][0]
         if stage.measure == "cost":

@@ -109,9 +109,10 @@ def _without_outside(instance: Instance, domains: DomainRule) -> Instance:
 
 
 def _limited(instance: Instance, domains: DomainRule) -> Instance | None:
-    """Return the instance with a limit per domain as slots and rules; None when they cannot say it.
+    """Return the instance with a limit per domain as slots and rules; None if they cannot express
+    it.
 
-    Leaves that the rule forbids have no capacity any more.
+    Leaves that the rule forbids have no capacity.
     """
     if domains.single or domains.max_skew:
         return None

@@ -73,7 +73,7 @@ def _order(tree: Tree, level: int, rule: LevelRule, free: Ints, span: tuple[int,
 
 
 def _range(rule: LevelRule, pods: int, siblings: int, parts: int) -> tuple[int, int, int]:
-    """Return the least, the wanted and the most pods for the next unit."""
+    """Return the minimum, the desired and the maximum number of pods for the next unit."""
     if rule.hard:
         return (pods, pods, pods) if rule.kind == "pack" else (1, 1, 1)
     even = -(-pods // max(1, parts or siblings))

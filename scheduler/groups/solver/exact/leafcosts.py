@@ -34,9 +34,9 @@ class LeafTables:
     steps: tuple[Ints, ...] = ()
 
     def needless(self, parents: Ints) -> Bools:
-        """Return the units of which enough like ones come before them, under the same of `parents`.
+        """Return units made redundant by earlier identical siblings.
 
-        A group of n pods uses n units at most, and of like ones those whose names come first.
+        A group of n pods uses n units at most, and of identical ones those with the first names.
         """
         kind = np.unique(self.cost, axis=0, return_inverse=True)[1].reshape(-1)
         kind = kind * (int(parents.max(initial=0)) + 1) + parents
@@ -62,9 +62,9 @@ class LeafTables:
         return [self.steps[-1][unit, row, :length] for row in range(wanted + 1)]
 
     def counts(self, unit: int, pods: int, used: int) -> tuple[Ints, Ints]:
-        """Return a unit's leaves and what they take in a best answer for `pods` (> 0).
+        """Return a unit's leaves and their pods in a best answer for `pods` (> 0).
 
-        `used` is how many leaves take some, 0 where that is open.
+        `used` is the number of leaves with pods, 0 if it is not fixed.
         """
         first, last = self.tree.starts[self.tree.depth - 1][unit : unit + 2].tolist()
         leaves = self.order[first:last]

@@ -95,7 +95,7 @@ class Exact:
         return taken
 
     def _table(self, level: int, unit: int) -> list[Ints] | None:
-        """Return the least costs of what is below a unit; None when it is too late."""
+        """Return the least costs below a unit; None after the deadline."""
         tree, wanted = self._tree, self._tree.used_below(level)
         if level == tree.depth - 1:
             rows = self._above_leaves(unit)
@@ -244,7 +244,7 @@ def _share(
 def program(layers: Layers, scale: StageScale, late: Late = lambda _: False) -> Ints | None:
     """Return the pods per leaf of the tree in a best placement.
 
-    An empty array says that there is no placement, None that `late` said so first.
+    An empty array means that there is no placement, None that `late` returned true first.
     """
     tree = layers.tree
     nothing = np.zeros(0, dtype=np.int64)

@@ -1,8 +1,6 @@
-"""What a descent finds for several roles, with no search: where everything fits easily it is the
-best.
+"""A greedy descent for several roles, without search: optimal where everything fits easily.
 
-Called by scheduler.groups.solver.roles.heterogeneous; whether what is found breaks a rule is looked
-at there.
+Called by scheduler.groups.solver.roles.heterogeneous, which checks the result against the rules.
 """
 
 from collections import defaultdict

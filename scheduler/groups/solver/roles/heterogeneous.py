@@ -59,8 +59,8 @@ def solve(group: GroupProblem, limits: SolveLimits) -> GroupAnswer:
 
 
 def fits(group: GroupProblem, limits: SolveLimits, left_s: Deadline, part: float) -> bool | None:
-    """Return whether at least the minimum fits; None when a `part` of the time left does not
-    tell.
+    """Return whether at least the minimum fits; None if a `part` of the remaining time does not
+    decide.
     """
     if is_hopeless(group):
         return False
@@ -74,7 +74,7 @@ def fits(group: GroupProblem, limits: SolveLimits, left_s: Deadline, part: float
 
 
 def _checked(group: GroupProblem, found: Ints) -> tuple[Rows, tuple[PlacedPart, ...]]:
-    """Return the rows of a placement, and its pieces; StateError when it is none."""
+    """Return the rows of a placement, and its pieces; StateError for an invalid one."""
     rows = tuple(tuple(row) for row in found.tolist())
     pieces = split(group, rows) if group.parts else []
     wrong = checker.problems(group, rows, pieces)
@@ -84,9 +84,7 @@ def _checked(group: GroupProblem, found: Ints) -> tuple[Rows, tuple[PlacedPart, 
 
 
 def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesResult:
-    """Return the best placement: inside of one unit where that is wanted and possible, else in
-    all.
-    """
+    """Return the best placement: in one unit where that is preferred and possible, else in all."""
     if is_hopeless(group):
         return RolesResult(None, is_proven=True)
     if group.links and not linkflows.parts_of(group):
@@ -148,7 +146,7 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
 
 
 def _by_leaves(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> KnownLimits:
-    """Return what the leaves alone prove about a group with traffic; uses a part of the time."""
+    """Return the bounds of a group with traffic from the leaves alone; uses a share of the time."""
     if not group.traffic or group.costs.areas:
         return KnownLimits([])
     with left_s.loading():
@@ -209,7 +207,7 @@ def _in_one_unit(
 ) -> RolesResult:
     """Return the best placement with all pods in one unit of a level.
 
-    Units are looked at in the order of what they could offer at best, so that most need no look.
+    Units are tried in the order of their bounds, so that most need no search.
     """
     parts = [(leaves, group.part(leaves.tolist())) for leaves in units(group, level)]
     fixed = sum(group.fixed)
@@ -262,7 +260,7 @@ def is_hopeless(group: GroupProblem) -> bool:
 
 
 def _guess(group: GroupProblem, *, is_filling: bool) -> RolesResult:
-    """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
+    """Return the placement of a descent, without a bound; None if it breaks a rule of a level."""
     return valid(group, descent.descent(group, is_filling=is_filling))
 
 

@@ -43,7 +43,7 @@ class RelaxedBest(msgspec.Struct, frozen=True):
 def best(
     group: GroupProblem, stages: Sequence[Stage], limits: SolveLimits, left_s: float
 ) -> RelaxedBest:
-    """Return what is proven of a group whose stages are these; nothing where time is too short."""
+    """Return the bounds proven for a group with these stages; none if the time is too short."""
     if group.unwished:
         return RelaxedBest()  # what is not wished for comes into it
     least = SolveLimits(limits.stage_s, left_s * PART, limits.workers)

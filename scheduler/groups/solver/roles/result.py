@@ -17,9 +17,9 @@ from scheduler.groups.solver.tree import Ints
 
 
 class RolesResult(msgspec.Struct, frozen=True):
-    """The best that is known: pods by role and leaf (None: nothing), its stages with bounds.
+    """The best known placement: pods by role and leaf (None: none), its stages with bounds.
 
-    Without a placement, `is_proven` says that there is none.
+    Without a placement, `is_proven` states that none exists.
     """
 
     counts: Ints | None
@@ -77,9 +77,7 @@ def better(one: RolesResult, other: RolesResult) -> RolesResult:
 
 
 def within_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
-    """Return the bounds up to the first stage that is not proven: they say nothing of later
-    ones.
-    """
+    """Return the bounds up to the first unproven stage; later stages have none."""
     open_ones = (
         at for at, (value, bound) in enumerate(zip(values, bounds, strict=True)) if bound < value
     )

@@ -42,7 +42,7 @@ def _bound(group: GroupProblem, made: Tree, most: "_Most", stage: Stage) -> int:
 
 
 def _of_class(group: GroupProblem, made: Tree, one: PodClass, stage: Stage) -> int:
-    """Return a lower limit of what one class adds to a stage."""
+    """Return a lower bound on one class's contribution to a stage."""
     size = _size(group, one)
     if stage.measure == "units":
         return _fewest(group, one, stage.level)
@@ -90,7 +90,7 @@ class _Most:
         self._increments: dict[int, Ints] = {}
 
     def bound(self, stage: Stage) -> int:
-        """Return a lower limit of one stage; one that says nothing where there is none."""
+        """Return a lower bound on one stage; a trivial one if none is known."""
         if stage.measure == "units":
             reached = np.cumsum(self._of(stage.level)) >= self._tree.least
             return int(reached.argmax()) + 1 if reached.any() else 1
