@@ -16,7 +16,7 @@ _STATUSES = ("True", "False", "Unknown")
 
 
 class ClusterTopologyPlacementGroupArgs(Args):
-    """Where the tree comes from, and what a solve may cost.
+    """The source of the tree, and the limits of a solve.
 
     `topology_labels` are node labels from the top level down to the one above the nodes; they count
     when there is no topology ConfigMap. One of the words region, zone, block and rack stands for

@@ -39,8 +39,8 @@ class Aggregated(
 
 
 class LoadAwareSchedulingArgs(Args):
-    """Which load is too much, how old figures may be, what pods are expected to use, how to
-    score.
+    """The thresholds of load, the maximum age of figures, the estimated use of pods, and the
+    scoring.
     """
 
     filter_expired_node_metrics: bool | None = None

@@ -29,9 +29,9 @@ class Indirect(StrEnum):
 
 
 class TopologyArgs(Args):
-    """Where to look for the AppGroup (after the pod's own namespace) and the NetworkTopology.
+    """The namespaces of the AppGroup (after the pod's own) and of the NetworkTopology.
 
-    `weights_name` is the table of costs, `network_topology_name` the object that holds it.
+    `weights_name` is the table of costs, `network_topology_name` the object that contains it.
     """
 
     namespaces: tuple[str, ...] = ("default",)
@@ -49,11 +49,12 @@ class TopologyArgs(Args):
 
 
 class NetworkOverheadArgs(TopologyArgs):
-    """As the peer's, and: `strict` rejects when any known limit does not hold, not only most.
+    """The arguments of scheduler-plugins, extended.
 
-    `bandwidth` decides whether full links reject, `dependents` whether both ends of a dependency
-    count, `indirect` whether the first pods of an application are scored by other workloads that
-    depend on the same workloads.
+    `strict` rejects a node that violates any known limit; otherwise a node is rejected if it
+    violates more limits than it meets. `bandwidth` decides whether full links reject, `dependents`
+    whether both ends of a dependency count, `indirect` whether the first pods of an application are
+    scored by other workloads that depend on the same workloads.
     """
 
     strict: bool = False
