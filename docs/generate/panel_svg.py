@@ -116,8 +116,8 @@ def _states(panel: Json, box: Box, lines: list[Line]) -> Iterator[str]:
         known = [value for value in line.values if value is not None]
         text = states.get(f"{known[-1]:g}", {}).get("text", "") if known else ""
         words = escape(f"{line.legend}: {text}")
-        at = f'x="{box.x + 16}" y="{top + height / 2:.1f}" style="fill:#111217"'
-        yield f'<text class="t" {at}>{words}</text>'
+        where = f'x="{box.x + 16}" y="{top + height / 2:.1f}" style="fill:#111217"'
+        yield f'<text class="t" {where}>{words}</text>'
 
 
 def _panel(panel: Json, box: Box, lines: list[Line], seconds: float) -> Iterator[str]:
