@@ -55,9 +55,9 @@ class GroupPlan(msgspec.Struct, frozen=True):
 
     A plan without victims has been accepted by `PlanningContext.hold`. Members that the plan does
     not name stay pending with the reason in `message`. They are retried when the others are bound,
-    unless `is_proven` states that no more members fit now. `hold_s` limits how long the members
-    that are bound last may take to pass permit; 0 is the default limit. `expected` has by uid the
-    nodes where victims are expected to fit.
+    unless `is_proven` states that no more members fit now and none is needed. `hold_s` limits how
+    long the members that are bound last may take to pass permit; 0 is the default limit. `expected`
+    has by uid the nodes where victims are expected to fit.
     """
 
     nodes: Mapping[str, str]

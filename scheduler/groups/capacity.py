@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import IntColumn, Rows
+from scheduler.groups.description.spec import GroupSpec
 from scheduler.objects.pod import Pod
 from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
 from scheduler.state.change import Change
@@ -30,10 +31,12 @@ class Lack(msgspec.Struct, frozen=True):
     """The minimum that a rejected group needs: capacity for `count` members on nodes that
     `required` allows.
 
-    Each member needs at least `request`. `evicts_below` is the priority below which members may
-    evict, None where they may not evict; `key` identifies `required`.
+    Each member needs at least `request`. `group` is the description from which this follows.
+    `evicts_below` is the priority below which members may evict, None where they may not evict;
+    `key` identifies `required`.
     """
 
+    group: GroupSpec
     count: int
     request: tuple[tuple[str, int], ...]
     required: RequiredNodes | None = None
@@ -42,6 +45,7 @@ class Lack(msgspec.Struct, frozen=True):
 
 
 def lack_of(
+    group: GroupSpec,
     count: int,
     members: Iterable[Pod],
     requests: Iterable[Mapping[str, int]],
@@ -54,8 +58,8 @@ def lack_of(
     selected = {_encode((one.labels, one.affinity)): one for one in map(required_nodes, members)}
     key, required = next(iter(selected.items()))
     if len(selected) > 1 or required.allows_all:
-        return Lack(count, request, evicts_below=evicts_below)
-    return Lack(count, request, required, evicts_below, key)
+        return Lack(group, count, request, evicts_below=evicts_below)
+    return Lack(group, count, request, required, evicts_below, key)
 
 
 class _Slots(msgspec.Struct):

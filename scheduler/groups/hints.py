@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from scheduler.framework.handle import Handle
 from scheduler.groups.capacity import FreeSlots
+from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.planning.conditions import GroupEvictor
 from scheduler.groups.planning.task import leaving
@@ -32,12 +33,14 @@ class Hints:
         self,
         handle: Handle,
         members: GroupMembers,
+        described: Descriptions,
         records: RecordStore,
         evictor: GroupEvictor,
     ) -> None:
         self._handle = handle
         self._evictor = evictor
         self._members = members
+        self._described = described
         self._records = records
         self._slots = handle.tracker(FreeSlots)
         # The groups that were planned and may have members that do not fit.
@@ -86,6 +89,8 @@ class Hints:
         record = self._records.get(key)
         if record is None or record.lack is None or record.awaited:
             return None
+        if record.lack.group != self._described.spec_of(key):
+            return None  # edited since: it may need fewer members or evict others
         below = record.lack.evicts_below
         if below is not None and self._evictor.any_below(below):
             return False

@@ -108,7 +108,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._trees,
             self._records,
         )
-        self._hints = Hints(handle, self._members, self._records, self._planner.evictor)
+        self._hints = Hints(
+            handle, self._members, self._described, self._records, self._planner.evictor
+        )
         self._writer = GroupStatusWriter(
             self._members, self._records, self._described.spec_of, self._history
         )
@@ -286,13 +288,21 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def group_short(
         self, key: str, uid: str, unbound: Collection[str], displaced: Iterable[str]
     ) -> str:
-        """Return that a group must not begin: it needs more members by now than have a place."""
-        member, spec = self.handle.pods.get(uid), self._described.spec_of(key)
-        if member is None or spec is None:
+        """Return why a group must not begin: it needs more members by now than have a place, or
+        its objects were edited and cannot be read.
+        """
+        member = self.handle.pods.get(uid)
+        if member is None:
             return ""
         own = sources.group_of(member.pod)
         if next(beside(self.handle, self._members.placed(own), unbound), None) is not None:
             return ""  # it has begun, and all that it is in
+        try:
+            spec = self._described.group(key)
+        except ObjectError as error:
+            return f"the group {groups.title(key)} must not begin: {error.message}"
+        if spec is None:
+            return ""
         placed = self._members.placed(key)
         begun = [] if own == key else list(beside(self.handle, placed, unbound))
         there = list(beside(self.handle, placed, set(displaced)))

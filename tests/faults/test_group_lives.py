@@ -29,6 +29,9 @@ FOUND = {
     (110949, 25): "a group was let go that needs fewer by an edit that nobody had heard of: lawful",
     (401866, 25): "a member waited for one that was about to be deleted, and for ever after that",
     (112539, 25): "a pod was evicted just before an object described its group: lawful",
+    (1073, 25): "an edit lowered the minimum, and amounts were compared with the former one",
+    (2540, 25): "a group waited in line for one whose bind was in doubt: turns without end",
+    (2670, 25): "a member that the minimum needs was not tried again after the others were bound",
 }
 
 # The same with groups of Volcano and AppGroups.

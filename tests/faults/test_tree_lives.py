@@ -26,6 +26,8 @@ FOUND = {
     (121562, 0): "pods stood elsewhere whose group had lost its object: lawful",
     (200959, 0): "a member was left out of its group by what a gate had said before it opened",
     (80168, 7): "of two writes of one status the older one arrived last",
+    (1025, 0): "a group of which one member has finished begins with the others: lawful",
+    (3376, 7): "a tree began after an edit that made its objects contradict one another",
 }
 
 

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from scheduler.engine.effects import Bind
+from scheduler.objects.finished import FINISHED
 from scheduler.objects.pod import Pod
 from tests.faults.groupinvariants import COSCHEDULING, Lives, described, group_of
 
@@ -144,7 +145,8 @@ class TreeLives(Lives):
             return  # it will be refused
         if any(self.in_engine(one) is None for one in way(own)):
             return  # nobody says what is needed
-        counts = {name: len(self._on_nodes(name)) for name in LEAVES}
+        finished = Counter(map(group_of, self.engine.cluster.store.of(FINISHED).values()))
+        counts = {name: len(self._on_nodes(name)) + finished[name] for name in LEAVES}
         for name in way(own):
             if any(map(self._has_begun, BELOW[name])):
                 continue

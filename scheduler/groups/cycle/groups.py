@@ -238,9 +238,8 @@ class Groups:
 
     @property
     def _may_start(self) -> bool:
-        """Whether a group waits in the line and none is being planned."""
-        may_start = any(self._states.is_at_rest(run.key) for run in self._line)
-        return may_start and not self._runs
+        """Whether the next turn begins to plan a group of the line."""
+        return not self._runs and any(map(self._is_free, self._line))
 
     # An attempt
 

@@ -70,7 +70,9 @@ def lack(task: GroupTask, plan: groups.Outcome, *, may_evict: bool) -> Lack | No
     if not is_refused or missing < 1 or task.spec.tree is not None:
         return None
     below = task.context.priority if may_evict else None
-    return lack_of(missing, task.context.members, task.requests.values(), below)
+    return lack_of(
+        task.described or task.spec, missing, task.context.members, task.requests.values(), below
+    )
 
 
 def may_dissolve(

@@ -179,12 +179,12 @@ class GroupTask(msgspec.Struct, frozen=True):
         is_short = needed.tree is None and len(self.bound) + len(nodes) < needed.size
         so_far = "lacks groups" if lacks else "lacks members" if is_short else "has its minimum"
         text = f"the group {self.name} {so_far}; {found} for {others} more of it"
-        # Others may go for the groups that a tree lacks, and who asks for that is a new attempt.
+        # The next attempt may evict others for what the group still needs.
         return GroupPlan(
             nodes,
             message=text if others else "",
             hold_s=self.spec.hold_s,
-            is_proven=is_proven and not lacks,
+            is_proven=is_proven and not (lacks or is_short),
         )
 
     def eviction_plan(
