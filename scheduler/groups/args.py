@@ -24,16 +24,17 @@ class ClusterTopologyPlacementGroupArgs(Args):
     that name none: that of a topology ConfigMap, a Topology of Kueue, or `hypernodes`, that of
     Volcano's HyperNodes. Nodes with `avoid_label`, whatever its value, take members only of groups
     that do not fit without them, and so do nodes in one of `avoid_conditions`, each a type of
-    condition (status True) or `Type=Status`; those with `spare_label` only of groups that have lost
-    members, and only when no other node fits. `preemption` allows groups to evict pods of lower
-    priority; `pdb` selects whether disruption budgets forbid that or are violated as little as
-    possible. With `prefer_victims_that_fit_elsewhere`, of equally few victims those go that fit
-    another node. `derive` names the kinds of workloads whose pods are a group by their labels and
-    the workload's own numbers, where no label or object names their group; `derive_on_request` does
-    so in the namespaces whose annotation `trellis.dev/derive-groups` names the kind. `solver` of
-    the TrellisConfiguration limits the time and workers of a solve; 0 `solver_workers` use that
-    limit. Without `schedule_groups` pods that name a group stay gated, as in a profile that
-    disables the plugin.
+    condition (status True) or `Type=Status`; those with `standby_label` (`spare_label` is its
+    former name) only of groups that have lost members, and only when no other node fits.
+    `preemption` allows groups to evict pods of lower priority; `pdb` selects whether disruption
+    budgets forbid that or are violated as little as possible. With
+    `prefer_victims_that_fit_elsewhere`, of equally few victims those go that fit another node.
+    `derive` names the kinds of workloads whose pods are a group by their labels and the workload's
+    own numbers, where no label or object names their group; `derive_on_request` does so in the
+    namespaces whose annotation `trellis.dev/derive-groups` names the kind. `solver` of the
+    TrellisConfiguration limits the time and workers of a solve; 0 `solver_workers` use that limit.
+    Without `schedule_groups` pods that name a group stay gated, as in a profile that disables the
+    plugin.
     """
 
     schedule_groups: bool = True
@@ -42,6 +43,7 @@ class ClusterTopologyPlacementGroupArgs(Args):
     topology: str = ""
     avoid_label: str = ""
     avoid_conditions: tuple[str, ...] = ()
+    standby_label: str = ""
     spare_label: str = ""
     solver: Literal["Auto", "CPSAT", "Exact", "Greedy"] = "Auto"
     solver_time_limit_seconds: float = 2.0
@@ -64,10 +66,17 @@ class ClusterTopologyPlacementGroupArgs(Args):
         if not 0 <= self.solver_workers <= MOST_WORKERS:
             text = f"must be from 0 to {MOST_WORKERS}, not {self.solver_workers}"
             yield "solverWorkers", text
+        if self.standby_label and self.spare_label not in ("", self.standby_label):
+            yield "spareLabel", "is the former name of standbyLabel, which names another label"
         for one in self.avoid_conditions:
             kind, sign, status = one.partition("=")
             if not kind or (sign and status not in _STATUSES):
                 yield "avoidConditions", f'"{one}" is neither a type nor Type=True|False|Unknown'
+
+    @property
+    def label_of_standby(self) -> str:
+        """Return `standby_label`, by whichever of its names."""
+        return self.standby_label or self.spare_label
 
     @property
     def avoided_conditions(self) -> frozenset[str]:

@@ -19,15 +19,15 @@ _NO_CONDITIONS: frozenset[str] = frozenset()
 def passes(task: GroupTask, args: ClusterTopologyPlacementGroupArgs) -> list[GroupTask]:
     """Return the task with the nodes that it may not use, fewer each time; mostly just as it is.
 
-    Without spare nodes and those to be avoided; a group with bound members then has the spare
-    ones, and at last every group those to be avoided.
+    Without standby nodes and those to be avoided; a group with bound members then has the standby
+    nodes, and at last every group those to be avoided.
     """
     nodes = task.context.nodes
-    avoided, spare = _carried(nodes, args.avoid_label), _carried(nodes, args.spare_label)
+    avoided, standby = _carried(nodes, args.avoid_label), _carried(nodes, args.label_of_standby)
     conditions = _present(nodes, args.avoided_conditions)
-    kept, none = () if task.bound else spare, _NO_CONDITIONS
+    kept, none = () if task.bound else standby, _NO_CONDITIONS
     choices = dict.fromkeys(
-        (((*avoided, *spare), conditions), ((*avoided, *kept), conditions), (kept, none))
+        (((*avoided, *standby), conditions), ((*avoided, *kept), conditions), (kept, none))
     )
     return [_without(task, *one) if any(one) else task for one in choices]
 

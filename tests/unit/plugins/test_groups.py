@@ -417,9 +417,10 @@ def test_levels_may_be_named_by_a_word():
     assert {"b": 1, "c": 1, "d": 1} == counts(done)
 
 
-def test_who_waits_beside_spare_nodes_is_told_why_it_may_not_go_there():
+@pytest.mark.parametrize("argument", ["standbyLabel", "spareLabel"])
+def test_who_waits_beside_standby_nodes_is_told_why_it_may_not_go_there(argument: str):
     """A new group leaves them to those that lose members, and its message says so."""
-    config = DESIGN.replace("topologyConfigMapNameSpace: %s", "spareLabel: spare")
+    config = DESIGN.replace("topologyConfigMapNameSpace: %s", f"{argument}: spare")
     nodes = tree({"r0": {"a": 1}, "r1": {"b": 4}})
     nodes[1]["metadata"]["labels"] = {"spare": ""}
     found = place(*nodes, group("g", 2), *members("g", 2), using=setup(config=config))
