@@ -10,7 +10,7 @@ state is recomputed. The attempt's own states stay unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import groupby
@@ -41,6 +41,7 @@ from scheduler.framework.status import (
     reject,
 )
 from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
 from scheduler.state.shapes import Shape
 
 
@@ -79,19 +80,20 @@ class Attempted(msgspec.Struct, frozen=True):
         """Return the verdict of `filter` with nominated pods added."""
         return self._verdict(Overlay(row_pods(pods.rows), pods))
 
-    def beside(self, pods: Moves, among: BoolColumn) -> Verdict:
-        """Return the rows of `among` that pass with all of these pods on their rows at once.
+    def beside(self, pods: Mapping[str, Sequence[Placed]], among: BoolColumn) -> Verdict:
+        """Return the rows of `among` that pass with all of these pods on their nodes at once.
 
-        Only filters with rules that connect one of them with the pod are asked, also those that do
-        not apply to the pod without it. No eviction helps on the rejected rows.
+        `pods` are given by the filter that is asked about them, which may be one that does not
+        apply to the pod without them. No eviction helps on the rejected rows.
         """
         cycle, names = self.cycle, {bound.name for bound in self.runner.profile.filter}
         rejections: list[Rejection] = []
         for bound in self.runner.profile.filter:
-            near = [one for one in pods if bound.is_affected(cycle.pod, one[0].pod)]
-            if not near:
+            if bound.name not in pods:
                 continue
-            whole, states = self.nodes.hypothetical(added=near), States()
+            rows = [(one, self.nodes.row(one.node)) for one in pods[bound.name]]
+            added = [(one, row) for one, row in rows if row is not None]
+            whole, states = self.nodes.hypothetical(added=added), States()
             states.skipped = names - {bound.name}
             if bound.plugin.takes_state:
                 status = recompute(bound.plugin, cycle, whole, states)

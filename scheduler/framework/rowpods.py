@@ -142,15 +142,16 @@ class Nominated(msgspec.Struct, frozen=True):
     """The nominated pods whose capacity an attempt must not use: none of lower priority.
 
     `rows` are the rows with such pods, in order, `on` returns those on given rows. `touched` is the
-    log of rows where that changed; None if there is none for this pod. `members` returns those of
-    groups with their rows: their rules about other pods count in whole domains, not on their rows
-    alone, since a group that waits for its victims may have no other placement.
+    log of rows where that changed; None if there is none for this pod. `apart` returns the members
+    of groups that a filter's rules connect with the pod, by the filter's name: such rules count in
+    whole domains, not on the members' rows alone, since a group that waits for its victims may have
+    no other placement.
     """
 
     rows: Rows
     on: Callable[[Rows], RowPods]
     touched: Touched | None = None
-    members: Callable[[], Sequence[tuple[Placed, int]]] = tuple
+    apart: Callable[[], Mapping[str, Sequence[Placed]]] = dict
 
 
 NONE_NOMINATED = Nominated(np.zeros(0, dtype=np.intp), row_pods)

@@ -185,7 +185,9 @@ class Attempts:
         )
         cluster, nominated = self.cluster, self._nominated.none
         if self._nominations or self._nominations.changed:
-            nominated = self._nominated.for_pod(pod, members, keeps_nominations=keeps_nominations)
+            nominated = self._nominated.for_pod(
+                pod, runner.profile, members, keeps_nominations=keeps_nominations
+            )
         return Attempt(
             Cycle(pod, cluster.shapes.of(pod), now, self._random, name),
             Nodes(cluster.table, cluster.pods),

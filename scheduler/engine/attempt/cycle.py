@@ -204,10 +204,10 @@ def _filtered(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rej
         refused[rows] = ~passed[rows]
         among = among & ~refused
     feasible, rejections = attempt.runner.filter(cycle, nodes, states, among)
-    if members := nominated.members():
+    if apart := nominated.apart():
         again = Attempted(attempt.runner, cycle, nodes, states)
-        feasible, apart = again.beside(members, feasible)
-        rejections = [*rejections, *apart]
+        feasible, more = again.beside(apart, feasible)
+        rejections = [*rejections, *more]
     return feasible, [*crowded, *rejections]
 
 

@@ -6,12 +6,13 @@ them; so they are collected with numpy, and only rows whose nominations changed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows, no_rows
 from scheduler.engine.binding.nominations import Nominations
+from scheduler.framework.profile import Profile
 from scheduler.framework.rowpods import NONE_NOMINATED, Nominated, RowPods
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
@@ -22,6 +23,12 @@ from scheduler.state.touched import Touched
 # The highest priority of a row without nominations.
 _NO_PRIORITY = np.iinfo(np.int64).min
 _LOWEST = _NO_PRIORITY + 1
+
+
+# So many answers about nominated members are kept.
+_MOST_KNOWN = 4096
+# A pod's shape and profile, the lowest priority that it respects, and its group.
+_Asking = tuple[int, str, int, str]
 
 
 class NominatedPods:
@@ -35,11 +42,21 @@ class NominatedPods:
         self._highest: IntColumn = np.zeros(0, dtype=np.int64)
         # Whether a member of a group is nominated to it.
         self._grouped: BoolColumn = no_rows(0)
+        # Members of groups by shape, the same by uid, and what `_apart` answered, until a
+        # nomination changes.
+        self._members: dict[int, list[Placed]] | None = None
+        self._placed: dict[str, Placed] = {}
+        self._known_apart: dict[_Asking, dict[str, list[Placed]]] = {}
         self._generation = -1
         self._begin_log()
 
     def for_pod(
-        self, pod: Pod, members: Sequence[Pod] = (), *, keeps_nominations: bool = False
+        self,
+        pod: Pod,
+        profile: Profile,
+        members: Sequence[Pod] = (),
+        *,
+        keeps_nominations: bool = False,
     ) -> Nominated:
         """Return the nominated pods that `pod` must respect: none of lower priority.
 
@@ -68,10 +85,10 @@ class NominatedPods:
         def on(rows: Rows) -> RowPods:
             return self._on(rows, priority, own, keeps_groups=keeps_groups)
 
-        def of_groups() -> list[tuple[Placed, int]]:
-            return self._members(asking, priority, keeps_groups=keeps_groups)
+        def apart() -> Mapping[str, Sequence[Placed]]:
+            return self._apart(pod, profile, _LOWEST if keeps_groups else priority)
 
-        return Nominated(rows, on, self._touched if own < 0 else None, of_groups)
+        return Nominated(rows, on, self._touched if own < 0 else None, apart)
 
     def _on(self, rows: Rows, priority: int, own: int, *, keeps_groups: bool) -> RowPods:
         """Return the pods nominated to `rows` of at least a priority, except the number `own`."""
@@ -89,19 +106,58 @@ class NominatedPods:
         known = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
         return RowPods(rows, counts, lambda pod: pods[places[pod]], known)
 
-    def _members(
-        self, asking: Sequence[Pod], priority: int, *, keeps_groups: bool
-    ) -> list[tuple[Placed, int]]:
-        """Return the nominated members of groups that these pods must respect, with their rows."""
-        own = {pod.metadata.uid for pod in asking}
-        found = []
-        for pod in self._nominations.members():
-            node = self._nominations.node_of(pod.metadata.uid)
-            row = self._cluster.table.rows.get(node)
-            is_kept = keeps_groups or self._nominations.priority_of(pod) >= priority
-            if row is not None and is_kept and pod.metadata.uid not in own:
-                found.append((place(pod, self._cluster.shapes.of(pod), node), row))
+    def _apart(self, pod: Pod, profile: Profile, priority: int) -> Mapping[str, Sequence[Placed]]:
+        """Return the members that this pod must respect, by the filter that connects them with it.
+
+        Rules about other pods follow from a pod's shape: one member of each is compared, and the
+        answer serves pods of the same shape until a nomination changes.
+        """
+        if not self._nominations.has_members:
+            return {}
+        own = self._nominations.group_of(pod)
+        shape = self._cluster.shapes.of(pod)
+        name = (shape.id, profile.scheduler_name, priority, own)
+        found = self._known_apart.get(name)
+        if found is None:
+            respected = [
+                kept
+                for members in self._by_shape()
+                if (kept := [one for one in members if self._is_respected(one, priority, own)])
+            ]
+            found = {
+                bound.name: pods
+                for bound in profile.filter
+                if (
+                    pods := [
+                        one
+                        for members in respected
+                        if bound.is_affected(pod, members[0].pod)
+                        for one in members
+                    ]
+                )
+            }
+            if len(self._known_apart) >= _MOST_KNOWN:
+                self._known_apart.clear()
+            self._known_apart[name] = found
         return found
+
+    def _is_respected(self, one: Placed, priority: int, own: str) -> bool:
+        key = self._nominations.key_of(one.pod.metadata.uid)
+        return key != own and self._nominations.priority_of(one.pod) >= priority
+
+    def _by_shape(self) -> Iterable[Sequence[Placed]]:
+        """Return the nominated members of groups, those of one shape together."""
+        if self._members is None:
+            before, self._placed = self._placed, {}
+            self._members = {}
+            for pod in self._nominations.members():
+                uid, node = pod.metadata.uid, self._nominations[pod.metadata.uid]
+                one = before.get(uid)
+                if one is None or one.pod is not pod or one.node != node:
+                    one = place(pod, self._cluster.shapes.of(pod), node)
+                self._placed[uid] = one
+                self._members.setdefault(one.shape.id, []).append(one)
+        return self._members.values()
 
     def _begin_log(self) -> None:
         self._touched = Touched()
@@ -118,6 +174,9 @@ class NominatedPods:
             self._highest = np.full(table.size, _NO_PRIORITY)
             self._grouped = np.zeros(table.size, dtype=np.bool_)
             changed = set(self._nominations.nodes())
+        if changed:
+            self._members = None
+            self._known_apart.clear()
         for node in changed:
             row = table.rows.get(node)
             if row is not None:

@@ -64,6 +64,19 @@ class Nominations(dict[str, str]):
         """Return the uids of the members of a group that are nominated, wherever that is."""
         return tuple(self._members.get(key, ()))
 
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of a pod's group, or an empty text."""
+        return self._group_of(pod)
+
+    def key_of(self, uid: str) -> str:
+        """Return the key of the group that a nominated pod is a member of, or an empty text."""
+        return self._key_of.get(uid, "")
+
+    @property
+    def has_members(self) -> bool:
+        """Whether any member of a group is nominated."""
+        return bool(self._members)
+
     def members(self) -> Iterator[Pod]:
         """Yield the nominated members of all groups."""
         for pods in self._members.values():
