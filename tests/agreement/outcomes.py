@@ -204,7 +204,11 @@ def refused_by_spread(sandbox: Sandbox, namespace: str) -> set[str]:
 
 
 def now_there(sandbox: Sandbox, world: World, names: Outcome) -> tuple[Outcome, bool]:
-    """Return the node of each pod of the sandbox, and whether each has been decided on."""
+    """Return the node of each pod of the sandbox, and whether each has been decided on.
+
+    All groups are complete: a member that waits for its group is one whose PodGroup the daemon has
+    not listed yet.
+    """
     nodes, decided = dict.fromkeys(names, ""), True
     for stored in sandbox.store.list(PODS, world.ns):
         if stored.name not in names:
@@ -212,7 +216,10 @@ def now_there(sandbox: Sandbox, world: World, names: Outcome) -> tuple[Outcome, 
         node = stored.obj["spec"].get("nodeName", "")
         nodes[stored.name] = node
         conditions = stored.obj["status"].get("conditions") or ()
-        decided &= bool(node) or any(one["type"] == "PodScheduled" for one in conditions)
+        decided &= bool(node) or any(
+            one["type"] == "PodScheduled" and one.get("reason") != "WaitingForGroup"
+            for one in conditions
+        )
     return nodes, decided
 
 
