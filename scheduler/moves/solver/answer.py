@@ -64,7 +64,7 @@ class Answer(NamedTuple):
 
     `moves` are in the order of execution, `placed` has the claims' nodes after them. `freed` are
     the free domains, for a goal of free domains. `shortage` is the resource by which the
-    conservation test decided.
+    conservation test decided. `first_s` are the seconds until the first plan was known.
     """
 
     verdict: Verdict
@@ -74,6 +74,7 @@ class Answer(NamedTuple):
     stages: tuple[Stage, ...] = ()
     shortage: Shortage | None = None
     seconds: float = 0.0
+    first_s: float = 0.0
 
     @property
     def proven(self) -> bool:

@@ -63,6 +63,7 @@ class Planner:
         self._kinds: Kinds = aggregated(problem)
         self._started = perf_s()
         self._best: Found | None = None
+        self._first_s = 0.0
         self._bounds: tuple[int, ...] = ()
 
     def answer(self) -> Answer:
@@ -130,6 +131,8 @@ class Planner:
         if not is_all:
             found = found._replace(stages=self._with_bounds(found.stages))
         best = self._best
+        if best is None:
+            self._first_s = self._spent()
         if best is None or _values(found) < _values(best):
             self._best = found
         elif is_all:
@@ -170,6 +173,7 @@ class Planner:
             found.freed,
             found.stages,
             seconds=self._spent(),
+            first_s=self._first_s,
         )
         wrong = faults(self._problem, answer)
         if wrong:

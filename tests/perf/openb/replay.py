@@ -64,6 +64,15 @@ class State:
         self.sizes[row][pod.size] += 1
         self.changed.append(row)
 
+    def leave(self, pod: TracePod, row: int, devices: Sequence[int]) -> None:
+        """Free what a placed pod asks for."""
+        self.cpu[row] += pod.cpu
+        self.memory[row] += pod.memory
+        self.pods[row] -= 1
+        self.free[row, list(devices)] += pod.milli
+        self.sizes[row][pod.size] -= 1
+        self.changed.append(row)
+
 
 class Policy(Protocol):
     """Scores rows: the highest wins.
