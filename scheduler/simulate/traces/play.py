@@ -35,6 +35,8 @@ from scheduler.state.resources import counted, pod_requests
 
 _CYCLES = 16
 _FRUITLESS = 10_000
+# Times of a trace have microseconds: what ends at a moment goes before what arrives at it.
+_RESOLUTION_S = 1e-6
 
 
 class _Pod(msgspec.Struct):
@@ -114,12 +116,12 @@ class TracePlayer:
         )
 
     def _until(self, moment: float) -> None:
-        """Move the clock to a moment: ends and back-offs before it happen."""
+        """Move the clock to a moment: ends and back-offs before it happen, and those of it."""
         while True:
             wake = self._next_wake()
             end = self._ends[0][0] if self._ends else None
             following = min((at for at in (wake, end) if at is not None), default=moment)
-            if following > moment:
+            if following > moment + _RESOLUTION_S:
                 break
             self._pass(max(following, self._now))
             while self._ends and self._ends[0][0] <= self._now:

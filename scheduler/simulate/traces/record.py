@@ -1,7 +1,9 @@
 """Turn the events of a cluster into a trace: one JSON object per line, sorted by arrival.
 
 The events are those of a decision log or of watches. A pod arrives with its first event and runs
-from its binding until it ends or is deleted. Pods of `profiles` arrive without a node, so that a
+until it ends or is deleted: from its arrival if the scheduler bound it without rejecting it before,
+since a play decides at once and would else end it earlier than it ended, and otherwise from its
+binding. Pods of `profiles` arrive without a node, so that a
 play decides for them; all others, and those that were bound at the start, arrive on their node.
 Other objects arrive when they first appear; later changes of them are left out.
 """
@@ -11,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.engine.effects import Complete, Event, Listed, Watched
 from scheduler.engine.intake import identity
 from scheduler.objects.kinds import BY_KIND, NODE, POD
@@ -23,6 +26,7 @@ class _Seen(msgspec.Struct):
     arrived_s: float
     obj: Any
     bound_s: float | None = None
+    is_rejected: bool = False
     ended_s: float | None = None
     is_ours: bool = False
 
@@ -66,7 +70,8 @@ class TraceRecorder:
             if seen.kind == POD.kind and seen.ended_s is not None:
                 if seen.bound_s is None:
                     continue  # never ran: a play could keep it for ever
-                notes[DURATION] = f"{max(seen.ended_s - seen.bound_s, 0.0):.6f}"
+                from_s = seen.bound_s if seen.is_rejected else seen.arrived_s
+                notes[DURATION] = f"{max(seen.ended_s - from_s, 0.0):.6f}"
             yield _line(seen, notes)
 
     def _see(self, kind: str, obj: Any, *, is_gone: bool = False) -> None:
@@ -83,6 +88,8 @@ class TraceRecorder:
                 seen.is_ours = obj.spec.scheduler_name in self._profiles and not is_bound
         if not isinstance(obj, Pod):
             return
+        condition = obj.condition(POD_SCHEDULED)
+        seen.is_rejected |= condition is not None and condition.status == "False"
         if obj.is_finished:
             self._end(seen)
         elif obj.spec.node_name and seen.bound_s is None:

@@ -243,3 +243,32 @@ def test_a_recorded_log_is_played_with_the_same_placements():
 
     assert 40 < len(placed)
     assert placed == dict(found)
+
+
+@pytest.mark.parametrize("is_rejected", [False, True])
+def test_a_recorded_pod_ends_as_late_as_it_did(is_rejected):
+    """Before a pod that came in the same moment; a pod that waited for capacity runs as long as it
+    ran.
+    """
+    spec = {"schedulerName": "trellis"}
+    raw, late = (pod(name, requests={"cpu": "4"}, spec=spec) for name in ("first", "last"))
+    conditions = [{"type": "PodScheduled", "status": "False"}] if is_rejected else []
+    first = read_pod(raw | {"status": {"conditions": conditions}})
+    bound = read_pod(raw | {"spec": raw["spec"] | {"nodeName": "n0"}})
+    last = read_pod(late)
+    recorder = TraceRecorder(["trellis"])
+    recorder.take(1e9, [])
+    recorder.take(1e9 + 0.1234567, [Watched("Pod", "ADDED", first)])
+    recorder.take(1e9 + 3, [Watched("Pod", "MODIFIED", bound)])
+    recorder.take(1e9 + 5, [Watched("Pod", "DELETED", bound), Watched("Pod", "ADDED", last)])
+    nodes = (read_node(node("n0")),)
+    player = TracePlayer(
+        staged(Snapshot(nodes=nodes), asking.setups("").default, AnswerOptions(now=1e9)), "trellis"
+    )
+    found = {}
+    player.on_bound = lambda name, _node, at: found.setdefault(name, round(at, 1))
+    player.play(read_lines(recorder.lines(), "t"), lambda _pods, _seconds: None)
+
+    assert {"default/first": 0.1, "default/last": 5.0} == found
+    spent = next(json.loads(line)["metadata"]["annotations"] for line in recorder.lines())
+    assert ("2.000000" if is_rejected else "4.876543") == spent["trellis.dev/duration"]
