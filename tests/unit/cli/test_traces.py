@@ -97,11 +97,11 @@ def test_a_log_becomes_a_trace(tmp_path, capsys):
     assert 0 == run(["trace", "--decision-log", str(log), "--nodes", str(nodes)])
     out = capsys.readouterr().out
     notes = json.loads(out)["metadata"]["annotations"]
-    assert ["5.000000", "60.000000"] == list(notes.values())
+    assert ["5.000000", "61.000000"] == list(notes.values())
     assert "nodeName" not in json.loads(out)["spec"]
     trace.write_text(out)
     assert 0 == run(["simulate", "--snapshot", str(nodes), "--trace", str(trace), "-o", "json"])
-    assert 65.0 == json.loads(capsys.readouterr().out)["seconds"]
+    assert 66.0 == json.loads(capsys.readouterr().out)["seconds"]
 
 
 def test_a_log_that_cannot_be_read_is_named(tmp_path, capsys):
