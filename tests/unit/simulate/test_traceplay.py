@@ -266,7 +266,7 @@ def test_a_recorded_pod_ends_as_late_as_it_did(is_rejected):
         staged(Snapshot(nodes=nodes), asking.setups("").default, AnswerOptions(now=1e9)), "trellis"
     )
     found: dict[str, float] = {}
-    player.on_bound = lambda name, _node, at: found.setdefault(name, round(at, 1))
+    player.on_bound = lambda name, _node, at: found.update({name: round(at, 1)})
     player.play(read_lines(recorder.lines(), "t"), lambda _pods, _seconds: None)
 
     assert {"default/first": 0.1, "default/last": 5.0} == found
