@@ -173,7 +173,7 @@ class PassesOver(Protocol[State_contra]):
 
 
 class KeepsApart(Protocol):
-    """A filter with rules about other pods that tells pods apart which these rules connect."""
+    """A filter with rules about other pods that states which pods these rules connect."""
 
     def is_affected(self, pod: Pod, other: Pod, /) -> bool:
         """Return whether `other`, once it is placed, may close nodes to `pod`."""

@@ -351,11 +351,11 @@ async def test_time_marks_changes_of_the_leader(tmp_path):
 async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
     """A dependency over several columns has a lane of its own in each column between."""
     names = ["a", "b", "c", "d", "e"]
-    talks = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("a", "e"), ("e", "d"), ("b", "d")]
+    links = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("a", "e"), ("e", "d"), ("b", "d")]
     record = {"from": "", "to": "", "bandwidth": "1M", "cost": None}
     app = {
         "workloads": {one: {"zone": 1} for one in names},
-        "talks": [record | {"from": one, "to": other} for one, other in talks],
+        "talks": [record | {"from": one, "to": other} for one, other in links],
     }
 
     def layered(drawn):
@@ -380,7 +380,7 @@ async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
             "})"
         )
         assert [] == crossed
-        assert len(talks) == await tab.run("document.querySelectorAll('svg.graph path').length")
+        assert len(links) == await tab.run("document.querySelectorAll('svg.graph path').length")
     await page.stop()
 
 

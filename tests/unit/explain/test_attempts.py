@@ -49,8 +49,8 @@ def test_moments_come_by_time():
 
 def test_moments_come_with_the_changes_of_the_leader():
     """The page marks them on the axis of time."""
-    told = moments([attempt("a", 10.0)], [LeaderChange(9.0, is_leading=True)])
-    assert [{"at": 9.0, "isLeading": True}] == told["leading"]
+    found = moments([attempt("a", 10.0)], [LeaderChange(9.0, is_leading=True)])
+    assert [{"at": 9.0, "isLeading": True}] == found["leading"]
     assert [] == moments([])["leading"]
 
 
