@@ -5,19 +5,27 @@ A difference that no rule explains is a fault of ours.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from scheduler.base.release import V1_37, read_release
+from scheduler.base.release import V1_36, V1_37, Release, read_release
 from tests.differential.case import Decision
 from tests.differential.kinds import Manifest
 
 
 class Known(NamedTuple):
-    """A rule: does it explain this difference of this decision?"""
+    """A rule: does it explain this difference of this decision?
+
+    `fixed_in` is the release whose kube-scheduler no longer has the fault; None: no release.
+    """
 
     why: str
     explains: Callable[[Decision, str, Any, Any], bool]
+    fixed_in: Release | None = None
+
+    def applies_to(self, release: Release) -> bool:
+        """Return whether kube-scheduler of this release decides as the rule states."""
+        return self.fixed_in is None or release < self.fixed_in
 
 
 def _claims_twice(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
@@ -148,6 +156,22 @@ def _empty_extended_claim(_decision: Decision, path: str, peer: Any, _ours: Any)
     return path == "result" and "nil or empty request mappings" in str(peer)
 
 
+def _all_but_used_up(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
+    """Hold where a claim asks for all devices and one that may be shared has a share in use.
+
+    The peer leaves a device without enough capacity out of "all devices".
+    """
+    requests = [
+        one
+        for claim in _device_claims(decision)
+        for request in claim["spec"]["devices"].get("requests", ())
+        for one in (request.get("exactly", {}), *request.get("firstAvailable", ()))
+    ]
+    return any(one.get("allocationMode") == "All" for one in requests) and bool(
+        _devices_with_shares(decision) & _shared_devices(decision)
+    )
+
+
 def _all_of_a_faulty_pool(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
     """Hold where the peer fails a pod, or its preemption, over all devices of an incomplete or
     invalid pool.
@@ -197,16 +221,20 @@ def _shared_devices(decision: Decision) -> set[tuple[str, str, str]]:
 
 def _admin_devices(decision: Decision) -> set[tuple[str, str, str]]:
     """Return the devices that are allocated with admin access."""
-    return {
-        _device(result)
-        for one in decision.objects
-        if one["kind"] == "ResourceClaim"
-        for result in one.get("status", {})
-        .get("allocation", {})
-        .get("devices", {})
-        .get("results", ())
-        if result.get("adminAccess")
-    }
+    return {_device(one) for one in _allocated(decision) if one.get("adminAccess")}
+
+
+def _devices_with_shares(decision: Decision) -> set[tuple[str, str, str]]:
+    """Return the devices of which a share is allocated."""
+    return {_device(one) for one in _allocated(decision) if one.get("shareID")}
+
+
+def _allocated(decision: Decision) -> Iterator[Manifest]:
+    """Yield the device results of all allocated claims."""
+    for one in decision.objects:
+        if one["kind"] == "ResourceClaim":
+            allocation = one.get("status", {}).get("allocation", {})
+            yield from allocation.get("devices", {}).get("results", ())
 
 
 def _device(result: Manifest) -> tuple[str, str, str]:
@@ -223,8 +251,7 @@ def _claim_that_simulate_creates(decision: Decision, path: str, peer: Any, _ours
 def _scored_without_claims(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
     """Hold where the peer scores 0 for the volumes of a pod that has none to score (since 1.37)."""
     return (
-        decision.kubernetes != ""
-        and read_release(decision.kubernetes) >= V1_37
+        _release(decision) >= V1_37
         and path.startswith("scores/")
         and path.endswith("/VolumeBinding")
         and (peer, ours) == (0, None)
@@ -293,6 +320,11 @@ def _claims(pod: Manifest) -> list[str]:
     ]
 
 
+def _release(decision: Decision) -> Release:
+    """Return the API server's release; decisions without one are of 1.36."""
+    return read_release(decision.kubernetes) if decision.kubernetes else V1_36
+
+
 RULES: tuple[Known, ...] = (
     Known("spread counts in dry runs of preemption", _spread_dry_run),
     Known("spread counts beside nominated pods", _spread_beside_nominated),
@@ -300,10 +332,11 @@ RULES: tuple[Known, ...] = (
     Known("who cut away nodes of a nominated pod", _named_beside_narrowing),
     Known("order of equally important pods", _equally_important),
     Known("two volumes of a pod with one unbound claim", _claims_twice),
-    Known("distinct attributes that the peer forgets", _forgetful),
-    Known("counters of two drivers' pools of one name", _two_drivers),
+    Known("distinct attributes that the peer forgets", _forgetful, fixed_in=V1_37),
+    Known("counters of two drivers' pools of one name", _two_drivers, fixed_in=V1_37),
+    Known("a used-up device that is none of all devices", _all_but_used_up, fixed_in=V1_37),
     Known("an empty claim for extended resources", _empty_extended_claim),
-    Known("namespaces that a selector excludes", _excluding_namespaces),
+    Known("namespaces that a selector excludes", _excluding_namespaces, fixed_in=V1_37),
     Known("which error ends dry runs of preemption", _which_error),
     Known("all devices of an incomplete or invalid pool", _all_of_a_faulty_pool),
     Known("admin access to devices in use", _admin_access),
@@ -315,8 +348,9 @@ RULES: tuple[Known, ...] = (
 def explained(decision: Decision) -> str:
     """Return the reasons if every difference of the decision has one, else an empty text."""
     reasons = []
+    rules = [rule for rule in RULES if rule.applies_to(_release(decision))]
     for path, (peer, ours) in decision.differences.items():
-        why = next((rule.why for rule in RULES if rule.explains(decision, path, peer, ours)), "")
+        why = next((rule.why for rule in rules if rule.explains(decision, path, peer, ours)), "")
         if not why:
             return ""
         reasons.append(why)

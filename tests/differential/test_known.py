@@ -133,3 +133,71 @@ def test_the_number_of_victims_is_known_where_lower_pods_are_equally_important(
     one.differences = {"message": [peer.message, ours.message]}
 
     assert is_known == bool(explained(one))
+
+
+def slice_of(device: str, driver: str = "d.example.com", **more: Any) -> dict[str, Any]:
+    """Return a slice of the pool n1 with one device."""
+    spec = {"driver": driver, "pool": {"name": "n1"}, "devices": [{"name": device, **more}]}
+    return {"kind": "ResourceSlice", "spec": spec}
+
+
+def asking(request: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the claim of `POD` with one request."""
+    one = claim("admin")
+    one["spec"]["devices"] = {"requests": [{"name": "r", **request}], **more}
+    return one
+
+
+ALL: dict[str, Any] = {"firstAvailable": [{"name": "s", "allocationMode": "All"}]}
+ONE: dict[str, Any] = {"exactly": {"allocationMode": "ExactCount", "count": 1}}
+DISTINCT = [{"distinctAttribute": "d.example.com/root"}]
+COUNTERS: dict[str, Any] = {"consumesCounters": [{"counterSet": "s", "counters": {}}]}
+
+
+def share(device: str) -> dict[str, Any]:
+    """Return a claim that has a share of a device."""
+    one = claim("other", device)
+    (found,) = one["status"]["allocation"]["devices"]["results"]
+    del found["adminAccess"]
+    found["shareID"] = "11111111-1111-1111-1111-111111111111"
+    return one
+
+
+@pytest.mark.parametrize(
+    ("objects", "is_known"),
+    [
+        ([asking(ONE, constraints=DISTINCT)], True),
+        (
+            [asking(ONE), slice_of("a", **COUNTERS), slice_of("a", "e.example.com", **COUNTERS)],
+            True,
+        ),
+        ([asking(ALL), slice_of("a", allowMultipleAllocations=True), share("a")], True),
+        # A request for one device, a device that cannot be shared, and one without shares.
+        ([asking(ONE), slice_of("a", allowMultipleAllocations=True), share("a")], False),
+        ([asking(ALL), slice_of("a"), share("a")], False),
+        ([asking(ALL), slice_of("a", allowMultipleAllocations=True), share("b")], False),
+    ],
+)
+def test_faults_that_1_37_does_not_have_explain_nothing_there(
+    objects: list[dict[str, Any]], is_known: bool
+):
+    """Distinct attributes, counters of two drivers and used-up devices: known up to 1.36."""
+    for release in ("", "1.36", "1.37", "1.38"):
+        one = Decision("1/0/0", "c.json", objects, POD, Outcome("Error"), Outcome("Unschedulable"))
+        one.differences = {"result": ["Error", "Unschedulable"]}
+        one.kubernetes = release
+
+        assert (is_known and release in ("", "1.36")) == bool(explained(one)), release
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_namespaces_that_a_selector_excludes_are_known_on_1_36(release: str):
+    """kube-scheduler 1.37 resolves a selector that matches no labels like any other."""
+    selector = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
+    term = {"topologyKey": "zone", "namespaceSelector": selector}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pod = {**POD, "spec": {"affinity": affinity}}
+    one = Decision("1/0/0", "c.json", [], pod, Outcome("Scheduled"), Outcome("Unschedulable"))
+    one.differences, one.kubernetes = {"result": ["Scheduled", "Unschedulable"]}, release
+
+    assert (release == "1.36") == bool(explained(one))
