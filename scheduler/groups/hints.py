@@ -112,7 +112,11 @@ class Hints:
             keys.add(self._members.group_of(change.old))
         if change.kind not in sources.BY_KIND and WAITING_DELETED not in change.facts:
             self._planned = {key for key in self._planned if self._lacks_capacity(key)}
-            keys |= {key for key in self._planned if not self._awaits(self._records.get(key))}
+            keys |= {
+                key
+                for key in self._planned
+                if not self._awaits(self._records.get(key)) and not self.lacks(key)
+            }
         return found + [uid for key in keys for uid in self._handle.group_waiting(key)]
 
     def _described_by(self, change: Change) -> set[str]:

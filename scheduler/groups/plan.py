@@ -14,7 +14,7 @@ changes nothing but the group's record; the group's cycle carries out what it re
 docs/explanation/a-groups-way.md follows this file.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import msgspec
 
@@ -167,7 +167,7 @@ class Planner:
         task = everywhere[0]
         for part in (whole,) if whole.spec == task.spec else (whole, task):
             kind = heterogeneous if part.is_heterogeneous else homogeneous
-            evicting = yield from self._evicting(part, kind.eviction(part, self._tools))
+            evicting = yield from self._evicting(part, kind.eviction)
             if evicting is not None:
                 return evicting
         return plan
@@ -216,12 +216,17 @@ class Planner:
             placement.learn(members, rejection)
 
     def _evicting(
-        self, task: GroupTask, eviction: Eviction
+        self, task: GroupTask, eviction_of: Callable[[GroupTask, PlanningTools], Eviction]
     ) -> Generator[SolverCall, CallResult, groups.GroupPlan | Status | None]:
         """Step 7: return the plan with the fewest victims, None if evictions do not help."""
+        eviction: Eviction | None = None
         for _ in range(ROUNDS):
             lower = self.evictor.lower(task)
-            if lower and self._args.prefer_victims_that_fit_elsewhere:
+            if not lower:
+                return None
+            if eviction is None:
+                eviction = eviction_of(task, self._tools)  # runs all filters again
+            if self._args.prefer_victims_that_fit_elsewhere:
                 lower = with_stranded(lower, task.context.elsewhere())
             asked = eviction.question(lower) if lower else None
             if asked is None:

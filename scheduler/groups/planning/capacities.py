@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.groups import Fits, title
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import Inventory
@@ -82,15 +82,26 @@ class MemberCapacity:
 
     def by_unit(self, slots: Sequence[int] | IntColumn, depth: int) -> dict[tuple[str, ...], int]:
         """Return members per unit at `depth` levels below the root (0: one unit of all nodes)."""
-        units, numbers = self.task.tree.units_at(depth)
-        many = np.zeros(len(units), dtype=np.int64)
-        np.add.at(many, numbers[self.leaves], np.asarray(slots))
-        known = np.unique(numbers[self.leaves]).tolist()
-        return {units[number]: int(many[number]) for number in known}
+        units, _ = self.task.tree.units_at(depth)
+        many, known = self._by_number(slots, depth)
+        return {units[number]: int(many[number]) for number in np.flatnonzero(known).tolist()}
 
     def largest(self, slots: IntColumn, depth: int) -> int:
         """Return how many members the unit with the largest capacity at `depth` takes."""
-        return max(self.by_unit(slots, depth).values(), default=0)
+        many, known = self._by_number(slots, depth)
+        return int(many[known].max(initial=0))
+
+    def _by_number(
+        self, slots: Sequence[int] | IntColumn, depth: int
+    ) -> tuple[IntColumn, BoolColumn]:
+        """Return members by number of the unit, and which units have nodes of the cluster."""
+        units, numbers = self.task.tree.units_at(depth)
+        here = numbers[self.leaves]
+        many = np.zeros(len(units), dtype=np.int64)
+        np.add.at(many, here, np.asarray(slots))
+        known = np.zeros(len(units), dtype=np.bool_)
+        known[here] = True
+        return many, known
 
     def conflict(self, fits: Callable[[IntColumn], bool | None], depth: int) -> tuple[str, ...]:
         """Return the smallest set found of limits under which `fits(slots)` is false.

@@ -262,10 +262,18 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         offset = cycle.random.randrange(len(rows)) if len(rows) else 0
         return Walk(rows, offset, self.args.wanted(len(rows)))
 
+    def _any_below(self, priority: int) -> bool:
+        """Return whether some pod, or some group as a unit, has a lower priority."""
+        return self.handle.pods.any_below(priority) or self._units.any_below(priority)
+
     def _examine(
         self, cycle: Cycle, nodes: Nodes, failure: FitFailure, rows: Rows, reasons: ReasonCounts
     ) -> Block | None:
         """Return the candidates among some rows; None if there are no pods to evict."""
+        if not self._any_below(cycle.pod.priority):
+            # The usual case on a full cluster of one priority: the rows' pods need not be read.
+            reasons.add(NO_VICTIMS, len(rows))
+            return None
         pods = Victims(self._ranks, self._units, nodes, rows, cycle.pod.priority)
         reasons.add(NO_VICTIMS, len(rows) - len(pods.rows))
         if not len(pods.rows):
