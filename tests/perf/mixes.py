@@ -3,6 +3,10 @@
 Three generated mixes arrive one pod after the other until they ask for all of the scarcer resource;
 a pod is placed at once or refused for good. Through the real engine, ties as in the daemon.
 
+Two figures have a floor that follows from totals and that no score can pass. Refused: the fewest
+pods whose requests exceed what all nodes offer. Imbalance: the least for the cpu and memory that
+the placed pods request, if these could be split over the nodes at will.
+
     python -m tests.perf.mixes --seeds 42 43 44 45 46
 """
 
@@ -12,6 +16,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from ortools.linear_solver import pywraplp
 
 from scheduler.engine.attempt.cycle import Ties
 from tests.perf.openb.data import Order, TraceNode, TracePod
@@ -20,6 +25,9 @@ from tests.perf.openb.inengine import Cluster, configuration
 # Of a node and of a pod: milli of a core, MiB.
 Shape = tuple[int, int]
 Mix = tuple[Sequence[tuple[Shape, int]], Sequence[tuple[Shape, float]]]
+
+# Where the user asks for balance as well: the weight beside FragmentationAware, which has 1.
+BALANCE_WEIGHT = 3
 
 
 def mixes() -> dict[str, Mix]:
@@ -76,17 +84,64 @@ def arrivals(mix: Mix, seed: int) -> Iterator[Shape]:
 
 
 class Outcome(msgspec.Struct):
-    """The pods that arrived and were refused, and the parts of cpu and memory in use."""
+    """Parts from 0 to 1: of the pods, those refused; of cpu and memory, what is in use.
 
-    arrived: int
-    refused: int
+    `imbalance` is the mean difference of both parts in use, per node; `least_...` are the floors.
+    """
+
+    refused: float
+    least_refused: float
     cpu: float
     memory: float
     imbalance: float
+    least_imbalance: float
 
 
-def play(mix: Mix, scores: Mapping[str, Mapping[str, Any]], seed: int) -> Outcome:
-    """Play one seed; imbalance is the mean difference of both parts in use, per node."""
+class Compared(msgspec.Struct, frozen=True):
+    """The score plugins of a policy with their arguments; `weights` where they are not 1."""
+
+    scores: Mapping[str, Mapping[str, Any]]
+    weights: Mapping[str, int] = {}
+
+
+def least_refused(mix: Mix, pods: Sequence[Shape]) -> int:
+    """Return the fewest pods to refuse so that the others' requests do not exceed the totals."""
+    offered = np.array([shape for shape, _ in mix[0]]).T @ np.array([count for _, count in mix[0]])
+    asked = np.array(pods)
+    found = 0
+    for place, excess in enumerate((asked.sum(axis=0) - offered).tolist()):
+        largest = np.sort(asked[:, place])[::-1].cumsum()
+        found = max(found, int(np.searchsorted(largest, excess)) + 1 if excess > 0 else 0)
+    return found
+
+
+def least_imbalance(mix: Mix, used: Shape) -> float:
+    """Return the least mean difference per node of the parts in use, for these totals in use.
+
+    A linear program over the kinds of nodes: the difference is convex, so nodes of one kind are
+    used alike in some optimum.
+    """
+    solver = pywraplp.Solver.CreateSolver("GLOP")
+    objective, totals = solver.Objective(), [solver.Constraint(one, one) for one in used]
+    for offered, count in mix[0]:
+        apart = solver.NumVar(0, 1, "")
+        objective.SetCoefficient(apart, count)
+        above, below = (solver.Constraint(0, solver.infinity()) for _ in range(2))
+        for place, sign in ((0, 1), (1, -1)):
+            part = solver.NumVar(0, 1, "")
+            totals[place].SetCoefficient(part, count * offered[place])
+            above.SetCoefficient(part, sign)
+            below.SetCoefficient(part, -sign)
+        above.SetCoefficient(apart, 1)
+        below.SetCoefficient(apart, 1)
+    objective.SetMinimization()
+    if solver.Solve() != pywraplp.Solver.OPTIMAL:
+        raise RuntimeError(f"no split of {used} over the nodes was found")
+    return float(objective.Value() / sum(count for _, count in mix[0]))
+
+
+def play(mix: Mix, policy: Compared, seed: int) -> Outcome:
+    """Play one seed."""
     kinds, _ = mix
     nodes = [
         TraceNode(f"{cpu}-{memory}-{number}", cpu, memory, 0, "")
@@ -95,19 +150,29 @@ def play(mix: Mix, scores: Mapping[str, Mapping[str, Any]], seed: int) -> Outcom
     ]
     rng = np.random.default_rng(seed)
     order = Order(pods=np.zeros(0, dtype=np.int64), ranks=rng.permutation(len(nodes)))
-    cluster = Cluster(nodes, order, configuration(scores), Ties.UID, shares=False)
-    arrived = refused = 0
-    for arrived, (cpu, memory) in enumerate(arrivals(mix, seed), start=1):
-        refused += not cluster.place(arrived, TracePod(cpu, memory, 0, 0, ""))
-    columns = [cluster.amounts(name) for name in ("cpu", "memory")]
-    cpu_part, memory_part = (float(used.sum() / offered.sum()) for offered, used in columns)
-    parts = [used / offered for offered, used in columns]
-    imbalance = float(np.abs(parts[0] - parts[1]).mean())
-    return Outcome(arrived, refused, cpu_part, memory_part, imbalance)
+    configured = configuration(policy.scores, policy.weights)
+    cluster = Cluster(nodes, order, configured, Ties.UID, shares=False)
+    pods = list(arrivals(mix, seed))
+    placed = [
+        cluster.place(number, TracePod(cpu, memory, 0, 0, ""))
+        for number, (cpu, memory) in enumerate(pods, start=1)
+    ]
+    offered, used = zip(*(cluster.amounts(name) for name in ("cpu", "memory")), strict=True)
+    cpu, memory = (one / all_of_it for one, all_of_it in zip(used, offered, strict=True))
+    totals = [shape for shape, is_placed in zip(pods, placed, strict=True) if is_placed]
+    cpu_used, memory_used = (int(one) for one in np.sum(totals, axis=0))
+    return Outcome(
+        refused=1 - sum(placed) / len(pods),
+        least_refused=least_refused(mix, pods) / len(pods),
+        cpu=float(used[0].sum() / offered[0].sum()),
+        memory=float(used[1].sum() / offered[1].sum()),
+        imbalance=float(np.abs(cpu - memory).mean()),
+        least_imbalance=least_imbalance(mix, (cpu_used, memory_used)),
+    )
 
 
-def policies(mix: Mix) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the score plugins that are compared, with their arguments."""
+def policies(mix: Mix) -> dict[str, Compared]:
+    """Return the policies that are compared, by name."""
     _, pods = mix
     both = [{"name": name, "weight": 1} for name in ("cpu", "memory")]
     shapes = [
@@ -121,19 +186,24 @@ def policies(mix: Mix) -> dict[str, dict[str, dict[str, Any]]]:
         "MostAllocated": {},
         "RequestedToCapacityRatio": {"requestedToCapacityRatio": ratio},
     }
-    classical: dict[str, dict[str, dict[str, Any]]] = {
-        name: {
-            "NodeResourcesFit": {"scoringStrategy": {"type": name, "resources": both, **more}},
-            "NodeResourcesBalancedAllocation": {},
-        }
+    balance = "NodeResourcesBalancedAllocation"
+    classical = {
+        name: Compared(
+            {
+                "NodeResourcesFit": {"scoringStrategy": {"type": name, "resources": both, **more}},
+                balance: {},
+            }
+        )
         for name, more in strategies.items()
     }
     known = {"FragmentationAware": {**packed, "shapes": shapes, "shapesWeight": 1_000_000}}
     return {
         **classical,
-        "FragmentationAware": known,
-        "FragmentationAware, mix learned": {"FragmentationAware": packed},
-        "FragmentationAware and balance": {**known, "NodeResourcesBalancedAllocation": {}},
+        "FragmentationAware": Compared(known),
+        "FragmentationAware, mix learned": Compared({"FragmentationAware": packed}),
+        "FragmentationAware and balance": Compared(
+            {**known, balance: {}}, {balance: BALANCE_WEIGHT}
+        ),
     }
 
 
@@ -142,19 +212,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[42, 43, 44, 45, 46])
     wanted = parser.parse_args()
-    print("| mix | score | refused | cpu used | memory used | imbalance |")
-    print("|---|---|---|---|---|---|")
+    print("| mix | score | refused | at least | cpu used | memory used | imbalance | above floor |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, mix in mixes().items():
-        for policy, scores in policies(mix).items():
-            runs = [play(mix, scores, seed) for seed in wanted.seeds]
-            refused = 100 * np.mean([run.refused / run.arrived for run in runs])
-            cpu, memory, apart = (
-                100 * np.mean([getattr(run, field) for run in runs])
-                for field in ("cpu", "memory", "imbalance")
+        for policy, compared in policies(mix).items():
+            runs = [play(mix, compared, seed) for seed in wanted.seeds]
+            refused, least, cpu, memory, apart, floor = (
+                100 * float(np.mean([getattr(run, field) for run in runs]))
+                for field in Outcome.__struct_fields__
             )
             print(
-                f"| {name} | {policy} | {refused:.2f} % | {cpu:.2f} % | {memory:.2f} % | "
-                f"{apart:.2f} |",
+                f"| {name} | {policy} | {refused:.2f} | {least:.2f} | {cpu:.2f} | {memory:.2f} | "
+                f"{apart:.2f} | {apart - floor:.2f} |",
                 flush=True,
             )
 

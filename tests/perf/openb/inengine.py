@@ -7,6 +7,7 @@ it.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -151,14 +152,22 @@ def _configuration(pods: Sequence[TracePod]) -> str:
     return configuration({"FragmentationAware": args})
 
 
-def configuration(scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a configuration with these score plugins and arguments alone, without preemption."""
+def configuration(
+    scores: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int] = MappingProxyType({})
+) -> str:
+    """Return a configuration with these score plugins and arguments alone, without preemption.
+
+    `weights` are by plugin; a plugin without one has its default.
+    """
     alone = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in scores]}
+    weighed = [
+        {"name": name, **({"weight": weights[name]} if name in weights else {})} for name in scores
+    ]
     profile = {
         "schedulerName": "trellis",
         "plugins": {
             "multiPoint": {"disabled": [{"name": "DefaultPreemption"}]},
-            "score": alone,
+            "score": {**alone, "enabled": weighed},
             "preScore": alone,
         },
         "pluginConfig": [{"name": name, "args": args} for name, args in scores.items() if args],
