@@ -1,8 +1,10 @@
 """A generated trace for `simulate --trace`: 50,000 pods, 50 shapes, 2,000 nodes, half with GPUs.
 
-python -m tests.perf.week DIR                               # GPUs are seldom all in use
-python -m tests.perf.week DIR --mean-duration-s 56850       # gangs wait for GPUs for hours
-trellis simulate --snapshot DIR/nodes.json --trace DIR/week.csv
+Write it, then play it:
+
+    python -m tests.perf.week DIR                               # GPUs suffice
+    python -m tests.perf.week DIR --mean-duration-s 56850       # GPUs fill up, gangs wait
+    trellis simulate --snapshot DIR/nodes.json --trace DIR/week.csv
 """
 
 import argparse
