@@ -1,5 +1,8 @@
 """The `api` fixture: every case that asks for it runs on the sandbox and on a real
 kube-apiserver.
+
+`recorded/` has the answers of Kubernetes 1.36, and of later releases for what 1.36 does not serve.
+`recorded/1.37/` has the answers of that release that differ. `TRELLIS_RECORD=1` writes both.
 """
 
 import itertools
@@ -7,11 +10,13 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from scheduler.base.clock import RealClock
+from scheduler.base.release import V1_36, Release
 from scheduler.sandbox.access.certificates import Certificates, make_certificates
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
@@ -76,6 +81,7 @@ async def api(
     # Modules of cases that only the sandbox can run say so; there is nothing to compare with.
     if getattr(request.module, "COMPARED", True):
         request.node.transcript = client.normal()
+        request.node.release = server.release if isinstance(server, RealCluster) else V1_36
 
 
 @pytest.fixture(autouse=True)
@@ -85,18 +91,48 @@ def compared(request: pytest.FixtureRequest) -> Iterator[None]:
     transcript = getattr(request.node, "transcript", None)
     if transcript is None or getattr(request.node, "failed_call", False):
         return
-    file = RECORDED / f"{request.path.stem.removeprefix('test_')}.json"
     name = request.node.name.replace("sandbox-", "").replace("real-", "")
     name = name.replace("[sandbox]", "").replace("[real]", "").replace("-sandbox]", "]")
     name = name.replace("-real]", "]")
-    known = json.loads(file.read_text()) if file.exists() else {}
+    stem, release = request.path.stem.removeprefix("test_"), request.node.release
     if os.environ.get("TRELLIS_RECORD") and request.node.get_closest_marker("real"):
-        known[name] = transcript
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        record(stem, name, release, transcript)
         return
-    assert name in known, "not recorded yet: run it on the real server with TRELLIS_RECORD=1"
-    _assert_same(known[name], transcript)
+    known = recording(stem, release).get(name) or recording(stem).get(name)
+    assert known is not None, "not recorded yet: run it on the real server with TRELLIS_RECORD=1"
+    _assert_same(known, transcript)
+
+
+def _file(stem: str, release: Release | None) -> Path:
+    """Return the file of a module's answers; without a release that of 1.36."""
+    return RECORDED / (str(release) if release is not None else "") / f"{stem}.json"
+
+
+def recording(stem: str, release: Release | None = None) -> dict[str, Any]:
+    """Return the answers of a module by case: of 1.36, or those of a later release that differ."""
+    file = _file(stem, release)
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def record(stem: str, name: str, release: Release, transcript: list[Any]) -> None:
+    """Write the answers of a case: of a later release only if they differ from those of 1.36."""
+    known = recording(stem)
+    if release <= V1_36 or name not in known:
+        _write(_file(stem, None), {**known, name: transcript})
+        return
+    own = {each: found for each, found in recording(stem, release).items() if each != name}
+    if known[name] != transcript:
+        own[name] = transcript
+    _write(_file(stem, release), own)
+
+
+def _write(file: Path, found: dict[str, Any]) -> None:
+    """Write a file of answers; without any there is no file."""
+    if found:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    else:
+        file.unlink(missing_ok=True)
 
 
 @pytest.hookimpl(wrapper=True)

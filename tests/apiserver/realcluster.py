@@ -78,6 +78,7 @@ class Reachable(Protocol):
 class RealCluster:
     """A running API server. Kubeconfigs hold address, authority and token, nothing else."""
 
+    release: Release
     url: str
     folder: Path
     ca_file: Path
@@ -293,6 +294,7 @@ def _start(
         running("kube-apiserver", [*command, *apiserver_flags], folder / "kube-apiserver.log")
     )
     cluster = RealCluster(
+        release=release_of(binaries),
         url=url,
         folder=folder,
         ca_file=folder / "ca.crt",

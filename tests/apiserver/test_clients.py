@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from scheduler.base.clock import RealClock
+from scheduler.base.release import read_release
 from scheduler.sandbox.api.server import ApiServer
-from scheduler.sandbox.kinds.kinds import NODES, PODS
+from scheduler.sandbox.kinds.kinds import NODES, PODS, RELEASES
 from scheduler.sandbox.start import new_store
 from tests.apiserver.manifests import node, pod
 from tests.apiserver.patience import PATIENCE_S
 from tests.apiserver.processes import running
-from tests.apiserver.realcluster import assets
+from tests.apiserver.realcluster import assets, release_of
 
 Kubectl = Callable[..., Coroutine[Any, Any, str]]
 
@@ -44,11 +45,23 @@ spec: {nodeName: n1, terminationGracePeriodSeconds: 0, containers: [{name: c, im
 """
 
 
+def release_of_clients() -> str:
+    """Return the release that the sandbox serves: that of the real programs, where there are any.
+
+    An older client's is the oldest.
+    """
+    folder = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
+    if not (folder / "kube-apiserver").exists():
+        return RELEASES[0]
+    own = release_of(folder)
+    return max((one for one in RELEASES if read_release(one) <= own), default=RELEASES[0])
+
+
 @pytest.fixture
 def made(tmp_path: Path) -> ApiServer:
     """A server that is not started yet; made outside of the loop, since it reads files."""
     (tmp_path / "m.yaml").write_text(MANIFEST, encoding="utf-8")
-    return ApiServer(new_store(RealClock(), with_crds=False))
+    return ApiServer(new_store(RealClock(), with_crds=False, release=release_of_clients()))
 
 
 @pytest.fixture
@@ -165,7 +178,10 @@ async def test_what_the_server_knows(kubectl: Kubectl):
 
 @pytest.mark.real
 async def test_kube_scheduler_works_against_the_sandbox(server: ApiServer, tmp_path: Path):
-    """The real scheduler lists, watches, leads and binds here as on its own API server."""
+    """The real scheduler lists, watches, leads and binds here as on its own API server.
+
+    The sandbox serves the kinds of its release: kube-scheduler 1.37 waits for DeviceTaintRules.
+    """
     program = assets() / "kube-scheduler"
     if not program.exists():
         pytest.skip("KUBEBUILDER_ASSETS has no kube-scheduler: run `make tools`")

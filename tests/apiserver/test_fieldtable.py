@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from scheduler.base.release import V1_37
 from scheduler.sandbox.kinds.kinds import PODS, RELEASES, of_release
 from scheduler.sandbox.kinds.typetable import type_table
 from tests.apiserver.fieldtable import build, build_since, shipped
@@ -12,6 +13,8 @@ from tests.apiserver.realcluster import RealCluster, start_cluster
 
 def test_the_table_is_the_real_servers(real_cluster: RealCluster):
     """Names, types and merge keys of every served kind, from the server's own OpenAPI."""
+    if real_cluster.release >= V1_37:
+        pytest.skip("types.json is of 1.36; the next case compares what 1.37 has besides")
     _, document = real_cluster.request("GET", "/openapi/v2")
     made = build(document)
     table = shipped("types.json")

@@ -1,13 +1,19 @@
-"""PodGroups of scheduling.k8s.io: what is filled in and refused, what may not change, and how they
-end.
+"""PodGroups of scheduling.k8s.io as Kubernetes 1.36 serves them: what is filled in and refused,
+what may not change, and how they end.
+
+On a server of 1.37, cases of a version that it no longer serves are skipped: their counterparts in
+test_podgroups_since_1_37.py ask for its versions.
 """
 
 from typing import Any
 
 import pytest
 
+from scheduler.base.release import V1_37
+from scheduler.sandbox.api.server import ApiServer
 from tests.apiserver.api import STRATEGIC_PATCH, Api
 from tests.apiserver.manifests import container
+from tests.apiserver.realcluster import RealCluster
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 BASIC: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
@@ -48,18 +54,28 @@ def said(status: str, reason: str) -> dict[str, Any]:
     return {"status": {"conditions": [condition]}}
 
 
+@pytest.fixture
+def serves_v1alpha2(server: ApiServer | RealCluster) -> None:
+    """Skip the case on a server that does not serve v1alpha2."""
+    if isinstance(server, RealCluster) and server.release >= V1_37:
+        pytest.skip("Kubernetes 1.37 removed v1alpha2: test_podgroups_since_1_37.py")
+
+
+@pytest.mark.usefixtures("serves_v1alpha2")
 @pytest.mark.parametrize("what", ACCEPTED)
 async def test_a_group_is_completed(api: Api, what: str):
     """Mode and priority are filled in, and a finalizer protects it."""
     assert 201 == (await api.post(WHERE, group(ACCEPTED[what]))).code
 
 
+@pytest.mark.usefixtures("serves_v1alpha2")
 @pytest.mark.parametrize("what", REFUSED)
 async def test_an_invalid_group_is_refused(api: Api, what: str):
     """422 in the server's words."""
     assert 422 == (await api.post(WHERE, group(REFUSED[what]))).code
 
 
+@pytest.mark.usefixtures("serves_v1alpha2")
 async def test_a_groups_spec_does_not_change(api: Api):
     """Not even the number of pods that it needs; its conditions do, by their type."""
     await api.post(WHERE, group(GANG), record=False)
@@ -83,6 +99,7 @@ async def test_a_pod_names_its_group(api: Api):
     assert 422 == (await api.post("pods", nameless)).code
 
 
+@pytest.mark.usefixtures("serves_v1alpha2")
 async def test_a_group_with_pods_stays_when_it_is_deleted(api: Api):
     """It is marked only: a finalizer keeps it for its pods."""
     await api.post(WHERE, group(GANG), record=False)

@@ -116,6 +116,18 @@ async def test_conditions_are_merged_by_their_type(api: Api):
     assert "True" == condition["status"]
 
 
+async def test_a_group_with_pods_stays_when_it_is_deleted(api: Api):
+    """It is marked only: a finalizer keeps it for its pods."""
+    await api.post(where(api), group(GANG), record=False)
+    spec = {"schedulingGroup": {"podGroupName": "g"}, "containers": [container()]}
+    await api.post("pods", {"metadata": {"name": "p"}, "spec": spec}, record=False)
+    await api.delete(where(api, "g"), record=False)
+    found = await api.get(where(api, "g"), record=False)
+
+    assert 200 == found.code
+    assert "deletionTimestamp" in found.body["metadata"]
+
+
 async def test_the_first_version_is_gone(api: Api):
     """What 1.36 served is not found."""
     assert 404 == (await api.get(where(api, version="v1alpha2"), record=False)).code
