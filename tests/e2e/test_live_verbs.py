@@ -4,23 +4,14 @@ The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiser
 """
 
 import asyncio
-import functools
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from scheduler.cli.inputs import asking
 from scheduler.cli.main import run as cli
-from scheduler.engine.attempt.cycle import Ties
-from scheduler.simulate.stage import AnswerOptions, staged
-from scheduler.simulate.traces.manifests import read_lines
-from scheduler.simulate.traces.play import TracePlayer
-from scheduler.snapshot.documents import SourceFile, items_of
-from scheduler.snapshot.snapshot import read_snapshot
 from scheduler.testing import node, pod
 from tests.apiserver.realcluster import RealCluster
 from tests.e2e.liveworld import World, daemon
@@ -75,51 +66,6 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Pa
         }
         assert {"p": large, "huge": None} == placed
         assert 3 == code
-
-
-async def test_a_watched_cluster_becomes_a_trace(world: World, tmp_path: Path):
-    """`trace` until Ctrl-C; played with the same configuration, each pod gets the node it had."""
-    await world.nodes("8", "4")
-    nodes = tmp_path / "nodes.json"
-    process = await world.start(["trace", "--nodes", str(nodes)])
-    assert process.stderr is not None
-    while (line := await process.stderr.readline()) != b"watching until Ctrl-C\n":
-        assert line, "the process has ended"
-    async with daemon(world, tmp_path):
-        for number in range(6):
-            name = f"p{number}"
-            await world.pod(name, requests={"cpu": "1"})
-            await world.until(functools.partial(world.is_bound, name))
-        await world.ended("p0")
-        await world.pod("last", requests={"cpu": "1"})
-        await world.until(lambda: world.is_bound("last"))
-    process.send_signal(signal.SIGINT)
-    out, err = await process.communicate()
-    assert 0 == process.returncode, err
-
-    pods = [pod for pod in map(json.loads, out.splitlines()) if pod["kind"] == "Pod"]
-    own = [pod["metadata"] for pod in pods if pod["metadata"]["namespace"] == world.ns]
-    assert [f"p{number}" for number in range(6)] + ["last"] == [meta["name"] for meta in own]
-    ended = [meta["name"] for meta in own if "trellis.dev/duration" in meta["annotations"]]
-    assert ["p0"] == ended
-    live = {name: await world.node_of(name) for name in (meta["name"] for meta in own)}
-    assert live == await asyncio.to_thread(_replayed, nodes, out, world.ns)
-
-
-def _replayed(nodes: Path, trace: bytes, namespace: str) -> dict[str, str]:
-    """Play a trace with the built-in configuration; return the node of each pod."""
-    world = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
-    stage = staged(world, asking.setups("").default, AnswerOptions(ties=Ties.UID))
-    player, found = TracePlayer(stage, "trellis"), {}
-
-    def bound(pod: str, node: str, _at: float) -> None:
-        space, _, name = pod.partition("/")
-        if space == namespace:
-            found[name] = node
-
-    player.on_bound = bound
-    player.play(read_lines(trace.splitlines(keepends=True), "trace"), lambda _pods, _s: None)
-    return found
 
 
 async def test_capacity_of_a_live_cluster(world: World, tmp_path: Path):

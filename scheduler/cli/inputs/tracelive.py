@@ -13,7 +13,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.cli.inputs.live import ClusterOptions, connect
-from scheduler.engine.effects import Event
+from scheduler.engine.effects import Event, Leading, Listed
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.watching.watches import Watches
 from scheduler.objects.kinds import NODE, POD, WATCHED
@@ -28,7 +28,8 @@ def record_live(
 ) -> None:
     """Record until `length_s` is over or Ctrl-C; ApiError where nodes or pods may not be listed.
 
-    Call `on_listed` once, when every required kind has been listed, with the kinds that may not be.
+    Call `on_listed` once, when every kind has been listed and the trace starts, with the kinds that
+    may not be.
     """
     asyncio.run(_record(access, recorder, length_s, on_listed))
 
@@ -41,11 +42,20 @@ async def _record(
 ) -> None:
     client, clock = await connect(access), RealClock()
 
+    unlisted = {kind.kind for kind in WATCHED}
+    listed = asyncio.Event()
+
     def take(event: Event) -> None:
         recorder.take(clock.now(), (event,))
+        if isinstance(event, Listed) and not listed.is_set():
+            unlisted.discard(event.kind)
+            if not unlisted:
+                # The daemon, too, decides nothing before it has listed every kind.
+                recorder.take(clock.now(), (Leading(active=True),))
+                listed.set()
 
     async def announce() -> None:
-        await watches.required_listed()
+        await listed.wait()
         on_listed([f"{name}: you may not list them" for name in watches.denied()])
         await stopped.wait()
 

@@ -3,9 +3,12 @@
 The events are those of a decision log or of watches. A pod arrives with its first event and runs
 until it ends or is deleted: from its arrival if the scheduler bound it without rejecting it before,
 since a play decides at once and would else end it earlier than it ended, and otherwise from its
-binding. Pods of `profiles` arrive without a node, so that a
-play decides for them; all others, and those that were bound at the start, arrive on their node.
-Other objects arrive when they first appear; later changes of them are left out.
+binding. Pods of `profiles` arrive without a node, so that a play decides for them; all others, and
+those that were bound at the start, arrive on their node. Other objects arrive when they first
+appear; later changes of them are left out.
+
+The trace starts when decisions begin (`Leading`). What was listed until then arrives at 0: a play
+would otherwise decide on listed pods before it knows what was listed after them.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -14,7 +17,7 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.attempt.failure import POD_SCHEDULED
-from scheduler.engine.effects import Complete, Event, Listed, Watched
+from scheduler.engine.effects import Complete, Event, Leading, Listed, Watched
 from scheduler.engine.intake import identity
 from scheduler.objects.kinds import BY_KIND, NODE, POD
 from scheduler.objects.pod import Pod
@@ -36,16 +39,20 @@ class TraceRecorder:
 
     def __init__(self, profiles: Collection[str]) -> None:
         self._profiles = frozenset(profiles)
-        self._start: float | None = None
+        self._start = 0.0
+        self._has_started = False
         self._now = 0.0
         self._seen: dict[tuple[str, str], _Seen] = {}
 
     def take(self, now: float, events: Iterable[Event]) -> None:
         """Take the events of one moment, `now` in seconds since the epoch."""
-        self._start = now if self._start is None else self._start
+        if not self._has_started:
+            self._start = now
         self._now = now - self._start
         for event in events:
-            if isinstance(event, Watched):
+            if isinstance(event, Leading):
+                self._has_started |= event.active
+            elif isinstance(event, Watched):
                 self._see(event.kind, event.object, is_gone=event.verb == "DELETED")
             elif isinstance(event, Listed):
                 for obj in event.objects:

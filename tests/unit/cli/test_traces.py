@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cli.main import run
 from scheduler.engine.decisionlog import Header, LogBuffer, encode_header
-from scheduler.engine.effects import Listed, Watched
+from scheduler.engine.effects import Leading, Listed, Watched
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.testing import node, pod
 
@@ -85,6 +85,7 @@ def test_a_log_becomes_a_trace(tmp_path, capsys):
     bound = read_pod(pod("b", node_name="a", spec={"schedulerName": "trellis"}))
     turns = [
         (0, Listed("Node", (read_node(node("a")),))),
+        (0, Leading(active=True)),
         (5, Watched("Pod", "ADDED", read_pod(pod("b", spec={"schedulerName": "trellis"})))),
         (6, Watched("Pod", "MODIFIED", bound)),
         (66, Watched("Pod", "DELETED", bound)),

@@ -257,7 +257,7 @@ def test_a_recorded_pod_ends_as_late_as_it_did(is_rejected):
     bound = read_pod(raw | {"spec": raw["spec"] | {"nodeName": "n0"}})
     last = read_pod(late)
     recorder = TraceRecorder(["trellis"])
-    recorder.take(1e9, [])
+    recorder.take(1e9, [Leading(active=True)])
     recorder.take(1e9 + 0.1234567, [Watched("Pod", "ADDED", first)])
     recorder.take(1e9 + 3, [Watched("Pod", "MODIFIED", bound)])
     recorder.take(1e9 + 5, [Watched("Pod", "DELETED", bound), Watched("Pod", "ADDED", last)])
@@ -272,3 +272,24 @@ def test_a_recorded_pod_ends_as_late_as_it_did(is_rejected):
     assert {"default/first": 0.1, "default/last": 5.0} == found
     spent = next(json.loads(line)["metadata"]["annotations"] for line in recorder.lines())
     assert ("2.000000" if is_rejected else "4.876543") == spent["trellis.dev/duration"]
+
+
+def test_what_was_listed_before_the_start_is_there_at_the_start():
+    """A listed pod is decided on with all that was listed, also after it."""
+    spec = {"schedulerName": "trellis"}
+    waiting = read_pod(pod("waiting", requests={"cpu": "3"}, spec=spec))
+    there = read_pod(pod("there", requests={"cpu": "2"}, spec=spec | {"nodeName": "n0"}))
+    recorder = TraceRecorder(["trellis"])
+    recorder.take(1e9, [Listed("Pod", (waiting,))])
+    recorder.take(1e9 + 1, [Watched("Pod", "ADDED", there)])
+    recorder.take(1e9 + 2, [Leading(active=True)])
+    recorder.take(1e9 + 5, [Watched("Pod", "DELETED", there)])
+    nodes = (read_node(node("n0", cpu="4")),)
+    player = TracePlayer(
+        staged(Snapshot(nodes=nodes), asking.setups("").default, AnswerOptions(now=1e9)), "trellis"
+    )
+    found: list[tuple[str, float]] = []
+    player.on_bound = lambda name, _node, at: found.append((name, round(at, 1)))
+    player.play(read_lines(recorder.lines(), "t"), lambda _pods, _seconds: None)
+
+    assert [("default/there", 0.0), ("default/waiting", 3.0)] == found

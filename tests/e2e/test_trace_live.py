@@ -1,0 +1,78 @@
+"""`trellis trace` watches a cluster, and a play of its trace places the pods as the daemon did.
+
+The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiserver.
+"""
+
+import asyncio
+import functools
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.inputs import asking
+from scheduler.engine.attempt.cycle import Ties
+from scheduler.simulate.stage import AnswerOptions, staged
+from scheduler.simulate.traces.manifests import read_lines
+from scheduler.simulate.traces.play import TracePlayer
+from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.snapshot import read_snapshot
+from tests.e2e.liveworld import World, daemon
+
+
+@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
+def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the kubeconfig of a server without objects of other tests.
+
+    A trace has the pods of the whole cluster; those of other tests may take part of these nodes.
+    """
+    if request.param == "real":
+        found: Path = request.getfixturevalue("own_real_cluster").kubeconfig
+        return found
+    return tmp_path / "kubeconfig"
+
+
+async def test_a_watched_cluster_becomes_a_trace(world: World, tmp_path: Path):
+    """`trace` until Ctrl-C; played with the same configuration, each pod gets the node it had."""
+    await world.nodes("8", "4")
+    nodes = tmp_path / "nodes.json"
+    process = await world.start(["trace", "--nodes", str(nodes)])
+    assert process.stderr is not None
+    while (line := await process.stderr.readline()) != b"watching until Ctrl-C\n":
+        assert line, "the process has ended"
+    async with daemon(world, tmp_path):
+        for number in range(6):
+            name = f"p{number}"
+            await world.pod(name, requests={"cpu": "1"})
+            await world.until(functools.partial(world.is_bound, name))
+        await world.ended("p0")
+        await world.pod("last", requests={"cpu": "1"})
+        await world.until(lambda: world.is_bound("last"))
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+    assert 0 == process.returncode, err
+
+    pods = [pod for pod in map(json.loads, out.splitlines()) if pod["kind"] == "Pod"]
+    own = [pod["metadata"] for pod in pods]
+    assert [f"p{number}" for number in range(6)] + ["last"] == [meta["name"] for meta in own]
+    ended = [meta["name"] for meta in own if "trellis.dev/duration" in meta["annotations"]]
+    assert ["p0"] == ended
+    live = {name: await world.node_of(name) for name in (meta["name"] for meta in own)}
+    assert live == await asyncio.to_thread(_replayed, nodes, out, world.ns)
+
+
+def _replayed(nodes: Path, trace: bytes, namespace: str) -> dict[str, str]:
+    """Play a trace with the built-in configuration; return the node of each pod."""
+    world = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
+    stage = staged(world, asking.setups("").default, AnswerOptions(ties=Ties.UID))
+    player, found = TracePlayer(stage, "trellis"), {}
+
+    def bound(pod: str, node: str, _at: float) -> None:
+        space, _, name = pod.partition("/")
+        if space == namespace:
+            found[name] = node
+
+    player.on_bound = bound
+    player.play(read_lines(trace.splitlines(keepends=True), "trace"), lambda _pods, _s: None)
+    return found
