@@ -228,7 +228,7 @@ class Planner:
                 eviction = eviction_of(task, self._tools)  # runs all filters again
             if self._args.prefer_victims_that_fit_elsewhere:
                 lower = with_stranded(lower, task.context.elsewhere())
-            asked = eviction.question(lower) if lower else None
+            asked = eviction.question(lower)
             if asked is None:
                 return None
             solution = solution_of((yield asked))
