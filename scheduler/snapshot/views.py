@@ -205,7 +205,7 @@ def _applications(world: Snapshot, zone_of: dict[str, str]) -> Iterator[tuple[st
                     )
                     for member in members
                 },
-                "talks": [
+                "dependencies": [
                     {
                         "from": member.workload.label,
                         "to": other.workload.label,

@@ -55,7 +55,7 @@ def objects():
     web = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": "web"}
     db = web | {"appgroup.diktyo.x-k8s.io.workload": "db"}
     refs = [{"kind": "Deployment", "name": one, "selector": one} for one in ("web", "db")]
-    talks = [{"workload": refs[1], "minBandwidth": "10M", "maxNetworkCost": 3}]
+    dependencies = [{"workload": refs[1], "minBandwidth": "10M", "maxNetworkCost": 3}]
     costs = {
         "topologyKey": ZONE,
         "originList": [
@@ -81,7 +81,7 @@ def objects():
                 "numMembers": 2,
                 "topologySortingAlgorithm": "KahnSort",
                 "workloads": [
-                    {"workload": refs[0], "dependencies": talks},
+                    {"workload": refs[0], "dependencies": dependencies},
                     {"workload": refs[1]},
                 ],
             },
@@ -355,7 +355,7 @@ async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
     record = {"from": "", "to": "", "bandwidth": "1M", "cost": None}
     app = {
         "workloads": {one: {"zone": 1} for one in names},
-        "talks": [record | {"from": one, "to": other} for one, other in links],
+        "dependencies": [record | {"from": one, "to": other} for one, other in links],
     }
 
     def layered(drawn):

@@ -118,8 +118,8 @@ def least_refused(mix: Mix, pods: Sequence[Shape]) -> int:
 def least_imbalance(mix: Mix, used: Shape) -> float:
     """Return the least mean difference per node of the parts in use, for these totals in use.
 
-    A linear program over the kinds of nodes: the difference is convex, so nodes of one kind are
-    used alike in some optimum.
+    A linear program over the kinds of nodes: the difference is convex, so in some optimum all nodes
+    of one kind have the same amounts in use.
     """
     solver = pywraplp.Solver.CreateSolver("GLOP")
     objective, totals = solver.Objective(), [solver.Constraint(one, one) for one in used]

@@ -24,14 +24,14 @@ export function network() {
   return { element, update };
 }
 
-/** The column of each workload: one more than the largest of those that depend on it. @param {string[]} names @param {any[]} talks @returns {Map<string, number>} */
-function layers(names, talks) {
+/** The column of each workload: one more than the largest of those that depend on it. @param {string[]} names @param {any[]} dependencies @returns {Map<string, number>} */
+function layers(names, dependencies) {
   /** @type {Map<string, number>} */ const found = new Map();
   /** @param {string} one @param {Set<string>} above dependencies in a circle count once @returns {number} */
   const depth = (one, above) => {
     const known = found.get(one);
     if (known !== undefined || above.has(one)) return known ?? 0;
-    const users = talks.filter((edge) => edge.to === one && edge.from !== one).map((edge) => edge.from);
+    const users = dependencies.filter((edge) => edge.to === one && edge.from !== one).map((edge) => edge.from);
     const own = users.reduce((most, user) => Math.max(most, above.has(user) ? 0 : depth(user, new Set([...above, one])) + 1), 0);
     found.set(one, own);
     return own;
@@ -40,8 +40,8 @@ function layers(names, talks) {
   return found;
 }
 
-/** The items of each column from top to bottom: workloads, and lanes ("to X") where links pass to a later column. Each is near to the items that lead to it. @param {string[]} names @param {any[]} talks @param {Map<string, number>} layer */
-function columns(names, talks, layer) {
+/** The items of each column from top to bottom: workloads, and lanes ("to X") where links pass to a later column. Each is near to the items that lead to it. @param {string[]} names @param {any[]} dependencies @param {Map<string, number>} layer */
+function columns(names, dependencies, layer) {
   /** @type {Set<string>[]} */ const found = [];
   /** @type {Map<string, Set<string>>} the items of the column before, by item */ const sources = new Map();
   /** @param {number} column @param {string} item @param {string} [source] */
@@ -52,7 +52,7 @@ function columns(names, talks, layer) {
     if (source !== undefined) those.add(source);
   };
   for (const one of names) put(layer.get(one) ?? 0, `at ${one}`);
-  for (const { from, to } of talks) {
+  for (const { from, to } of dependencies) {
     const [first, last] = [layer.get(from) ?? 0, layer.get(to) ?? 0];
     for (let at = first + 1, source = `at ${from}`; at <= last; at++) {
       const item = at === last ? `at ${to}` : `to ${to}`;
@@ -74,9 +74,9 @@ function columns(names, talks, layer) {
 
 /** @param {string} key @param {any} app @param {any[]} ways */
 function application(key, app, ways) {
-  const names = Object.keys(app.workloads), layer = layers(names, app.talks);
-  const talks = app.talks.filter((/** @type {any} */ one) => layer.has(one.from) && layer.has(one.to) && one.from !== one.to);
-  const grid = columns(names, talks, layer);
+  const names = Object.keys(app.workloads), layer = layers(names, app.dependencies);
+  const dependencies = app.dependencies.filter((/** @type {any} */ one) => layer.has(one.from) && layer.has(one.to) && one.from !== one.to);
+  const grid = columns(names, dependencies, layer);
   /** @type {Map<string, {x: number, y: number}>} */ const places = new Map();
   let height = 0;
   for (const [column, items] of grid.entries()) {
@@ -91,7 +91,7 @@ function application(key, app, ways) {
   const boxOf = (workload) => places.get(`${layer.get(workload)} at ${workload}`) ?? { x: 0, y: 0 };
   const width = (Math.max(1, grid.length) - 1) * BOX.column + BOX.w + 24;
   /** @type {Map<string, {text: string, over: boolean, count: number, x: number, y: number, to: string, isBack: boolean}>} */ const labels = new Map();
-  const edges = talks.map((/** @type {any} */ one) => {
+  const edges = dependencies.map((/** @type {any} */ one) => {
     const [a, b] = [boxOf(one.from), boxOf(one.to)];
     const worst = worstCost(app.workloads[one.from], app.workloads[one.to], ways);
     const over = worst !== null && one.cost !== null && worst > one.cost;
@@ -128,7 +128,7 @@ function application(key, app, ways) {
   // Not enlarged: one workload would fill the whole width. Not much reduced either: a narrow window scrolls it.
   picture.style.maxWidth = `${width}px`;
   picture.style.minWidth = `${0.8 * width}px`;
-  const rows = app.talks.map((/** @type {any} */ one) => [one.from, one.to, one.bandwidth ?? "–", one.cost ?? "–", worstCost(app.workloads[one.from], app.workloads[one.to], ways) ?? "–"]);
+  const rows = app.dependencies.map((/** @type {any} */ one) => [one.from, one.to, one.bandwidth ?? "–", one.cost ?? "–", worstCost(app.workloads[one.from], app.workloads[one.to], ways) ?? "–"]);
   const placed = names.map((workload) => [workload, spread(app.workloads[workload]) || "–", total(app.workloads[workload])]);
   return el("section", { class: "card" }, el("h2", {}, name(key)), el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Graph of ${key}` }, picture),
     el("details", {}, el("summary", {}, "Dependencies and pods"), scrolled(`Dependencies of ${key}`, table(["From", "To", "Minimum bandwidth", "Maximum cost", "Worst cost"], rows)), scrolled(`Pods of ${key}`, table(["Workload", "Domains", "Pods"], placed))));
