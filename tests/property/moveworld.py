@@ -68,6 +68,7 @@ class MoveWorld:
         self.plan: dict[str, Any] | None = None
         self.version = 0
         self.evicted: list[str] = []  # by accepted evictions
+        self.events: list[tuple[str, str, str]] = []  # kind, reason and note
         self.excluded: set[str] = set()
         self.kills = 0.0  # share of writes at which the daemon is killed
         self.writes = 0
@@ -127,6 +128,7 @@ class MoveWorld:
     async def post(self, path: str, body: dict[str, Any]) -> bytes:
         """Create an event or an eviction."""
         if path.endswith("/events"):
+            self.events.append((body["regarding"]["kind"], body["reason"], body["note"]))
             return b"{}"
         self._write(lambda: self._evict(path.rsplit("/", 2)[1], body))
         return b"{}"

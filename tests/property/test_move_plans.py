@@ -72,7 +72,21 @@ async def test_an_approved_plan_moves_its_pods_to_their_destinations():
     found = {move.replacement: move.target for move in world.status.moves}
     assert found == {uid: world.pods[uid]["spec"]["nodeName"] for uid in found}
     assert len(world.evicted) == len(planned)
+    of_move = ["MoveReserved", "MoveEvicted", "MoveDone"] * len(planned)
+    expected = ["MovePlanCalculated", "MovePlanApproved", *of_move, "MovePlanCompleted"]
+    assert [reason for kind, reason, _ in world.events if kind == "MovePlan"] == expected
     check_end(world)
+
+
+async def test_each_evicted_pod_has_an_event_that_names_the_plan_and_the_nodes():
+    """Nothing that runs is evicted without it."""
+    world = small(Random(1))
+    await approved(world)
+    await finish(world)
+
+    notes = [note for kind, _, note in world.events if kind == "Pod"]
+    for move, note in zip(world.status.moves, notes, strict=True):
+        assert note.startswith(f"MovePlan defragment: evicted from {move.source} to {move.target},")
 
 
 @pytest.mark.parametrize("spec", [{}, {"approved": "another"}, {"paused": True}])
