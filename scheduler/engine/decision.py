@@ -8,6 +8,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.answers import Scored
 from scheduler.framework.calls import ApiCall
+from scheduler.framework.disruption import Disruption
 from scheduler.framework.fitmessage import ReasonCounts, head
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import SUCCESS, Code, Rejection, Status
@@ -22,7 +23,8 @@ class Decision(msgspec.Struct, frozen=True):
     the name of `narrowed_by`. `scores` is empty when only one node was feasible. Columns are those
     of the view that the decision was made on. `victims` are evicted for the nominated node, chosen
     by the plugin `preempted_by`, for the pod's `group` if it has one; `expected` has by uid the
-    nodes where victims are expected to fit, if that was asked. `nominated_node` replaces the
+    nodes where victims are expected to fit, if that was asked, and `disruption` is what the victims
+    count for in metrics. `nominated_node` replaces the
     pod's nomination: '' clears it, which is what kube-scheduler does unless a post-filter plugin
     decides otherwise; None keeps it. `calls` are sent to the API server with the decision.
     `prevented_by` are the plugins that ruled out every eviction, and of a member of a group those
@@ -46,6 +48,7 @@ class Decision(msgspec.Struct, frozen=True):
     calls: tuple[ApiCall, ...] = ()
     prevented_by: tuple[str, ...] = ()
     expected: Mapping[str, str] = {}
+    disruption: Disruption = Disruption()
 
     @property
     def fits(self) -> bool:

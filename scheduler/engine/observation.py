@@ -11,6 +11,7 @@ from scheduler.base.release import DEFAULT, Release
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod
+from scheduler.framework.disruption import Disruption
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.status import Code
@@ -33,9 +34,10 @@ def _standing_still() -> float:
 class ProfileInstruments:
     """Measures the plugins of one profile (`framework.runner.Instruments`)."""
 
-    def __init__(self, meters: Meters, stopwatch: Stopwatch, profile: str) -> None:
+    def __init__(self, observation: "Observation", stopwatch: Stopwatch, profile: str) -> None:
         self.stopwatch = stopwatch
-        self._meters = meters
+        self._observation = observation
+        self._meters = observation.meters
         self._profile = profile
         # What takes the durations, once looked up: a pod passes half a dozen points.
         self._points: dict[tuple[str, str], Observe] = {}
@@ -58,6 +60,10 @@ class ProfileInstruments:
             observe = family.labels(plugin, POINT_NAMES[point], status).observe
             self._plugins[point, plugin, status] = observe
         observe(seconds)
+
+    def preemption(self, seconds: float, status: str) -> None:
+        """Note how long a search for victims took."""
+        self._observation.victims_sought("pod", status, seconds)
 
     def evaluations(self, point: str, plugin: str) -> Callable[[], None]:
         """Return the counter of a plugin's calls at an extension point."""
@@ -84,7 +90,7 @@ class Observation:
         """Return what measures the plugins of a profile; None without a stopwatch."""
         if self.stopwatch is None:
             return None
-        return ProfileInstruments(self.meters, self.stopwatch, profile)
+        return ProfileInstruments(self, self.stopwatch, profile)
 
     def incoming(self, queued: QueuedPod, queue: str, event: str) -> None:
         """Count a pod that enters a queue; members of groups are no entities of their own."""
@@ -127,8 +133,17 @@ class Observation:
         name = event_name(event, self._release)
         self.meters.event_handling_duration.labels(name).observe(seconds)
 
-    def preempted(self, preemptor: str, victims: int) -> None:
+    def victims_sought(self, preemptor: str, result: str, seconds: float) -> None:
+        """Measure a search for victims by a pod or a podgroup."""
+        self.meters.preemption_evaluation_duration.labels(preemptor, result).observe(seconds)
+
+    def preempted(self, preemptor: str, victims: int, disruption: Disruption) -> None:
         """Count the victims of a preemption by a pod, podgroup or compositepodgroup."""
+        meters = self.meters
+        if disruption.groups:
+            meters.preemption_workload_disruptions.labels(preemptor).observe(disruption.groups)
+        if disruption.violations:
+            meters.preemption_pdb_violations.labels(preemptor).inc(disruption.violations)
         if preemptor == "pod":
             self.meters.preemption_attempts.inc()
             self.meters.preemption_victims.observe(victims)

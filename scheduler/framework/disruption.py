@@ -35,6 +35,17 @@ class DisruptionUnit(msgspec.Struct, frozen=True):
     surplus: int = 0
 
 
+class Disruption(msgspec.Struct, frozen=True):
+    """What a set of victims disrupts, for metrics.
+
+    `violations` is how many of them violate a disruption budget, `groups` how many groups are
+    evicted as a whole; a preemption for a single pod does not count groups.
+    """
+
+    violations: int = 0
+    groups: int = 0
+
+
 class DisruptionUnits(msgspec.Struct, frozen=True):
     """The groups that changed since a mark, by key; a group without members no longer exists.
 

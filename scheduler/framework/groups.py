@@ -29,7 +29,7 @@ import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
-from scheduler.framework.disruption import DisruptionUnits
+from scheduler.framework.disruption import Disruption, DisruptionUnits
 from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Rejection, Status
@@ -57,7 +57,8 @@ class GroupPlan(msgspec.Struct, frozen=True):
     not name stay pending with the reason in `message`. They are retried when the others are bound,
     unless `is_proven` states that no more members fit now and none is needed. `hold_s` limits how
     long the members that are bound last may take to pass permit; 0 is the default limit. `expected`
-    has by uid the nodes where victims are expected to fit.
+    has by uid the nodes where victims are expected to fit, `disruption` what the victims count for
+    in metrics.
     """
 
     nodes: Mapping[str, str]
@@ -66,6 +67,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     hold_s: float = 0.0
     is_proven: bool = True
     expected: Mapping[str, str] = {}
+    disruption: Disruption = Disruption()
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
@@ -215,6 +217,9 @@ class PlanningContext(Protocol):
 
         Each member's filters run with the other members that `nodes` names in place.
         """
+
+    def seeks_victims(self) -> None:
+        """Record that a search for victims begins: its duration is measured."""
 
     def would_hold(
         self, nodes: Mapping[str, str], victims: Sequence[Placed]

@@ -31,6 +31,9 @@ class Instruments(Protocol):
     def plugin(self, point: str, plugin: str, seconds: float, status: str) -> None:
         """Record the duration of one plugin; one attempt in `SAMPLED` is measured."""
 
+    def preemption(self, seconds: float, status: str) -> None:
+        """Record the duration of a search for victims."""
+
     def evaluations(self, point: str, plugin: str) -> Callable[[], None]:
         """Return a function that counts the calls of a plugin at a point."""
 
@@ -71,6 +74,10 @@ class PointMeasure:
         """Record the duration of all plugins of a point."""
         if point in self._served:
             self._instruments.point(point, self.now_s() - started_s, status)
+
+    def preemption(self, started_s: float, status: str) -> None:
+        """Record the duration of a search for victims."""
+        self._instruments.preemption(self.now_s() - started_s, status)
 
     def asked(self, point: str, bounds: Iterable[Bound], skipped: Collection[str]) -> None:
         """Count the plugins that were called.

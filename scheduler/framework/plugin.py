@@ -115,13 +115,15 @@ class Plugin(Generic[ArgsT]):
     True, or None for any: for a plugin without a key with many waiting pods. `chances(change,
     names)` returns upper bounds on the free amounts of `names` after a change, per minimum
     priority, or None for no bound. If `needs(key)` (amounts by name) exceeds every bound, `hint`
-    returns False for pods of this key.
+    returns False for pods of this key. `preempts` states that `post_filter` searches victims; the
+    duration is measured as that of a preemption.
     """
 
     name: ClassVar[str] = ""
     args_type: ClassVar[type[Args]] = NoArgs
     reads: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = False
+    preempts: ClassVar[bool] = False
     unread: ClassVar[Mapping[str, str]] = {}
     normalize: Any = "none"
     key_follows: tuple[Versioned, ...] = ()

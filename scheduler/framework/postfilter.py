@@ -13,6 +13,7 @@ import msgspec
 from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.framework.calls import ApiCall, Offer
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.disruption import Disruption
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.rowpods import Nominated, RowPods
 from scheduler.framework.status import SUCCESS, Rejection, Status
@@ -110,7 +111,7 @@ class PostFiltered(msgspec.Struct, frozen=True):
     may have changed) and returns the result with the best node and all its victims. `calls` are
     sent in order, without waiting for their answers. `prevented_by` are the filter plugins that
     prevented a candidate: their events requeue the pod. `expected` has by uid the nodes where
-    victims are expected to fit.
+    victims are expected to fit, `disruption` what the victims count for in metrics.
     """
 
     status: Status = SUCCESS
@@ -123,3 +124,4 @@ class PostFiltered(msgspec.Struct, frozen=True):
     calls: tuple[ApiCall, ...] = ()
     prevented_by: tuple[str, ...] = ()
     expected: Mapping[str, str] = {}
+    disruption: Disruption = Disruption()

@@ -132,13 +132,25 @@ class Runner:
         answers: list[PostFiltered] = []
         with PointRun(self._measure, "post_filter", self.profile.post_filter) as run:
             for bound in run:
-                answer = post_filtered_of(bound.call(cycle, nodes, failure))
+                answer = self._post_filtered(bound, cycle, nodes, failure)
                 answers.append(msgspec.structs.replace(answer, plugin=bound.name))
                 run.outcome = answer.status.code
                 # kube-scheduler: an error or a final rejection ends the point.
                 if answer.status.code is not Code.UNSCHEDULABLE:
                     break
         return answers
+
+    def _post_filtered(
+        self, bound: Bound, cycle: Cycle, nodes: Nodes, failure: FitFailure
+    ) -> PostFiltered:
+        """Run one post-filter plugin; measure the search of a plugin that preempts."""
+        measure = self._measure if bound.plugin.preempts else None
+        if measure is None:
+            return post_filtered_of(bound.call(cycle, nodes, failure))
+        started_s = measure.now_s()
+        answer = post_filtered_of(bound.call(cycle, nodes, failure))
+        measure.preemption(started_s, answer.status.code)
+        return answer
 
     def score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[IntColumn, list[Scored]]:
         """Return the weighted totals, and each plugin's scores, of the feasible rows."""

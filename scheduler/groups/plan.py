@@ -224,6 +224,7 @@ class Planner:
             lower = self.evictor.lower(task)
             if not lower:
                 return None
+            task.context.seeks_victims()
             if eviction is None:
                 eviction = eviction_of(task, self._tools)  # runs all filters again
             if self._args.prefer_victims_that_fit_elsewhere:
@@ -237,12 +238,13 @@ class Planner:
                 return offer
             nodes, orders = ordering.ordered(task, offer[0])
             victims = offer[1]
-            if not self.evictor.may_go(task, victims):
+            disruption = self.evictor.disruption(task, victims)
+            if disruption is None:
                 continue  # what changed while the solver worked, the next question has right
             rejection = task.context.would_hold(nodes, victims)
             if rejection is None:
                 self._records.of(task.key).orders = orders
-                plan = task.eviction_plan(nodes, victims)
+                plan = task.eviction_plan(nodes, victims, disruption)
                 if plan is None or not self._args.prefer_victims_that_fit_elsewhere:
                     return plan
                 expected = task.context.elsewhere().destinations(victims)

@@ -510,7 +510,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "whom to evict is not looked at again when the solver has answered",
-        WHOLE, "GroupEvictor.may_go",
+        WHOLE, "GroupEvictor.disruption",
         "if unit.surplus < here < len(unit.pods):", "if False:",
         (LIVES, "-k", "stays_mended"),
     ),

@@ -82,6 +82,7 @@ def described(decision: Decision) -> tuple[Any, ...]:
         decision.message,
         decision.nominated_node,
         [victim.pod.key for victim in decision.victims],
+        decision.disruption,
         None if decision.feasible is None else decision.feasible.tolist(),
         [(one.plugin, one.rows.tolist()) for one in decision.rejections],
         [(one.plugin, one.normalized[decision.feasible].tolist()) for one in decision.scores],

@@ -116,7 +116,8 @@ RULES: tuple[Known, ...] = (
     ),
     Known(
         r".* / metric / scheduler_(queued_entities|queue_incoming_entities_total|"
-        r"workload_preemption_victims|preemption_execution_duration_seconds) / .*",
+        r"workload_preemption_victims|preemption_(workload_disruptions|pdb_violations_total|"
+        r"(evaluation|execution)_duration_seconds)) / .*",
         extra,
         "rows of kube-scheduler 1.37, partly behind a feature gate; here on every release",
     ),

@@ -129,6 +129,23 @@ class KubernetesRows:
         exp(1, 2, 11),
         "Pods chosen as victims per preemption by a group.",
     )
+    preemption_workload_disruptions = histograms(
+        "scheduler_preemption_workload_disruptions{preemptor}",
+        exp(1, 2, 11),
+        "Groups evicted as a whole per preemption by a group; preemptions without any are left"
+        " out.",
+    )
+    preemption_pdb_violations = counters(
+        "scheduler_preemption_pdb_violations_total{preemptor}",
+        "Victims whose eviction violates a disruption budget; preemptor is pod, podgroup or"
+        " compositepodgroup.",
+    )
+    preemption_evaluation_duration = histograms(
+        "scheduler_preemption_evaluation_duration_seconds{preemptor,result}",
+        exp(0.001, 2, 16),
+        "How long the search for victims took; preemptor is pod or podgroup, which includes"
+        " groups of groups. For groups the wait for the solver is included.",
+    )
     preemption_execution_duration = histograms(
         "scheduler_preemption_execution_duration_seconds{preemptor,result}",
         exp(0.001, 2, 16),

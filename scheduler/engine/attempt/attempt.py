@@ -314,6 +314,7 @@ class Attempts:
                 decision.preempted_by,
                 decision.group,
                 decision.expected,
+                decision.disruption,
             )
             self._preemptions.begin(by, decision.victims, now)
         if decision.calls:

@@ -249,6 +249,7 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
             nominated_node=chosen.nominated_node,
             victims=chosen.victims,
             expected=chosen.expected,
+            disruption=chosen.disruption,
             preempted_by=chosen.plugin,
         )
     # kube-scheduler: where a plugin fails, what the others said is lost.

@@ -12,7 +12,8 @@ from scheduler.base.text import go_duration
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import PodEvent, WaitUntil
-from scheduler.framework.groups import COMPOSITE_PREFIX, GroupEvent
+from scheduler.framework.disruption import Disruption
+from scheduler.framework.groups import COMPOSITE_PREFIX, GroupEvent, title
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
@@ -200,7 +201,8 @@ class PreemptionRecord(msgspec.Struct, frozen=True):
     `node`.
 
     `group` is the key of the group that `pod` acts for, empty for a pod without a group. `expected`
-    has by uid the nodes where victims are expected to fit.
+    has by uid the nodes where victims are expected to fit, `disruption` what they count for in
+    metrics.
     """
 
     pod: Pod
@@ -208,6 +210,12 @@ class PreemptionRecord(msgspec.Struct, frozen=True):
     plugin: str
     group: str = ""
     expected: Mapping[str, str] = {}
+    disruption: Disruption = Disruption()
+
+    @property
+    def group_name(self) -> str:
+        """Return the display name of the group, or ''."""
+        return title(self.group)
 
     @property
     def preemptor(self) -> str:
@@ -225,7 +233,7 @@ def preempted_event(victim: Placed, by: PreemptionRecord, now: float) -> Record:
     note = f"Preempted by pod {by.pod.metadata.uid} on node {victim.node}"
     if victim.assumed:
         note += " (in kube-scheduler memory)"
-    what = f"group {by.group}, pod {by.pod.key}" if by.group else f"pod {by.pod.key}"
+    what = f"group {by.group_name}, pod {by.pod.key}" if by.group else f"pod {by.pod.key}"
     note += f": {by.plugin} makes room for the {what} of priority {by.pod.priority}"
     if victim.node != by.node and not by.group:
         note += f" on node {by.node}, and all pods of this group go together"
@@ -245,7 +253,7 @@ def preempting_event(by: PreemptionRecord, victims: Sequence[Placed], now: float
     if len(victims) > MOST_NAMED:
         named.append(f"{len(victims) - MOST_NAMED} more")
     number = f"{len(victims)} {'pod' if len(victims) == 1 else 'pods'} of lower priority"
-    who = f"the group {by.group}" if by.group else f"it on node {by.node}"
+    who = f"the group {by.group_name}" if by.group else f"it on node {by.node}"
     note = f"{by.plugin} makes room for {who} by evicting {number}: {', '.join(named)}"
     return _record(by.pod, "Normal", reasons.PREEMPTING, "Preempting", note, now)
 

@@ -98,7 +98,7 @@ class Preemptions:
         lists all of them.
         """
         pod = by.pod
-        self._observation.preempted(by.preemptor, len(victims))
+        self._observation.preempted(by.preemptor, len(victims), by.disruption)
         leaving = [victim for victim in victims if not victim.pod.is_terminating]
         if not leaving:
             # kube-scheduler: without victims it returns before it clears nominations.
@@ -147,10 +147,10 @@ class Preemptions:
         planner = self._planner(by)
         if planner is None:
             return
-        whom = f"group {by.group}" if by.group else f"pod {by.pod.key}"
+        whom = f"group {by.group_name}" if by.group else f"pod {by.pod.key}"
         reporter = by.pod.spec.scheduler_name
         try:
-            for event in planner.group_evicted(victims, whom, by.group, reporter):
+            for event in planner.group_evicted(victims, whom, by.group_name, reporter):
                 self._outbox.put(group_event(event, now))
         except Exception as error:  # noqa: BLE001 - a group's event changes nothing
             self._observation.fault(planner.name, "GroupEvicted", error)

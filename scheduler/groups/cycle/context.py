@@ -71,6 +71,9 @@ class GroupContext:
         self._keeps_nominations = False
         # Nodes that MovePlans reserve for members, by uid, while their nominations are away.
         self._destinations: dict[str, str] = {}
+        self._now_s = steps.observation.now_s
+        # When the first search for victims began, on the stopwatch.
+        self.sought_since_s: float | None = None
 
     @property
     def now(self) -> float:
@@ -101,6 +104,11 @@ class GroupContext:
         """Respect the nominations of lower priority, or not; return whether there are any."""
         self._keeps_nominations = all_of_them
         return self._nominations.is_any_below(self.priority)
+
+    def seeks_victims(self) -> None:
+        """Record that a search for victims begins."""
+        if self.sought_since_s is None:
+            self.sought_since_s = self._now_s()
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return the free amount of these resources by row, less the nominations of other pods."""

@@ -7,12 +7,12 @@ from the engine's clock.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.base.meters import Meters
+from scheduler.engine.observation import Observation
 from scheduler.framework.groups import GroupPlanner, GroupStage
 from scheduler.objects.pod import Pod
 
@@ -28,9 +28,10 @@ class GroupAttempt(msgspec.Struct, frozen=True):
 class GroupCounts:
     """The metrics of groups."""
 
-    def __init__(self, meters: Meters, now_s: Callable[[], float]) -> None:
-        self._meters = meters
-        self._now_s = now_s
+    def __init__(self, observation: Observation) -> None:
+        self._observation = observation
+        self._meters = observation.meters
+        self._now_s = observation.now_s
 
     def begun(self, profile: str, members: Iterable[Pod], now: float) -> GroupAttempt:
         """Note that a group's turn has come."""
@@ -52,10 +53,12 @@ class GroupCounts:
         if result == "scheduled":
             self._meters.group_wait.observe(now - attempt.since)
 
-    def preempted(self, *, is_done: bool) -> None:
-        """Count an attempt to free capacity for a group by evictions."""
+    def preempted(self, since_s: float, *, is_done: bool) -> None:
+        """Count and measure a search for victims of a group that began at `since_s`."""
         result = "Success" if is_done else "Unschedulable"
         self._meters.workload_preemption_attempts.labels(result).inc()
+        # kube-scheduler: a group of groups is a podgroup here.
+        self._observation.victims_sought("podgroup", result, self._now_s() - since_s)
 
     def came_to(self, stage: GroupStage) -> None:
         """Count a stage that a group has reached."""

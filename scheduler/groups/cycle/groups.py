@@ -46,7 +46,6 @@ from scheduler.groups.cycle.refusals import MemberRefusals
 from scheduler.groups.cycle.run import GroupRun
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.groups.cycle.writing import Writing
-from scheduler.groups.solver.questions import EvictQuestion, EvictRoles
 from scheduler.objects.pod import Pod
 
 
@@ -78,7 +77,7 @@ class Groups:
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
         self.first: set[str] = set()  # left half bound: before them no pod is tried
         self._refused = MemberRefusals(queues, steps)
-        self._counts = GroupCounts(parts.observation.meters, parts.observation.now_s)
+        self._counts = GroupCounts(parts.observation)
         self._counts.watch(self.planners)
         self._writing = Writing(steps, self._counts)
         self._states = self._writing.states
@@ -365,7 +364,6 @@ class Groups:
         try:
             while True:
                 asked = next(steps) if result is None else steps.send(result)
-                run.seeks_victims |= isinstance(asked.instance, EvictQuestion | EvictRoles)
                 result = None if self._inline is None else self._inline.answer(asked)
                 if result is not None:
                     continue
@@ -394,7 +392,7 @@ class Groups:
         if run.is_evicting:
             return
         context = run.context
-        if run.seeks_victims or (
+        if context.sought_since_s is not None or (
             context.has_lower and run.planner.group_may_evict(run.key, context.members)
         ):
             run.is_evicting = True
@@ -417,8 +415,9 @@ class Groups:
 
     def _carry(self, run: GroupRun, outcome: Outcome, now: float) -> None:
         self._counts.decided(run.attempt)
-        if run.seeks_victims:
-            self._counts.preempted(is_done=isinstance(outcome, GroupPlan) and bool(outcome.victims))
+        if run.context.sought_since_s is not None:
+            is_done = isinstance(outcome, GroupPlan) and bool(outcome.victims)
+            self._counts.preempted(run.context.sought_since_s, is_done=is_done)
         if isinstance(outcome, Status):
             self._retry_late(run.key, now)
         if not isinstance(outcome, GroupPlan) or outcome.victims:

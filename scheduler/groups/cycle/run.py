@@ -15,7 +15,6 @@ class GroupRun(msgspec.Struct, eq=False):
     `place` is its place in the queue: the sort key of the member that was popped, and when that
     came. While `is_strict`, later pods leave alone every node that the group could use. With
     `is_evicting` the plan may evict pods of a lower priority.
-    `seeks_victims` is set by the first question for victims, also if it is answered at once.
     `waits_for` is a group before it that could use the same nodes.
     """
 
@@ -27,7 +26,6 @@ class GroupRun(msgspec.Struct, eq=False):
     place: Place
     is_strict: bool = False
     is_evicting: bool = False
-    seeks_victims: bool = False
     waits_for: "GroupRun | None" = None
 
     @property

@@ -95,8 +95,9 @@ class GroupSteps:
                 # The first speaks for all: evictions are counted and answered once.
                 victims=plan.victims if number == 0 else (),
                 expected=plan.expected,
+                disruption=plan.disruption,
                 preempted_by=status.plugin,
-                group=title(key),
+                group=key,
             )
             decisions.append((member, decision))
         return decisions

@@ -3,9 +3,10 @@ dissolved, and whether it may evict and which pods. Pure.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from scheduler.framework import groups
+from scheduler.framework.disruption import Disruption
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
@@ -160,15 +161,19 @@ class GroupEvictor:
             self._counts = Counter(self._priorities.values())
         return self._handle.pods.any_below(priority) or any(one < priority for one in self._counts)
 
-    def may_go(self, task: GroupTask, victims: Collection[Placed]) -> bool:
-        """Return whether these pods may be evicted now: their groups may have changed since the
-        question.
+    def disruption(self, task: GroupTask, victims: Sequence[Placed]) -> Disruption | None:
+        """Return what these victims disrupt; None if they may not be evicted now: their groups may
+        have changed since the question.
         """
         going = {victim.pod.metadata.uid: victim.node for victim in victims}
-        found = 0
+        found = gangs = 0
         for unit in self.lower(task):
             here = sum(going.get(one.pod.metadata.uid) == one.node for one in unit.pods)
             if unit.surplus < here < len(unit.pods):
-                return False  # what is left of the group would be less than it needs
+                return None  # what is left of the group would be less than it needs
             found += here
-        return found == len(going)
+            gangs += bool(unit.key) and here == len(unit.pods)
+        if found < len(going):
+            return None
+        budgets = self._handle.objects("PodDisruptionBudget").values()
+        return Disruption(eviction.violations(victims, tuple(budgets)), gangs)

@@ -293,6 +293,22 @@ def _like(
     )
 
 
+def violations(victims: Iterable[Placed], budgets: Sequence[PodDisruptionBudget]) -> int:
+    """Return how many victims violate a budget.
+
+    kube-scheduler: a victim that violates a budget uses up no budget after it.
+    """
+    left = [budget.status.disruptions_allowed for budget in budgets]
+    count = 0
+    for victim in victims:
+        for number in _covered((victim,), budgets):
+            left[number] -= 1
+            if left[number] < 0:
+                count += 1
+                break
+    return count
+
+
 def _covered(pods: Sequence[Placed], budgets: Sequence[PodDisruptionBudget]) -> dict[int, int]:
     """Return how many of these pods each budget protects, by its number."""
     counts: dict[int, int] = {}

@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.disruption import Disruption
 from scheduler.framework.groups import (
     GroupPlan,
     Outcome,
@@ -188,7 +189,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         )
 
     def eviction_plan(
-        self, nodes: Mapping[str, str], victims: tuple[Placed, ...]
+        self, nodes: Mapping[str, str], victims: tuple[Placed, ...], disruption: Disruption
     ) -> GroupPlan | None:
         """Return the plan that evicts these pods; None without victims: capacity is then not the
         cause.
@@ -196,7 +197,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         if not victims:
             return None
         text = f"the group {self.name} waits for {len(victims)} pods of lower priority to leave"
-        return GroupPlan(nodes, victims, text)
+        return GroupPlan(nodes, victims, text, disruption=disruption)
 
     def _lacks_groups(self, nodes: Mapping[str, str]) -> bool:
         """Return whether a tree lacks required groups, given the members placed so far."""

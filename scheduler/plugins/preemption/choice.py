@@ -26,8 +26,8 @@ def choose(
     blocks: Sequence[Block],
     break_tie: TieBreak,
     stranded: Callable[[Sequence[Placed]], int] | None = None,
-) -> tuple[int, tuple[Placed, ...]]:
-    """Return the best candidate's row and its victims; there must be a candidate.
+) -> tuple[int, tuple[Placed, ...], int]:
+    """Return the best candidate's row, its victims and its violations; there must be a candidate.
 
     Fewest violated budgets, then the least important of the most important victims, smallest sum of
     priorities, fewest victims, fewest whole groups among them, latest start of the most important
@@ -47,7 +47,7 @@ def choose(
     row = least_harm(
         rows, harms, lambda left: break_tie(left, lambda at: uids(_victims(blocks, at)))
     )
-    return row, _victims(blocks, row)
+    return row, _victims(blocks, row), int(harms[0][rows == row][0])
 
 
 def uids(victims: Iterable[Placed]) -> tuple[str, ...]:

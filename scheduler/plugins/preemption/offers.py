@@ -43,14 +43,15 @@ def offers_of(blocks: Sequence[Block], nodes: Nodes) -> tuple[Offer, ...]:
 
 def best_offer(
     offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: TieBreak
-) -> tuple[str, tuple[Placed, ...]]:
-    """Return the node of the offer with the least harm, and all its victims.
+) -> tuple[str, tuple[Placed, ...], int]:
+    """Return the node of the offer with the least harm, all its victims, and its violations.
 
     There must be an offer, and `nodes` are the current nodes.
     """
     units.catch_up(nodes)
     best = _best(offers, nodes, units, break_tie)
-    return best.node, tuple(one for one, _ in units.with_their_groups(_victims(best, nodes)))
+    victims = tuple(one for one, _ in units.with_their_groups(_victims(best, nodes)))
+    return best.node, victims, best.violations
 
 
 def _best(offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: TieBreak) -> Offer:

@@ -30,6 +30,7 @@ from scheduler.framework import (
     unresolvable,
     unschedulable,
 )
+from scheduler.framework.disruption import Disruption
 from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.fitmessage import ReasonCounts
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
@@ -95,6 +96,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     # The engine wakes a gated preemptor when its evictions are answered.
     reads = ()
+    preempts = True
     # Whether dry runs are cached for the next preemptor of a shape.
     remembers: ClassVar[bool] = True
 
@@ -136,10 +138,10 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         except PluginError:
             chosen = None  # the code below finds out on which nodes
         if chosen is not None:
-            row, uids = chosen
+            row, uids, violations = chosen
             placed = map(self.handle.pods.get, uids)
             victims = tuple(victim for victim in placed if victim is not None)
-            return self._nominated(nodes.name(row), victims)
+            return self._nominated(nodes.name(row), victims, violations)
         found = self.candidates(cycle, nodes, failure)
         if any(len(block.places) for block in found.blocks):
             if failure.wants_offers:
@@ -150,12 +152,12 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
                     ),
                 )
             if not self.args.prefer_victims_that_fit_elsewhere:
-                row, victims = choose(found.blocks, self._tie_break(nodes, failure))
-                return self._nominated(nodes.name(row), victims)
+                row, victims, violations = choose(found.blocks, self._tie_break(nodes, failure))
+                return self._nominated(nodes.name(row), victims, violations)
             elsewhere = Elsewhere(failure.attempted, failure.nominated)
             tie_break = self._tie_break(nodes, failure)
-            row, victims = choose(found.blocks, tie_break, elsewhere.stranded)
-            answer = self._nominated(nodes.name(row), victims)
+            row, victims, violations = choose(found.blocks, tie_break, elsewhere.stranded)
+            answer = self._nominated(nodes.name(row), victims, violations)
             return msgspec.structs.replace(answer, expected=elsewhere.destinations(victims))
         if found.faults:
             raise found.faults[0]
@@ -164,9 +166,10 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         text = found.reasons.sentence(nodes.count)
         return _failed(text, nominated_node="", prevented_by=found.reasons.plugins)
 
-    def _nominated(self, node: str, victims: tuple[Placed, ...]) -> PostFiltered:
+    def _nominated(self, node: str, victims: tuple[Placed, ...], violations: int) -> PostFiltered:
         text = found_text(node, len(victims)) if self._is_1_37 else ""
-        return PostFiltered(nominated_node=node, victims=victims, text=text)
+        disruption = Disruption(violations)
+        return PostFiltered(nominated_node=node, victims=victims, text=text, disruption=disruption)
 
     def refusal(self, pod: Pod, nodes: Nodes, failure: FitFailure) -> str:
         """Return why the pod may not evict pods now, or ''."""

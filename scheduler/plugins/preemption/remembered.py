@@ -21,8 +21,8 @@ _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 # Returns the candidates among some rows, or None if there are no pods to evict on any of them.
 Examine = Callable[[Rows], Block | None]
-# A row, and the uids of its victims, the most important first.
-Chosen = tuple[int, tuple[str, ...]]
+# A row, the uids of its victims, the most important first, and how many violate a budget.
+Chosen = tuple[int, tuple[str, ...], int]
 
 
 class DryRuns:
@@ -57,7 +57,7 @@ class DryRuns:
             return None
         victims = self._victims.__getitem__
         row = least_harm(rows, self._harms[:, rows], lambda left: break_tie(left, victims))
-        return row, self._victims[row]
+        return row, self._victims[row], int(self._harms[0][row])
 
     def _take_in(self, rows: Rows, found: Block | None) -> None:
         self._is_known[rows] = True

@@ -54,6 +54,13 @@ KUBE_SCHEDULER = {
     "preemption_victims": ("histogram", "", exp(1, 2, 7)),
     "workload_preemption_attempts_total": ("counter", "result", []),
     "workload_preemption_victims": ("histogram", "", exp(1, 2, 11)),
+    "preemption_workload_disruptions": ("histogram", "preemptor", exp(1, 2, 11)),
+    "preemption_pdb_violations_total": ("counter", "preemptor", []),
+    "preemption_evaluation_duration_seconds": (
+        "histogram",
+        "preemptor result",
+        exp(0.001, 2, 16),
+    ),
     "preemption_execution_duration_seconds": (
         "histogram",
         "preemptor result",

@@ -17,6 +17,7 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import CompositePodGroup, WorkloadGroup
 from tests.property.making import make_node
 from tests.unit.engine.test_groups import Floor
+from tests.unit.engine.test_measured import seen
 from tests.unit.plugins.compositeworld import composite, leaf, pods
 
 STRUCTS: dict[str, tuple[str, type[Any]]] = {
@@ -93,6 +94,35 @@ def test_whoever_goes_is_told_with_its_group_and_the_root():
     assert gone in ({"g-0", "g-1"}, {"h-0", "h-1"})
     (name,) = {pod.partition("-")[0] for pod in gone}
     assert {("CompositePodGroup", "app"), ("PodGroup", name)} == told
+
+
+def test_a_preemption_by_a_group_of_groups_has_a_label_of_its_own():
+    """Victims, disruptions and evictions count for `compositepodgroup`; texts have the plain name.
+
+    kube-scheduler: the search for victims counts for `podgroup`.
+    """
+    floor = Floor(nodes=0, size=0)
+    floor.hear(Watched("Node", "ADDED", make_node("n0", cpu=2)))
+    hear(floor, leaf("old", 2, mode="all"), *pods("old", 2, on="n0"))
+    asking = [composite("app", 1), leaf("g", 2, "app"), *pods("g", 2)]
+    for one in asking:
+        one["spec"]["priority"] = 9
+    hear(floor, *asking)
+    found = settle(floor)
+    evictions = [one for one in found if isinstance(one, Evict)]
+    for evict in evictions:
+        floor.hear(Answer(evict.id, 200))
+    meters = floor.engine.observation.meters
+    notes = [one.note for one in found if isinstance(one, Record) and one.reason == "Preempting"]
+
+    assert {"old-0", "old-1"} == {one.name for one in evictions}
+    assert "for the group default/app by evicting 2 pods" in notes[0]
+    for name in ("workload_disruptions", "execution_duration_seconds"):
+        labels = seen(meters, f"scheduler_preemption_{name}")
+        assert {"compositepodgroup"} == {one[0] for one in labels}, name
+    assert {("podgroup", "Success"): 1} == seen(
+        meters, "scheduler_preemption_evaluation_duration_seconds"
+    )
 
 
 def test_no_group_in_a_group_begins_with_fewer_than_it_needs():

@@ -5,6 +5,7 @@ from typing import Any
 
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Answer
+from scheduler.engine.observation import Observation
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupStage
 from scheduler.groups.cycle.counts import GroupCounts
@@ -56,7 +57,7 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
         rng = Random(seed)
         planner: Any = Planner()
         engine: Any = Engine()
-        writing = Writing(engine, GroupCounts(Meters(), lambda: 0.0))
+        writing = Writing(engine, GroupCounts(Observation(Meters(), None)))
         due: dict[str, float] = {}
         written: dict[str, float] = {}
         known: set[str] = set()

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+import pytest
+
 from scheduler.base.meters import Histogram, Meters
-from scheduler.engine.effects import Answer, Bind, Call, Evict, Solve, Watched
+from scheduler.engine.effects import Answer, Bind, Call, Evict, Leading, Solve, Watched
+from scheduler.engine.engine import Engine
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.meta import AnnotatedMeta
+from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
 from scheduler.objects.podgroup import PodGroup, PodGroupSpec
+from scheduler.objects.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from tests.property.making import make_node, make_pod
-from tests.unit.engine.test_groups import Floor, bound, the_solve
+from tests.unit.engine.test_groups import PROFILES, REGISTRY, Floor, bound, the_solve
 from tests.unit.engine.test_preemption import boss, effects, low, rig_with
 
 
@@ -118,11 +128,35 @@ def test_a_preemption_is_measured_until_its_evictions_are_answered():
     assert {("error",): 1} == seen(other.engine.observation.meters, name)
 
 
-def crowded_group(priority: int) -> tuple[Floor, list[Evict]]:
-    """Return a floor whose nodes are full of lower pods, and the evictions that a group sends."""
-    floor = Floor(nodes=2, size=0)
+def budget(allowed: int, app: str = "old", name: str = "old") -> Watched:
+    """Return a budget of pods of an app that allows so many disruptions."""
+    return Watched(
+        "PodDisruptionBudget",
+        "ADDED",
+        PodDisruptionBudget(
+            ObjectMeta(name=name, namespace="default", uid=name),
+            PodDisruptionBudgetSpec(LabelSelector({"app": app})),
+            PodDisruptionBudgetStatus(allowed),
+        ),
+    )
+
+
+def crowded_group(
+    priority: int, *, floor: Floor | None = None, size: int = 0
+) -> tuple[Floor, list[Evict]]:
+    """Return a floor whose nodes are full of lower pods, and the evictions that a group sends.
+
+    With `size` these pods are a group of their own.
+    """
+    floor = floor or Floor(nodes=2, size=0)
+    labels = {"app": "old"}
+    if size:
+        labels["scheduling.x-k8s.io/pod-group"] = "old"
+        group = AnnotatedMeta(name="old", namespace="default", uid="old")
+        floor.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
     for number in range(2):
-        floor.hear(Watched("Pod", "ADDED", make_pod(f"old-{number}", cpu=4, node=f"n{number}")))
+        pod = make_pod(f"old-{number}", cpu=4, node=f"n{number}", labels=labels)
+        floor.hear(Watched("Pod", "ADDED", pod))
     group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
     floor.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(2))))
     for number in range(2):
@@ -151,6 +185,79 @@ def test_a_preemption_by_a_group_is_counted_apart():
     assert {(): 0} == seen(meters, "scheduler_preemption_attempts_total")
     assert {("podgroup", "success"): 1} == seen(
         meters, "scheduler_preemption_execution_duration_seconds"
+    )
+
+
+def test_a_search_for_victims_by_a_group_is_measured():
+    """Once per attempt, from the search to the plan; also when no victims are found."""
+    floor = Floor(nodes=2, size=0)
+    ticks = count()
+    floor.engine = Engine(PROFILES, REGISTRY, stopwatch=lambda: float(next(ticks)))
+    floor.hear(Leading(active=True))
+    for number in range(2):
+        floor.hear(Watched("Node", "ADDED", make_node(f"n{number}")))
+    _, evictions = crowded_group(priority=10, floor=floor)
+    meters = floor.engine.observation.meters
+    name = "scheduler_preemption_evaluation_duration_seconds"
+
+    assert 2 == len(evictions)
+    assert {("podgroup", "Success"): 1} == seen(meters, name)
+    family = meters.preemption_evaluation_duration
+    assert 0 < family.labels("podgroup", "Success").sum < next(ticks)
+    assert {} == seen(crowded_group(priority=0)[0].engine.observation.meters, name)
+
+
+@pytest.mark.parametrize(("allowed", "violations"), [(0, 2), (1, 1), (2, 0)])
+def test_victims_that_violate_a_budget_are_counted(allowed: int, violations: int):
+    """Those of a group's victims above what the budgets allow; no series without one."""
+    floor = Floor(nodes=2, size=0)
+    floor.hear(budget(allowed))
+    # A second budget of the same pods: a victim counts once.
+    floor.hear(budget(allowed, name="again"))
+    floor, evictions = crowded_group(priority=10, floor=floor)
+    found = seen(floor.engine.observation.meters, "scheduler_preemption_pdb_violations_total")
+
+    assert 2 == len(evictions)
+    assert ({("podgroup",): violations} if violations else {}) == found
+
+
+@pytest.mark.parametrize(("size", "whole"), [(2, 1), (1, 0), (0, 0)])
+def test_groups_that_are_evicted_whole_are_counted(size: int, whole: int):
+    """A group counts whose last member goes; single pods and surplus members do not."""
+    floor = Floor(nodes=2 if size != 1 else 3, size=0)
+    floor, evictions = crowded_group(priority=10, floor=floor, size=size)
+    found = seen(floor.engine.observation.meters, "scheduler_preemption_workload_disruptions")
+
+    assert (1 if size == 1 else 2) == len(evictions)
+    assert ({("podgroup",): 1} if whole else {}) == found
+
+
+def test_a_preemption_by_a_pod_counts_violated_budgets():
+    """By the budgets of its victims on its node; a pod's victims are no group disruptions."""
+    floor = Floor(nodes=1, size=0)
+    ticks = count()
+    floor.engine = Engine(PROFILES, REGISTRY, stopwatch=lambda: float(next(ticks)))
+    floor.hear(Leading(active=True))
+    floor.hear(Watched("Node", "ADDED", make_node("n0")))
+    floor.hear(budget(1))
+    for number in range(4):
+        pod = make_pod(f"old-{number}", node="n0", labels={"app": "old"})
+        floor.hear(Watched("Pod", "ADDED", pod))
+    floor.hear(Watched("Pod", "ADDED", make_pod("boss", cpu=3, priority=10)))
+    evictions = [effect for effect in floor.run() if isinstance(effect, Evict)]
+    meters = floor.engine.observation.meters
+
+    assert 3 == len(evictions)
+    assert {("pod",): 2} == seen(meters, "scheduler_preemption_pdb_violations_total")
+    assert {} == seen(meters, "scheduler_preemption_workload_disruptions")
+    assert {("pod", "Success"): 1} == seen(
+        meters, "scheduler_preemption_evaluation_duration_seconds"
+    )
+
+    floor.hear(Watched("Pod", "ADDED", make_pod("equal", cpu=4)))
+    floor.run()
+    assert {("pod", "Success"): 1, ("pod", "Unschedulable"): 1} == seen(
+        meters, "scheduler_preemption_evaluation_duration_seconds"
     )
 
 

@@ -606,6 +606,7 @@ class Ticking:
         self.points: list[tuple[str, float, str]] = []
         self.plugins: list[tuple[str, str, str]] = []
         self.evaluated: list[tuple[str, str]] = []
+        self.preemptions: list[tuple[float, str]] = []
         self._ticks = iter(range(10_000))
 
     @property
@@ -617,6 +618,9 @@ class Ticking:
 
     def plugin(self, point, plugin, seconds, status) -> None:
         self.plugins.append((point, plugin, status))
+
+    def preemption(self, *args) -> None:
+        self.preemptions.append(args)
 
     def evaluations(self, point, plugin):
         return lambda: self.evaluated.append((point, plugin))
