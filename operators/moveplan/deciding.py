@@ -44,6 +44,8 @@ from scheduler.objects.movewire import MoveCheck
 from scheduler.objects.pod import Pod
 
 RETRY_S = 10.0
+# A controller creates a replacement within seconds, also after a fail-over of its own.
+REPLACEMENT_S = 60.0
 MOST_REPLANS = 2
 REFUSING = (400, 403, 405, 422)
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
@@ -78,13 +80,17 @@ class Situation(NamedTuple):
     """The inputs of the next action besides the plan.
 
     By uid of the pods of the current step: `old` has those that are on their nodes, `arrived` the
-    pods on the destination that may be the replacement. `blocked_by` names a plan that goes first.
-    `approves` are the goals that the configuration approves.
+    pods on the destination that may be the replacement, `siblings` the uids of these and of the
+    owner's other pods on the source. `missing_since` is when a step without replacement was first
+    seen, see `is_missing`. `blocked_by` names a plan that goes first. `approves` are the goals that
+    the configuration approves.
     """
 
     now: float
     old: Mapping[str, Pod] = {}
     arrived: Mapping[str, tuple[Pod, ...]] = {}
+    siblings: Mapping[str, tuple[str, ...]] = {}
+    missing_since: float | None = None
     blocked_by: str = ""
     approves: Collection[str] = ()
 
@@ -199,6 +205,10 @@ def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
         return moved_on(plan, tuple(_reserve(plan, move, seen) for move in step), seen.now)
     if _is_late(step, seen.now):
         return _timed_out(plan, f"{_pods(step)} not evicted", seen.now)
+    if any(set(_siblings(move, seen)) - set(move.present) for move in step):
+        # A pod that comes before the eviction, as one of a scale-up, replaces none.
+        known = tuple(replace(move, present=_siblings(move, seen)) for move in step)
+        return moved_on(plan, known, seen.now)
     return CheckMoves(step)
 
 
@@ -226,8 +236,12 @@ def _reserve(plan: MovePlan, move: PlannedMove, seen: Situation) -> PlannedMove:
         state=RESERVED,
         since=rfc3339(seen.now),
         deadline=rfc3339(seen.now + limits.step_seconds),
-        present=tuple(sorted(pod.metadata.uid for pod in seen.arrived.get(move.uid, ()))),
+        present=_siblings(move, seen),
     )
+
+
+def _siblings(move: PlannedMove, seen: Situation) -> tuple[str, ...]:
+    return tuple(sorted(seen.siblings.get(move.uid, ())))
 
 
 def _released(move: PlannedMove) -> PlannedMove:
@@ -272,18 +286,48 @@ def _begun(plan: MovePlan, step: tuple[PlannedMove, ...], seen: Situation) -> Ac
         missing = next(move for move in step if move.uid not in found)
         text = f"no replacement of {missing.pod} was Ready on {missing.target}"
         return _timed_out(plan, text, seen.now)
-    return EvictRest(rest) if rest else WaitFor(parse_rfc3339(step[0].deadline))
+    if rest:
+        return EvictRest(rest)
+    until = parse_rfc3339(step[0].deadline)
+    if seen.missing_since is None:
+        return WaitFor(until)
+    patience = seen.missing_since + REPLACEMENT_S
+    if seen.now >= patience:
+        text = (
+            f"no pod of {step[0].owner.kind} {step[0].owner.name} came to {step[0].target} within "
+            f"{REPLACEMENT_S:.0f} s: it was bound to another node, or its controller created none"
+        )
+        return aborted(plan, "ReplacementMissing", text, seen.now)
+    return WaitFor(patience if until is None else min(patience, until))
+
+
+def is_missing(step: Sequence[PlannedMove], seen: Situation) -> bool:
+    """Return whether all pods of a step are gone, and a destination is without replacement."""
+    is_gone = all(move.state == EVICTED and move.uid not in seen.old for move in step)
+    return is_gone and len(_arrivals(step, seen)) < len(step)
 
 
 def replacements(step: Iterable[PlannedMove], seen: Situation) -> dict[str, Pod]:
     """Return the Ready replacements by the uid of the pod that each of them replaces."""
+    return {
+        uid: pod
+        for uid, pod in _arrivals(step, seen, ready_only=True).items()
+        if uid not in seen.old
+    }
+
+
+def _arrivals(
+    step: Iterable[PlannedMove], seen: Situation, *, ready_only: bool = False
+) -> dict[str, Pod]:
+    """Return the replacements on their destinations by the uid of the pod that each replaces."""
     found: dict[str, Pod] = {}
     taken: set[str] = set()
     for move in step:
-        for pod in seen.arrived.get(move.uid, ()) if move.uid not in seen.old else ():
+        for pod in seen.arrived.get(move.uid, ()):
             ready, uid = pod.condition("Ready"), pod.metadata.uid
             is_new = uid not in move.present and uid not in taken and not pod.is_terminating
-            if is_new and ready is not None and ready.status == "True":
+            is_ready = ready is not None and ready.status == "True"
+            if is_new and (is_ready or not ready_only):
                 found[move.uid] = pod
                 taken.add(uid)
                 break

@@ -77,6 +77,8 @@ class MovePlanOperator:
         self._not_before: dict[str, float] = {}
         # The version from which a plan was written last: the view may still show it.
         self._written: dict[str, str] = {}
+        # Since when the current step of a plan lacks a replacement; a restart begins it anew.
+        self._missing: dict[str, tuple[str, float]] = {}
         around.meters.move_plans.read_from(self._phases)
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
@@ -104,6 +106,7 @@ class MovePlanOperator:
         plans = self._plans()
         self._not_before = {n: at for n, at in self._not_before.items() if n in plans}
         self._written = {n: at for n, at in self._written.items() if n in plans}
+        self._missing = {n: at for n, at in self._missing.items() if n in plans}
         for name, plan in plans.items():
             if self._written.get(name) != plan.metadata.resource_version:
                 await self._act(plan)
@@ -147,28 +150,45 @@ class MovePlanOperator:
 
     async def _situation(self, plan: MovePlan) -> Situation:
         step = deciding.current(plan) if plan.status.phase == EXECUTING else ()
-        old, arrived = await self._pods_of(step) if step else ({}, {})
-        return Situation(
-            self._around.clock.now(), old, arrived, self._blocked_by(plan), self._settings.approves
+        seen = await self._pods_of(step) if step else Situation(self._around.clock.now())
+        return seen._replace(
+            missing_since=self._missing_since(plan, step, seen),
+            blocked_by=self._blocked_by(plan),
+            approves=self._settings.approves,
         )
 
-    async def _pods_of(
-        self, step: tuple[PlannedMove, ...]
-    ) -> tuple[dict[str, Pod], dict[str, tuple[Pod, ...]]]:
-        """Return the pods of a step, and those on the destinations that may replace them."""
+    def _missing_since(
+        self, plan: MovePlan, step: tuple[PlannedMove, ...], seen: Situation
+    ) -> float | None:
+        """Return since when this step has lacked a replacement; None if it lacks none."""
+        name = plan.metadata.name
+        if not step or not deciding.is_missing(step, seen):
+            self._missing.pop(name, None)
+            return None
+        if self._missing.get(name, ("", 0.0))[0] != step[0].uid:
+            self._missing[name] = step[0].uid, seen.now
+        return self._missing[name][1]
+
+    async def _pods_of(self, step: tuple[PlannedMove, ...]) -> Situation:
+        """Return the pods of a step, and those of their owners on both of their nodes."""
         old: dict[str, Pod] = {}
         arrived: dict[str, tuple[Pod, ...]] = {}
-        moves, targets = {move.uid: move for move in step}, {move.target for move in step}
+        siblings: dict[str, tuple[str, ...]] = {}
+        moves = {move.uid: move for move in step}
+        nodes = {node for move in step for node in (move.source, move.target)}
         async for handful in in_turns(list(self._around.view.pods())):
             for placed in handful:
                 uid = placed.pod.metadata.uid
                 if uid in moves:
                     old[uid] = placed.pod
-                if placed.node in targets:
-                    for move in step:
-                        if placed.node == move.target and serves(move, placed.pod):
-                            arrived[move.uid] = (*arrived.get(move.uid, ()), placed.pod)
-        return old, arrived
+                for move in step if placed.node in nodes else ():
+                    is_near = placed.node in (move.source, move.target)
+                    if not is_near or not serves(move, placed.pod):
+                        continue
+                    siblings[move.uid] = (*siblings.get(move.uid, ()), uid)
+                    if placed.node == move.target:
+                        arrived[move.uid] = (*arrived.get(move.uid, ()), placed.pod)
+        return Situation(self._around.clock.now(), old, arrived, siblings)
 
     def _blocked_by(self, plan: MovePlan) -> str:
         """Return the plan that is executed now, or before this one; empty for none."""
@@ -239,7 +259,8 @@ class MovePlanOperator:
         action = deciding.after_check(plan, check, self._around.clock.now())
         if action is not None:
             return action
-        if self._plans().get(plan.metadata.name) != plan:
+        after = deciding.next_action(plan, await self._situation(plan))
+        if self._plans().get(plan.metadata.name) != plan or after != CheckMoves(step):
             return WaitFor(self._around.clock.now())  # changed during the check
         return await self._evict_all(plan, step)
 

@@ -62,7 +62,7 @@ class Intake:
         self._key = object()
         self.view = LiveView(cluster)
         self.reservations = Reservations(
-            cluster, nominations, lambda pod, now: self.announce(capacity_freed(pod), now)
+            cluster, nominations, lambda pod: changes.append(capacity_freed(pod))
         )
         self.synced: set[str] = set()
         # Whether this process has begun to lead; written by the engine.

@@ -90,8 +90,8 @@ class PlannedMove(Object, frozen=True):
     `ordinal` is the pod's name under a StatefulSet, or the completion index under an indexed Job;
     empty where pods of the owner are interchangeable. `unit` names the pods that restart together:
     they are evicted together, and replacements are recognised by the name of their owner, which
-    may be created again. `present` are the uids of the owner's pods on the destination when it was
-    reserved: any other pod of the owner there is the replacement.
+    may be created again. `present` are the uids of the owner's pods on the source and the
+    destination before the eviction: any other pod of the owner there is the replacement.
     """
 
     namespace: str = ""

@@ -75,6 +75,7 @@ class MoveWorld:
         self.kill_at: tuple[int, bool] | None = None  # number of a write, whether it is carried out
         self.check = MoveCheck()
         self.is_broken = False  # whether new pods never become Ready
+        self.is_rollout = False  # whether owners create no replacements
         self.custom = self
         self.name = "defragment"  # of the plan
         self.approves: tuple[str, ...] = ()
@@ -255,7 +256,8 @@ class MoveWorld:
         self.dying[uid] = self.clock.now() + self.random.choice((0, 3, 30))
         self._show("Pod", "MODIFIED", read_pod(raw))
         owner = raw["metadata"]["ownerReferences"][0]["uid"]
-        self.create(owner, cpu_of(raw))
+        if not self.is_rollout:
+            self.create(owner, cpu_of(raw))
 
     def ready(self, owner: str) -> int:
         """Return the number of Ready pods of an owner that do not terminate."""

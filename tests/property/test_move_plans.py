@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from scheduler.objects.moveplan import DONE
+from scheduler.objects.moveplan import DONE, PlannedMove
 from scheduler.objects.movewire import MoveCheck
 from tests.property.moveworld import CPUS, MoveWorld
 
@@ -163,6 +163,79 @@ async def test_a_plan_that_cannot_go_on_ends_with_its_reason(change, reason):
 
     finished = {one.type: one.reason for one in world.status.conditions}
     assert finished["Finished"] == reason
+
+
+async def until_evicted(world: MoveWorld) -> PlannedMove:
+    """Let the world go on until the first pod is evicted; return its move."""
+    await approved(world)
+    while not world.evicted:
+        await world.step(1)
+    return next(move for move in world.status.moves if move.uid == world.evicted[0])
+
+
+async def aborted_after(world: MoveWorld) -> float:
+    """Let the plan end with ReplacementMissing; return the seconds that this takes."""
+    begun = world.clock.now()
+    await finish(world)
+    finished = {one.type: one.reason for one in world.status.conditions}
+    assert finished["Finished"] == "ReplacementMissing"
+    return world.clock.now() - begun
+
+
+async def test_a_destination_that_is_filled_after_the_eviction_ends_the_plan():
+    """The replacement returns to the node that it left, whatever waits for that node."""
+    for seed in range(8):
+        world = small(Random(seed))
+        world.owners["rude"] = 0
+        await approved(world)
+        before = world.used()
+        while not world.evicted:
+            before = world.used()
+            await world.operator.look()
+        moved = next(move for move in world.status.moves if move.uid == world.evicted[0])
+        if before[moved.target] < CPUS:
+            world.create("rude", CPUS - before[moved.target], moved.target)
+        world.create("rude", CPUS - before[moved.source] + 1)
+        seconds = await aborted_after(world)
+
+        assert seconds < 120
+        owner = moved.owner.uid
+        placed = [raw for uid, raw in world.pods.items() if uid.startswith(f"{owner}-")]
+        assert len(placed) == 2
+        assert all(raw["spec"]["nodeName"] for raw in placed)
+
+
+async def test_a_rollout_or_scale_down_ends_the_plan():
+    """No controller creates the replacement: the reservation does not last until the deadline."""
+    world = small(Random(1))
+    world.is_rollout = True
+    await until_evicted(world)
+
+    assert await aborted_after(world) < 120
+    for _ in range(10):
+        world.turn(1)
+    assert not world.engine.nominations
+
+
+async def test_a_scale_up_before_the_eviction_is_no_replacement():
+    """A pod of the owner comes to the destination while the moved pod still runs."""
+    world = small(Random(1))
+    world.nodes.remove("n1")  # no destination: n2 has free capacity for both pods
+    world.put_plan()
+    await world.step()
+    world.add_node("n1")
+    world.check = MoveCheck(later="wait")
+    await approved(world)
+    while world.status.moves[0].state != "Reserved":
+        await world.step()
+    first = world.status.moves[0]
+    extra = world.create(first.owner.uid, 1, first.target)
+    world.check = MoveCheck()
+    await finish(world)
+
+    assert world.status.phase == "Completed"
+    assert world.status.moves[0].replacement != extra
+    check_end(world)
 
 
 async def ended_everywhere(seed: int) -> int:

@@ -78,9 +78,9 @@ class NominatedPods:
         is_respected = self._highest >= priority
         keeps_groups = not may_evict and not is_member
         rows = np.flatnonzero(is_respected | self._grouped if keeps_groups else is_respected)
-        own = self._number_of(pod.metadata.uid)
-        if own < 0 and self._nominations.has_reserved:
-            own = self._number_of(self._nominations.reserved((pod,)).get(pod.metadata.uid, ""))
+        own = self._numbers_of((pod.metadata.uid,))
+        if not own and self._nominations.has_reserved:
+            own = self._numbers_of(self._nominations.reserved((pod,)).get(pod.metadata.uid, ()))
 
         def on(rows: Rows) -> RowPods:
             return self._on(rows, priority, own, keeps_groups=keeps_groups)
@@ -88,17 +88,19 @@ class NominatedPods:
         def apart() -> Mapping[str, Sequence[Placed]]:
             return self._apart(pod, profile, _LOWEST if keeps_groups else priority)
 
-        return Nominated(rows, on, self._touched if own < 0 else None, apart)
+        return Nominated(rows, on, None if own else self._touched, apart)
 
-    def _on(self, rows: Rows, priority: int, own: int, *, keeps_groups: bool) -> RowPods:
-        """Return the pods nominated to `rows` of at least a priority, except the number `own`."""
+    def _on(self, rows: Rows, priority: int, own: Sequence[int], *, keeps_groups: bool) -> RowPods:
+        """Return the pods nominated to `rows` of at least a priority, except the numbers `own`."""
         numbers, counts, fields = self._lists.on(rows)
         pods = self._lists.pods
         is_kept = fields[PRIORITY] >= priority
         if keeps_groups:
             of_groups = [self._nominations.is_grouped(pods[n].pod) for n in numbers.tolist()]
             is_kept |= np.array(of_groups, dtype=np.bool_)
-        kept = np.flatnonzero(is_kept & (numbers != own))
+        for number in own:
+            is_kept &= numbers != number
+        kept = np.flatnonzero(is_kept)
         if len(kept) < len(numbers):
             counts = np.diff(np.searchsorted(kept, counts.cumsum()), prepend=0)
             numbers, fields = numbers[kept], fields[:, kept]
@@ -187,14 +189,17 @@ class NominatedPods:
                 self._highest[row] = max(ranks, default=_NO_PRIORITY)
                 self._grouped[row] = any(map(self._nominations.is_grouped, pods))
 
-    def _number_of(self, uid: str) -> int:
-        """Return the number of a pod's own nomination in the lists, -1 without one."""
-        row = self._cluster.table.rows.get(self._nominations.node_of(uid))
-        if row is None:
-            return -1
-        numbers, _, _ = self._lists.on(np.array([row], dtype=np.intp))
-        pods = self._lists.pods
-        return next((n for n in numbers.tolist() if pods[n].pod.metadata.uid == uid), -1)
+    def _numbers_of(self, uids: Sequence[str]) -> list[int]:
+        """Return the numbers of these nominations in the lists."""
+        found: list[int] = []
+        for uid in uids:
+            row = self._cluster.table.rows.get(self._nominations.node_of(uid))
+            if row is None:
+                continue
+            numbers, _, _ = self._lists.on(np.array([row], dtype=np.intp))
+            pods = self._lists.pods
+            found += [n for n in numbers.tolist() if pods[n].pod.metadata.uid == uid]
+        return found
 
     def _priority_of(self, placed: Placed) -> int:
         return self._nominations.priority_of(placed.pod)

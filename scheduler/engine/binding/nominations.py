@@ -40,10 +40,10 @@ class Nominations(dict[str, str]):
         self._members: dict[str, dict[str, Pod]] = {}
         self._key_of: dict[str, str] = {}
         self._priorities: dict[str, int] = {}
-        # Set by `Reservations`: the keys of reserved nominations by the uid of the pods that may
-        # take them, and the block in which these nominations do not count.
+        # Set by `Reservations`: the keys of reserved nominations by the uid of the pod that may
+        # take one of them, and the block in which these nominations do not count.
         self.has_reserved = False
-        self.reserved: Callable[[Sequence[Pod]], Mapping[str, str]] = lambda _: {}
+        self.reserved: Callable[[Sequence[Pod]], Mapping[str, tuple[str, ...]]] = lambda _: {}
         self.lifted: Callable[[Sequence[Pod]], AbstractContextManager[None]] = lambda _: (
             nullcontext()
         )

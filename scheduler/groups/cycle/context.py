@@ -391,7 +391,7 @@ class GroupContext:
         members = self.members
         if self._nominations.has_reserved:
             reserved = self._nominations.reserved(members)
-            self._destinations = {u: self._nominations[key] for u, key in reserved.items()}
+            self._destinations = {u: self._nominations[keys[0]] for u, keys in reserved.items()}
         nodes = [(pod, self._nominations.drop(pod.metadata.uid)) for pod in members]
         try:
             with self._nominations.lifted(members):

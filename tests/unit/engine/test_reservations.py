@@ -116,6 +116,50 @@ def test_what_ends_a_reservation_wakes_the_pods_that_waited(how):
     assert at.bound() == {"rude": "n1"}
 
 
+@pytest.mark.parametrize("how", ["filled", "lost"])
+def test_a_destination_that_is_taken_leaves_the_source_to_the_replacement(how):
+    """Another scheduler fills the destination, or its node is deleted, after the eviction: no pod
+    of any priority takes the node that the evicted pod leaves.
+    """
+    at = Cluster()
+    at.gone("Pod", owned("full", "other", on="n2", cpu="4"))
+    at.put("MovePlan", plan("Evicted", requests={"cpu": "4"}))
+    if how == "filled":
+        at.put("Pod", owned("rude", "other", on="n1", cpu="4"))
+    else:
+        at.gone("Node", read_node(node("n1", cpu="4")))
+    at.put("Pod", owned("train", "train", cpu="4", priority=1000))
+
+    assert at.bound() == {}
+    assert at.put("Pod", owned("web-1", cpu="4")).bound() == {"web-1": "n2"}
+
+
+def test_the_source_is_free_once_the_replacement_is_placed():
+    """The waiting pod of the goal is tried again without another event."""
+    at = Cluster()
+    at.gone("Pod", owned("full", "other", on="n2", cpu="4"))
+    at.put("MovePlan", plan("Evicted", requests={"cpu": "4"}))
+    at.put("Pod", owned("train", "train", cpu="4"))
+    assert at.bound() == {}
+
+    at.now += 20
+    assert at.put("Pod", owned("web-1", cpu="4")).bound() == {"web-1": "n1", "train": "n2"}
+
+
+def test_a_scale_up_does_not_take_the_destination_before_the_eviction():
+    """While the moved pod runs, its owner's new pods leave the reservation to its replacement."""
+    at = Cluster()
+    at.gone("Pod", owned("full", "other", on="n2", cpu="4"))
+    running = owned("old-0", on="n2", cpu="4")
+    at.put("Pod", running).put("MovePlan", plan(requests={"cpu": "4"}))
+
+    assert at.put("Pod", owned("web-1", cpu="4")).bound() == {}
+    leaving = replace(running.metadata, deletion_timestamp=rfc3339(NOW))
+    at.put("Pod", replace(running, metadata=leaving), owned("web-2", cpu="4"))
+    at.now += 20
+    assert len(at.bound()) == 1
+
+
 def test_a_new_engine_derives_the_same_reservations():
     """After a restart the replacement that is bound already counts once, not twice."""
     at = Cluster().put("Pod", owned("web-1", on="n1")).put("MovePlan", plan("Evicted"))
@@ -144,7 +188,7 @@ def test_a_pod_of_a_stateful_set_needs_the_same_name():
     at = Cluster().put("MovePlan", plan(owner=owner, ordinal="web-7", requests={"cpu": "4"}))
 
     assert at.put("Pod", owned("web-6")).bound() == {}
-    assert at.put("Pod", owned("web-7")).bound() == {"web-7": "n1"}
+    assert at.put("Pod", owned("web-7", cpu="4")).bound() == {"web-7": "n1"}
 
 
 def grouped(name, **fields):
@@ -191,3 +235,19 @@ def test_a_group_whose_destinations_are_taken_is_placed_elsewhere():
     at.put("Pod", grouped("g-0"), grouped("g-1"))
 
     assert list(at.bound()) == ["g-0", "g-1"]
+
+
+def test_a_moved_group_leaves_its_source_to_the_waiting_pod():
+    """The waiting pod of the goal is tried again when the group has taken its destinations."""
+    meta = AnnotatedMeta(name="g", namespace="default", uid="g")
+    at = Cluster().put("PodGroup", PodGroup(meta, PodGroupSpec(2)))
+    at.gone("Pod", owned("full", "other", on="n2", cpu="4"))
+    at.put("MovePlan", plan("Evicted", count=2, unit="default/g", requests={"cpu": "1"}))
+    at.put("Pod", owned("train", "train", cpu="4"))
+    assert at.bound() == {}
+
+    at.now += 20
+    at.put("Pod", grouped("g-0", cpu="1"), grouped("g-1", cpu="1"))
+    placed = at.bound()
+    at.now += 20
+    assert placed | at.bound() == {"g-0": "n1", "g-1": "n1", "train": "n2"}
