@@ -8,6 +8,7 @@ kube-apiserver.
 import itertools
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ import aiohttp
 import pytest
 
 from scheduler.base.clock import RealClock
-from scheduler.base.release import V1_36, Release
+from scheduler.base.release import V1_36, Release, read_release
 from scheduler.sandbox.access.certificates import Certificates, make_certificates
 from scheduler.sandbox.api.server import ApiServer
+from scheduler.sandbox.kinds.kinds import RELEASES
 from scheduler.sandbox.start import new_store
 from tests.apiserver.api import Api, trusting
 from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster
@@ -27,9 +29,29 @@ RECORDED = Path(__file__).parent / "recorded"
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each case on the sandbox and on a real server.
+
+    A test whose answers differ since a release runs on the sandbox of that release too.
+    """
+    own = metafunc.definition.iter_markers("parametrize")
+    if "server_kind" not in metafunc.fixturenames or any(
+        "server_kind" in mark.args[0] for mark in own
+    ):
+        return
+    stem, test = metafunc.definition.path.stem.removeprefix("test_"), metafunc.function.__name__
+    later = [
+        release
+        for release in RELEASES[1:]
+        if any(name.partition("[")[0] == test for name in recording(stem, release))
+    ]
+    real = pytest.param("real", marks=pytest.mark.real)
+    metafunc.parametrize("server_kind", ["sandbox", *later, real], indirect=True)
+
+
+@pytest.fixture
 def server_kind(request: pytest.FixtureRequest) -> str:
-    """Which server a case runs on."""
+    """Which server a case runs on; a release is the sandbox of it."""
     return str(request.param)
 
 
@@ -47,8 +69,11 @@ def server(
     if server_kind == "real":
         found: RealCluster = request.getfixturevalue("real_cluster")
         return found
+    release = RELEASES[0] if server_kind == "sandbox" else server_kind
     return ApiServer(
-        new_store(RealClock(), with_crds=False), token=ADMIN_TOKEN, certificates=certificates
+        new_store(RealClock(), with_crds=False, release=release),
+        token=ADMIN_TOKEN,
+        certificates=certificates,
     )
 
 
@@ -81,7 +106,11 @@ async def api(
     # Modules of cases that only the sandbox can run say so; there is nothing to compare with.
     if getattr(request.module, "COMPARED", True):
         request.node.transcript = client.normal()
-        request.node.release = server.release if isinstance(server, RealCluster) else V1_36
+        request.node.release = (
+            server.release
+            if isinstance(server, RealCluster)
+            else read_release(server.store.kinds.release)
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -91,9 +120,8 @@ def compared(request: pytest.FixtureRequest) -> Iterator[None]:
     transcript = getattr(request.node, "transcript", None)
     if transcript is None or getattr(request.node, "failed_call", False):
         return
-    name = request.node.name.replace("sandbox-", "").replace("real-", "")
-    name = name.replace("[sandbox]", "").replace("[real]", "").replace("-sandbox]", "]")
-    name = name.replace("-real]", "]")
+    kind = re.escape(request.node.callspec.params["server_kind"])
+    name = re.sub(rf"(?<=\[){kind}-|-{kind}(?=\])|\[{kind}\]", "", request.node.name)
     stem, release = request.path.stem.removeprefix("test_"), request.node.release
     if os.environ.get("TRELLIS_RECORD") and request.node.get_closest_marker("real"):
         record(stem, name, release, transcript)
@@ -103,12 +131,12 @@ def compared(request: pytest.FixtureRequest) -> Iterator[None]:
     _assert_same(known, transcript)
 
 
-def _file(stem: str, release: Release | None) -> Path:
+def _file(stem: str, release: Release | str | None) -> Path:
     """Return the file of a module's answers; without a release that of 1.36."""
     return RECORDED / (str(release) if release is not None else "") / f"{stem}.json"
 
 
-def recording(stem: str, release: Release | None = None) -> dict[str, Any]:
+def recording(stem: str, release: Release | str | None = None) -> dict[str, Any]:
     """Return the answers of a module by case: of 1.36, or those of a later release that differ."""
     file = _file(stem, release)
     return json.loads(file.read_text()) if file.exists() else {}

@@ -147,7 +147,7 @@ def patch(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
         obj["metadata"] = {}
     warnings = decode_into(store, call, obj)
     _check_name(call, obj)
-    check_unrenamed(call.resource, obj, before)
+    check_unrenamed(call.resource, obj, before, store.kinds.release)
     _check_binding(store, call, obj)
     _note_writer(store, call, obj)
     return _updated(store, call, obj, warnings)

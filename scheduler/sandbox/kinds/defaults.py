@@ -21,10 +21,10 @@ from scheduler.sandbox.kinds import (
     podchecks,
     podgroups,
     services,
+    since137,
 )
 from scheduler.sandbox.kinds.kinds import (
     COMPOSITE_POD_GROUPS,
-    CSIDRIVERS,
     CUSTOMRESOURCEDEFINITIONS,
     DEVICETAINTRULES,
     JOBS,
@@ -32,7 +32,6 @@ from scheduler.sandbox.kinds.kinds import (
     PERSISTENTVOLUMES,
     PODGROUPS,
     PODS,
-    RELEASES,
     RESOURCECLAIMS,
     SERVICES,
     Resource,
@@ -122,7 +121,7 @@ class ApiRules:
             has_policy = resource.version != PODGROUPS.version
             podadmission.apply_priority(store, resource, obj, with_policy=has_policy)
             obj["status"] = {}
-        self._check(resource, obj, None, "")
+        self._check(store, resource, obj, None, "")
         if resource is PODS:
             # kube-apiserver sets defaults on objects from etcd: pod-level requests follow a
             # LimitRange.
@@ -142,7 +141,8 @@ class ApiRules:
             elif resource is PODS:
                 new["status"] = podadmission.completed_status(new.get("status") or {})
             elif resource is RESOURCECLAIMS:
-                causes = list(deviceclaims.check_status(new, old))
+                faults = deviceclaims.check_status(new, old)
+                causes = since137.restated(faults, new, store.kinds.release)
                 if causes:
                     raise invalid(resource, old["metadata"]["name"], causes)
             return
@@ -155,7 +155,7 @@ class ApiRules:
         self._default(store, resource, new, old)
         if resource.storage == SERVICES.storage:
             self._addresses.keep(new, old)
-        self._check(resource, new, old, subresource)
+        self._check(store, resource, new, old, subresource)
 
     def grace_period_s(self, resource: Resource, obj: Object, asked: int | None) -> int | None:
         """Return the seconds a pod has to stop; all other kinds have no grace period."""
@@ -220,8 +220,6 @@ class ApiRules:
         fill = DEFAULTS.get(resource.storage)
         if fill is not None:
             fill(obj)
-            if resource is CSIDRIVERS:
-                _gate_driver(obj, store.kinds.release)
         elif resource.storage == CUSTOMRESOURCEDEFINITIONS.storage:
             if old is None:
                 crd.prepare_definition(obj, store.now())
@@ -229,12 +227,16 @@ class ApiRules:
                 crd.check_definition(obj)
         elif (served := self._served(resource)) is not None:
             crd.prepare_custom(served, obj, old)
+        since137.complete(resource, obj, store.kinds.release, is_new=old is None)
 
     @staticmethod
-    def _check(resource: Resource, obj: Object, old: Object | None, subresource: str) -> None:
+    def _check(
+        store: "ObjectStore", resource: Resource, obj: Object, old: Object | None, subresource: str
+    ) -> None:
+        release = store.kinds.release
         causes: list[Cause] = list(podchecks.check_labels(obj["metadata"]))
         if "ownerReferences" in obj["metadata"]:
-            causes += owner_faults(obj["metadata"])
+            causes += owner_faults(obj["metadata"], release)
         if resource is PODS:
             if old is None:
                 causes += podchecks.check_spec(obj["spec"], "spec")
@@ -244,15 +246,8 @@ class ApiRules:
         else:
             causes += objectchecks.check(resource, obj, old)
         if causes:
-            raise invalid(resource, obj["metadata"].get("name", ""), causes)
-
-
-def _gate_driver(driver: Object, release: str) -> None:
-    """Drop the field of VolumeLimitScaling, or fill it in where the gate is on: since 1.37."""
-    if release == RELEASES[0]:
-        driver["spec"].pop("preventPodSchedulingIfMissing", None)
-    else:
-        driver["spec"].setdefault("preventPodSchedulingIfMissing", False)
+            name = obj["metadata"].get("name", "")
+            raise invalid(resource, name, since137.restated(causes, obj, release))
 
 
 def _new_pod(store: "ObjectStore", pod: Object) -> None:

@@ -10,7 +10,7 @@ import uuid
 from typing import Final
 
 from scheduler.sandbox.api import status
-from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.kinds.kinds import RELEASES, Resource
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED: Final = 58
@@ -78,14 +78,15 @@ def name_fault(kind: str, name: str) -> str:
     return "" if _SUBDOMAIN.fullmatch(name) else _SUBDOMAIN_TEXT
 
 
-def check_unrenamed(resource: Resource, new: status.Object, old: status.Object) -> None:
+def check_unrenamed(
+    resource: Resource, new: status.Object, old: status.Object, release: str
+) -> None:
     """Reject a patch that changes the identity of an object; 422."""
     sent, kept = new.get("metadata") or {}, old["metadata"]
     uid = sent.get("uid")
     if uid and uid != kept["uid"]:
         cause = status.invalid_value("metadata.uid", uid, "field is immutable")
-        # kube-apiserver: metadata is validated twice, with its cause reported each time.
-        raise status.invalid(resource, kept["name"], [cause, cause])
+        raise status.invalid(resource, kept["name"], _reported(cause, release))
 
 
 def check_identity(resource: Resource, new: status.Object, old: status.Object) -> None:
@@ -146,7 +147,17 @@ def keep_system_fields(new: status.Object, old: status.Object) -> None:
     sent.pop("selfLink", None)
 
 
-def check_finalizers(resource: Resource, new: status.Object, old: status.Object) -> None:
+def _reported(cause: status.Cause, release: str) -> list[status.Cause]:
+    """Return a fault of metadata as often as a release reports it.
+
+    kube-apiserver 1.36 validates metadata twice, with the cause reported each time.
+    """
+    return [cause] * (2 if release == RELEASES[0] else 1)
+
+
+def check_finalizers(
+    resource: Resource, new: status.Object, old: status.Object, release: str
+) -> None:
     """Reject finalizers added to a terminating object."""
     if "deletionTimestamp" not in old["metadata"]:
         return
@@ -159,7 +170,7 @@ def check_finalizers(resource: Resource, new: status.Object, old: status.Object)
             "no new finalizers can be added if the object is being deleted, "
             f"found new finalizers []string{{{shown}}}",
         )
-        raise status.invalid(resource, old["metadata"]["name"], [cause, cause])
+        raise status.invalid(resource, old["metadata"]["name"], _reported(cause, release))
 
 
 def spec_changed(new: status.Object, old: status.Object) -> bool:
@@ -169,12 +180,15 @@ def spec_changed(new: status.Object, old: status.Object) -> bool:
     return any(new.get(key) != old.get(key) for key in keys)
 
 
-def owner_faults(meta: status.Object) -> list[status.Cause]:
-    """Faults of `metadata.ownerReferences`."""
+def owner_faults(meta: status.Object, release: str) -> list[status.Cause]:
+    """Faults of `metadata.ownerReferences`; since 1.37 they name the reference by its number."""
     references = meta.get("ownerReferences") or ()
+    path = "metadata.ownerReferences"
     causes = [
-        status.invalid_value(f"metadata.ownerReferences.{part}", "", text)
-        for reference in references
+        status.invalid_value(f"{path}.{part}", "", text)
+        if release == RELEASES[0]
+        else status.required(f"{path}[{number}].{part}", "must not be empty")
+        for number, reference in enumerate(references)
         for part, text in _OWNER_PARTS.items()
         if not reference.get(part)
     ]

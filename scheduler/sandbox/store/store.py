@@ -180,7 +180,7 @@ class ObjectStore:
         new["metadata"] = dict(meta)
         metadata.check_identity(resource, new, old.obj)
         metadata.keep_system_fields(new, old.obj)
-        metadata.check_finalizers(resource, new, old.obj)
+        metadata.check_finalizers(resource, new, old.obj, self.kinds.release)
         _split_status(resource, new, old.obj, subresource)
         self.rules.prepare_update(self, resource, new, old.obj, subresource)
         return self._replace(resource, old, new, dry_run=dry_run)
