@@ -27,6 +27,7 @@ from scheduler.testing import node, pod
 from tests.apiserver.patience import PATIENCE_S, asked, until
 from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import answers
+from tests.e2e.podgroups import GROUP, served
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -324,6 +325,7 @@ async def pod_groups(server: Server) -> None:
 
     What became of it is written into both.
     """
+    api = await served(server.get)
     for group, version, spec, label, named in (
         (
             "scheduling.x-k8s.io",
@@ -333,8 +335,8 @@ async def pod_groups(server: Server) -> None:
             {},
         ),
         (
-            "scheduling.k8s.io",
-            "v1alpha2",
+            GROUP,
+            api.version,
             {"schedulingPolicy": {"gang": {"minCount": 1}}},
             {},
             {"schedulingGroup": {"podGroupName": "gang"}},

@@ -18,9 +18,11 @@ from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.intree import registry
 from scheduler.kube.connection.client import ApiClient
+from scheduler.sandbox.kinds.kinds import RELEASES
 from scheduler.serve.app import Address
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import SERVERS, real, sandbox
+from tests.e2e.operatorworld import real, sandbox
+from tests.e2e.podgroups import served
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "groups"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -74,10 +76,11 @@ async def running(kubeconfig: Path) -> AsyncIterator[Cluster]:
         await client.close()
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=[*RELEASES, pytest.param("real", marks=pytest.mark.real)])
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
-    opened = real if request.param == "real" else sandbox
-    async with opened(tmp_path) as kubeconfig, running(kubeconfig) as found:
+    is_real = request.param == "real"
+    opened = real(tmp_path) if is_real else sandbox(tmp_path, request.param)
+    async with opened as kubeconfig, running(kubeconfig) as found:
         yield found
 
 
@@ -121,13 +124,12 @@ async def test_the_designs_example(cluster: Cluster):
     )
 
 
-GANGS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
-def told_of(gang: Json) -> Json:
+def told_of(gang: Json, condition: str) -> Json:
     found = (gang.get("status") or {}).get("conditions") or ()
-    return next((one for one in found if one["type"] == "PodGroupScheduled"), {})
+    return next((one for one in found if one["type"] == condition), {})
 
 
 async def add_nodes(cluster: Cluster, racks: list[str]) -> None:
@@ -141,19 +143,29 @@ async def add_nodes(cluster: Cluster, racks: list[str]) -> None:
 
 
 async def test_a_gang_in_kubernetes_own_words(cluster: Cluster):
-    """Nothing while the rack is too small; then all in one rack, told by condition and event."""
+    """Nothing while the rack is too small; then all in one rack, told by condition and event.
+
+    In the newest version that the server serves, with that version's condition.
+    """
+    api = await served(lambda path: cluster.send("GET", path))
     await add_nodes(cluster, ["a", "b"])
     gang, job = yaml.safe_load_all((EXAMPLES / "gang.yaml").read_text())
     gang["spec"]["schedulingPolicy"]["gang"]["minCount"] = 6
-    await cluster.send("POST", GANGS, gang)
+    await cluster.send("POST", api.path(), api.written(gang))
     template = job["spec"]["template"]
     for number in range(6):
         body = {"metadata": {"labels": {}}, "spec": template["spec"]}
         await cluster.send("POST", PODS, member(number, body))
-    path = f"{GANGS}/training"
-    waits = await asked(
-        lambda: cluster.send("GET", path), lambda one: told_of(one).get("status") == "False", path
-    )
+    path = f"{api.path()}/training"
+
+    async def condition_is(status: str) -> Json:
+        def holds(one: Json) -> bool:
+            return told_of(one, api.scheduled).get("status") == status
+
+        found = await asked(lambda: cluster.send("GET", path), holds, path)
+        return told_of(found, api.scheduled)
+
+    waits = await condition_is("False")
     early = (await cluster.send("GET", PODS))["items"]
     one = node(2)
     one["metadata"]["labels"] = {"topology.trellis.dev/rack": "b"}
@@ -161,9 +173,7 @@ async def test_a_gang_in_kubernetes_own_words(cluster: Cluster):
     await cluster.send(
         "PUT", "/api/v1/nodes/node-2/status", made | {"status": made["status"] | one["status"]}
     )
-    await asked(
-        lambda: cluster.send("GET", path), lambda one: told_of(one).get("status") == "True", path
-    )
+    await condition_is("True")
     pods = (await cluster.send("GET", PODS))["items"]
     events = await asked(
         lambda: cluster.send("GET", EVENTS),
@@ -171,8 +181,8 @@ async def test_a_gang_in_kubernetes_own_words(cluster: Cluster):
         EVENTS,
     )
 
-    assert "Unschedulable" == told_of(waits)["reason"], told_of(waits)
-    assert "does not fit" in told_of(waits)["message"]
+    assert "Unschedulable" == waits["reason"], waits
+    assert "does not fit" in waits["message"]
     assert {None} == {pod["spec"].get("nodeName") for pod in early}
     assert {"node-1", "node-2"} == {pod["spec"]["nodeName"] for pod in pods}
     assert {"PodGroup", "Pod"} <= {one["regarding"]["kind"] for one in events["items"]}

@@ -6,7 +6,8 @@ cluster is a sandbox or a real kube-apiserver whose nodes have no kubelet, and a
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 
 from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import World, daemon
+from tests.e2e.podgroups import served
 from tests.e2e.test_page import come_in
 from tests.page.browser import PROGRAM, browser
 from tests.page.test_walk import QUESTIONS as BY_PAGE
@@ -28,11 +30,9 @@ pytestmark = [
     pytest.mark.allow_blocking("a test reads its files"),
 ]
 NODES, AT_ONCE = 300, 20
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/research/podgroups"
 PATHS = {
     "Node": "/api/v1/nodes",
     "Namespace": "/api/v1/namespaces",
-    "PodGroup": GROUPS,
     "Pod": "/api/v1/namespaces/research/pods",
 }
 
@@ -69,13 +69,16 @@ async def leading(world: World) -> str:
 async def fill(world: World) -> None:
     """Create the objects of the cluster: nodes, groups, pods on nodes, pods that wait."""
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}
+    api = await served(partial(read, world))
+    paths = PATHS | {"PodGroup": api.path("research")}
     objects = [space, *map(posted, cluster(NODES))]
+    objects = [api.written(one) if one["kind"] == "PodGroup" else one for one in objects]
     ranks = {"Namespace": 0, "Node": 1, "PodGroup": 2, "Pod": 3}
     objects.sort(key=lambda one: ranks[one["kind"]])
     for _, group in itertools.groupby(objects, lambda one: one["kind"]):
         those = list(group)
         for at in range(0, len(those), AT_ONCE):
-            await asyncio.gather(*(create(world, one) for one in those[at : at + AT_ONCE]))
+            await asyncio.gather(*(create(world, paths, one) for one in those[at : at + AT_ONCE]))
 
 
 def posted(raw: dict[str, Any]) -> dict[str, Any]:
@@ -92,16 +95,22 @@ def posted(raw: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-async def create(world: World, raw: dict[str, Any]) -> None:
-    """Create one object."""
-    async with world.session.post(world.url + PATHS[raw["kind"]], json=raw) as answer:
+async def read(world: World, path: str) -> dict[str, Any]:
+    """Return what the server answers to a path."""
+    async with world.session.get(world.url + path) as answer:
+        found: dict[str, Any] = await answer.json()
+        return found
+
+
+async def create(world: World, paths: Mapping[str, str], raw: dict[str, Any]) -> None:
+    """Create one object by the path of its kind."""
+    async with world.session.post(world.url + paths[raw["kind"]], json=raw) as answer:
         assert 201 == answer.status, await answer.text()
 
 
 async def is_settled(world: World) -> bool:
     """Return whether the pods without a node are those that fit nowhere, each with a condition."""
-    async with world.session.get(world.url + PATHS["Pod"]) as answer:
-        pods = (await answer.json())["items"]
+    pods = (await read(world, PATHS["Pod"]))["items"]
     waiting = [one for one in pods if not one["spec"].get("nodeName")]
     names = {one["metadata"]["name"].rstrip("0123456789") for one in waiting}
     has_reasons = all(one.get("status", {}).get("conditions") for one in waiting)
