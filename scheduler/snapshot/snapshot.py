@@ -102,9 +102,18 @@ class SnapshotReader:
     """Read objects in any number of parts; workloads make `max_made` pods at most."""
 
     def __init__(
-        self, max_made: int = MAX_PODS, *, is_alone: bool = False, as_copies: bool = False
+        self,
+        max_made: int = MAX_PODS,
+        *,
+        is_alone: bool = False,
+        as_copies: bool = False,
+        makes_pods: bool = True,
     ) -> None:
-        """`as_copies`: every given pod and workload is one more, even where the cluster has it."""
+        """`as_copies`: every given pod and workload is one more, even where the cluster has it.
+
+        Without `makes_pods` only existing pods count; their workloads are read for selectors.
+        """
+        self._makes_pods = makes_pods
         self._as_copies = as_copies
         self._own: set[tuple[str, str]] = set()
         self._clashing: list[tuple[str, str]] = []
@@ -149,7 +158,7 @@ class SnapshotReader:
         if item.release:
             self.served_by(item.release, item.where)
         kind = kind_of(item)
-        workload = is_workload(item)
+        workload = self._makes_pods and is_workload(item)
         if kind in kinds.DERIVABLE:
             # Of use only for the groups of their pods, which have to be given.
             workload = workload and not is_live

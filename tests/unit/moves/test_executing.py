@@ -53,6 +53,24 @@ def test_an_owner_in_its_cool_down_stays():
     assert "recently" in status.excluded[0].reason
 
 
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_a_workload_with_a_priority_class_and_missing_pods_changes_no_plan(kind):
+    """Priority classes are not listed for a plan, and controllers create the missing pods."""
+    spec = {"containers": [{"name": "main", "image": "web:1"}], "priorityClassName": "work"}
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "default", "uid": "web"},
+        "spec": {
+            "replicas": 5,
+            "serviceName": "web",
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec},
+        },
+    }
+    assert ask([*uids(two_nodes()), workload]) == ask(uids(two_nodes()))
+
+
 def two_members(*more):
     """Two pods that restart together; the waiting pod needs the node of one of them."""
     world = uids([gpu_node("n1"), gpu_node("n2"), gpu_node("n3"), waiting("8")])
