@@ -21,9 +21,10 @@ unexport PYTHONDONTWRITEBYTECODE
 key = $(shell cat $(1) pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
 RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
+MUTANTS := build/mutants/.tool-$(call key,requirements-mutants.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz world hunt chaos bench docs docs-test image image-check chart changelog notes dist version release release-check clean
+.PHONY: help demo test setup check tools page-tools test-real differential long mutations mutants fuzz world hunt chaos bench docs docs-test image image-check chart changelog notes dist version release release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +75,18 @@ long: $(DEV) ## fault, fuzz and soak suites in full (those on a real cluster aft
 mutations: $(DEV) ## inject a bug per rule: its invariant must fail (rights too after `make tools`)
 	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
 	  $(PYTEST) -q -m long --timeout=3600 tests/mutations $(ARGS)
+
+# Draws COUNT changes of one operator or number each, and runs for each the tests that execute its line.
+# Recording which these are takes a run of the tests; it is repeated when the product or a test changed.
+mutants: $(DEV) $(MUTANTS) ## change the product in COUNT=100 places (SEED=1); print what no test notices (ARGS="--minutes 40")
+	@export PYTHONPATH=$(CURDIR)/build/mutants TRELLIS_CONTEXTS=$(CURDIR)/build/contexts-$$(git ls-files \
+	  scheduler tests | xargs cat | cksum | cut -d' ' -f1); \
+	test -d $$TRELLIS_CONTEXTS || { rm -rf build/contexts-* && mkdir -p $$TRELLIS_CONTEXTS && \
+	  $(PYTEST) $(PARALLEL) -q -p tests.mutations.contexts --timeout=1200 \
+	    $$($(BIN)/python -m tests.mutations.packages tests) || { rm -rf $$TRELLIS_CONTEXTS; exit 1; }; }; \
+	$(BIN)/python -m tests.mutations.draw $$($(BIN)/python -m tests.mutations.packages) \
+	  $(or $(COUNT),100) $(or $(SEED),1) > build/mutants.json && \
+	$(BIN)/python -m tests.mutations.sample build/mutants.json $$TRELLIS_CONTEXTS $(ARGS)
 
 fuzz: $(DEV) ## 100,000 malformed pods, through simulate and through a watch
 	@nice $(PYTEST) $(PARALLEL) -q -rP -m "long and not perf" --timeout=3600 tests/fuzz $(ARGS)
@@ -158,6 +171,11 @@ $(RUN): | $(VENV)/bin/python
 $(DEV): | $(VENV)/bin/python
 	@$(call install,requirements-dev.lock)
 	@rm -f $(VENV)/.run-* $(VENV)/.dev-* && touch $(RUN) $(DEV)
+
+# Beside .venv, not in it: no other target needs these packages.
+$(MUTANTS): requirements-mutants.lock $(DEV)
+	@rm -rf build/mutants && $(BIN)/python -m pip install -q --progress-bar off --no-deps \
+	  --require-hashes --target build/mutants -r requirements-mutants.lock && touch $@
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Trellis needs Python 3.11 or newer as python3 (or make PYTHON=...)" >&2; exit 1; }

@@ -9,7 +9,12 @@ import pytest
 from tests.house.source import ROOT
 
 # One lock per purpose: to run Trellis, to develop and test it, to list what its image contains.
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-sbom.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-dev.lock",
+    "requirements-mutants.lock",
+    "requirements-sbom.lock",
+)
 LARGE_BYTES = 200_000
 # Files above LARGE_BYTES, each with its reason. A pattern covers a folder of one kind of file.
 LARGE = {

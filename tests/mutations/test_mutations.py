@@ -7,9 +7,6 @@ mutations` runs all of them; the default suite only checks that the table matche
 import ast
 import os
 import re
-import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -20,46 +17,15 @@ import pytest
 
 from tests.house.source import PRODUCT, ROOT, name_of, python_files, tree_of
 from tests.mutations.table import MUTATIONS, Mutation
+from tests.mutations.trying import FAILED, TOO_LONG_S, copied, tried
 
-PARTS = ("scheduler", "operators", "crds", "charts", "docs", "tests")
-TOO_LONG_S = 1200
-FAILED = 1  # pytest's exit code when tests were run and some failed; a broken import gives another
 MARKS = "(real or not real) and not long and not perf"
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
     """Return a copy of the project to break."""
-    folder: Path = tmp_path_factory.mktemp("project")
-    skip = shutil.ignore_patterns("__pycache__", "node_modules", ".*", "build")
-    for part in PARTS:
-        shutil.copytree(ROOT / part, folder / part, ignore=skip)
-    for file in filter(Path.is_file, ROOT.iterdir()):
-        shutil.copy(file, folder)
-    return folder
-
-
-def tried(folder: Path, test: tuple[str, ...]) -> tuple[int, str]:
-    """Run tests in a copy; return pytest's exit code and what it printed."""
-    # Compiled files go by time and size: a mutation of equal length would not be noticed.
-    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-m",
-        MARKS,
-        "-p",
-        "no:cacheprovider",
-        *test,
-    ]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True,
-        timeout=TOO_LONG_S, check=False,
-    )  # fmt: skip
-    return done.returncode, (done.stdout + done.stderr)[-4000:]
+    return copied(tmp_path_factory.mktemp("project"))
 
 
 @cache
@@ -145,7 +111,7 @@ def test_every_invariant_is_broken_in_two_ways_at_least():
 )
 def test_a_invariant_holds_where_nothing_is_broken(test: tuple[str, ...], copy: Path):
     """Else a failure would prove nothing."""
-    code, text = tried(copy, test)
+    code, text = tried(copy, ["-m", MARKS, *test])
     assert 0 == code, text
 
 
@@ -161,7 +127,7 @@ def test_a_broken_rule_is_caught(mutation: Mutation, copy: Path):
     whole = file.read_text(encoding="utf-8")
     file.write_text(found.mutated(mutation), encoding="utf-8")
     try:
-        code, text = tried(copy, mutation.test)
+        code, text = tried(copy, ["-m", MARKS, *mutation.test])
     finally:
         file.write_text(whole, encoding="utf-8")
     assert FAILED == code, f"{mutation.name} is not caught by {' '.join(mutation.test)}:\n{text}"
