@@ -1,10 +1,9 @@
-"""Groups of groups: from a tree of groups and its members to the solver's parts, and back to who
-goes where.
+"""Groups of groups: turn a tree of groups and its members into the solver's parts, and back.
 
-Like groups (of the same needs, with as many members of each role, none of which stands) are one
-shape; which of them gets a place is decided after the answer. A group with rules of its own beyond
-the unit that it is in is a shape alone, and so are those around it: its rules speak of its members,
-not of a number. Reads, changes nothing.
+Identical groups form one shape: they have the same requirements, the same number of members of each
+role, and no bound member. `assign` chooses which of them takes a place of the answer. A group with
+level rules besides its own unit forms a shape by itself, and so do the groups around it, because
+such rules concern its own members. Read-only.
 """
 
 from collections import Counter
@@ -30,15 +29,14 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts
 
-# More roles of members than this are too many patterns of a node to look through in time.
+# With more roles the patterns of a node are too many to enumerate within the time limit.
 MOST_ROLES = 12
 
 
 class GroupShape(msgspec.Struct, frozen=True):
-    """Like groups, `count` of them in each one of the shape `parent`; their members by role,
-    `sizes` in each.
+    """Identical groups: `count` of them in each group of the shape `parent`, an index.
 
-    `own` is what each says of levels.
+    `sizes` has the members of one group by its `roles`; `own` are its rules on levels.
     """
 
     nodes: tuple[GroupNode, ...]
@@ -50,7 +48,7 @@ class GroupShape(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return the name of the groups in messages."""
+        """Return the name that messages use for the groups."""
         first, others = self.nodes[0], len(self.nodes) - 1
         kind = "CompositePodGroup" if first.is_composite else "PodGroup"
         return f"{kind} {first.name}" + (f" (and {others} like it)" if others else "")
@@ -63,10 +61,10 @@ def members(
     requests: Mapping[str, Amounts],
     bound: Sequence[Placed],
 ) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
-    """Return the members by role, and the shapes that have them; ObjectError when they are too
-    many.
+    """Return the members by role, and the shapes that they belong to.
 
-    `own` is by key what each group says of levels.
+    `own` has the level rules of each group by key. Raises ObjectError for more than MOST_ROLES
+    roles.
     """
     maker = _Maker(by_role(context.fits_each(), requests), bound, own)
     maker.make(root)
@@ -81,7 +79,7 @@ def members(
 
 
 class _Maker:
-    """Makes the shapes of one tree; a subgroup's shape follows that of its group."""
+    """Builds the shapes of one tree; the shape of a subgroup comes after that of its group."""
 
     def __init__(
         self, found: Sequence[RoleMembers], bound: Sequence[Placed], own: Mapping[str, OwnRules]
@@ -98,11 +96,11 @@ class _Maker:
         self.shapes: list[GroupShape] = []
 
     def make(self, root: GroupNode) -> None:
-        """Make the shapes of a root and of all that is in it."""
+        """Build the shapes of a root and of all groups inside it."""
         self._shape([root], ROOT, 1)
 
     def _shape(self, nodes: Sequence[GroupNode], parent: int, count: int) -> None:
-        """Make the shape of like groups, and those in it."""
+        """Build the shape of identical groups, and the shapes inside it."""
         if not nodes[0].is_composite:
             numbers = sorted(self._by_group.get(nodes[0].key, {}))
             sizes = tuple(len(self._by_group[nodes[0].key][at]) for at in numbers)
@@ -127,7 +125,9 @@ class _Maker:
         return any(self._said(one).rules for one in node.every())
 
     def _said(self, node: GroupNode) -> OwnRules:
-        """Return a group's own rules on levels, none if they would concern no member to place."""
+        """Return the level rules of a group; only its own unit if none of its members is to be
+        placed.
+        """
         is_still = not any(self._by_group.get(one.key) for one in node.leaves())
         return OwnRules(node.key_label) if is_still else self._own[node.key]
 
@@ -146,8 +146,8 @@ class _Maker:
         return any(self._by_group.get(one.key) or self._bound[one.key] for one in node.leaves())
 
     def _sign(self, node: GroupNode) -> Hashable:
-        """Return a key that identical groups share; a group with rules or bound members has its
-        own.
+        """Return a key that identical groups share; a group with rules or bound members has its own
+        key.
         """
         if any(self._bound[one.key] for one in node.leaves()) or self.has_rules(node):
             return node.key
@@ -163,10 +163,10 @@ class _Maker:
 def needed(
     roles: Sequence[RoleMembers], shapes: Sequence[GroupShape], bound: Sequence[Placed]
 ) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
-    """Return the members by role that a tree lacks, and the shapes with them alone.
+    """Return the roles whose members the minimum of the tree needs, and the shapes with only these.
 
-    Who is in a group that has its minimum with those that stand is beyond it, and so are all groups
-    in such a one.
+    The members of a group whose bound members reach its minimum are surplus, and so are the members
+    of all groups inside it.
     """
     counts = Counter(sources.group_of(one.pod) for one in bound)
     lacking: list[RoleMembers] = []
@@ -186,8 +186,9 @@ def needed(
 def with_parts(
     found: RolesProblem, shapes: Sequence[GroupShape], bound: Sequence[Placed]
 ) -> RolesProblem:
-    """Return a problem with these shapes as its parts; members are on no node without a label they
-    need.
+    """Return the problem with these shapes as its parts.
+
+    A member takes no slot on a node that lacks a label which its group needs.
     """
     if not shapes:
         return found
@@ -222,7 +223,7 @@ def with_parts(
 def _classes(
     shapes: Sequence[GroupShape], parts: Sequence[LikeParts], at: Mapping[str, int]
 ) -> Iterator[PodClass]:
-    """Yield the rules of groups that have any, for their pods and those of the groups in them."""
+    """Yield a class for each group with level rules; its pods are those of all groups inside it."""
     inside = [[number] for number in range(len(parts))]
     for number in range(len(parts) - 1, 0, -1):
         inside[parts[number].parent] += inside[number]
@@ -240,7 +241,7 @@ def _classes(
 
 
 def _fixed(bound: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return by group how many of its members are on each leaf."""
+    """Return by group key the number of its bound members on each leaf."""
     place = {name: leaf for leaf, name in enumerate(names)}
     found: dict[str, list[int]] = {}
     for one in bound:
@@ -256,10 +257,9 @@ def _nowhere(
     keys: Collection[int],
     paths: Sequence[Sequence[str]],
 ) -> dict[int, frozenset[int]]:
-    """Return by role the leaves where it cannot be: on nodes without a label that its groups, or
-    their rules, name.
+    """Return by role the leaves that it cannot use: nodes without a label that its groups need.
 
-    `keys` are the levels that are labels which a node may not have.
+    `keys` are the indices of the levels that stand for labels which a node may lack.
     """
     found: dict[int, frozenset[int]] = {}
     needed: list[set[int]] = []
@@ -283,7 +283,7 @@ def assign(
     names: Sequence[str],
     pieces: Sequence[PlacedPart],
 ) -> dict[str, str]:
-    """Return the node of each member by uid; groups of one shape share the places of an answer."""
+    """Return the node of each member by uid; groups of one shape take its places in order."""
     shape_of = {node.key: number for number, shape in enumerate(shapes) for node in shape.nodes}
     waiting: dict[tuple[str, int], list[Pod]] = {}
     for number, one in enumerate(roles):
@@ -307,7 +307,11 @@ def assign(
 
 
 def torn(root: GroupNode, tree: Topology, bound: Sequence[Placed]) -> str:
-    """Return the first group with members in several domains of its topology key, or ''."""
+    """Return a message on the first group with bound members in several domains of its topology
+    key.
+
+    Return '' if there is none. A node without the label counts as a further domain.
+    """
     where: dict[str, set[tuple[str, ...]]] = {}
     paths = tree.paths
     for one in bound:

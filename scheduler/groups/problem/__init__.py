@@ -1,6 +1,6 @@
-"""Placing a group as plain records: the problem, the assignment, its certificate and its checker.
+"""Records and checks for placing a group: the problem, an assignment, its certificate, the checker.
 
-`instance` and `roles` are the problem with one and with several roles, `answer` is the result.
-`checker` judges every assignment without any solver, `conflict` searches for conflicting rules.
-Contains nothing of Kubernetes and does not import a solver.
+`instance` states the problem for one role, `roles` for several; `answer` is the result. `checker`
+verifies assignments without a solver, `conflict` finds conflicting rules. The package imports
+nothing of Kubernetes and no solver.
 """

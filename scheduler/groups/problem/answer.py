@@ -1,7 +1,6 @@
-"""The result of a solve: counts per leaf, the stages of the objective with bounds, proof, advice.
+"""The records that a solver returns: pod counts per leaf, objective stages with bounds, and advice.
 
-Plain records like those of scheduler.groups.problem.instance. A result is used only after
-scheduler.groups.problem.checklevels has verified it.
+The caller uses a result only after scheduler.groups.problem.checker has verified it.
 """
 
 from typing import Literal
@@ -15,11 +14,12 @@ NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
 
 
 class SolvedStage(SolverRecord, frozen=True):
-    """One stage of the objective: smaller is better, `bound` is a proven lower limit.
+    """One stage of the objective: its value, to be minimised, and a proven lower bound.
 
-    `measure` is `units` (used units of the level), `squares` (sum of squared counts, negative where
-    large counts are wanted), `pods`, `stranded` (victims that fit no other node), `groups` or
-    `violations`. Proven when value and bound meet.
+    `measure` is `units` (used units of the level), `large` (minus the sum of squared pod counts),
+    `squares` (the sum of squared pod counts), `pods` (evicted pods), `stranded` (victims that fit
+    no other node), `groups` (groups that lose a member) or `violations` (pods beyond what a budget
+    allows). The stage is proven when `bound` equals `value`.
     """
 
     level: str
@@ -30,7 +30,7 @@ class SolvedStage(SolverRecord, frozen=True):
 
     @property
     def proven(self) -> bool:
-        """Whether no better value exists."""
+        """Return whether the bound proves that no better value exists."""
         return self.bound >= self.value
 
     @property
@@ -40,16 +40,16 @@ class SolvedStage(SolverRecord, frozen=True):
 
     @property
     def gap(self) -> int:
-        """How far the value may be from the best."""
+        """Return the difference between the value and its bound, 0 or more."""
         return max(0, self.value - self.bound)
 
 
 class SolverAnswer(SolverRecord, frozen=True):
-    """The result of placing one group.
+    """The placement of one group.
 
-    `counts` has one entry per leaf of the instance, fixed pods included; it is empty unless
-    `outcome` is `placed`. `unknown` says that the time was over before anything was found or
-    excluded.
+    `counts` has the pods per leaf of the instance, fixed pods included; it is empty unless
+    `outcome` is `placed`. The outcome is `unknown` if the time limit ended the search before it
+    found a placement or proved that none exists.
     """
 
     outcome: Outcome
@@ -60,16 +60,16 @@ class SolverAnswer(SolverRecord, frozen=True):
 
     @property
     def optimal(self) -> bool:
-        """Whether every stage is proven, or that no placement exists."""
+        """Return whether every stage is proven, or it is proven that no placement exists."""
         return self.outcome != "unknown" and all(stage.proven for stage in self.stages)
 
 
 class SolvedVictims(SolverRecord, frozen=True):
-    """Who is evicted, and where the group goes then.
+    """The victims to evict, and the placement of the group after their eviction.
 
-    `evicted` maps a candidate's index to how many of its evictions are made (1 for a group).
-    Its stages are violations, pods by priority from the highest down, and groups; those of the
-    placement are in `placement`.
+    `evicted` maps the index of a candidate to the number of its evictions (1 for a group). `stages`
+    are, in this order, violations, pods by priority from the highest, and groups; `placement` has
+    the stages of the placement.
     """
 
     outcome: Outcome
@@ -80,15 +80,16 @@ class SolvedVictims(SolverRecord, frozen=True):
 
     @property
     def optimal(self) -> bool:
-        """Whether no better set of victims exists."""
+        """Return whether it is proven that no better set of victims exists."""
         return self.outcome != "unknown" and all(stage.proven for stage in self.stages)
 
 
 class Conflict(SolverRecord, frozen=True):
-    """One rule of the smallest set that cannot hold together; `level` is empty for the size.
+    """One rule of a set of rules that no placement satisfies together; `level` is '' for the
+    group's size.
 
-    `fits_without`: a placement was found that breaks this one rule alone, and no hard type begins
-    to bind without it.
+    `fits_without`: a placement was found that violates this rule alone, and giving it up does not
+    make a hard type effective that it covered.
     """
 
     level: str
@@ -98,13 +99,14 @@ class Conflict(SolverRecord, frozen=True):
 
 
 class Advice(SolverRecord, frozen=True):
-    """Why a group fits nowhere: the conflict, the sizes that would fit, the capacity there is.
+    """The reason why a group fits nowhere, and what would help.
 
-    `smaller` and `larger` are the nearest sizes that all rules allow, 0 when there is none.
-    `smallest`: it is proven that no set with fewer rules conflicts. `give_up` is a set of rules
-    without which a placement was found (for an elastic group: of its minimum), a smallest one if
-    time allowed; it is empty when only another size helps, and when none was found in time.
-    `is_size`: the group does not fit under no rule at all.
+    `conflict` is a set of rules that no placement satisfies together; `smallest` states that no set
+    with fewer rules conflicts. `smaller` and `larger` are the nearest group sizes that fit under
+    all rules, 0 if none is known. `free` is the number of pods that the leaves take under no rule.
+    `give_up` is a set of rules without which a placement was found (of the minimum of an elastic
+    group). It is a smallest one if the time allowed, and empty if none was found. `is_size`: it is
+    proven that the group does not fit even without any rule.
     """
 
     conflict: tuple[Conflict, ...]

@@ -1,9 +1,8 @@
-"""The checker of assignments: every rule of a problem and every value of its objective.
+"""The checker of assignments: verifies every rule of a problem and computes every objective value.
 
-It uses no solver. The caller commits nothing that the checker has not accepted. It counts by
-dictionaries and deliberately shares neither tables nor columns with the code that found the answer.
-Rules of levels are checked in `checklevels`, for one role and for all roles together, those of
-parts in `checkparts`.
+The caller commits only assignments that the checker accepts. The checker uses no solver. It counts
+with dictionaries and shares no code with the search, so that an error in the search is not repeated
+here. `checklevels` checks the rules of levels and leaves, `checkparts` those of parts.
 """
 
 from collections import defaultdict
@@ -36,9 +35,10 @@ def problems(
     counts: Sequence[int] | Rows,
     pieces: Sequence[PlacedPart] | None = (),
 ) -> list[str]:
-    """Return the faults of counts by leaf, or by role and leaf for several roles; empty if valid.
+    """Return the violations of a placement as texts; empty if it is valid.
 
-    `pieces` are those of a group with parts, None if no assignment to parts exists for these pods.
+    `counts` has pods by leaf for one role, and by role and leaf for several. `pieces` are the parts
+    that the pods are assigned to; None states that no assignment to parts exists.
     """
     if isinstance(problem, Instance):
         return checklevels.problems(problem, cast("Sequence[int]", counts))
@@ -59,7 +59,7 @@ def objective(problem: Instance | GroupProblem, counts: Sequence[int] | Rows) ->
 
 
 def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | None) -> list[str]:
-    """Return the faults of counts by role and leaf."""
+    """Return the violations of a placement of several roles."""
     found = checkparts.problems(group, counts, pieces) if group.parts else []
     for number, (role, row) in enumerate(zip(group.roles, counts, strict=True)):
         if sum(row) > role.count:
@@ -95,11 +95,11 @@ def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | 
 
 
 def _roles_objective(group: GroupProblem, counts: Rows) -> Values:
-    """Return the values of every stage of several roles.
+    """Return (level, measure, value) of every stage of several roles, the most important first.
 
-    Members that are left out; from the top level down what it wants for all pods, then for each
-    class, or for all parts that want something there together; the cost of traffic; where nothing
-    is wished for on the last level, how few leaves are used.
+    The order: members left out; for each level from the top, the stages of all pods, then of each
+    class with a rule there (of a group with parts: summed over the parts); the cost of traffic; the
+    number of used leaves if the last level has no preference.
     """
     fixed = group.fixed or (0,) * len(group.paths)
     homogeneous = group.homogeneous()
@@ -133,7 +133,7 @@ def _summed(terms: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]
 
 
 def _of_classes(group: GroupProblem, counts: Rows) -> list[str]:
-    """Return the faults of the classes of counts by role and leaf, as texts."""
+    """Return the violations of the rules of classes and between classes."""
     found = []
     for number, one in enumerate(group.classes):
         pods = _pods(group, counts, number)
@@ -193,7 +193,9 @@ def _between(group: GroupProblem, counts: Rows, rule: PairRule) -> list[str]:
 
 
 def _limit(group: GroupProblem, counts: Rows, limit: PathLimit) -> list[str]:
-    """Return where a pod that is placed and another one are out of limit."""
+    """Return the pairs of areas where a placed pod exceeds the path limit to a pod of the other
+    class.
+    """
     first, second = group.classes[limit.first], group.classes[limit.second]
     ends = (
         (_placed(group, counts, limit.first), _areas(group, _pods(group, counts, limit.second))),
@@ -209,7 +211,11 @@ def _limit(group: GroupProblem, counts: Rows, limit: PathLimit) -> list[str]:
 
 
 def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
-    """Return the links whose traffic exceeds their headroom and the traffic before."""
+    """Return the overloaded links that the placement loads further.
+
+    A link is overloaded if its traffic exceeds its headroom. A link that the fixed pods overload
+    already is valid while its traffic does not grow.
+    """
     empty = [[0] * len(group.paths) for _ in group.roles]
     before, now = (_by_area(group, rows) for rows in (empty, counts))
     found = []
@@ -232,7 +238,7 @@ def _by_area(group: GroupProblem, counts: Rows) -> list[dict[int, int]]:
 
 
 def _carried(group: GroupProblem, pods: Sequence[dict[int, int]], link: LinkLimit) -> int:
-    """Return what goes over a link, each direction rounded up."""
+    """Return the traffic over a link in whole units, each direction rounded up."""
     ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
     total = 0
     for origins, targets in ways:
@@ -247,7 +253,7 @@ def _carried(group: GroupProblem, pods: Sequence[dict[int, int]], link: LinkLimi
 
 
 def _placed(group: GroupProblem, counts: Rows, number: int) -> set[int]:
-    """Return the areas in which pods of a class are placed now."""
+    """Return the areas where the placement puts new pods of a class."""
     return _areas(group, _sums([counts[role] for role in group.classes[number].roles]))
 
 

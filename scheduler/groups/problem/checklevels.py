@@ -1,4 +1,4 @@
-"""The rules of levels and of leaves, checked for counts by leaf; part of `checker`."""
+"""Checks of the rules of levels and leaves for pod counts by leaf; part of `checker`."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ Path = tuple[str, ...]
 
 
 def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
-    """Return the faults of `counts` per leaf, as texts; empty for a valid placement."""
+    """Return the violations of a placement as texts; empty if it is valid. `counts` is by leaf."""
     if len(counts) != len(instance.leaves):
         return [f"{len(counts)} counts for {len(instance.leaves)} leaves"]
     found = []
@@ -29,7 +29,7 @@ def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
 
 
 def units(instance: Instance, counts: Sequence[int]) -> list[dict[Path, int]]:
-    """Return the used units of each level with their pods, by path."""
+    """Return for each level the pods of its used units, by the path of the unit."""
     depth = len(instance.levels)
     by_level: list[dict[Path, int]] = [defaultdict(int) for _ in range(depth)]
     for leaf, pods in zip(instance.leaves, counts, strict=True):
@@ -82,7 +82,10 @@ def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
 def level_problems(
     name: str, rule: LevelRule, used: dict[Path, int], parents: dict[Path, int]
 ) -> list[str]:
-    """Return what breaks the rule of a level, from the pods of its used units and those above."""
+    """Return the violations of a level's rule as texts.
+
+    `used` has the pods by path of the level's used units, `parents` those of the level above.
+    """
     found = []
     for path, pods in used.items():
         where = f"{name} {'/'.join(path)}"

@@ -1,7 +1,7 @@
-"""The checker of parts, without any solver: the pods of each part, parts left out, common units.
+"""Checks of the parts of a group: their sizes, their nesting, and the unit that each is in.
 
-Part of scheduler.groups.problem.checker; it counts piece by piece and shares no code with the
-search.
+Part of scheduler.groups.problem.checker. It checks each placed part by itself and shares no code
+with the search.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from scheduler.groups.problem.roles import GroupProblem
 def problems(
     group: GroupProblem, counts: Sequence[Sequence[int]], pieces: Sequence[PlacedPart] | None
 ) -> list[str]:
-    """Return the faults of the parts of counts by role and leaf, as texts."""
+    """Return the violations of the rules of parts as texts. `counts` is by role and leaf."""
     if pieces is None:
         return ["no parts could have these pods"]
     found = _numbers(group, pieces)
@@ -42,7 +42,9 @@ def problems(
 
 
 def _numbers(group: GroupProblem, pieces: Sequence[PlacedPart]) -> list[str]:
-    """Return the faults in the number of pieces of each part and in their nesting."""
+    """Return the parts with too many copies, in a wrong part, or left out with bound pods, as
+    texts.
+    """
     found = []
     roots = [piece for piece in pieces if piece.parent == ROOT]
     if len(roots) != 1 or roots[0].part != 0:
@@ -98,7 +100,7 @@ def _of_piece(group: GroupProblem, pieces: Sequence[PlacedPart], at: int) -> lis
 def _of_class(
     group: GroupProblem, one: PodClass, pieces: Sequence[PlacedPart], at: int
 ) -> list[str]:
-    """Return the rules of a part that the pods of one of its instances break."""
+    """Return the violations of the rules of a class by the pods of one placed part."""
     every = [pieces[each] for each in _inside(pieces, at)]
     pods: Counter[int] = Counter()
     for piece in every:
@@ -117,7 +119,7 @@ def _of_class(
 
 
 def _by_unit(group: GroupProblem, pods: Counter[int], level: int) -> dict[Path, int]:
-    """Return the used units of a level (0: the root) with the pods there."""
+    """Return the pods by used unit of a level; level 0 is the root."""
     depth, found = len(group.levels), Counter[Path]()
     for leaf, number in pods.items():
         path = group.paths[leaf]
@@ -127,7 +129,7 @@ def _by_unit(group: GroupProblem, pods: Counter[int], level: int) -> dict[Path, 
 
 
 def _inside(pieces: Sequence[PlacedPart], at: int) -> list[int]:
-    """Return a piece and all pieces in it."""
+    """Return the index of a placed part and those of all placed parts inside it."""
     found = {at: None}
     for number in range(at + 1, len(pieces)):
         if pieces[number].parent in found:

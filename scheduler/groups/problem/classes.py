@@ -1,9 +1,7 @@
-"""Classes of heterogeneous members in plain records: rules of their own, rules between them, and
-the traffic between them.
+"""Classes of heterogeneous members as plain records: their rules, and the traffic between them.
 
-A class is one or several roles under a name ("workers"). Part of
-scheduler.groups.problem.roles.GroupProblem; levels are counted from 0, the top one, as in its
-`levels`.
+A class is a name for one or several roles ("workers"). Part of
+scheduler.groups.problem.roles.GroupProblem; `level` is an index into its `levels`, 0 is the top.
 """
 
 from collections.abc import Sequence
@@ -19,21 +17,17 @@ Relation = Literal["same", "other", "with", "one"]
 
 
 class ClassRule(SolverRecord, frozen=True):
-    """What holds for the pods of one class on the units of a level, as if no other class were
-    there.
-    """
+    """The rule of a level for the pods of one class; pods of other classes do not count."""
 
     level: int
     rule: LevelRule
 
 
 class PodClass(SolverRecord, frozen=True):
-    """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no
-    limit).
+    """One or several roles under a name, with a minimum and a maximum of pods (0: no limit).
 
-    `fixed` counts those that are on each leaf already (empty: none); they count in all rules. In
-    a group with parts they are all pods of one part and of those in it; it is `part`, and one
-    alone.
+    `fixed` counts the class's bound pods by leaf (empty: none); they count in all rules. In a group
+    with parts, a class has the pods of one part and of all parts inside it: `part` is its index.
     """
 
     name: str
@@ -48,9 +42,9 @@ class PodClass(SolverRecord, frozen=True):
 class PairRule(SolverRecord, frozen=True):
     """A rule between two classes on the units of a level.
 
-    `same`: all pods of both stand in one unit. `other`: no unit has pods of both. `with`: a unit
-    with pods of the first has some of the second. `one`: a unit has exactly one pod of the first if
-    it has any of the second, and none otherwise.
+    `same`: all pods of both classes are in one unit. `other`: no unit has pods of both. `with`: a
+    unit with pods of the first class has pods of the second. `one`: a unit with pods of the second
+    class has exactly one pod of the first, any other unit none.
     """
 
     relation: Relation
@@ -60,8 +54,9 @@ class PairRule(SolverRecord, frozen=True):
 
 
 class Traffic(SolverRecord, frozen=True):
-    """The traffic of each pod of the first class with each pod of the second; of one class, with
-    each other pod of it.
+    """Traffic of weight `weight` between each pod of the first class and each pod of the second.
+
+    If both are the same class, the traffic is between each pod and every other pod of it.
     """
 
     first: int
@@ -70,12 +65,10 @@ class Traffic(SolverRecord, frozen=True):
 
 
 class PathLimit(SolverRecord, frozen=True):
-    """No pod of the first class may be in an area that is out of reach of one with a pod of the
-    second.
+    """The longest allowed path between any pod of the first class and any pod of the second.
 
-    `beyond` has by area, in the order of `TrafficCosts.areas`, those that are out of reach from
-    there: further than `most`. Where pods that stand break it already, they stay; no other
-    pod comes there.
+    `beyond` lists for each area (an index as in `TrafficCosts.areas`) the areas with a longer path
+    than `most`. Bound pods that violate the limit stay; a new pod must satisfy it.
     """
 
     first: int
@@ -85,7 +78,9 @@ class PathLimit(SolverRecord, frozen=True):
 
 
 class TrafficStream(SolverRecord, frozen=True):
-    """Each pod of the first class sends so much to those of the second, as much to each of them."""
+    """The traffic that each pod of the first class sends, split equally among the pods of the
+    second.
+    """
 
     first: int
     second: int
@@ -93,10 +88,11 @@ class TrafficStream(SolverRecord, frozen=True):
 
 
 class LinkLimit(SolverRecord, frozen=True):
-    """What flows from pods in some areas to pods in others may not be more than `headroom`.
+    """The headroom for traffic from the areas `origins` to the areas `targets`.
 
-    With `is_shared` what flows back counts as well. Each direction is rounded up to whole numbers,
-    but for a thousandth. A link that is over its headroom already takes nothing more.
+    With `is_shared` the traffic in the opposite direction counts too. Each direction is rounded up
+    to a whole number; a remainder up to 1/1000 is ignored. A link that is over its headroom takes
+    no further traffic.
     """
 
     origins: tuple[int, ...]
@@ -106,12 +102,12 @@ class LinkLimit(SolverRecord, frozen=True):
 
 
 class TrafficCosts(SolverRecord, frozen=True):
-    """The cost of traffic between two pods: where they are apart, and between areas.
+    """The cost of traffic between two pods, by the levels that separate them and by their areas.
 
-    `steps` is by level what two pods cost more that are not in the same unit of it, nothing at
-    levels beyond its end. `matrix` is what it costs more from one area to another, to itself
-    included, `areas` the area of each leaf. Either may be empty. A number of the matrix may be
-    below 0, what a pair costs in all is not.
+    `steps` has by level the cost that is added if the pods are in different units of the level;
+    levels beyond its end add nothing. `matrix` has the cost that is added from one area to another
+    or to itself, `areas` the area of each leaf. Each may be empty. A number of the matrix may be
+    negative; the total cost of a pair is not.
     """
 
     steps: tuple[int, ...] = ()
@@ -119,7 +115,7 @@ class TrafficCosts(SolverRecord, frozen=True):
     matrix: tuple[tuple[int, ...], ...] = ()
 
     def part(self, leaves: Sequence[int]) -> "TrafficCosts":
-        """Return the costs between these leaves alone."""
+        """Return the costs restricted to these leaves."""
         if not self.areas:
             return self
         return msgspec.structs.replace(self, areas=tuple(self.areas[leaf] for leaf in leaves))

@@ -1,11 +1,10 @@
-"""The search for a smallest set of rules that cannot hold together, and for a smallest set to give
-up.
+"""The search for a smallest set of conflicting rules, and for a smallest set of rules to give up.
 
-`Trials` answers whether the group fits under a set of rules: yes (a placement was found), no
-(proven), or unknown (the time is over). Only proven answers enter a result, so every statement of
-an `Advice` is true under any time limit; a shorter limit yields fewer statements. Fewer rules never
-make a placement impossible: each answer therefore decides all subsets (fits) or all supersets (does
-not fit) as well.
+A trial states whether the group fits under a set of rules: yes (a placement was found), no
+(proven), or unknown (the time limit was reached). Only the first two enter a result, so every
+statement of an `Advice` is true under any time limit; a shorter limit yields fewer statements.
+Removing a rule never makes a placement impossible: if a set fits, its subsets fit; if a set
+conflicts, its supersets conflict.
 """
 
 from __future__ import annotations
@@ -25,11 +24,10 @@ Rules: TypeAlias = frozenset[Conflict]
 def advice_of(
     ordered: Sequence[Conflict], fits: Callable[[Rules], bool | None], is_over: Callable[[], bool]
 ) -> Advice:
-    """Return a smallest conflict among rules and a smallest set to give up, in the order of
-    `ordered`.
+    """Return a smallest conflict among `ordered`, and a smallest set of rules to give up.
 
-    The caller has proven that the group does not fit under all of `ordered`. Without any placement
-    even under no rule, the advice has no conflict, and `is_size` states whether that is proven.
+    The caller has proven that the group does not fit under all of `ordered`. If no placement is
+    found under no rule either, the advice has no conflict; `is_size` states whether that is proven.
     """
     rules, search = frozenset(ordered), Trials(fits, is_over)
     search.conflicting.append(rules)
@@ -44,7 +42,7 @@ def advice_of(
     given_up = rules - search.extended(frozenset(), rules)
     found, is_smallest = _smallest(rules, found, search)
     given_up = _fewest(rules, given_up, search)
-    if is_over():  # a long list that was not reduced to the end is true, but no help
+    if is_over():  # a set of more than six rules that was not fully reduced helps no user
         found = found if len(found) <= MOST_NAMED else frozenset()
         given_up = given_up if len(given_up) <= MOST_NAMED else frozenset()
     marked = tuple(
@@ -59,7 +57,7 @@ def advice_of(
 
 
 class Trials:
-    """The results for sets of rules: `fitting` and `conflicting` ones, and the unknown ones."""
+    """The results of all trials: sets of rules that fit, that conflict, and that are undecided."""
 
     def __init__(self, fits: Callable[[Rules], bool | None], is_over: Callable[[], bool]) -> None:
         self._trial, self.is_over = fits, is_over
@@ -68,7 +66,7 @@ class Trials:
         self._unknown: set[Rules] = set()
 
     def fits(self, kept: Rules) -> bool | None:
-        """Return whether the group fits under `kept`, by an earlier result where one decides it."""
+        """Return whether the group fits under `kept`, by an earlier result if one decides it."""
         if any(kept <= one for one in self.fitting):
             return True
         if any(one <= kept for one in self.conflicting):
@@ -83,16 +81,16 @@ class Trials:
         return found
 
     def reduced(self, conflicting: Rules) -> Rules:
-        """Return a conflicting subset without the rules that are proven dispensable."""
+        """Return a conflicting subset: remove each rule without which the set is proven to
+        conflict.
+        """
         for one in sorted(conflicting, key=str):
             if self.fits(conflicting - {one}) is False:
                 conflicting -= {one}
         return conflicting
 
     def extended(self, fitting: Rules, rules: Rules) -> Rules:
-        """Return a fitting superset with every rule of `rules` under which a placement was
-        found.
-        """
+        """Return a fitting superset: add each of `rules` with which a placement is still found."""
         for one in sorted(rules - fitting, key=str):
             if self.fits(fitting | {one}):
                 fitting |= {one}
@@ -117,7 +115,10 @@ def _smallest(rules: Rules, found: Rules, search: Trials) -> tuple[Rules, bool]:
 
 
 def _fewest(rules: Rules, known: Rules, search: Trials) -> Rules:
-    """Return a smallest set of rules without which a placement was found; `known` is one."""
+    """Return a smallest set of rules without which a placement is found.
+
+    `known` is such a set; it is returned if no smaller one is found before the time limit.
+    """
     for number in range(1, len(known)):
         for some in _subsets(rules, number):
             if search.is_over():
@@ -137,8 +138,9 @@ def _subsets(rules: Rules, number: int) -> Iterable[Rules]:
 def message(advice: Advice, size: int, least: int = 0, *, is_infeasible: bool = False) -> str:
     """Return one or two sentences: which rules conflict, and what would help.
 
-    At least `least` pods of an elastic group of up to `size` have to fit; 0 stands for all. With
-    `is_infeasible` an advice without a conflict means that time was over first.
+    `least` is the minimum of an elastic group of up to `size` pods, 0 for all pods. `is_infeasible`
+    states that the group does not fit although the advice has no conflict: the time limit was
+    reached before one was found.
     """
     least = least or size
     if not advice.conflict:
@@ -155,7 +157,7 @@ def message(advice: Advice, size: int, least: int = 0, *, is_infeasible: bool = 
 
 
 def reasons(advice: Advice, enough: str) -> str:
-    """Return which rules conflict and without which `enough`; '' if capacity is the cause."""
+    """Return which rules conflict and which to give up for `enough` to hold; '' without a rule."""
     rules = [one for one in advice.conflict if one.rule != "size"]
     if not rules:
         return ""
@@ -170,7 +172,7 @@ def reasons(advice: Advice, enough: str) -> str:
 
 
 def _pods(size: int, least: int) -> str:
-    """Say that not enough of a group's pods fit."""
+    """Return the first part of the message: how many of the group's pods do not fit."""
     if least < size:
         return (
             f"none of {size} pods fits" if least == 1 else f"fewer than {least} of {size} pods fit"

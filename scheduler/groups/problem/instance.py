@@ -1,9 +1,8 @@
-"""What a solve starts from: a tree with capacity in its leaves, a group and its rules, in plain
-records.
+"""The problem of placing a group with one role, as plain records: tree, capacity, group, rules.
 
-Built by scheduler.groups from columns, sent as JSON to the process that solves, recorded as a
-test. Knows pods, units and amounts, and nothing of Kubernetes. The records hold no derived figures;
-those are in scheduler.groups.solver.tree.
+scheduler.groups builds the records from columns. They are sent as JSON to the solver process and
+recorded as test vectors. They contain pods, units and amounts, and nothing of Kubernetes. Derived
+figures are in scheduler.groups.solver.tree.
 """
 
 from collections.abc import Mapping
@@ -15,20 +14,20 @@ Kind = Literal["pack", "spread"]
 
 
 class SolverRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Base of all records of this package: immutable and written as JSON."""
+    """Base class of the records of this package: immutable, JSON with camelCase keys."""
 
 
-# The numbers of a level rule with the value at which each binds nothing.
+# The numbers of a level rule, each with the value that has no effect.
 NEUTRAL: Final[Mapping[str, int]] = {"min": 0, "max": 0, "partitions": 0, "factor": 1}
 
 
 class LevelRule(SolverRecord, frozen=True):
-    """What holds for the units of one level; 0 says that a number is not given.
+    """The rule for the units of one level; a number of 0 (`factor`: 1) is unset.
 
-    The numbers always bind: every used unit holds between `min` and `max` pods, a multiple of
-    `factor`, and under each used parent exactly `partitions` units are used. `kind` is a wish,
-    unless `hard` stands without numbers: then pack means one used unit under each used parent,
-    spread at most one pod on a unit. `min` or `max` alone bind as well.
+    Numbers always bind. Every used unit has from `min` to `max` pods, in a multiple of `factor`;
+    under each used parent exactly `partitions` units are used. `kind` is a preference. With `hard`
+    and no numbers it binds: pack allows one used unit under each used parent, spread allows one pod
+    on each unit.
     """
 
     kind: Kind = "pack"
@@ -40,43 +39,44 @@ class LevelRule(SolverRecord, frozen=True):
 
     @property
     def has_numbers(self) -> bool:
-        """Whether any number binds."""
+        """Return whether any number is set."""
         return any(getattr(self, name) > number for name, number in NEUTRAL.items())
 
     def numbers(self) -> dict[str, int]:
-        """Return the numbers that bind, by name."""
+        """Return the numbers that are set, by name."""
         every = {name: int(getattr(self, name)) for name in NEUTRAL}
         return {name: number for name, number in every.items() if number > NEUTRAL[name]}
 
     @property
     def is_hard_pack(self) -> bool:
-        """Whether all pods of a parent must be in one unit."""
+        """Return whether the rule allows one used unit under each used parent."""
         return self.hard and self.kind == "pack" and not self.has_numbers
 
     @property
     def is_hard_spread(self) -> bool:
-        """Whether a unit may take one pod only."""
+        """Return whether the rule allows one pod on each unit."""
         return self.hard and self.kind == "spread" and not self.has_numbers
 
     @property
     def units_per_parent(self) -> int:
-        """How many units are used under each used parent; 0 when that is open."""
+        """Return how many units are used under each used parent, 0 if the rule leaves it open."""
         return 1 if self.is_hard_pack else self.partitions
 
 
 class Level(SolverRecord, frozen=True):
-    """One level of the tree, from the top down; the root is no level."""
+    """One level of the tree, a name and a rule. The root is not a level."""
 
     name: str
     rule: LevelRule = LevelRule()
 
 
 class Leaf(SolverRecord, frozen=True):
-    """A place for pods: its path of unit names from the top level down, itself last.
+    """A node or another place for pods: `path` has its unit names from the top, its own name last.
 
-    `slots` is how many pods of the group fit, those already there (`fixed`) included; `free` says
-    the same by amounts, in the order of the instance's `request`, and `slots` then only limits. A
-    leaf with a path shorter than the tree is deep stands alone in units of its own below.
+    `slots` is the number of the group's pods that fit, fixed pods included (-1: unlimited). If
+    `free` has amounts, in the order of the instance's `request`, they determine what fits and
+    `slots` is an additional limit. A path with fewer names than the tree has levels puts the leaf
+    in units of its own on the missing levels.
     """
 
     path: tuple[str, ...]
@@ -86,13 +86,14 @@ class Leaf(SolverRecord, frozen=True):
 
 
 class DomainRule(SolverRecord, frozen=True):
-    """A rule between members over sets of leaves that need not be units of the tree.
+    """A rule over sets of leaves (domains), which need not be units of the tree.
 
-    `sets` holds indices into the instance's leaves; leaves in no set are free of the rule, unless
-    `only` forbids them. `at_most` limits the pods in each set (anti-affinity: 1), `single` keeps
-    all in one set (affinity), `max_skew` limits a set's pods, with those of others in `existing`,
-    over the least of all sets (topology spread). Fixed pods count, but are never in the wrong place
-    themselves: only where a further one is put do `at_most`, `max_skew` and `only` have to hold.
+    `sets` has indices of the instance's leaves. A leaf in no set is not subject to the rule; `only`
+    forbids such leaves. `at_most` limits the pods of each set (anti-affinity: 1). `single` puts all
+    pods in one set (affinity). `max_skew` limits how many more pods a set has than the set with the
+    fewest (topology spread); `existing` are pods of other groups that count, by set. Fixed pods
+    count, but they never violate `at_most`, `max_skew` or `only`: a set is checked only if it takes
+    a new pod.
     """
 
     name: str
@@ -105,11 +106,11 @@ class DomainRule(SolverRecord, frozen=True):
 
 
 class Instance(SolverRecord, frozen=True):
-    """One group to be placed: `size` like pods over `leaves` under the rules of `levels`.
+    """A group of `size` identical pods to be placed on `leaves` under the rules of `levels`.
 
-    An elastic group has a `minimum` from 1 to `size` and takes any number of pods between them: the
-    most that fit, and of those placements the best by its levels; with `levels_first` the best by
-    its levels, and of those the most pods. 0 stands for `size`: all of them or none.
+    An elastic group has a `minimum` from 1 to `size` and takes from `minimum` to `size` pods. The
+    objective places the most pods first, then prefers by levels; with `levels_first` it prefers by
+    levels first, then places the most pods. A `minimum` of 0 stands for `size`: all pods or none.
     """
 
     levels: tuple[Level, ...]
@@ -122,30 +123,29 @@ class Instance(SolverRecord, frozen=True):
 
     @property
     def least(self) -> int:
-        """Return the fewest pods that may be placed."""
+        """Return the minimum number of pods to place."""
         return self.minimum or self.size
 
     @property
     def is_elastic(self) -> bool:
-        """Whether fewer pods than `size` may be placed."""
+        """Return whether fewer pods than `size` may be placed."""
         return self.least < self.size
 
     def with_size(self, size: int) -> "Instance":
-        """Return the same group with just so many pods."""
+        """Return the same group with exactly `size` pods, not elastic."""
         return msgspec.structs.replace(self, size=size, minimum=0, levels_first=False)
 
 
 class Candidate(SolverRecord, frozen=True):
-    """A group that may be evicted as a whole, or like single pods of one leaf (`single`), one by
-    one.
+    """A candidate for eviction: a whole group, or `count` identical single pods of one leaf
+    (`single`).
 
-    `freed` maps an index of the instance's leaves to what one eviction frees there: slots when the
-    instance has no request, amounts otherwise. `pods` counts the pods of one eviction, `groups` the
-    groups (a single pod is one), `count` how many of the like single pods there are. `budgets` maps
-    an index into the problem's budgets to the pods of one eviction that it protects. `stranded` of
-    these pods fit no other node. `counted` says
-    how many of these pods stand in the `existing` of which `DomainRule`: by its name and the number
-    of the set.
+    All fields but `count` describe one eviction. `freed` has what it frees by leaf index: amounts,
+    or slots if the instance has no request. `pods` is the number of evicted pods, `stranded` how
+    many of them fit no other node, `groups` the number of groups that lose a pod (a single pod is a
+    group of one). `budgets` maps the index of a disruption budget to the number of evicted pods
+    that it protects. `counted` states how many of the pods count in the `existing` pods of a
+    `DomainRule`: by the rule's name, then by the index of the set.
     """
 
     name: str
@@ -161,11 +161,11 @@ class Candidate(SolverRecord, frozen=True):
 
 
 class ElasticGroup(SolverRecord, frozen=True):
-    """A group that may shrink: single candidates of one priority that are its pods, by their
-    indices.
+    """A running group that may lose pods: `candidates` are the indices of its single-pod
+    candidates.
 
-    Up to `surplus` of its pods may go, or all of them: with some more it would be below its
-    minimum.
+    Evicting up to `surplus` of its pods leaves the group at or above its minimum; evicting more of
+    them requires evicting all.
     """
 
     candidates: tuple[int, ...]
@@ -173,7 +173,9 @@ class ElasticGroup(SolverRecord, frozen=True):
 
 
 class Budget(SolverRecord, frozen=True):
-    """A disruption budget: how many of its pods may go without violating it."""
+    """A disruption budget: `allowed` is the number of its pods that may be evicted without
+    violating it.
+    """
 
     name: str
     allowed: int = 0
@@ -182,8 +184,8 @@ class Budget(SolverRecord, frozen=True):
 class PreemptionInstance(SolverRecord, frozen=True):
     """A group that does not fit, and the candidates whose eviction may free capacity for it.
 
-    Leaves hold what is free now. `forbid` allows no violated budget; otherwise violations are the
-    first thing to be kept small.
+    The leaves have the capacity that is free before evictions. With `forbid` no budget may be
+    violated; otherwise the first objective is to minimise violations.
     """
 
     instance: Instance
@@ -194,7 +196,7 @@ class PreemptionInstance(SolverRecord, frozen=True):
 
 
 class SolveLimits(SolverRecord, frozen=True):
-    """The limits of a solve: seconds per stage and in all, and its warm start."""
+    """Limits of a solve: seconds per stage and in total, CP-SAT workers, and the random seed."""
 
     stage_s: float = 2.0
     total_s: float = 10.0

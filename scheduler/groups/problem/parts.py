@@ -1,9 +1,9 @@
-"""Parts of a group as plain records: subgroups, each in one unit, of which some may be left out.
+"""Parts of a group (its subgroups) as plain records: each part is placed in one unit or left out.
 
-Parts form a tree: the root first, each part after its parent. Equal parts are one record with
-their number; `scheduler.groups.solver.roles.subgroups` assigns the pods of a placement to the
-single parts. Belongs to scheduler.groups.problem.roles.GroupProblem, whose `levels` are counted
-from 0; no part is placed by the last one.
+Parts form a tree, listed with the root first and each part after its parent. One record stands for
+`count` identical parts; `scheduler.groups.solver.roles.subgroups` assigns the pods of a placement
+to single parts. Part of scheduler.groups.problem.roles.GroupProblem; `level` is an index into its
+`levels`. The last level, the leaves, is not allowed.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ import msgspec
 
 from scheduler.groups.problem.instance import SolverRecord
 
-ROOT = -1  # what the first part is in
+ROOT = -1  # the parent of the first part
 
 
 class LikeParts(SolverRecord, frozen=True):
-    """Like parts: `count` of them in each part `parent`, every one in one unit of `level` or left
-    out.
+    """Identical parts: `count` copies inside each copy of the part `parent`.
 
-    With a level of -1 it is where the part is that it is in. One that is not left out has at least
-    `minimum` pods or, where others are in it, so many of those; of the group's `roles` up to
-    `sizes` pods each. `fixed` counts its pods that are on each leaf already (empty: none). Such a
-    part is one alone and never left out. Others in it come one by one then; pods of its own it gets
-    until it has its minimum, or none. With a level `apart` (-1: none) it has at most one pod, fixed
-    ones included, on any unit of that.
+    Each copy is in one unit of `level`, or left out. With a level of -1 it is in the unit of its
+    parent. A copy that contains other parts has at least `minimum` of these; any other copy has at
+    least `minimum` pods, and at most `sizes` pods of each of `roles`. `fixed` counts its bound pods
+    by leaf (empty: none). A part with bound pods has one copy, which is never left out; its inner
+    parts are added one by one, its own pods only in the number that its minimum lacks, or more.
+    With a level `apart` (-1: none) a copy has at most one pod, bound ones included, on any unit of
+    that level.
     """
 
     name: str
@@ -45,7 +45,10 @@ class LikeParts(SolverRecord, frozen=True):
 
 
 class PlacedPart(SolverRecord, frozen=True):
-    """One part that is not left out, in the piece `parent`; its new pods as (role, leaf, count)."""
+    """One placed copy of a part: `parent` is the index of the placed part around it.
+
+    `pods` has its new pods as (role, leaf, count).
+    """
 
     part: int
     parent: int = ROOT
@@ -53,7 +56,7 @@ class PlacedPart(SolverRecord, frozen=True):
 
 
 def inside(parts: Sequence[LikeParts]) -> list[list[int]]:
-    """Return for each part the numbers of those that are in it."""
+    """Return for each part the indices of the parts directly inside it."""
     found: list[list[int]] = [[] for _ in parts]
     for number, one in enumerate(parts):
         if one.parent != ROOT:
@@ -62,9 +65,9 @@ def inside(parts: Sequence[LikeParts]) -> list[list[int]]:
 
 
 def depths(parts: Sequence[LikeParts]) -> list[int]:
-    """Return for each part the depth of the level whose unit contains it, 0 for the whole tree.
+    """Return for each part the depth of the unit that contains it, 0 for the root of the tree.
 
-    A part inside another part is bound by the level of the outer one too.
+    A part is also bound by the levels of the parts around it.
     """
     found: list[int] = []
     for one in parts:
@@ -74,7 +77,7 @@ def depths(parts: Sequence[LikeParts]) -> list[int]:
 
 
 def totals(parts: Sequence[LikeParts]) -> list[int]:
-    """Return for each part how many of it there are in the whole group."""
+    """Return for each part the number of its copies in the whole group."""
     found: list[int] = []
     for one in parts:
         found.append(one.count * (1 if one.parent == ROOT else found[one.parent]))
@@ -82,7 +85,7 @@ def totals(parts: Sequence[LikeParts]) -> list[int]:
 
 
 def has_fixed(parts: Sequence[LikeParts]) -> list[bool]:
-    """Return for each part whether pods of it, or of parts in it, are bound already."""
+    """Return for each part whether it or a part inside it has bound pods."""
     found = [any(one.fixed) for one in parts]
     for number in range(len(parts) - 1, 0, -1):
         if found[number]:
@@ -91,9 +94,7 @@ def has_fixed(parts: Sequence[LikeParts]) -> list[bool]:
 
 
 def least(parts: Sequence[LikeParts]) -> int:
-    """Return the minimum number of pods with which the root is not left out; 1 if some are
-    bound.
-    """
+    """Return the minimum number of pods that the root part needs; 1 if some pods are bound."""
     if any(has_fixed(parts)):
         return 1
     below = inside(parts)
@@ -106,15 +107,20 @@ def least(parts: Sequence[LikeParts]) -> int:
 
 
 class WholePart(SolverRecord, frozen=True):
-    """Identical parts that each have all their pods or none, in one unit: `sizes` by role."""
+    """Identical parts of which each has all its pods or none, in one unit at `depth`.
+
+    `sizes` has the pods of one part by role.
+    """
 
     depth: int
     sizes: tuple[int, ...]
 
 
 def whole(parts: Sequence[LikeParts], roles: int) -> WholePart | None:
-    """Return what all pods of a group of so many roles are in, where that is like parts in the root
-    alone.
+    """Return the parts directly in the root if they are identical and each needs all its pods.
+
+    Return None otherwise, also if pods are bound or if the parts need no common unit. `roles` is
+    the number of roles of the group.
     """
     below = inside(parts)
     if any(has_fixed(parts)) or len(below[0]) != 1:

@@ -1,10 +1,10 @@
-"""Members in the order of their index on leaves of a tree, so that consecutive ones are neighbours.
+"""Assign members, in the order of their index, to leaves so that consecutive members are close.
 
-A crossing of a level is a pair of consecutive members in two units of it. Which roles go to which
-leaves, and how many, is decided before; members of one role are interchangeable. Crossings are
-minimised level by level from the top. The order along the tree is proven where it meets a lower
-bound of each level, as it does for members of one role of which none is bound; else a search over
-all orders decides, if it is small. Pure.
+A crossing of a level is a pair of consecutive members in two different units of it. The number of
+members of each role on each leaf is given; members of one role are interchangeable. Crossings are
+minimised level by level from the top. A walk along the tree is proven optimal if it meets a lower
+bound on each level, as it does for one role without bound members. Otherwise a search over all
+orders decides, if it is small enough. Pure functions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,23 +16,21 @@ from typing import Final
 import msgspec
 
 Path = tuple[str, ...]
-# Places left, in the order of the keys, and the last leaf.
+# A state of the search: the places left, in the order of their keys, and the last leaf.
 State = tuple[tuple[int, ...], int]
-# Of (places left by leaf and role, last leaf): as many states take about a tenth of a second.
+# The limit of states of the search; so many take about 0.1 s.
 MOST_STATES: Final = 20_000
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A member at its place in the order: its role, and its leaf if it is bound already."""
+    """A member in the order: its role, and its leaf if it is bound."""
 
     role: int
     leaf: int | None = None
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """The leaf of each member, and per level from the top the crossings and their proven lower
-    bound.
-    """
+    """The leaf of each member; per level from the top the crossings and their lower bound."""
 
     leaves: tuple[int, ...]
     crossings: tuple[int, ...]
@@ -47,10 +45,10 @@ class Ranking(msgspec.Struct, frozen=True):
 def ranked(
     positions: Sequence[Position], free: Mapping[tuple[int, int], int], paths: Sequence[Path]
 ) -> Ranking:
-    """Return the order with the fewest crossings; `free` are places by (leaf, role), all of which
-    are taken.
+    """Return the order with the fewest crossings.
 
-    `paths` have the units of each leaf from the top, the leaf itself last.
+    `free` are the places by (leaf, role); the waiting members take all of them. `paths` has the
+    units of each leaf from the top, the leaf itself last.
     """
     found = _Walk(positions, free, paths).leaves()
     crossings = crossings_of(found, paths)
@@ -62,7 +60,7 @@ def ranked(
 
 
 def crossings_of(leaves: Sequence[int], paths: Sequence[Path]) -> tuple[int, ...]:
-    """Return per level how many consecutive members are in different units of it."""
+    """Return per level the number of crossings of an order of leaves."""
     depth = len(paths[0]) if paths else 0
     counts = [0] * depth
     for one, other in pairwise(leaves):
@@ -73,7 +71,7 @@ def crossings_of(leaves: Sequence[int], paths: Sequence[Path]) -> tuple[int, ...
 
 
 def _common(one: Path, other: Path) -> int:
-    """Return how many levels from the top two leaves share."""
+    """Return on how many levels, from the top, two leaves are in the same unit."""
     for level, (a, b) in enumerate(zip(one, other, strict=True)):
         if a != b:
             return level
@@ -84,9 +82,7 @@ def _common(one: Path, other: Path) -> int:
 
 
 class _Walk:
-    """A walk through the tree that fills a unit before it leaves it, in the order of the
-    members.
-    """
+    """A walk over the tree in the order of the members; it fills a unit before it leaves it."""
 
     def __init__(
         self,
@@ -120,7 +116,9 @@ class _Walk:
         return found
 
     def _next(self, role: int, last: int | None, target: int | None) -> int:
-        """Return the leaf nearest to the last one and, of those, farthest from the target."""
+        """Return the leaf that is nearest to the last one; of equally near ones the farthest from
+        the target.
+        """
         if last is not None and self._left.get((last, role)):
             return last
         leaves = self._open[role]
@@ -135,11 +133,13 @@ class _Walk:
         ends = (leaves[first], leaves[end - 1])
         if target is None:
             return ends[0][1]
-        # In the order of the tree, what is shared with the target is least at one of both ends.
+        # Leaves are in tree order: the farthest from the target is the first or the last of them.
         return min(ends, key=lambda one: _common(self._paths[target], one[0]))[1]
 
     def _target(self, place: int) -> int | None:
-        """Return the leaf where the members of this row should end, None if nothing follows."""
+        """Return the leaf where the current run of members should end, None if no bound member
+        follows.
+        """
         role = self._positions[place].role
         rest = self._positions[place:]
         after = next((one for one in rest if one.leaf is not None or one.role != role), None)
@@ -160,16 +160,16 @@ class _Walk:
             del leaves[bisect_left(leaves, (self._paths[leaf], leaf))]
 
 
-# What is proven.
+# Lower bounds.
 
 
 def _lower_bound(
     positions: Sequence[Position], free: Mapping[tuple[int, int], int], paths: Sequence[Path]
 ) -> tuple[int, ...]:
-    """Return per level a number of crossings that every order has.
+    """Return per level a number of crossings that no order falls below.
 
-    Members of one role in a row, bound ones aside, are in as many units as they need; where two
-    such rows meet there is a crossing unless a unit has places for both.
+    Consecutive waiting members of one role form a row. A row is in as many units as its places
+    need; where two rows meet there is a crossing unless a unit has places for both.
     """
     depth = len(paths[0]) if paths else 0
     return tuple(
@@ -184,7 +184,9 @@ def _by_units(
     paths: Sequence[Path],
     level: int,
 ) -> int:
-    """Return the units in use less one: each has to be entered."""
+    """Return the number of used units minus one: each unit after the first is entered by a
+    crossing.
+    """
     used = {paths[leaf][: level + 1] for (leaf, _), number in free.items() if number}
     used |= {paths[one.leaf][: level + 1] for one in positions if one.leaf is not None}
     return max(0, len(used) - 1)
@@ -196,7 +198,10 @@ def _by_rows(
     paths: Sequence[Path],
     level: int,
 ) -> int:
-    """Return the crossings within rows that have places of their own, and between rows."""
+    """Return a lower bound of crossings: inside rows of roles with one row, and between rows.
+
+    Two neighbouring rows without a common unit have a crossing between them.
+    """
     units: dict[int, set[Path]] = {}
     for (leaf, role), number in free.items():
         if number:
@@ -210,7 +215,7 @@ def _by_rows(
     number_of = Counter(role for role, _ in rows)
     total = 0
     for place, (row_role, places) in enumerate(rows):
-        # Of a role in several rows it is not known which row is where.
+        # A role with several rows: its places are not assigned to a row.
         if row_role is not None and number_of[row_role] == 1:
             total += len(places) - 1
         total += bool(place) and rows[place - 1][1].isdisjoint(places)
@@ -229,7 +234,9 @@ def _states(free: Mapping[tuple[int, int], int]) -> int:
 def _searched(
     positions: Sequence[Position], free: Mapping[tuple[int, int], int], paths: Sequence[Path]
 ) -> list[int]:
-    """Return an order with the fewest crossings, by a table over places left and last leaf."""
+    """Return an order with the fewest crossings, by dynamic programming over (places left, last
+    leaf).
+    """
     keys = [key for key, number in free.items() if number]
     start: dict[State, tuple[tuple[int, ...], State | None]] = {
         (tuple(free[key] for key in keys), -1): ((0,) * len(paths[0]), None)
@@ -260,9 +267,7 @@ def _searched(
 def _choices(
     position: Position, keys: Sequence[tuple[int, int]], left: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Return (number of the place, leaf) for each leaf that a position may get; number -1 if it is
-    bound.
-    """
+    """Return the (place, leaf) pairs of a position; the place of a bound member is -1."""
     if position.leaf is not None:
         return [(-1, position.leaf)]
     return [

@@ -1,8 +1,7 @@
-"""A group of heterogeneous members in plain records: roles of pods, leaves with amounts, and the
-answer.
+"""The problem of placing a group of heterogeneous members, as plain records: roles, leaves, answer.
 
-The counterpart of scheduler.groups.problem.instance for members that differ. Built by
-scheduler.groups, sent as JSON to the process that solves.
+The counterpart of scheduler.groups.problem.instance for several roles. scheduler.groups builds the
+records; they are sent as JSON to the solver process.
 """
 
 from collections.abc import Sequence
@@ -27,9 +26,7 @@ from scheduler.groups.problem.parts import LikeParts, PlacedPart
 
 
 class Role(instance.SolverRecord, frozen=True):
-    """Identical pods: their number, the request of each, and how many of them a leaf takes at
-    most.
-    """
+    """Identical pods: their number, the request of each, and the most that each leaf takes."""
 
     count: int
     request: tuple[int, ...]
@@ -37,8 +34,9 @@ class Role(instance.SolverRecord, frozen=True):
 
 
 class Apart(instance.SolverRecord, frozen=True):
-    """Two roles that may not meet in any of `sets` (of leaves); of a role and itself one pod may be
-    there.
+    """Two roles that exclude each other in each of `sets` (of leaves).
+
+    If both are the same role, each set takes at most one of its pods.
     """
 
     sets: tuple[tuple[int, ...], ...]
@@ -47,26 +45,23 @@ class Apart(instance.SolverRecord, frozen=True):
 
 
 class LeafConflict(instance.SolverRecord, frozen=True):
-    """Pods that cannot be on a leaf together, on none of `leaves`: so many of each role, or
-    more.
-    """
+    """A combination of pods that fits none of `leaves`: `counts` pods of each role, or more."""
 
     leaves: tuple[int, ...]
     counts: tuple[int, ...]
 
 
 class GroupProblem(instance.SolverRecord, frozen=True):
-    """A group of several roles; `free` is what each leaf has left of each resource.
+    """A group of several roles; `free` has the free amounts by leaf and resource.
 
-    `paths` are those of the leaves in the tree of `levels`; `fixed` counts the group's pods that
-    are on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
-    Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
-    Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as
-    elsewhere. A group of groups has `parts`, in each of its roles one, and classes only for rules
-    of these: what they wish for at a level is summed over all of them. `exclusive` are resources
-    that count as a rule which could be given up, by index and name: host ports. `limits` and
-    `links` are between the areas of `costs`, and `flows` go over links. `domains` are the rules
-    over sets of leaves of a group with one role.
+    `paths` are the leaves' paths in the tree of `levels`; `fixed` counts the group's bound pods by
+    leaf (empty: none). At least `minimum` further pods are to be placed. Levels in `unwished` have
+    no preference; their numbers and hard rules bind. `classes` and `between` are rules of classes;
+    `traffic` is weighted by `costs`; `limits` and `links` refer to the areas of `costs`, and
+    `flows` use the links. In a group with `parts` each role belongs to one part, classes are the
+    rules of parts, and their preferences at a level are summed. `exclusive` are the resources (host
+    ports), by index and name, that count as rules which a user could give up. `domains` are the
+    rules over sets of leaves of a group with one role.
     """
 
     roles: tuple[Role, ...]
@@ -91,7 +86,9 @@ class GroupProblem(instance.SolverRecord, frozen=True):
 
     @property
     def least(self) -> int:
-        """Return how many pods are placed at least: the minimum, and what its parts need."""
+        """Return the minimum number of pods to place: `minimum`, or what the parts need if that is
+        more.
+        """
         needed = parts.least(self.parts) if self.parts else 1
         return max(1, self.minimum, needed)
 
@@ -101,16 +98,16 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         return sum(role.count for role in self.roles)
 
     def stand(self, leaf: int) -> tuple[int, ...]:
-        """Return how many pods of classes and parts are on a leaf already, in their order."""
+        """Return the bound pods of every class and part that has some, in the order of these."""
         fixed_counts = [*(one.fixed for one in self.classes), *(one.fixed for one in self.parts)]
         return tuple(fixed[leaf] for fixed in fixed_counts if fixed)
 
     def homogeneous(self, *, is_emptied: bool = False) -> instance.Instance:
-        """Return the group as if its pods were homogeneous: its tree, rules and sizes, and more
-        capacity than there is.
+        """Return a relaxation with one role: the same tree, rules and sizes, and at least the
+        capacity.
 
-        What breaks a rule of a level there breaks it here, and objectives are the same. When leaves
-        may be emptied, what is free does not limit them.
+        Every placement of the group is one of the relaxation, with the same objective values. With
+        `is_emptied` free amounts are no limit: evictions may free any amount.
         """
         fixed = self.fixed or (0,) * len(self.paths)
         capacity = self.capacity(is_emptied=is_emptied)
@@ -125,7 +122,9 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         )
 
     def capacity(self, *, is_emptied: bool = False) -> Ints:
-        """Return for each leaf a number of further pods that it cannot exceed."""
+        """Return per leaf an upper bound on the number of further pods. `is_emptied`: ignore free
+        amounts.
+        """
         slots = np.array([role.slots for role in self.roles], dtype=np.int64)
         counts = np.array([role.count for role in self.roles], dtype=np.int64)
         requests = np.array([role.request for role in self.roles], dtype=np.int64)
@@ -138,7 +137,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         return np.asarray(most)
 
     def part(self, leaves: Sequence[int]) -> "GroupProblem":
-        """Return the group with these leaves alone."""
+        """Return the group restricted to these leaves."""
         place = {leaf: at for at, leaf in enumerate(leaves)}
         rules = []
         for rule in self.apart:
@@ -181,9 +180,9 @@ class GroupProblem(instance.SolverRecord, frozen=True):
 
 
 class GroupPreemption(instance.SolverRecord, frozen=True):
-    """A group that does not fit, and the candidates whose eviction may free capacity for it;
-    as in `Preemption`, with
-    amounts.
+    """A group of several roles that does not fit, and the candidates for eviction.
+
+    The fields are those of `PreemptionInstance`; candidates free amounts.
     """
 
     group: GroupProblem
@@ -194,10 +193,10 @@ class GroupPreemption(instance.SolverRecord, frozen=True):
 
 
 class GroupAnswer(instance.SolverRecord, frozen=True):
-    """How many pods of each role go to each leaf, whom that evicts, and whether better is out of
-    limit.
+    """The placement of a group: pods by role and leaf, evictions by candidate, and the stages.
 
-    `pieces` say of a group with parts which of the pods are whose.
+    `optimal` states that no better answer exists. For a group with parts, `pieces` assign the pods
+    to the parts.
     """
 
     outcome: Literal["placed", "infeasible", "unknown"]
@@ -215,10 +214,10 @@ class GroupAnswer(instance.SolverRecord, frozen=True):
 
 
 def served(pool: Ints, caps: Ints, requests: Ints) -> Ints:
-    """Return how many pods amounts of one resource serve, the smallest requests first.
+    """Return how many pods each amount of one resource serves, the smallest requests first.
 
-    `pool` has the amounts (those below 0 serve no pod), `caps` by role and amount how many pods
-    there are at most, `requests` what a pod of each role asks for.
+    `pool` has the amounts (negative ones serve no pod), `caps` the limits by role and amount, and
+    `requests` the request of one pod by role.
     """
     left, found = pool.clip(min=0), np.zeros_like(pool)
     for number in np.argsort(requests, kind="stable").tolist():

@@ -1,9 +1,8 @@
-"""The rules of a problem that could be given up, each as a record, and a problem under some of them
-alone.
+"""The rules of a problem that a user could give up, and the problem with only some of them.
 
-Every number of a level rule and every hard type is one rule, so is each rule between members and
-each host port; of several roles also the rules of a class, those between classes, and those of
-parts. Used by the search for a conflict; fewer rules never make a placement impossible.
+Each number of a level rule is a rule, and so is each hard type, each rule between members and each
+host port; with several roles also each rule of a class, between classes, and of parts. The conflict
+search uses them. Removing a rule never makes a placement impossible.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ MEMBERS = Conflict("", "the members' own rules", "")
 
 
 def rules_of(problem: Instance | GroupProblem) -> list[Conflict]:
-    """Return every rule that could be given up, from the top level down, then those without a
-    level.
-    """
+    """Return all rules that could be given up: by level from the top, then the others."""
     return _of_roles(problem) if isinstance(problem, GroupProblem) else _of_one_role(problem)
 
 
@@ -41,14 +38,14 @@ def under(problem: Instance, kept: frozenset[Conflict]) -> Instance: ...
 @overload
 def under(problem: GroupProblem, kept: frozenset[Conflict]) -> GroupProblem: ...
 def under(problem: Instance | GroupProblem, kept: frozenset[Conflict]) -> Instance | GroupProblem:
-    """Return a problem with only these rules binding."""
+    """Return the problem with only these rules."""
     if isinstance(problem, GroupProblem):
         return several_roles(problem, kept)
     return one_role(problem, kept)
 
 
 def one_role(instance: Instance, kept: frozenset[Conflict]) -> Instance:
-    """Return a problem of one role with only these rules binding."""
+    """Return the problem of one role with only these rules."""
     names = {(one.level, one.rule) for one in kept}
     levels = []
     for level in instance.levels:
@@ -66,10 +63,10 @@ def one_role(instance: Instance, kept: frozenset[Conflict]) -> Instance:
 def uncovered(
     problem: Instance | GroupProblem, given_up: Collection[Conflict]
 ) -> tuple[Conflict, ...]:
-    """Return the hard types that begin to bind once these rules are given up.
+    """Return the hard types that become effective if these rules are given up.
 
-    A hard type has no effect beside numbers: without the last of them it is a rule of its own. In
-    the objects of users a minimum has no effect without a maximum, nor the other way round.
+    A hard type has no effect beside numbers; giving up the last number makes it effective. In
+    users' objects a minimum has no effect without a maximum, and the reverse.
     """
     found = []
     for level in _every_level(problem):
@@ -82,7 +79,9 @@ def uncovered(
 
 
 def _every_level(problem: Instance | GroupProblem) -> list[Level]:
-    """Return the levels with their rules, those of classes too, under the names of conflicts."""
+    """Return the levels and those of classes, each with its rule, under the names used in
+    conflicts.
+    """
     if isinstance(problem, Instance):
         return list(problem.levels)
     own = [_level_of(problem, one, each) for one in problem.classes for each in one.rules]
@@ -100,9 +99,7 @@ def _of_one_role(instance: Instance) -> list[Conflict]:
 
 
 def several_roles(group: GroupProblem, kept: frozenset[Conflict]) -> GroupProblem:
-    """Return the group with only these rules binding, and nothing wished for that could be left
-    out.
-    """
+    """Return the group with only these rules, and no preference that could be dropped."""
     classes = []
     for one in group.classes:
         own = {rule.rule for rule in kept if rule.level == one.name}
@@ -170,7 +167,7 @@ def _of_roles(group: GroupProblem) -> list[Conflict]:
 
 
 def _without(role: Role, resources: Collection[int]) -> Role:
-    """Return pods that request none of some resources."""
+    """Return roles whose pods do not request some of the resources."""
     if not resources:
         return role
     request = (0 if at in resources else each for at, each in enumerate(role.request))
@@ -187,7 +184,7 @@ def _of_part(group: GroupProblem, part: LikeParts) -> list[Conflict]:
 def _unit_of(group: GroupProblem, part: LikeParts) -> Conflict:
     level = group.levels[part.level]
     if part.parent == ROOT and level.rule.is_hard_pack:
-        # The level states the same: as two rules, neither could be given up alone.
+        # The level has the same rule: listed twice, neither of them could be given up alone.
         return Conflict(level.name, "hard", level.rule.kind)
     return Conflict(part.name, "in one", group.levels[part.level].name)
 
@@ -205,7 +202,7 @@ def _bare(levels: tuple[Level, ...] | list[Level], kept: frozenset[Conflict]) ->
 
 
 def _level_of(group: GroupProblem, one: PodClass, each: ClassRule) -> Level:
-    """Return a class's rule as that of a level whose name tells of which class it is."""
+    """Return the rule of a class as a level whose name contains the name of the class."""
     return Level(f"{group.levels[each.level].name} of {one.name}", each.rule)
 
 

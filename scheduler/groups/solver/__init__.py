@@ -1,4 +1,5 @@
-"""CP-SAT as a library without Kubernetes: instances in, checked answers out.
+"""Solve placement problems with an exact program and CP-SAT; check every answer.
 
-Loaded only in the helper process of scheduler.workers, so that the daemon never loads ortools.
+The package imports nothing of Kubernetes. Only the helper process of scheduler.workers imports it,
+so that the daemon never loads ortools.
 """

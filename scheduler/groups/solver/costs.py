@@ -1,11 +1,10 @@
-"""The objective as numbers that can be added: stages by level from the top, packed into int64
-words.
+"""The objective as additive numbers: the stages of all levels packed into int64 words.
 
-For every level, pack wants few used units and then large counts, spread wants a small sum of
-squared counts. Instead of squares, pairs of pods on one unit are counted: where the pods are as
-many, the order is the same and the numbers are half as large. The stages of all levels in order
-make one lexicographic cost; several of them share a word as long as they cannot run into one
-another. Used by the exact program.
+Per level, pack prefers few used units, then large pod counts; spread prefers a small sum of squared
+counts. The numbers count pairs of pods on one unit instead of squares: for a given number of pods
+the order is the same and the numbers are half as large. The stages in their order are one
+lexicographic cost. A word has as many stages as fit without one overflowing into another. Used by
+the exact program.
 """
 
 import math
@@ -16,12 +15,12 @@ import numpy as np
 from scheduler.groups.solver.tree import Ints, Tree
 
 WIDEST = 1 << 58
-NEVER = 1 << 60  # the cost of what cannot be; everything above half of it counts as such
+NEVER = 1 << 60  # the cost of an impossible count; a sum above half of it is impossible too
 
 
 @dataclass(frozen=True)
 class StageField:
-    """One stage: its level (1 is the top), the summed measure, and its position in the words.
+    """The position of one stage in the words: its level (1 is the top), measure, word and factor.
 
     Its value is between -`below` and `most`.
     """
@@ -36,7 +35,7 @@ class StageField:
 
 @dataclass(frozen=True)
 class StageScale:
-    """How the stages of a group of `size` pods are packed into `words` numbers."""
+    """The packing of the stages of a group of `size` pods into `words` numbers."""
 
     size: int
     words: int
@@ -54,17 +53,16 @@ class StageScale:
         return costs
 
     def stages(self, words: Ints, pods: Ints) -> list[Ints]:
-        """Return the stages' values for costs [words, n] of placements of `pods` [n] each, in
-        order.
+        """Return the stage values, in order, of costs [words, n] for placements of `pods` [n] pods.
 
-        Squares instead of pairs, so that placements of different sizes can be compared.
+        The values are sums of squares, not pairs, so placements of different sizes can be compared.
         """
         found = []
-        # Counted up from the least that all stages of a word can be, each stage is a digit.
+        # Minus the least value that a word can have, each stage is a digit of the word.
         lowest = [0] * self.words
         for field in self.fields:
             lowest[field.word] += field.scale * field.below
-        # Within a word the least important stage stands first.
+        # The least important stage is the lowest digit of its word.
         for at in sorted(range(len(self.fields)), key=lambda at: (self.fields[at].word, -at)):
             field = self.fields[at]
             digits = words[field.word] + lowest[field.word]
@@ -77,12 +75,12 @@ class StageScale:
         return found
 
     def word_of(self, level: int) -> int:
-        """Return the word that contains a level's stages."""
+        """Return the index of the word that contains a level's stages."""
         return next(field.word for field in self.fields if field.level == level)
 
 
 def scale_of(tree: Tree) -> StageScale:
-    """Pack the stages of a tree's levels; a level's stages stay in one word."""
+    """Pack the stages of a tree's levels into words; a level's stages share one word."""
     words: list[list[tuple[int, str, int]]] = [[]]
     width = 1
     for level in range(1, tree.depth + 1):
@@ -107,7 +105,7 @@ def scale_of(tree: Tree) -> StageScale:
 
 
 def measures(tree: Tree, level: int) -> list[tuple[str, int]]:
-    """Return the measures of a level, the most important first, with how large they can get."""
+    """Return the measures of a level, the most important first, each with its largest value."""
     largest = min(tree.size, int(tree.capacity[level].max(initial=1)))
     pairs = tree.size * (largest - 1) // 2
     if tree.rule(level).kind == "spread":
@@ -116,7 +114,7 @@ def measures(tree: Tree, level: int) -> list[tuple[str, int]]:
 
 
 def _amounts(measure: str, counts: Ints) -> Ints:
-    """Return what units with these counts add to a stage."""
+    """Return by pod count what one unit adds to a stage."""
     if measure == "units":
         return np.asarray((counts > 0).astype(np.int64))
     pairs = counts * (counts - 1) // 2

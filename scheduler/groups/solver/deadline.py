@@ -7,11 +7,10 @@ from scheduler.base.clock import perf_s
 
 
 class Deadline:
-    """A number of seconds from now; calling it returns the remaining ones, negative after the
-    deadline.
+    """A time limit: calling it returns the seconds left, negative after the deadline.
 
-    OR-Tools takes one to three seconds to load, more than most searches: `loading` adds the time of
-    its block.
+    Loading OR-Tools takes one to three seconds, longer than most searches; `loading` extends the
+    limit by the duration of its block.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -23,17 +22,17 @@ class Deadline:
 
     @property
     def spent(self) -> float:
-        """Return the seconds that have passed, without those of loading."""
+        """Return the seconds since the start, without those spent in `loading`."""
         return perf_s() - self._started
 
     @property
     def is_over(self) -> bool:
-        """Whether no time is left."""
+        """Return whether no time is left."""
         return self() <= 0
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Exclude the time of the block."""
+        """Extend the limit by the duration of the block."""
         begun = perf_s()
         try:
             yield

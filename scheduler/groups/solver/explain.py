@@ -1,7 +1,7 @@
-"""Why a group fits nowhere, and what would help: the trials for the conflict search of the problem.
+"""Explain why a group fits nowhere, and what would help: the trials of the conflict search.
 
-A trial of one role is decided by the tree program or CP-SAT, of several by a descent or CP-SAT.
-Called after a solve has returned `infeasible`.
+A trial with one role is decided by the tree program or CP-SAT, one with several roles by a greedy
+descent or CP-SAT. Called after a solve returned `infeasible`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from scheduler.groups.solver.deadline import Deadline
 from scheduler.groups.solver.exact import feasible, fold, layers, program
 
 LARGEST_LOOK = 4096
-TRIAL_PART = 0.25  # of the time that is left: one hard trial must not use up that of all others
+TRIAL_PART = (
+    0.25  # share of the time left for one trial, so that a hard one leaves time for the others
+)
 
 
 def explain(
@@ -29,11 +31,11 @@ def explain(
     *,
     is_infeasible: bool = False,
 ) -> Advice:
-    """Return why a group does not fit; an empty conflict when it does, or when time is over first.
+    """Return why a group does not fit; without a conflict if it fits or the time limit is reached.
 
-    `is_infeasible`: the caller has proven that. Under no rule at all, the conflict is the size. An
-    elastic group fits when any of its sizes does. Other sizes are looked for with one role only: of
-    several, a number would not state of which.
+    `is_infeasible`: the caller has proven that the group does not fit. If it does not fit under no
+    rule, the conflict is its size. An elastic group fits if one of its sizes does. Other sizes are
+    tried only for one role: with several, a number would not state which role to change.
     """
     limits = limits or SolveLimits()
     left_s = Deadline(limits.total_s)
@@ -60,9 +62,9 @@ def explain(
 
 
 def _with_uncovered(problem: Instance | GroupProblem, found: Advice) -> Advice:
-    """Return an advice that also gives up the hard types that its numbers cover.
+    """Return the advice; its `give_up` also has the hard types that its numbers cover.
 
-    No trial had these types, so without numbers and types a placement was found.
+    The trials ran without these types, so a placement without both was found.
     """
     marked = tuple(
         msgspec.structs.replace(
@@ -75,8 +77,8 @@ def _with_uncovered(problem: Instance | GroupProblem, found: Advice) -> Advice:
 
 
 def _trial(problem: Instance | GroupProblem, limits: SolveLimits, left_s: Deadline) -> bool | None:
-    """Return whether a problem has a placement, None if a share of the remaining time does not
-    decide.
+    """Return whether a problem has a placement, None if it is undecided in a share of the time
+    left.
     """
     if isinstance(problem, Instance):
         return _fits(problem, left_s)
@@ -86,7 +88,7 @@ def _trial(problem: Instance | GroupProblem, limits: SolveLimits, left_s: Deadli
 
 
 def _capacity(instance: Instance) -> int:
-    """Return how many pods all leaves take under no rule."""
+    """Return how many pods the leaves take under no rule."""
     bare = rules.one_role(instance, frozenset()).with_size(_look(instance))
     return int(tree.build(bare).slots.sum())
 
@@ -96,7 +98,7 @@ def _is_too_small(instance: Instance) -> bool:
 
 
 def _fits(instance: Instance, left_s: Deadline) -> bool | None:
-    """Return whether a placement exists, None when time is over before that is known."""
+    """Return whether a placement exists, None if the time limit is reached first."""
     instance = fold.folded(instance)
     parts = fold.by_domain(instance)
     if parts is not None:
@@ -113,7 +115,7 @@ def _fits(instance: Instance, left_s: Deadline) -> bool | None:
 
 
 def fits_soon(instance: Instance) -> bool | None:
-    """Return whether the group fits where that is decided in milliseconds, None where it is not."""
+    """Return whether the group fits, None if that cannot be decided within milliseconds."""
     parts = fold.by_domain(fold.folded(instance))
     instances = [fold.folded(instance)] if parts is None else parts
     unknown = False
@@ -127,7 +129,7 @@ def fits_soon(instance: Instance) -> bool | None:
 
 
 def _sizes(instance: Instance, is_over: Callable[[], bool]) -> tuple[int, int]:
-    """Return the nearest sizes that fit under all rules; 0 when there is none, or none is known."""
+    """Return the nearest smaller and larger size that fit under all rules; 0: none is known."""
     largest = instance.with_size(_look(instance))
     layered = layers.of(fold.folded(largest))
     bits = None if layered is None else feasible.sizes(layered, is_over)
@@ -141,6 +143,6 @@ def _sizes(instance: Instance, is_over: Callable[[], bool]) -> tuple[int, int]:
 
 
 def _look(instance: Instance) -> int:
-    """Return the largest size to try: none fits beyond the capacity of all leaves."""
+    """Return the largest size to try: the capacity of all leaves is an upper bound."""
     most = tree.build(instance.with_size(max(LARGEST_LOOK, instance.size)))
     return max(instance.size, min(LARGEST_LOOK, int(most.slots.sum())))

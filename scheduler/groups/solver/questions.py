@@ -19,7 +19,7 @@ ADVICE_PART = 0.8
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="place"):
-    """Place a group; `advise` also requests the conflict and the advice if it fits nowhere."""
+    """A request to place a group of one role; with `advise` also to explain why it fits nowhere."""
 
     instance: Instance
     limits: SolveLimits = SolveLimits()
@@ -28,21 +28,21 @@ class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag
 
 
 class EvictQuestion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evict"):
-    """Find the fewest victims that free capacity for a group of one role."""
+    """A request for the fewest victims that free capacity for a group of one role."""
 
     problem: PreemptionInstance
     limits: SolveLimits = SolveLimits()
 
 
 class PlaceRoles(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="placeMixed"):
-    """Place a group of several roles."""
+    """A request to place a group of several roles."""
 
     group: GroupProblem
     limits: SolveLimits = SolveLimits()
 
 
 class EvictRoles(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evictMixed"):
-    """Find the fewest victims that free capacity for a group of several roles."""
+    """A request for the fewest victims that free capacity for a group of several roles."""
 
     problem: GroupPreemption
     limits: SolveLimits = SolveLimits()
@@ -52,7 +52,7 @@ Question: TypeAlias = Place | EvictQuestion | PlaceRoles | EvictRoles
 
 
 class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer to a question; `advice` and `says` are there when a group fits nowhere."""
+    """The answer to a request; `advice` and `says` are set if the group fits nowhere."""
 
     placed: SolverAnswer = SolverAnswer("unknown")
     advice: Advice | None = None
@@ -62,7 +62,7 @@ class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def answer(question: Question) -> Solution:
-    """Answer a question; InputError when it contradicts itself."""
+    """Answer a request. Raises InputError if it contradicts itself."""
     if isinstance(question, EvictQuestion):
         from scheduler.groups.solver.victims import onerole
 
@@ -83,7 +83,7 @@ def answer(question: Question) -> Solution:
 
 
 def at_once(question: Question) -> Solution | None:
-    """Solve a small request in milliseconds, as `answer` would; None for one that takes longer."""
+    """Answer a request as `answer` would, or return None if that takes more than milliseconds."""
     if not isinstance(question, Place) or question.solver != "Auto":
         return None
     placed = solve.at_once(question.instance, question.limits)
@@ -96,19 +96,17 @@ def _placed_roles(question: PlaceRoles) -> Solution:
     group = question.group
     found = heterogeneous.solve(group, question.limits)
     if found.outcome != "infeasible" or group.excluded:
-        return Solution(roles=found)  # what was learnt may exclude too much to blame a rule
+        return Solution(roles=found)  # learnt exclusions may be too strict to name a rule
     advice = explain(group, _for_advice(question.limits), is_infeasible=True)
     return Solution(roles=found, advice=advice, says=conflict.reasons(advice, "enough fit"))
 
 
 def _for_advice(limits: SolveLimits) -> SolveLimits:
-    """Return the limits of the search for an advice: the caller waits for twice `total_s` in
-    all.
-    """
+    """Return the limits of the advice search; solve and advice take at most 2 `total_s`."""
     return msgspec.structs.replace(limits, total_s=ADVICE_PART * limits.total_s)
 
 
 def read(payload: bytes) -> Question:
-    """Read a request from JSON; msgspec's errors name an invalid field."""
+    """Read a request from JSON; errors of msgspec name the invalid field."""
     question: Question = msgspec.json.decode(payload, type=Question)
     return question

@@ -1,9 +1,9 @@
-"""The door: an instance in, a checked answer with its proof out.
+"""The entry point for groups of one role: returns a checked placement with bounds and proof.
 
-`Auto` tries the exact program wherever it covers the instance, and CP-SAT when that does not or is
-not done in time; `CPSAT` proves with CP-SAT and starts from the exact answer. Whatever is known
-when time is over, the best of it is the answer: never one that is worse than the greedy descent's.
-No answer leaves here that scheduler.groups.problem.checker objects to.
+`Auto` runs the exact program if it covers the instance, and CP-SAT if it does not or exceeds its
+share of the time. `CPSAT` starts from the exact program's answer and proves with CP-SAT. At the
+time limit, the best known placement is returned; it is never worse than that of the greedy descent.
+scheduler.groups.problem.checker has accepted every returned placement.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ from scheduler.groups.solver.tree import Ints, Tree
 if TYPE_CHECKING:
     from scheduler.groups.solver.roles.result import RolesResult
 
-# What part of the time the exact program has before CP-SAT needs the rest; after which part of its
-# own it is judged by its pace; how many times too slow it may seem then, for the work is known
-# roughly only. Beyond its part it goes on only when it is expected to be done within the last one
-# of the whole time.
+# The exact program may use EXACT_PART of the whole time before CP-SAT starts. After TRIAL of that
+# it stops if its pace predicts more than HOPELESS times its share; the work is a rough estimate.
+# Beyond its share it continues while its pace predicts an end within LAST_PART of the whole time.
 EXACT_PART, TRIAL, HOPELESS, LAST_PART = 0.6, 0.25, 3.0, 0.95
-# Up to which size a problem is solved on the spot, in at most about five milliseconds.
+# The largest problem that is solved in the calling process; it takes at most about 5 ms.
 QUICK_LEAVES, QUICK_SUMS = 600, 1_500_000
 
 
 def solve(
     instance: Instance, limits: SolveLimits | None = None, solver: Solver = "Auto"
 ) -> SolverAnswer:
-    """Return the best placement, or that there is none, or the best known when time is over.
+    """Return the best placement, a proof that none exists, or the best known at the time limit.
 
-    `Greedy` is chic-sched's algorithm, for comparison; its answer is never called optimal.
-    InputError when the instance contradicts itself.
+    `Greedy` is chic-sched's algorithm, for comparison; its answer is never marked optimal. Raises
+    InputError if the instance contradicts itself.
     """
     allowed = limits or SolveLimits()
     started = perf_s()
@@ -54,7 +53,7 @@ def solve(
             fold.folded(instance),
             lambda part: _best(part, allowed, solver, lambda: started + allowed.total_s - perf_s()),
         )
-        if not answer.optimal:  # the descent may find in the whole what it does not in its parts
+        if not answer.optimal:  # the descent may fail in each domain and succeed in the whole
             answer = _better(answer, _greedy(instance, tree.build(instance, with_full=True)))
     found = checker.problems(instance, answer.counts) if answer.outcome == "placed" else []
     if found:
@@ -65,10 +64,10 @@ def solve(
 
 
 def at_once(instance: Instance, limits: SolveLimits) -> SolverAnswer | None:
-    """Return the best placement, proven, where the exact program is done with it in milliseconds.
+    """Return the best placement, proven, if the exact program finds it within milliseconds.
 
-    None where it is not, and where there is no placement: what would help is a longer question.
-    The caller needs neither another process nor CP-SAT for it.
+    Return None otherwise, also if no placement exists: the advice takes longer. Needs neither
+    another process nor CP-SAT.
     """
     if len(instance.leaves) > QUICK_LEAVES:
         return None
@@ -87,8 +86,8 @@ def at_once(instance: Instance, limits: SolveLimits) -> SolverAnswer | None:
 
 
 def _any_domain(instance: Instance, best: Callable[[Instance], SolverAnswer]) -> SolverAnswer:
-    """Return the best answer; when all members have to be in one domain, that of the best
-    domain.
+    """Return the best placement; if a rule requires one domain for all members, the best over
+    domains.
     """
     parts = fold.by_domain(instance)
     if parts is None:
@@ -125,7 +124,7 @@ def _best(
         guess = inside if guess.outcome != "placed" else _better(guess, inside)
     start = known or guess
     hint = np.array(start.counts, dtype=np.int64) if start.outcome == "placed" else None
-    # Loading CP-SAT can take longer than the search, so that is not on the search's clock.
+    # Loading CP-SAT can take longer than the search; the deadline does not count it.
     loading = perf_s()
     from scheduler.groups.solver.cpsat import onerole
 
@@ -137,11 +136,10 @@ def _best(
 def _in_one_unit(
     instance: Instance, limits: SolveLimits, left_s: Callable[[], float]
 ) -> SolverAnswer:
-    """Return the best placement with all pods in one unit of a level that packs; unknown without
-    one.
+    """Return the best placement with all pods in one unit of a packing level; unknown without one.
 
-    Rules over sets that run across units may lie in the tree within each of them. When any unit
-    takes the whole group, the best of all is among these.
+    Rules over sets of leaves that cross units of the tree may lie within each single unit. If some
+    unit takes the whole group, the best placement is among these.
     """
     best, is_proven = SolverAnswer("unknown"), True
     for part, leaves in fold.by_unit(instance):
@@ -174,16 +172,16 @@ def _exact(
     solver: Solver,
     left_s: Callable[[], float],
 ) -> SolverAnswer | None:
-    """Return the exact program's answer, None when it does not come within its part of the time.
+    """Return the exact program's answer, None if it does not end within its share of the time.
 
-    It is given up early when, at the pace so far, it would take far longer than it may.
+    It is stopped early if its pace predicts a far longer run.
     """
     begin = left_s()
     allowed = (1.0 if solver == "Exact" else EXACT_PART) * limits.total_s
 
     def late(done: float) -> bool:
         spent = begin - left_s()
-        if spent > allowed:  # nearly done, it goes on as long as there is time at all
+        if spent > allowed:  # predicted to end soon: it may use the rest of the time
             return spent > LAST_PART * limits.total_s * min(1.0, done)
         return spent > TRIAL * allowed and spent > HOPELESS * allowed * done
 
@@ -201,10 +199,10 @@ def _exact(
 
 
 def _better(found: SolverAnswer, other: SolverAnswer) -> SolverAnswer:
-    """Return the better of an answer with its bounds and another without any.
+    """Return the better of an answer with bounds and another without bounds.
 
-    A stage's bound was proven with the stages before it at their values, so it holds for the other
-    answer up to the first stage in which that one is better.
+    A bound was proven with earlier stages fixed at their values. It holds for the other answer up
+    to the first stage in which that answer is better.
     """
     if other.outcome != "placed" or found.outcome == "infeasible" or found.optimal:
         return found
@@ -228,8 +226,9 @@ def _better(found: SolverAnswer, other: SolverAnswer) -> SolverAnswer:
 
 
 def _proven(found: RolesResult, known: SolverAnswer | None) -> SolverAnswer:
-    """Return CP-SAT's answer; of equally good ones the exact program's, with its proofs for the
-    rest.
+    """Return CP-SAT's answer, or with `known` the exact program's with the tighter bound per stage.
+
+    Raises StateError if a bound of CP-SAT excludes the placement of the exact program.
     """
     if found.counts is None:
         if found.is_proven:
@@ -271,7 +270,7 @@ def _greedy(instance: Instance, made: Tree) -> SolverAnswer:
 
 
 def on_leaves(instance: Instance, made: Tree, counts: Ints) -> tuple[int, ...]:
-    """Return the counts per leaf of the instance from those of the tree."""
+    """Return the pods per leaf of the instance from those per leaf of the tree."""
     taken = np.zeros(len(instance.leaves), dtype=np.int64)
     taken[made.leaf] = counts
     return tuple(taken.tolist())

@@ -1,9 +1,8 @@
-"""The tree of an instance as columns: units of each level in order of their paths, capacity, counts
-allowed.
+"""The tree of an instance as columns: units by level in path order, their capacities, allowed
+counts.
 
-Built once for each solve and read by everything else in this package. Level 0 is the root, level 1
-the top, the last one the leaves; the units below one unit stand together, in the order of their
-names. Leaves that no pod can use are not in it.
+Built once per solve. Level 0 is the root, level 1 the top level, the last level the leaves. The
+children of a unit are adjacent and sorted by name. Leaves without capacity are omitted.
 """
 
 import itertools
@@ -22,13 +21,12 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Tree:
-    """Columns of a tree for a group of `least` to `size` pods; `starts[l][u]` to `starts[l][u + 1]`
-    are the children of unit u of level l.
+    """Columns of a tree for a group of `least` to `size` pods.
 
-    `capacity[l]` is the effective capacity: the most pods that a unit can hold under the rules at
-    and below its level (never too little). `leaf` maps the units of the last level to the
-    instance's leaves. `bare` are levels made of rules over sets of leaves: see
-    scheduler.groups.solver.exact.layers.
+    `starts[l][u]` to `starts[l][u + 1]` are the children of unit u of level l. `capacity[l]` is an
+    upper bound of the pods of each unit under the rules at and below its level. `leaf` maps the
+    units of the last level to the leaves of the instance. `bare` marks levels made of rules over
+    sets of leaves, see scheduler.groups.solver.exact.layers.
     """
 
     size: int
@@ -49,13 +47,11 @@ class Tree:
         return len(self.rules)
 
     def with_slots(self, slots: Ints) -> "Tree":
-        """Return the same tree with other slots, given per leaf of the instance; the capacity is
-        not kept.
-        """
+        """Return the tree with other slots per leaf of the instance; `capacity` is not updated."""
         return replace(self, slots=np.minimum(slots[self.leaf], self.size), capacity=())
 
     def units(self, level: int) -> int:
-        """Return how many units a level has (0 is the root)."""
+        """Return the number of units of a level; 0 is the root."""
         return 1 if level == 0 else len(self.names[level - 1])
 
     def parents(self, level: int) -> Ints:
@@ -68,9 +64,9 @@ class Tree:
         return self.rules[level - 1]
 
     def used_below(self, level: int) -> int:
-        """Return how many units are used under each used unit of a level; 0 when that is open.
+        """Return how many units are used under each used unit of a level, 0 if that is open.
 
-        Below a bare level the rule of the next other one counts.
+        Below a bare level the rule of the next level that is not bare counts.
         """
         below = level + 1
         while below in self.bare:
@@ -79,7 +75,7 @@ class Tree:
 
 
 def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
-    """Return how many pods of the group fit on a leaf, fixed ones included; never negative."""
+    """Return how many pods of the group fit on a leaf, fixed pods included; 0 or more."""
     fits = [max(0, free) // need for free, need in zip(leaf.free, request, strict=True) if need > 0]
     if leaf.slots >= 0:
         fits.append(leaf.slots - leaf.fixed)
@@ -89,7 +85,7 @@ def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
 
 
 def allowed(rule: LevelRule, size: int) -> Bools:
-    """Return which counts from 0 to `size` a used unit may hold; 0 is not among them."""
+    """Return a mask over 0 to `size`: the pod counts that a used unit may have; 0 is excluded."""
     counts = np.arange(size + 1)
     fits: Bools = (counts >= max(1, rule.min)) & (counts % max(1, rule.factor) == 0)
     if rule.max > 0:
@@ -100,18 +96,16 @@ def allowed(rule: LevelRule, size: int) -> Bools:
 
 
 def floors(rule: LevelRule, size: int) -> Ints:
-    """Return for each count from 0 to `size` the largest allowed one that is not above it, or 0."""
+    """Return for each count from 0 to `size` the largest allowed count up to it, or 0."""
     counts = np.where(allowed(rule, size), np.arange(size + 1), 0)
     return np.maximum.accumulate(counts)
 
 
 def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = False) -> Tree:
-    """Return the tree of an instance; `slots` replaces what its leaves say of their capacity.
+    """Return the tree of an instance; `slots` overrides the capacity of its leaves.
 
-    `with_full` keeps leaves without capacity.
-
-    InputError when the instance contradicts itself: no level, a path that stands there twice or is
-    deeper than the levels, more fixed pods than the group has.
+    `with_full` keeps leaves without capacity. Raises InputError if the instance has no level, a
+    repeated path, a path deeper than its levels, or more fixed pods than the group's size.
     """
     check(instance)
     leaves, depth = instance.leaves, len(instance.levels)
@@ -139,7 +133,7 @@ def build(instance: Instance, slots: Ints | None = None, *, with_full: bool = Fa
 
 
 def capacities(tree: Tree) -> tuple[Ints, ...]:
-    """Return the effective capacities by level, the root's first."""
+    """Return the capacities by level, the root first; see `Tree`."""
     depth = tree.depth
     found: list[Ints] = [floors(tree.rule(depth), tree.size)[tree.slots]]
     for level in range(depth - 1, -1, -1):
@@ -151,7 +145,7 @@ def capacities(tree: Tree) -> tuple[Ints, ...]:
 
 def _slots_of(leaf: Leaf, instance: Instance) -> int:
     if not leaf.free and leaf.slots >= leaf.fixed:
-        return leaf.slots  # nearly all leaves: there may be ten thousand
+        return leaf.slots  # the common case, for up to ten thousand leaves
     return slots_of(leaf, instance.request if leaf.free else ())
 
 
@@ -177,7 +171,7 @@ def check(instance: Instance) -> None:
 
 
 def filled(path: tuple[str, ...], depth: int) -> tuple[str, ...]:
-    """Return the path of a leaf as long as the tree is deep."""
+    """Return a leaf's path padded with its last name to `depth` names."""
     missing = depth - len(path)
     return path + path[-1:] * missing if missing > 0 else path
 

@@ -1,11 +1,11 @@
-"""The leaves of a group by what they take: the layout that the CP-SAT model is built over.
+"""The layout that the CP-SAT model is built over: leaves grouped into cells by their capacity.
 
-Leaves of one unit with the same capacity are a cell. A pattern is what one leaf may take, of each
-role a number, and the model counts how many leaves of a cell take which pattern: whatever rules and
-stages say of single leaves is linear in these numbers. With one role a cell may hold leaves of
-different capacities. Leaves that a rule tells apart, or whose capacity depends on evictions, are
-single leaves without patterns; the search for victims also adds up many leaves of a unit, for
-limits. Knows no ortools.
+A cell has the leaves of one unit with equal capacity. A pattern states how many pods of each role
+one leaf takes. The model counts how many leaves of a cell take each pattern; rules and stages about
+single leaves are linear in these counts. With one role, leaves of a cell may differ in capacity.
+Leaves that a rule distinguishes, or whose capacity depends on evictions, are cells of one leaf
+without patterns. The victim search also merges leaves of a unit into one cell, as a relaxation.
+Does not import ortools.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from scheduler.groups.solver import tree as trees
 from scheduler.groups.solver.roles import likeleaves
 from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
 
-# With more patterns than this the model takes longer to build than a search without them.
+# With more patterns the model takes longer to build than a search without patterns.
 MOST_PATTERNS = 30_000
-ALL_PODS = -1  # beside the numbers of classes
+ALL_PODS = -1  # stands for all pods where an index of a class is expected
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """Leaves of one unit by their index, and the patterns [pattern, role] that each may take.
+    """Leaves of one unit, by index, and the patterns [pattern, role] that each may take.
 
-    Without patterns it is a single leaf, or with `is_sum` leaves of which only the sum counts.
-    `at_least`, of one role alone, has by pattern how many of the leaves take so many pods or more;
-    without it each leaf takes every pattern.
+    Without patterns it is a single leaf, or with `is_sum` several leaves of which only the sum
+    counts. `at_least`, for one role only, has by pattern how many leaves have capacity for that
+    many pods; without it each leaf may take every pattern.
     """
 
     leaves: tuple[int, ...]
@@ -45,9 +45,9 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """A group with its tree, its cells, and the same group with one leaf for each cell.
+    """A group with its tree and cells; `own` is the same group with one leaf per cell.
 
-    `tree` has the single leaves, `places` those of `own`: the cells.
+    `tree` is the tree of the single leaves, `places` the tree of `own`.
     """
 
     group: GroupProblem
@@ -58,12 +58,12 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def has_patterns(self) -> bool:
-        """Whether rules and terms of the last level are written over patterns."""
+        """Return whether rules and terms of the last level are stated over patterns."""
         return any(cell.patterns is not None or cell.is_sum for cell in self.cells)
 
 
 def layout(group: GroupProblem) -> Layout:
-    """Return the layout of a group with several roles: by patterns, where these are few enough."""
+    """Return the layout of a group with several roles: with patterns unless they are too many."""
     found = cells(group)
     if found is None:
         return single_leaves(group)
@@ -73,7 +73,7 @@ def layout(group: GroupProblem) -> Layout:
 
 
 def single_leaves(group: GroupProblem, *, is_emptied: bool = False) -> Layout:
-    """Return the layout with each leaf by itself; with `is_emptied` free amounts are no limit."""
+    """Return the layout with one cell per leaf; with `is_emptied` free amounts are no limit."""
     whole = trees.build(group.homogeneous(is_emptied=is_emptied), with_full=True)
     single = tuple(Cell((leaf,)) for leaf in range(len(group.paths)))
     return Layout(group, whole, single, group, whole)
@@ -87,9 +87,10 @@ def one_role(instance: Instance, tree: Tree) -> Layout:
 def mixed(
     group: GroupProblem, tree: Tree, is_alone: Bools, sums: Sequence[Sequence[int]]
 ) -> Layout:
-    """Return the layout of one role with single leaves, sums of leaves, and patterns for others.
+    """Return the layout of one role with cells of single leaves, of sums, and of patterns.
 
-    Leaves are given by their positions in the tree, `sums` without those alone.
+    `is_alone` marks the single leaves; each of `sums` lists leaves that are merged; all others get
+    patterns. Leaves are positions in the tree.
     """
     rest = ~is_alone
     parents = tree.parents(tree.depth).tolist()
@@ -107,9 +108,7 @@ def mixed(
 
 
 def of_one_role(instance: Instance) -> GroupProblem:
-    """Return a group with one role as the general problem; pods that are there already are
-    fixed.
-    """
+    """Return a group with one role as a `GroupProblem`, with its fixed pods."""
     fixed = tuple(leaf.fixed for leaf in instance.leaves)
     slots = tuple(
         trees.slots_of(leaf, instance.request if leaf.free else ()) - leaf.fixed
@@ -127,7 +126,7 @@ def of_one_role(instance: Instance) -> GroupProblem:
 
 
 def memberships(group: GroupProblem) -> dict[int, tuple[tuple[int, int], ...]]:
-    """Return for each leaf in sets of `DomainRule` its (rule, set) pairs."""
+    """Return for each leaf its (rule, set) index pairs in the sets of `DomainRule`s."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for rule, domains in enumerate(group.domains):
         for number, leaves in enumerate(domains.sets):
@@ -137,7 +136,9 @@ def memberships(group: GroupProblem) -> dict[int, tuple[tuple[int, int], ...]]:
 
 
 def _histograms(group: GroupProblem, tree: Tree, among: Bools) -> list[tuple[int, Cell, list[int]]]:
-    """Return (parent, cell, positions) of leaves with one role, of any capacity together."""
+    """Return (parent, cell, positions) of one-role cells: leaves of one unit, whatever their
+    capacity.
+    """
     sets_of = memberships(group)
     grouped: dict[tuple[int, int, tuple[tuple[int, int], ...]], list[int]] = defaultdict(list)
     parents = tree.parents(tree.depth).tolist()
@@ -158,7 +159,7 @@ def _histograms(group: GroupProblem, tree: Tree, among: Bools) -> list[tuple[int
 
 
 def _places(tree: Tree, parents: Sequence[int], positions: Sequence[Sequence[int]]) -> Tree:
-    """Return the tree with a leaf for each cell, without the rule of the leaves."""
+    """Return the tree with one leaf per cell; the rule of the last level is removed."""
 
     def summed(column: Ints) -> Ints:
         return np.array([column[list(at)].sum() for at in positions], dtype=np.int64)
@@ -178,7 +179,7 @@ def _places(tree: Tree, parents: Sequence[int], positions: Sequence[Sequence[int
 
 
 def _one_role_of(group: GroupProblem, found: Sequence[Cell], places: Tree) -> GroupProblem:
-    """Return a group of one role with a leaf for each cell."""
+    """Return a group of one role with one leaf per cell."""
     first = [cell.leaves[0] for cell in found]
     role = msgspec.structs.replace(
         group.roles[0], slots=tuple((places.slots - places.fixed).tolist())
@@ -194,9 +195,7 @@ def _one_role_of(group: GroupProblem, found: Sequence[Cell], places: Tree) -> Gr
 
 
 def _free_of(group: GroupProblem, cell: Cell) -> tuple[int, ...]:
-    """Return the free amounts of a cell's leaves together; for a single leaf they may be
-    negative.
-    """
+    """Return the free amounts of a cell; only those of a single leaf may be negative."""
     rows = [group.free[leaf] for leaf in cell.leaves]
     if len(rows) == 1:
         return rows[0]
@@ -204,9 +203,7 @@ def _free_of(group: GroupProblem, cell: Cell) -> tuple[int, ...]:
 
 
 def cells(group: GroupProblem) -> list[Cell] | None:
-    """Return the leaves of a group by what they may take, None where a rule tells leaves apart or
-    patterns are too many.
-    """
+    """Return the cells of a group, None if a rule distinguishes leaves or patterns are too many."""
     depth = len(group.levels)
     if group.apart or group.excluded or depth in parts.depths(group.parts):
         return None
@@ -234,7 +231,7 @@ def cells(group: GroupProblem) -> list[Cell] | None:
 
 
 def _patterns(group: GroupProblem, leaf: int) -> Ints | None:
-    """Return all that a leaf may take, None when that is too much."""
+    """Return all patterns of a leaf, None if they are too many."""
     free = np.array(group.free[leaf], dtype=np.int64)
     rows = np.zeros((1, len(group.roles)), dtype=np.int64)
     for number, role in enumerate(group.roles):
@@ -253,7 +250,7 @@ def _patterns(group: GroupProblem, leaf: int) -> Ints | None:
 
 
 def _is_valid(group: GroupProblem, leaf: int, row: Ints) -> bool:
-    """Return whether the rules of the last level, and those of classes there, allow these pods on a
+    """Return whether the rules of the last level, also those of classes, allow these pods on a
     leaf.
     """
     last = len(group.levels) - 1
@@ -289,7 +286,7 @@ def pods_of(group: GroupProblem, number: int, leaf: int, row: Sequence[int]) -> 
 
 
 def _summed(group: GroupProblem, found: Sequence[Cell]) -> GroupProblem:
-    """Return the group with a leaf for each cell, and without rules of single leaves."""
+    """Return the group with one leaf per cell and without rules about single leaves."""
     last = len(group.levels) - 1
 
     def summed(column: Sequence[int]) -> tuple[int, ...]:

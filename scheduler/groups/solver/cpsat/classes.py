@@ -1,9 +1,10 @@
-"""The rules and costs of classes in the CP-SAT model.
+"""The rules and traffic costs of classes in the CP-SAT model.
 
-What a class has on a unit is a sum of the model's pods, made where a rule or a cost asks for it.
-The traffic of two classes within a unit is one product for each unit of a level, since a step
-costs all pairs but those inside; between areas it is one for each area: its pods times the cost of
-the others from there. Loaded only where solving happens.
+The pods of a class on a unit are a sum of the model's variables, created when a rule or cost needs
+it. A level's step is a cost of all pairs except those inside one unit, so the traffic of two
+classes needs one product per unit of the level. Traffic between areas needs one product per area:
+its pods of one class times the cost from there of all pods of the other. Loaded only in the solver
+process.
 """
 
 from typing import Any
@@ -16,9 +17,7 @@ from scheduler.groups.solver.tree import allowed
 
 
 class ClassModel(LeafModel):
-    """The variables of the classes of a group, over a model's x[role, leaf]; levels count from 1, 0
-    is the root.
-    """
+    """The variables of the classes of a group over x[role, leaf]; level 0 is the root."""
 
     def __init__(self, variables: LeafVariables) -> None:
         super().__init__(variables)
@@ -47,7 +46,7 @@ class ClassModel(LeafModel):
         return self._pods[key]
 
     def used(self, number: int, level: int) -> list[Any]:
-        """Return whether a class has pods on each unit of a level."""
+        """Return for each unit of a level a variable: 1 if the class has pods there."""
         key = number, level
         if key not in self._used:
             self._used[key] = []
@@ -59,21 +58,23 @@ class ClassModel(LeafModel):
         return self._used[key]
 
     def cost(self) -> Any:
-        """Return the cost of all traffic."""
+        """Return the cost of all traffic as an expression."""
         terms = [one.weight * self._cost(one) for one in self._group.traffic if one.weight]
         return sum(terms) if terms else self._cp.new_constant(0)
 
     def pairs(self, traffic: Traffic) -> Any:
-        """Return how many pairs have traffic, a pod with itself included in a single class."""
+        """Return the number of pairs of pods with traffic; of one class n², a pod with itself
+        included.
+        """
         return self._times(self.pods(traffic.first, 0)[0], self.pods(traffic.second, 0)[0])
 
     def most(self, number: int) -> int:
-        """Return how many pods a class has at most."""
+        """Return the largest number of pods that a class can have."""
         one = self._group.classes[number]
         return sum(self._group.roles[role].count for role in one.roles) + sum(self._fixed[number])
 
     def _sum(self, number: int, leaves: list[int], name: str) -> Any:
-        """Return a variable for the pods of a class on some leaves."""
+        """Return a variable for the pods of a class on these leaves."""
         one, x = self._group.classes[number], self._x
         here = [(role, leaf) for leaf in leaves for role in one.roles if (role, leaf) in x]
         fixed = sum(self._fixed[number][leaf] for leaf in leaves)
@@ -95,7 +96,7 @@ class ClassModel(LeafModel):
             self._rule(number, each)
 
     def _rule(self, number: int, own: ClassRule) -> None:
-        """Counts that are allowed on used units, and how many are used under each used parent."""
+        """Add the rule of a class at a level: counts per used unit, used units per used parent."""
         level, rule = own.level + 1, own.rule
         fits = values_of(allowed(rule, self.most(number)), self.most(number))
         for pods in self.pods(number, level):
@@ -140,10 +141,10 @@ class ClassModel(LeafModel):
         return sum(terms) if terms else self._cp.new_constant(0)
 
     def _outside(self, traffic: Traffic, level: int) -> Any:
-        """Return how many pairs are not in one unit of a level."""
+        """Return the number of pairs that are not in one unit of a level, as an expression."""
         pods = self.pods(traffic.first, level), self.pods(traffic.second, level)
         inside = [self._times(one, other) for one, other in zip(*pods, strict=True)]
-        # Not below 0: that follows, but only from all products together, and bounds need it.
+        # At least 0. The products imply it only jointly; as its own row it tightens the bounds.
         most = self.most(traffic.first) * self.most(traffic.second)
         outside = self._cp.new_int_var(0, most, "")
         self._cp.add(outside == self.pairs(traffic) - sum(inside))
@@ -179,7 +180,7 @@ class ClassModel(LeafModel):
         return sum(terms)
 
     def _limit(self, limit: PathLimit) -> None:
-        """Forbid a pod where a pod that it needs is farther away than its limit."""
+        """Forbid each pod whose counterpart would be farther away than the path limit."""
         first, second = self._areas(limit.first), self._areas(limit.second)
         for here in first:
             beyond = [second[there] for there in limit.beyond[here] if there in second]
@@ -202,7 +203,7 @@ class ClassModel(LeafModel):
         self._cp.add(sum(others) == 0).only_enforce_if(self._comes[number, area])
 
     def _times(self, one: Any, other: Any) -> Any:
-        """Return a variable for the product of one that is not negative and another."""
+        """Return a variable for the product of two variables, the first of which is 0 or more."""
         most = max(one.proto.domain)
         ends = [most * end for end in (0, *other.proto.domain)]
         product = self._cp.new_int_var(min(ends), max(ends), "")

@@ -1,7 +1,6 @@
-"""Rules between members over sets of leaves in the CP-SAT model: at most so many pods in a set, all
-in one, none outside, skew.
+"""Rules over sets of leaves in the CP-SAT model: maximum per set, one set for all, skew.
 
-Loaded only where solving happens.
+Loaded only in the solver process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +14,10 @@ from scheduler.groups.solver.tree import Bools
 
 
 class DomainRows:
-    """The rows of one `DomainRule`; lists are by set of the rule.
+    """The rows of one `DomainRule`; all lists are by set of the rule.
 
-    `pods` has the group's pods, `fixed` those of them that are there already, `leaving` how many
-    others are evicted. `more` is how many pods the group places in all, `size` how many it has.
+    `pods` has the group's pods, `fixed` its bound pods, `leaving` the evicted pods of other groups.
+    `more` is the number of pods that the group places, `size` its size.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class DomainRows:
             self._cp.add(each <= self._size * is_chosen)
 
     def _skew(self, before: Sequence[Any]) -> None:
-        """A set that takes further pods is at most `max_skew` above the least of all sets."""
+        """Limit each set that takes a new pod to `max_skew` above the set with the fewest."""
         highest = self._size + max(self._rule.existing, default=0)
         lowest = self._cp.new_int_var(0, highest, "")
         for old, new, here in zip(before, self._pods, self._fixed, strict=True):
@@ -63,6 +62,6 @@ class DomainRows:
 
 
 def values_of(fits: Bools, most: int) -> cp_model.Domain:
-    """Return 0 and the allowed counts up to `most` as a domain."""
+    """Return a CP-SAT domain of 0 and the allowed counts up to `most`."""
     counts = [0, *np.flatnonzero(fits[: most + 1]).tolist()]
     return cp_model.Domain.from_values(counts)

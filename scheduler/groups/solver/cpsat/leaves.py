@@ -1,6 +1,6 @@
-"""The variables of a group's pods on the leaves of its tree, for models of classes and parts.
+"""The variables of a group's pods on the leaves, as the models of classes and parts use them.
 
-Loaded only where solving happens.
+Loaded only in the solver process.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from scheduler.groups.solver.tree import Tree
 
 
 class LeafVariables(NamedTuple):
-    """x[role, leaf]: the pods of a role on a leaf, where the role fits; the tree has the leaves."""
+    """x[role, leaf], the pods of a role on a leaf; only for leaves where the role fits."""
 
     cp: cp_model.CpModel
     group: GroupProblem
@@ -23,7 +23,7 @@ class LeafVariables(NamedTuple):
     x: Mapping[tuple[int, int], Any]
 
     def under(self, level: int) -> list[list[int]]:
-        """Return the leaves in each unit of a level; levels count from 1, 0 is the root."""
+        """Return the leaves of each unit of a level; level 0 is the root."""
         leaves: list[int] = self.tree.leaf.tolist()
         bounds = np.arange(len(leaves) + 1)
         for each in range(self.tree.depth - 1, level - 1, -1):
@@ -32,7 +32,7 @@ class LeafVariables(NamedTuple):
 
 
 class LeafModel:
-    """The base of a model over these variables: what it reads of them at each step."""
+    """Base class of a model over leaf variables."""
 
     def __init__(self, variables: LeafVariables) -> None:
         self._cp, self._group, self._x = variables.cp, variables.group, variables.x

@@ -1,8 +1,8 @@
-"""The CP-SAT model of a group: the variables of a layout under all rules of the group.
+"""The CP-SAT model of a group: the variables of a layout and the rows of all rules.
 
-Rules of levels refer to sums of pods by unit only, for one role and for several. Of leaves that
-nothing tells apart the first takes the most, which leaves out placements that differ in names
-alone. Loaded only where solving happens.
+Rules of levels use only sums of pods by unit, for one role and for several. Among identical leaves
+the first takes the most pods, which excludes placements that differ only in names. Loaded only in
+the solver process.
 """
 
 from collections import defaultdict
@@ -21,8 +21,9 @@ from scheduler.groups.solver.cpsat.variables import GroupVariables
 class GroupModel(GroupVariables):
     """The model of one group over a layout.
 
-    `freed` is what evictions add to a (cell, resource), `leaving` how many others they take from a
-    (rule between members, set); their variables are in `cp`.
+    `freed` has what evictions add to a (cell, resource), `leaving` how many existing pods they
+    remove from a (rule, set) of the rules over sets of leaves; both are expressions over variables
+    of `cp`.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class GroupModel(GroupVariables):
             self._order_like_leaves()
 
     def _add_up(self) -> None:
-        """Pods add up from cells to the root; each used parent uses as many units as its rule
+        """Sum pods from the cells to the root; each used parent has as many used units as its rule
         states.
         """
         tree, cp = self.tree, self.cp
@@ -58,7 +59,7 @@ class GroupModel(GroupVariables):
                     cp.add(sum(used) == wanted * self.used[level][unit])
 
     def _below(self, level: int, unit: int) -> tuple[list[Any], list[Any]]:
-        """Return the pods and the use of the children of a unit."""
+        """Return the pods and the used flags of the children of a unit."""
         starts = (self.tree if level + 1 < self.tree.depth else self.layout.places).starts[level]
         below = slice(int(starts[unit]), int(starts[unit + 1]))
         if level + 1 < self.tree.depth:
@@ -67,7 +68,7 @@ class GroupModel(GroupVariables):
         return [one.pods for one in made], [one.used for one in made]
 
     def _fit(self, freed: Mapping[tuple[int, int], Any]) -> None:
-        """No cell gives more of a resource than is free there, and what evictions add."""
+        """Limit the use of each resource of a cell to what is free plus what evictions free."""
         group, cp = self._own, self.cp
         for at in self.order:
             if self.layout.cells[at].is_sum:
@@ -85,7 +86,7 @@ class GroupModel(GroupVariables):
                 if free >= 0:
                     cp.add(sum(takes) <= free + more)
                     continue
-                # An over-committed leaf limits only pods that come there.
+                # A leaf with a negative free amount rejects new pods; without new pods it is valid.
                 takers = [x for request, x in here if request[resource]]
                 is_used = cp.new_bool_var("")
                 cp.add(sum(takers) == 0).only_enforce_if(~is_used)
@@ -106,15 +107,13 @@ class GroupModel(GroupVariables):
                     cp.add(sum(second) == 0).only_enforce_if(~side)
 
     def _thin_excluded(self) -> None:
-        """Of roles that cannot be on a leaf together in such numbers, one at least has fewer
-        there.
-        """
+        """Exclude the combinations that do not fit together: one role has fewer pods there."""
         here = set(self.order)
         for one in self._own.excluded:
             for leaf in (leaf for leaf in one.leaves if leaf in here):
                 wanted = [(number, count) for number, count in enumerate(one.counts) if count]
                 if any((number, leaf) not in self.x for number, _ in wanted):
-                    continue  # one of them never comes here
+                    continue  # the role has fewer slots here than the combination
                 fewer = []
                 for number, count in wanted:
                     fewer.append(self.cp.new_bool_var(""))

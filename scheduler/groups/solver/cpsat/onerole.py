@@ -1,7 +1,7 @@
-"""A group with one role by the CP-SAT model: where the exact program does not cover its rules or is
-not done in time.
+"""Solve a group of one role with the CP-SAT model.
 
-Loaded only where solving happens.
+Called if the exact program does not cover the rules or exceeds its time. Loaded only in the solver
+process.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def program(
 
 
 def exists(instance: Instance, tree: Tree, limits: SolveLimits, seconds: float) -> bool | None:
-    """Return whether there is a placement, None when time is over before that is known."""
+    """Return whether a placement exists, None if the time limit is reached first."""
     if _is_hopeless(tree):
         return False
     return run.exists(GroupModel(cells.one_role(instance, tree)), limits, seconds)
@@ -58,7 +58,7 @@ def _is_hopeless(tree: Tree) -> bool:
 
 
 def narrow(model: GroupModel) -> None:
-    """Limit the top level's counts to the water level, where only capacity decides about them."""
+    """Limit the counts of the top level to an even share, where only capacity restricts them."""
     tree = model.tree
     if tree.least < tree.size or tree.depth < 2 or tree.rule(1).kind != "spread":
         return

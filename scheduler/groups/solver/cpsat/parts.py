@@ -1,8 +1,8 @@
-"""The parts of a group in the CP-SAT model: how many of each are in each unit.
+"""The parts of a group in the CP-SAT model: how many copies of each part are in each unit.
 
-One number for each part and each unit of its level: like parts are not named. That there are pods,
-and parts, enough for each of them says nothing of who has which, and need not:
-scheduler.groups.solver.roles.subgroups deals them out. Loaded only where solving happens.
+One variable per part and unit of its level; copies are not distinguished. The rows require enough
+pods and parts for all copies; scheduler.groups.solver.roles.subgroups assigns them to single copies
+afterwards. Loaded only in the solver process.
 """
 
 import itertools
@@ -34,22 +34,20 @@ class PartModel(LeafModel):
                 self._keep_apart(number)
 
     def on_leaves(self, number: int) -> dict[int, Any]:
-        """Return for each leaf the number of pieces of a part in the unit around it."""
+        """Return for each leaf the number of copies of a part in the unit of the leaf."""
         units = self._leaves(self._depths[number])
         together = zip(units, self.many[number], strict=True)
         return {leaf: many for leaves, many in together for leaf in leaves}
 
     def _numbers(self, number: int) -> list[Any]:
-        """Return the number of pieces of a part in each unit of its level: 1 where its pods are
-        bound.
-        """
+        """Return the number of copies of a part in each unit; 1 where its bound pods are."""
         units = self._leaves(self._depths[number])
         if not self._has_fixed[number]:
             most = self._totals[number]
             return [self._cp.new_int_var(0, most, f"p{number}_{at}") for at in range(len(units))]
         holding = [any(self._is_fixed(number, leaf) for leaf in leaves) for leaves in units]
         if sum(holding) != 1:
-            self._cp.add_bool_or([])  # it stands in several units: nothing is right
+            self._cp.add_bool_or([])  # bound pods in several units: infeasible
         return [self._cp.new_constant(int(here)) for here in holding]
 
     def _is_fixed(self, number: int, leaf: int) -> bool:
@@ -59,7 +57,7 @@ class PartModel(LeafModel):
         return any(self._is_fixed(at, leaf) for at in self._inside[number])
 
     def _own(self, number: int) -> None:
-        """Pods of each role for at most so many parts, of all roles for at least so many."""
+        """Add rows: at most `sizes` pods of each role per copy, at least the minimum of all."""
         one, cp = self._group.parts[number], self._cp
         needed = max(1, one.minimum)
         for leaves, many in zip(self._leaves(self._depths[number]), self.many[number], strict=True):
@@ -76,7 +74,7 @@ class PartModel(LeafModel):
                 cp.add(sum(pods) == 0).only_enforce_if(~grows)
 
     def _keep_apart(self, number: int) -> None:
-        """Allow one pod of each part on a unit: no more pods than equal parts use the unit."""
+        """Allow one pod of each copy on a unit: no more pods there than copies around it."""
         one = self._group.parts[number]
         if one.apart < 0:
             return
@@ -87,7 +85,7 @@ class PartModel(LeafModel):
             self._cp.add(sum(here) + fixed <= many[leaves[0]])
 
     def _around(self, number: int) -> None:
-        """Parts of each sort for at most so many around them, of all for at least so many."""
+        """Add rows: at most `count` of each inner part per copy, at least the minimum of all."""
         below = {at: self._by_unit(at, self._depths[number]) for at in self._inside[number]}
         needed = 1 if self._has_fixed[number] else max(1, self._group.parts[number].minimum)
         for unit, many in enumerate(self.many[number]):
@@ -96,7 +94,7 @@ class PartModel(LeafModel):
             self._cp.add(sum(units[unit] for units in below.values()) >= needed * many)
 
     def _by_unit(self, number: int, depth: int) -> list[Any]:
-        """Return the number of pieces of a part in each unit of a level at or above its own."""
+        """Return the number of copies of a part in each unit of a level at or above its own."""
         bounds = np.arange(len(self.many[number]) + 1)
         for each in range(self._depths[number] - 1, depth - 1, -1):
             bounds = bounds[self._tree.starts[each]]
@@ -105,7 +103,7 @@ class PartModel(LeafModel):
         ]
 
     def _pods(self, role: int, leaves: list[int]) -> Any:
-        """Return a variable for the pods of a role on some leaves."""
+        """Return a variable for the pods of a role on these leaves."""
         here = [x for leaf in leaves if (x := self._x.get((role, leaf))) is not None]
         if not here:
             return self._cp.new_constant(0)

@@ -1,7 +1,6 @@
-"""What patterns on the leaves of cells state: sums over all leaves, and the rules of classes and
-parts about single leaves.
+"""Sums over the patterns of cells, and the rules of classes and parts about single leaves.
 
-Loaded only where solving happens.
+Loaded only in the solver process.
 """
 
 from collections import defaultdict
@@ -14,7 +13,7 @@ from scheduler.groups.solver.cpsat.variables import GroupVariables
 
 
 class LeafPatterns:
-    """The patterns of a model's cells and the numbers of leaves that take them."""
+    """The patterns of a model's cells, and the variables of how many leaves take each."""
 
     def __init__(self, model: GroupVariables) -> None:
         self._model = model
@@ -25,7 +24,7 @@ class LeafPatterns:
         self._parts_on_leaves()
 
     def sum(self, measure: Callable[[int, Sequence[int]], int]) -> Any:
-        """Return the sum over all leaves of a measure of their patterns."""
+        """Return the sum over all leaves of `measure` of their patterns."""
         return sum(
             measured * y
             for number in range(len(self._model.cells))
@@ -34,20 +33,20 @@ class LeafPatterns:
         )
 
     def pairs(self, first: int, second: int) -> Any:
-        """Return how many pairs of pods of two classes are on one leaf."""
+        """Return the number of pairs of pods of two classes that share a leaf."""
         return self.sum(
             lambda number, row: self.pods(number, row, first) * self.pods(number, row, second)
         )
 
     def rows(self, number: int) -> Iterable[tuple[list[int], Any]]:
-        """Return the patterns of a cell with the numbers of leaves that take them."""
+        """Return the patterns of a cell with the variables of how many leaves take each."""
         patterns = self._model.layout.cells[number].patterns
         if patterns is None:
             return ()
         return zip(patterns.tolist(), self._model.cells[number].taken, strict=True)
 
     def pods(self, number: int, row: Sequence[int], of: int) -> int:
-        """Return the pods of a class, or ALL_PODS, on a leaf of a cell with a pattern, fixed ones
+        """Return the pods of a class, or ALL_PODS, that a pattern puts on a leaf; fixed pods
         included.
         """
         cell = self._model.layout.cells[number]
@@ -56,7 +55,7 @@ class LeafPatterns:
         return cells.pods_of(self._model.group, of, cell.leaves[0], row)
 
     def _rules_of_classes(self) -> None:
-        """How many leaves a class uses under each used parent; one leaf for `same`."""
+        """Limit how many leaves a class uses under each used parent; one leaf for `same`."""
         group, last = self._model.group, self._model.tree.depth
         for number, one in enumerate(group.classes):
             for own in one.rules:
@@ -68,9 +67,7 @@ class LeafPatterns:
                 self._model.cp.add(sum(self._with((rule.first, rule.second))) <= 1)
 
     def _parts_on_leaves(self) -> None:
-        """Limit a leaf's pods of single-pod parts to the number of such parts in the units around
-        it.
-        """
+        """Limit a leaf's pods of parts that allow one pod per leaf to the copies around it."""
         enough: dict[tuple[int, int], Any] = {}
         for at, part in enumerate(self._model.group.parts):
             if part.apart != self._model.tree.depth - 1:
@@ -93,7 +90,7 @@ class LeafPatterns:
                     self._model.cp.add(fuller <= leaves * enough[key])
 
     def _use(self, wanted: int, of: int, above: list[Any]) -> None:
-        """A class uses so many leaves of each parent that it uses."""
+        """Require `number` leaves with pods of a class under each parent that it uses."""
         used: dict[int, list[Any]] = defaultdict(list)
         for number in self._model.order:
             for row, y in self.rows(number):
@@ -103,7 +100,7 @@ class LeafPatterns:
             self._model.cp.add(sum(used[unit]) == wanted * parent)
 
     def _with(self, classes: tuple[int, ...]) -> list[Any]:
-        """Return the numbers of leaves with pods of any of these classes."""
+        """Return the variables of all patterns with pods of any of these classes."""
         return [
             y
             for number in range(len(self._model.cells))

@@ -1,8 +1,8 @@
-"""Runs the model stage by stage: each stage is minimised by CP-SAT and frozen before the next.
+"""Run the model stage by stage: CP-SAT minimises each stage, then its value is fixed.
 
-Deterministic: one worker, a fixed seed, stages in a fixed order; only a time limit that is reached
-makes two runs differ. A stage that is not proven keeps its best placement with the bound, and the
-next stages continue from it. Loaded only where solving happens.
+Deterministic: one worker, a fixed seed, a fixed order of stages; two runs differ only if a time
+limit is reached. A stage that is not proven keeps its best placement and bound, and the next stage
+continues from there. Loaded only in the solver process.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from scheduler.groups.solver.cpsat.stages import Stage, Terms
 from scheduler.groups.solver.roles.result import RolesResult
 from scheduler.groups.solver.tree import Ints
 
-MEANINGFUL_S = 0.02  # with less time than this a stage is not begun
+MEANINGFUL_S = 0.02  # the least time for which a stage is started
 REFINEMENTS = 8
 Values: TypeAlias = Callable[[Ints], list[tuple[str, str, int]]]
 
@@ -34,10 +34,11 @@ def minimize(
     *,
     leading: Sequence[int] = (),
 ) -> RolesResult:
-    """Return the best placement stage by stage, from `known` on.
+    """Return the best placement, minimising stage by stage from `known` on.
 
     `values` returns (level, measure, value) of every stage for pods by role and leaf. `bounds` are
-    lower limits; those in `leading` hold while all stages before are as good as theirs.
+    lower bounds of the stages. The bounds in `leading` hold only while all earlier stages equal
+    theirs.
     """
     terms, best = Terms(model), known
     done: list[SolvedStage] = []
@@ -77,7 +78,7 @@ def minimize(
 
 
 def exists(model: GroupModel, limits: SolveLimits, seconds: float) -> bool | None:
-    """Return whether the model has a placement, None when time is over before that is known."""
+    """Return whether the model has a placement, None if the time limit is reached first."""
     status = solver_for(limits, seconds).solve(model.cp)
     if status == cp_model.INFEASIBLE:
         return False
@@ -85,7 +86,7 @@ def exists(model: GroupModel, limits: SolveLimits, seconds: float) -> bool | Non
 
 
 def solver_for(limits: SolveLimits, seconds: float) -> cp_model.CpSolver:
-    """Return a solver with our parameters: one worker unless asked, fixed seed, no probing."""
+    """Return a configured CP-SAT solver: one worker by default, fixed seed, no probing."""
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = limits.workers
     solver.parameters.random_seed = limits.seed
@@ -104,7 +105,7 @@ def _lower(solver: cp_model.CpSolver, status: Any) -> int:
 
 
 def _better(values: Values, known: Ints | None, found: Ints, at: int) -> Ints:
-    """Return the new result unless the known one is better up to this stage."""
+    """Return the new result unless the known one is smaller in the stages so far."""
     if known is None:
         return found
     ours, other = ([one[2] for one in values(each)[: at + 1]] for each in (known, found))

@@ -1,10 +1,8 @@
-"""The stages of the objective, the most important first: records, limits of their values, and
-their expressions over a model.
+"""The stages of the objective, the most important first: records, bounds, and expressions.
 
-In the order of scheduler.groups.problem.checker.objective: members left out, what each level asks
-for from the top down (for all pods, then for each class with a rule there, or for all parts with
-one together), the cost of traffic, leaves in use. Each is minimised and frozen before the next.
-Knows no ortools: modules that are loaded at the start import the records.
+The order is that of scheduler.groups.problem.checker.objective: members left out; the preferences
+of each level from the top, of all pods, then of each class (or of all parts, summed); traffic cost;
+used leaves. Does not import ortools, as modules that are loaded at start import the records.
 """
 
 from __future__ import annotations
@@ -23,13 +21,14 @@ if TYPE_CHECKING:
 
 ALL: tuple[int, ...] = ()
 LARGEST_SQUARE = 1 << 40
-MANY_ROWS = 20_000  # above this, tangents are added when an answer asks for them
+MANY_ROWS = 20_000  # above this, tangents are added only where a placement violates them
 _MEASURES = {"pack": ("units", "large"), "spread": ("squares",)}
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """The measure minimised at a level (from 1; 0: the whole tree), for ALL pods or summed over
-    classes.
+    """A measure that is minimised at a level (from 1; 0: the whole tree).
+
+    `of` has the indices of classes whose values are summed; empty: all pods.
     """
 
     level: int
@@ -82,7 +81,7 @@ def _of_classes(group: GroupProblem, level: int) -> list[Stage]:
 
 
 def bound(tree: Tree, stage: Stage) -> int:
-    """Return a lower limit of a stage of all pods that follows from the capacities alone."""
+    """Return a lower bound of a stage of all pods, from the capacities alone."""
     level = stage.level
     if stage.measure == "leftOut":
         return 0
@@ -101,14 +100,14 @@ def bound(tree: Tree, stage: Stage) -> int:
 
 
 class Terms:
-    """The stages of a model as expressions; those of squares may grow tangents later."""
+    """The stages of a model as expressions; the ones of squares get more tangents later."""
 
     def __init__(self, model: GroupModel) -> None:
         self._model = model
         self._squares: dict[Stage, list[Any]] = {}
 
     def expression(self, stage: Stage) -> Any:
-        """Return the expression that a stage minimises."""
+        """Return the expression of a stage, to be minimised."""
         if stage.measure == "leftOut":
             return self._model.tree.size - self._model.pods[0][0]
         if stage.measure == "cost":
@@ -130,13 +129,13 @@ class Terms:
             if stage.measure == "large":
                 self._model.cp.add_multiplication_equality(square, [pods, pods])
                 continue
-            # The square of a whole number is the least above these tangents.
+            # A variable above these tangents is at least the square, for integers exactly.
             for k in self._touched(most, len(counts)) if is_lazy else range(most):
                 self._model.cp.add(square >= (2 * k + 1) * pods - k * (k + 1))
         return -sum(squares) if stage.measure == "large" else sum(squares)
 
     def refine(self, stage: Stage, counts: Ints) -> bool:
-        """Add the tangents that a placement touches; False when the expression was exact."""
+        """Add the tangents at a placement's counts; return False if there were none to add."""
         squares = self._squares.get(stage)
         if stage.measure != "squares" or stage.of or squares is None:
             return False
@@ -149,19 +148,19 @@ class Terms:
         return True
 
     def _touched(self, most: int, units: int) -> list[int]:
-        """Return where tangents touch at first: at 0 and around an even share."""
+        """Return the counts of the first tangents: 0 and those around an even share."""
         share = min(most - 1, self._model.tree.size // max(1, units))
         return sorted({0, *range(max(0, share - 2), min(most, share + 3))})
 
     def _all_units(self, level: int) -> tuple[list[Any], list[Any]]:
-        """Return pods and use of the units of a level, leaves included."""
+        """Return the pods and used flags of the units of a level, leaves included."""
         if level < self._model.tree.depth:
             return self._model.pods[level], self._model.used[level]
         made = [self._model.cells[number] for number in self._model.order]
         return [one.pods for one in made], [one.used for one in made]
 
     def _counts(self, stage: Stage) -> list[tuple[Any, int]]:
-        """Return the pods of each unit that a stage counts, and how many they are at most."""
+        """Return the pods of each unit that a stage counts, and their upper bound."""
         if stage.of:
             return [
                 (pods, max(self._model.classes.most(at), 1))
@@ -185,9 +184,7 @@ class Terms:
         )
 
     def _cost_of_leaves(self) -> Any:
-        """Return what traffic between pods on different leaves costs: all pairs but those on one
-        leaf.
-        """
+        """Return the cost of traffic between leaves: all pairs minus those on one leaf."""
         step = sum(self._model.group.costs.steps[self._model.tree.depth - 1 :])
         if not step or not self._model.layout.has_patterns:
             return 0

@@ -1,8 +1,6 @@
-"""The variables of the CP-SAT model: pods of each role on the cells of a layout, pods and use of
-units.
+"""The variables of the CP-SAT model: pods of each role per cell, pods and use of each unit.
 
-x[role, cell] counts pods, and what a unit holds is a sum of them. Loaded only where solving
-happens.
+x[role, cell] counts pods; the pods of a unit are sums of these. Loaded only in the solver process.
 """
 
 from collections import Counter
@@ -23,7 +21,7 @@ from scheduler.groups.solver.tree import Ints, allowed
 
 
 class CellVariables(msgspec.Struct, frozen=True):
-    """A cell's pods and its used leaves as expressions, and how many leaves take which pattern."""
+    """The pods and used leaves of a cell as expressions, and the number of leaves per pattern."""
 
     pods: Any
     used: Any
@@ -31,11 +29,11 @@ class CellVariables(msgspec.Struct, frozen=True):
 
 
 class GroupVariables:
-    """The variables of one group over a layout, and what ties those of a cell together.
+    """The variables of one group over a layout, and the rows inside each cell.
 
-    `order` has the cells in the order of the tree, `parents` the unit above each.
-    `pods[level][unit]` and `used[level][unit]` start with the root and end above the leaves,
-    `cells` are by their number.
+    `order` lists the cells in tree order, `parents` the unit above each. `pods[level][unit]` and
+    `used[level][unit]` are for the levels from the root to the one above the leaves; `cells` is by
+    index of the cell.
     """
 
     def __init__(self, layout: Layout, cp: cp_model.CpModel | None) -> None:
@@ -55,7 +53,7 @@ class GroupVariables:
         self.cells = [self._cell(number) for number in range(len(layout.cells))]
 
     def counts(self, solver: cp_model.CpSolver) -> Ints:
-        """Return the pods by role and leaf of a solution, without fixed ones."""
+        """Return the pods by role and leaf of a solution, fixed pods excluded."""
         found = np.zeros((len(self.group.roles), len(self.group.paths)), dtype=np.int64)
         for number, (cell, made) in enumerate(zip(self.layout.cells, self.cells, strict=True)):
             if cell.patterns is None:
@@ -68,7 +66,7 @@ class GroupVariables:
         return found
 
     def _dealt(self, cell: Cell, many: Sequence[int]) -> Ints:
-        """Return the pods [role, leaf] of a cell's leaves when so many of them take each
+        """Return the pods [role, leaf] on the leaves of a cell, given how many leaves take each
         pattern.
         """
         assert cell.patterns is not None  # noqa: S101
@@ -80,20 +78,20 @@ class GroupVariables:
                 return np.zeros((1, len(cell.leaves)), dtype=np.int64)
             slots = self._slots[list(cell.leaves)]
             return (by_name(slots, taken) - fixed).reshape(1, -1)
-        # The fullest first, so that of like leaves the first hold the most.
+        # Full patterns go to the first leaves, so that of identical leaves the first has the most.
         order = np.lexsort((*-cell.patterns.T, -cell.patterns.sum(axis=1)))
         rows = np.repeat(order, [many[at] for at in order])
         return np.asarray(cell.patterns[rows].T)
 
     @property
     def _slots(self) -> Ints:
-        """Return the slots of each leaf, fixed pods included."""
+        """Return the slots of each leaf of a cell, fixed pods included."""
         slots = np.zeros(len(self.group.paths), dtype=np.int64)
         slots[self.tree.leaf] = self.tree.slots
         return slots
 
     def hint(self, counts: Ints) -> None:
-        """Hand the solver a known placement to start from."""
+        """Pass a known placement to the solver as a hint."""
         cp = self.cp
         cp.clear_hints()  # type: ignore[no-untyped-call]
         for number, (cell, made) in enumerate(zip(self.layout.cells, self.cells, strict=True)):
@@ -111,7 +109,7 @@ class GroupVariables:
                 cp.add_hint(self.used[level][unit], int(pods > 0))
 
     def on_units(self, counts: Ints, level: int) -> Ints:
-        """Return the pods of each unit of a level, fixed ones included."""
+        """Return the pods of each unit of a level as expressions, fixed pods included."""
         tree = self.tree
         pods: Ints = counts.sum(axis=0)[tree.leaf] + tree.fixed
         for each in range(tree.depth, level, -1):
@@ -141,7 +139,7 @@ class GroupVariables:
             self.used.append([used for _, used in made])
 
     def _unit(self, values: cp_model.Domain, name: str) -> tuple[Any, Any]:
-        """Return the pods of a unit with these values, and whether it is used."""
+        """Return variables for the pods of a unit, with the allowed values, and for its use."""
         pods = self.cp.new_int_var_from_domain(values, f"n{name}")
         used = self.cp.new_bool_var(f"y{name}")
         self.cp.add(pods >= 1).only_enforce_if(used)
@@ -164,8 +162,9 @@ class GroupVariables:
         return CellVariables(pods, used)
 
     def _pattern_cell(self, number: int, cell: Cell) -> CellVariables:
-        """A number of leaves for each pattern; with capacities that differ, no more of them take
-        so many pods than have so much.
+        """Return a cell with a variable per pattern: the number of leaves that take it.
+
+        If the capacities differ, at most as many leaves take n pods or more as have capacity for n.
         """
         assert cell.patterns is not None  # noqa: S101
         cp, many = self.cp, len(cell.leaves)
@@ -189,10 +188,9 @@ class GroupVariables:
         return CellVariables(total, used, tuple(taken))
 
     def _scale(self, number: int) -> Any:
-        """Return what capacity rows of a cell's leaves are scaled by: the use of the unit above.
+        """Return the factor of a cell's capacity rows: the used flag of the unit above.
 
-        It is the most valuable tightening, except for pack below spread, where it was measured to
-        hinder.
+        It was measured to tighten most, except for pack below spread, where it slows the search.
         """
         last = self.tree.depth - 1
         above = self.tree.rule(last).kind if last else "pack"
@@ -202,7 +200,9 @@ class GroupVariables:
         return self.used[last][self.parents[number]] if is_scaled else 1
 
     def _sum_cell(self, cell: Cell, new: Any) -> CellVariables:
-        """One number for all leaves: what their rule allows of the sum."""
+        """Return a cell with one variable for all its leaves, within what their rule allows in
+        total.
+        """
         tree, cp = self.tree, self.cp
         rule = tree.rule(tree.depth)
         capacity = tree.capacity[tree.depth][[self._position[leaf] for leaf in cell.leaves]]

@@ -1,1 +1,1 @@
-"""The exact program for one role: tables over the tree, and what rules become in them."""
+"""The exact program for groups of one role: cost tables over the tree, and rules as levels."""

@@ -1,6 +1,4 @@
-"""From how many leaves take k pods to which: the leaf whose name comes first takes the most it
-can.
-"""
+"""Turn the number of leaves that take k pods into leaves: the first by name takes the most."""
 
 from collections.abc import Mapping
 
@@ -10,15 +8,15 @@ from scheduler.groups.solver.tree import Ints, Tree
 
 
 def by_name(slots: Ints, taken: Mapping[int, int]) -> Ints:
-    """Return the counts of leaves in name order; `taken[k]` of them take k pods.
+    """Return the counts of leaves in name order, given that `taken[k]` leaves take k pods.
 
-    Every leaf gets the largest count still to be given that leaves capacity for the rest.
+    Each leaf takes the largest remaining count that leaves a valid assignment for the others.
     """
     highest = max(int(slots.max()), *taken)
     left = np.zeros(highest + 1, dtype=np.int64)
     for k, number in taken.items():
         left[k] = number
-    # slack[k]: leaves with k slots or more beyond the counts of k or more
+    # slack[k]: the number of leaves with at least k slots, minus that of counts of at least k
     slack = _at_least(np.bincount(slots, minlength=highest + 1)) - _at_least(left)
     counts = np.zeros(len(slots), dtype=np.int64)
     remaining = int(left[1:].sum())
@@ -38,7 +36,7 @@ def by_name(slots: Ints, taken: Mapping[int, int]) -> Ints:
 
 
 def canonical(tree: Tree, counts: Ints) -> Ints:
-    """Return the counts with like leaves of each parent in name order; not where pods are fixed."""
+    """Return the counts with equal leaves of each parent in name order, unless pods are fixed."""
     done = counts.copy()
     starts = tree.starts[tree.depth - 1]
     taken = np.concatenate(([0], np.cumsum(counts > 0)))

@@ -1,8 +1,7 @@
-"""Which group sizes fit at all: sets of counts as bits of one number, added up over the tree.
+"""Which group sizes fit: sets of pod counts as bits of an integer, combined over the tree.
 
-Much faster than the cost tables because nothing is weighed. Used where only yes or no is asked: by
-scheduler.groups.solver.explain for the rules in the way, and by
-scheduler.groups.solver.victims.search.
+Faster than the cost tables because no costs are computed. Used for feasibility alone, by
+scheduler.groups.solver.explain and scheduler.groups.solver.victims.search.
 """
 
 import itertools
@@ -15,9 +14,7 @@ from scheduler.groups.solver.tree import Tree, allowed
 
 
 def sizes(layers: Layers, late: Callable[[], bool] = lambda: False) -> int | None:
-    """Return the sizes from 0 to the tree's own that fit under all rules, as bits; None when
-    late.
-    """
+    """Return the sizes from 0 to the tree's size that fit, as bits; None if `late` returns true."""
     found = 0
     for masks in layers.choices(0):
         if late():
@@ -27,13 +24,13 @@ def sizes(layers: Layers, late: Callable[[], bool] = lambda: False) -> int | Non
 
 
 def fits(layers: Layers) -> bool:
-    """Return whether the whole group fits, or as many of it as have to be placed."""
+    """Return whether the group fits, with at least its minimum of pods."""
     tree = layers.tree
     return any(_sizes(tree, masks) >> tree.least for masks in layers.choices())
 
 
 def _sizes(tree: Tree, masks: Masks) -> int:
-    """Return the sizes that fit under one of the layers' choices."""
+    """Return the sizes that fit under one choice of masks for the bare levels, as bits."""
     depth = tree.depth
     mask = (1 << (tree.size + 1)) - 1
     counts = _bits(allowed(tree.rule(depth), tree.size))
@@ -55,7 +52,7 @@ def _sizes(tree: Tree, masks: Masks) -> int:
 
 
 def added(first: int, second: int) -> int:
-    """Return all sums of a count of one set and a count of the other."""
+    """Return the set of all sums of one count from each of two sets, as bits."""
     if first.bit_count() < second.bit_count():
         first, second = second, first
     total = 0
@@ -73,10 +70,10 @@ def _leaf(tree: Tree, at: int, fits: int) -> int:
 
 
 def _together(units: list[list[int]], wanted: int, mask: int, *, is_bare: bool) -> list[int]:
-    """Return the counts that units hold together, one row for each number of used ones if that
-    binds.
+    """Return the counts that sibling units hold together, one set per number of used units.
 
-    A bare unit has such rows itself, and all used below it count.
+    Without a rule on the number of used units there is one set. A bare unit has such sets itself;
+    the used units below it count.
     """
     if not wanted:
         total = 1
@@ -108,7 +105,7 @@ def _any(some: Iterable[int]) -> int:
 
 
 def _multiplicities(units: list[int]) -> list[tuple[int, int]]:
-    """Return (number, counts) of units with the same counts."""
+    """Return (number of units, counts) for units with equal sets of counts."""
     numbers: dict[int, int] = {}
     for each in units:
         numbers[each] = numbers.get(each, 0) + 1

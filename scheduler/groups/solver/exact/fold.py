@@ -1,9 +1,9 @@
-"""Rules between members that the tree can carry itself: folded into slots and rules of levels.
+"""Fold rules over sets of leaves into slots and level rules, where the tree can express them.
 
-One member per host is a limit of a leaf, one domain per unit of a level is a rule of that level,
-and all in one domain is as many smaller problems as there are domains. What is left is for
-scheduler.groups.solver.exact.layers or CP-SAT. Every fold keeps the set of placements exactly as it
-was; called before solving, never before checking.
+At most n pods per host is a limit of a leaf; a limit per domain is a level rule if the domains are
+units of a level; all pods in one domain is one problem per domain.
+scheduler.groups.solver.exact.layers or CP-SAT handles the other rules. Folding keeps the set of
+placements. It happens before solving; the checker gets the original instance.
 """
 
 import msgspec
@@ -27,9 +27,9 @@ def folded(instance: Instance) -> Instance:
 
 
 def by_domain(instance: Instance) -> list[Instance] | None:
-    """Return one instance for each domain that may take all members, None when no rule asks for it.
+    """Return one instance per domain that may take all members; None without such a rule.
 
-    The placements of the instance are those of all of them together.
+    The placements of the instance are those of all returned instances together.
     """
     for at, domains in enumerate(instance.domains):
         if domains.single and domains.only and not _holds_outside(instance, domains):
@@ -49,10 +49,11 @@ def by_domain(instance: Instance) -> list[Instance] | None:
 
 
 def by_unit(instance: Instance) -> list[tuple[Instance, tuple[int, ...]]]:
-    """Return the instance in each unit of the first level that has several, with the leaves of it.
+    """Return one instance per unit of the first level with several units, with only its leaves.
 
-    Only where that level packs and one unit may take all: if the group fits into any of them, its
-    best placement is the best of these. Units without capacity for the whole group are left out.
+    Return nothing unless that level packs and a unit may take the whole group: then, if the group
+    fits one of them, its best placement is the best of these. Units without capacity for the whole
+    group are omitted.
     """
     usable = [
         at for at, leaf in enumerate(instance.leaves) if leaf.fixed or _capacity(leaf, instance)
@@ -76,7 +77,7 @@ def by_unit(instance: Instance) -> list[tuple[Instance, tuple[int, ...]]]:
 
 
 def _only(instance: Instance, leaves: tuple[int, ...]) -> Instance:
-    """Return the instance with these leaves alone."""
+    """Return the instance restricted to these leaves."""
     place = {leaf: at for at, leaf in enumerate(leaves)}
     domains = tuple(
         msgspec.structs.replace(
@@ -94,7 +95,7 @@ def _capacity(leaf: Leaf, instance: Instance) -> int:
 
 
 def _inside(instance: Instance, inside: frozenset[int]) -> Instance:
-    """Return the instance with capacity on these leaves only."""
+    """Return the instance with capacity on these leaves only; other leaves stay, without slots."""
     leaves = tuple(
         leaf if at in inside else _capped(leaf, 0) for at, leaf in enumerate(instance.leaves)
     )
@@ -102,15 +103,14 @@ def _inside(instance: Instance, inside: frozenset[int]) -> Instance:
 
 
 def _without_outside(instance: Instance, domains: DomainRule) -> Instance:
-    """Take away the capacity of leaves that a rule forbids."""
+    """Return the instance without capacity on leaves that an `only` rule forbids."""
     if not domains.only:
         return instance
     return _inside(instance, frozenset(leaf for leaves in domains.sets for leaf in leaves))
 
 
 def _limited(instance: Instance, domains: DomainRule) -> Instance | None:
-    """Return the instance with a limit per domain as slots and rules; None if they cannot express
-    it.
+    """Return the instance with a limit per domain as slots or level rule; None if impossible.
 
     Leaves that the rule forbids have no capacity.
     """
@@ -131,7 +131,7 @@ def _limited(instance: Instance, domains: DomainRule) -> Instance | None:
 
 
 def _holds_outside(instance: Instance, domains: DomainRule) -> bool:
-    """Return whether pods are fixed on leaves of no set."""
+    """Return whether pods are fixed on a leaf that is in no set."""
     inside = {leaf for leaves in domains.sets for leaf in leaves}
     return any(leaf.fixed and at not in inside for at, leaf in enumerate(instance.leaves))
 
@@ -139,7 +139,7 @@ def _holds_outside(instance: Instance, domains: DomainRule) -> bool:
 def _as_level(
     instance: Instance, wide: list[frozenset[int]], alone: set[int], at_most: int
 ) -> Instance | None:
-    """Return the instance with the limit as the rule of the level whose units the sets are."""
+    """Return the instance with the limit as the rule of the level whose units are the sets."""
     depth = len(instance.levels)
     wanted = set(wide) | {frozenset((leaf,)) for leaf in alone}
     for level in range(depth - 1):
@@ -163,9 +163,7 @@ def _with_rule(instance: Instance, level: int, rule: LevelRule) -> Instance:
 
 
 def _capped(leaf: Leaf, most: int) -> Leaf:
-    """Return the leaf with capacity for at most so many, fixed pods included; they are never taken
-    away.
-    """
+    """Return the leaf with capacity for `most` pods, or for its fixed pods if they are more."""
     limit = max(most, leaf.fixed)
     return Leaf(
         leaf.path, limit if leaf.slots < 0 else min(leaf.slots, limit), leaf.free, leaf.fixed

@@ -1,9 +1,8 @@
 """The greedy descent of chic-sched, for comparison and as the solver `Greedy`.
 
-Visits the children of a unit once, largest free capacity first for pack, smallest first for spread,
-and takes from each what its rule's range allows; undone units are not tried again, and units
-without capacity count like others. It fails where answers exist and is often worse; nothing of ours
-relies on it. Ties go to the name that comes first.
+It visits the children of a unit by free capacity, largest first for pack, smallest first for
+spread; equal ones by name. It gives each a count within its rule's range. It does not revisit a
+unit that failed, and it counts units without capacity. It can fail where a placement exists.
 """
 
 import numpy as np
@@ -13,9 +12,9 @@ from scheduler.groups.solver.tree import Ints, Tree
 
 
 def place(tree: Tree) -> Ints | None:
-    """Return the pods per leaf of the tree, None when the descent does not place the whole group.
+    """Return the pods per leaf of the tree, None if the descent does not place the group.
 
-    Of an elastic one as many as there is capacity for, or else the fewest that have to be.
+    For an elastic group it tries the number of pods that the capacity allows, then the minimum.
     """
     free = [tree.slots]
     for level in range(tree.depth - 1, -1, -1):
@@ -31,7 +30,7 @@ def place(tree: Tree) -> Ints | None:
 
 
 def _descend(tree: Tree, free: list[Ints], level: int, unit: int, pods: int, taken: Ints) -> int:
-    """Place up to `pods` under a unit; return how many."""
+    """Place up to `pods` pods below a unit; return how many were placed."""
     if level == tree.depth:
         taken[unit] = pods
         return pods
@@ -62,7 +61,7 @@ def _descend(tree: Tree, free: list[Ints], level: int, unit: int, pods: int, tak
 
 
 def _order(tree: Tree, level: int, rule: LevelRule, free: Ints, span: tuple[int, int]) -> list[int]:
-    """Return the children in the order of their visit; with partitions only the first of them."""
+    """Return the children in the order of their visit; with partitions only the first so many."""
     children = np.arange(*span)
     sign = -1 if rule.kind == "pack" else 1
     ordered: list[int] = children[np.lexsort((children, sign * free[children]))].tolist()
@@ -73,7 +72,7 @@ def _order(tree: Tree, level: int, rule: LevelRule, free: Ints, span: tuple[int,
 
 
 def _range(rule: LevelRule, pods: int, siblings: int, parts: int) -> tuple[int, int, int]:
-    """Return the minimum, the desired and the maximum number of pods for the next unit."""
+    """Return the minimum, the desired and the maximum number of pods of the next unit."""
     if rule.hard:
         return (pods, pods, pods) if rule.kind == "pack" else (1, 1, 1)
     even = -(-pods // max(1, parts or siblings))

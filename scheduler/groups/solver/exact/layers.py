@@ -1,10 +1,10 @@
-"""Rules over sets of leaves as levels of the tree: what lets the exact program decide about them.
+"""Rules over sets of leaves as levels of the tree, so that the exact program can handle them.
 
-Where every set lies below one unit and holds its children whole, the set becomes a unit between the
-two and the rule says which counts it may hold. Spread counts from the least of all sets: with that
-number given every set stands for itself, so all of them are tried. Levels made here are `bare`: no
-part of the objective, and what is counted per parent is counted through them. Pure; called by
-scheduler.groups.solver.solve, feasible and eviction, which ask CP-SAT where a rule does not lie so.
+If all sets of a rule are unions of whole sibling units below one parent each, every set becomes a
+unit of a new level between the two. The rule becomes a mask of allowed counts. Skew depends on the
+minimum over all sets; each possible minimum is one mask, and all are tried. The new levels are
+`bare`: they have no stage, and counts of used units per parent skip them. Pure functions; callers
+use CP-SAT for rules of another form.
 """
 
 import itertools
@@ -19,17 +19,15 @@ from scheduler.groups.problem.instance import DomainRule, Instance, Level
 from scheduler.groups.solver import tree
 from scheduler.groups.solver.tree import Bools, Ints, Tree
 
-MOST_RULES = 3  # rules are tried in every order
+MOST_RULES = 3  # the rules are tried in all orders: 6 for three of them
 
-# level -> [unit, pods]: which counts a unit may hold, as far as any has capacity
+# level -> [unit, pods]: the allowed counts of a unit, up to the largest capacity of the level
 Masks: TypeAlias = Mapping[int, Bools]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One rule as a level: `units` has the unit of each of its sets, -1 for a set without a
-    leaf.
-    """
+    """One rule as a level: `units` has the unit of each of its sets, -1 for an empty set."""
 
     level: int
     domains: DomainRule
@@ -44,23 +42,21 @@ class Layers:
     layers: tuple[Layer, ...] = ()
 
     def with_slots(self, slots: Ints) -> "Layers":
-        """Return the same with other slots, given per leaf of the instance."""
+        """Return the same layers over a tree with other slots per leaf of the instance."""
         return replace(self, tree=self.tree.with_slots(slots))
 
     def with_rules(self, domains: Sequence[DomainRule]) -> "Layers":
-        """Return the same with rules of the same names over the same sets, which may count
-        others.
-        """
+        """Return the same layers with rules of the same names and sets; `existing` may differ."""
         by_name = {one.name: one for one in domains}
         layers = (replace(one, domains=by_name[one.domains.name]) for one in self.layers)
         return replace(self, layers=tuple(layers))
 
     def choices(self, least: int | None = None) -> Iterator[Masks]:
-        """Yield what the bare levels may hold, one mask after the other; together they are the
-        rules.
+        """Yield the masks of allowed counts of the bare levels; a placement is valid if one allows
+        it.
 
-        Ways in which no size from `least` (else the group's own) to the group's can be reached are
-        left out.
+        Masks under which no size from `least` (default: the group's minimum) to the group's size is
+        possible are skipped.
         """
         least = self.tree.least if least is None else least
         masks = [list(self._masks(layer, least)) for layer in self.layers]
@@ -108,7 +104,7 @@ class Layers:
                     yield mask_of_own
 
     def _sums(self, level: int, numbers: Ints) -> Ints:
-        """Return the sums of numbers of leaves by the unit of a level."""
+        """Return the sums of a column of leaves by unit of a level."""
         for each in range(self.tree.depth, level, -1):
             starts = self.tree.starts[each - 1]
             total = np.concatenate(([0], np.cumsum(numbers)))
@@ -117,9 +113,9 @@ class Layers:
 
 
 def of(instance: Instance, slots: Ints | None = None) -> Layers | None:
-    """Return the tree with the instance's rules as levels; None when one of them does not lie so.
+    """Return the tree with the instance's rules as levels; None if a rule has another form.
 
-    `slots` replaces what the leaves say of their capacity.
+    `slots` overrides the capacity of the leaves.
     """
     made = tree.build(instance, slots)
     if not instance.domains or not len(made.leaf):
@@ -132,7 +128,7 @@ def of(instance: Instance, slots: Ints | None = None) -> Layers | None:
         depth = made.depth
         paths = {at: tree.filled(instance.leaves[at].path, depth) for at in usable}
         levels = list(instance.levels)
-        bare: list[int] = []  # the rule of each level, -1 for the instance's own
+        bare: list[int] = []  # per level the index of its rule, -1 for a level of the instance
         owners = [-1] * depth
         for number in order:
             found = _inserted(paths, instance.domains[number], len(owners))
@@ -150,7 +146,7 @@ def of(instance: Instance, slots: Ints | None = None) -> Layers | None:
 def _inserted(
     paths: Mapping[int, tuple[str, ...]], domains: DomainRule, depth: int
 ) -> tuple[dict[int, tuple[str, ...]], int] | None:
-    """Return the paths with one more name in front of the units that sets consist of, and where."""
+    """Return the paths with one more name above the units that form sets, and its depth."""
     set_of: dict[int, int] = {}
     for number, leaves in enumerate(domains.sets):
         for leaf in leaves:

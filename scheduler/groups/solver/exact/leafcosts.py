@@ -1,9 +1,9 @@
-"""Tables of the last level: the least cost of n pods on the leaves of one unit, and how they lie.
+"""Cost tables of the last level: the least cost of n pods on the leaves of one unit.
 
-Made for all units above the leaves at once. Without range, partitions and fixed pods the answer is
-known: pack fills the largest leaves first, spread fills like water. Otherwise leaf after leaf is
-added to the tables; only as many leaves as a group can use take part, the largest ones, because
-cost depends on the count alone.
+Computed for all units above the leaves at once. Without range, partitions and fixed pods the
+optimum is known: pack fills the largest leaves first, spread fills all evenly. Otherwise leaves are
+added to the tables one by one, the largest first and no more than a group can use, because costs
+depend on counts alone.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from scheduler.groups.problem.instance import LevelRule
 from scheduler.groups.solver.costs import NEVER, measures
 from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
 
-# Measures of a level whose best placement fills leaves in order of their capacity, or evenly.
+# The measures for which the optimum fills the largest leaves first, or all leaves evenly.
 _FILLED = (("units", "large"), ("pairs",))
 
 
 @dataclass(frozen=True)
 class LeafTables:
-    """`cost[u, n]` for n pods under unit u, at most `most[u]`.
+    """`cost[u, n]` is the least cost of n pods under unit u, for n up to `most[u]`.
 
-    `order` has the leaves by unit and capacity, the largest first; `steps` are the tables [unit,
-    used leaves, pods] leaf by leaf, when they exist.
+    `order` has the leaves by unit, then by capacity, the largest first. `steps`, if the tables were
+    computed leaf by leaf, has one table [unit, used leaves, pods] per leaf.
     """
 
     tree: Tree
@@ -34,9 +34,9 @@ class LeafTables:
     steps: tuple[Ints, ...] = ()
 
     def needless(self, parents: Ints) -> Bools:
-        """Return units made redundant by earlier identical siblings.
+        """Return which units are redundant because of earlier identical siblings.
 
-        A group of n pods uses n units at most, and of identical ones those with the first names.
+        A group of n pods uses at most n units; of identical ones those with the first names.
         """
         kind = np.unique(self.cost, axis=0, return_inverse=True)[1].reshape(-1)
         kind = kind * (int(parents.max(initial=0)) + 1) + parents
@@ -48,13 +48,11 @@ class LeafTables:
         return np.asarray(may_be_empty & (nth >= self.tree.size))
 
     def of(self, unit: int) -> Ints:
-        """Return the costs of one unit."""
+        """Return the costs of one unit by pods."""
         return self.cost[unit, : int(self.most[unit]) + 1]
 
     def rows(self, unit: int) -> list[Ints]:
-        """Return the costs of one unit by how many leaves are used, where that binds; else one
-        row.
-        """
+        """Return the costs of one unit, one row per number of used leaves if that is restricted."""
         wanted = self.tree.used_below(self.tree.depth - 1)
         if not wanted:
             return [self.of(unit)]
@@ -62,9 +60,9 @@ class LeafTables:
         return [self.steps[-1][unit, row, :length] for row in range(wanted + 1)]
 
     def counts(self, unit: int, pods: int, used: int) -> tuple[Ints, Ints]:
-        """Return a unit's leaves and their pods in a best answer for `pods` (> 0).
+        """Return a unit's leaves and their pods in an optimum of `pods` (> 0) pods.
 
-        `used` is the number of leaves with pods, 0 if it is not fixed.
+        `used` is the required number of leaves with pods, 0 for any number.
         """
         first, last = self.tree.starts[self.tree.depth - 1][unit : unit + 2].tolist()
         leaves = self.order[first:last]
@@ -109,8 +107,8 @@ def tables(tree: Tree, unit_cost: Ints) -> LeafTables:
 
 
 def is_closed(tree: Tree) -> bool:
-    """Return whether the last level's costs follow from a formula, without a step for each leaf."""
-    # Filling the largest leaves first, or all evenly, is best for these measures alone.
+    """Return whether the costs of the last level follow from a formula, without a step per leaf."""
+    # For other measures the optimum need not fill leaves by capacity or evenly.
     if tuple(name for name, _ in measures(tree, tree.depth)) not in _FILLED:
         return False
     rule = tree.rule(tree.depth)
@@ -129,7 +127,7 @@ def _limits(rule: LevelRule, slots: Ints) -> Ints:
 
 
 def _closed(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> Ints:
-    """Return the costs by majorisation: leaves are filled in one known order."""
+    """Return the costs by a formula: leaves are filled in a fixed order (majorization)."""
     rule = tree.rule(tree.depth)
     factor = max(1, rule.factor)
     widths = np.diff(tree.starts[tree.depth - 1])
@@ -154,13 +152,14 @@ def _closed(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> Ints:
 
 
 def _within(runs: Ints) -> Ints:
-    """Return for each step of consecutive runs its number within its own."""
+    """Return the position of each step within its run; `widths` has the lengths of the runs."""
     return np.asarray(np.arange(int(runs.sum())) - np.repeat(np.cumsum(runs) - runs, runs))
 
 
 def _above(units: Ints, capacity: Ints, highest: int) -> Ints:
-    """Return [unit, k]: how many leaves of a unit have capacity for more than k, up to `highest` -
-    1.
+    """Return [unit, k]: how many leaves of a unit have capacity for more than k pods.
+
+    k runs from 0 to `highest` - 1.
     """
     number = int(units[-1]) + 1
     cells = np.bincount(units * (highest + 1) + capacity, minlength=number * (highest + 1))
@@ -169,9 +168,7 @@ def _above(units: Ints, capacity: Ints, highest: int) -> Ints:
 
 
 def _cut(widths: Ints, runs: Ints, most: Ints) -> Ints:
-    """Return runs of steps, `widths` of them for each unit, cut off where a unit has `most`
-    steps.
-    """
+    """Return the steps of each unit, `widths` of them, cut after `most` steps."""
     ends = np.cumsum(runs)
     first = np.cumsum(widths) - widths
     base = np.repeat(np.concatenate(([0], ends))[first], widths)
@@ -180,7 +177,7 @@ def _cut(widths: Ints, runs: Ints, most: Ints) -> Ints:
 
 
 def _fill(rule: LevelRule, capacity: Ints, pods: int) -> Ints:
-    """Return the counts on sorted leaves for one number of pods."""
+    """Return the counts on leaves, sorted by capacity, for a number of pods."""
     if rule.kind == "pack":
         before = np.concatenate(([0], np.cumsum(capacity)[:-1]))
         return np.asarray(np.clip(pods - before, 0, capacity))
@@ -200,8 +197,9 @@ def _options(rule: LevelRule, slots: int, fixed: int, most: int) -> list[int]:
 
 
 def _stepwise(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> tuple[Ints, ...]:
-    """Add the largest leaf of every unit, then the next; row u stands for u used leaves if that
-    binds.
+    """Return the tables after each leaf, the largest leaf of every unit first.
+
+    Row u is for u used leaves if their number is restricted.
     """
     rule = tree.rule(tree.depth)
     starts = tree.starts[tree.depth - 1]

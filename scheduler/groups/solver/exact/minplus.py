@@ -1,7 +1,7 @@
-"""Adding cost tables: the least cost of n pods over two sets of units, in words compared in order.
+"""Combine cost tables of two sets of units: the least cost of n pods over both (min-plus).
 
-A table is int64 [words, pods + 1]; `NEVER` in its first word marks counts that cannot be. Called by
-scheduler.groups.solver.exact.program for every unit of the tree.
+A table is int64 [words, pods + 1]; words are compared lexicographically. `NEVER` in the first word
+marks impossible counts. Called by scheduler.groups.solver.exact.program for every unit of the tree.
 """
 
 import numpy as np
@@ -9,28 +9,26 @@ import numpy as np
 from scheduler.groups.solver.costs import NEVER
 from scheduler.groups.solver.tree import Ints
 
-CELLS = 1 << 16  # how many sums are made at once: what a core's own cache holds
+CELLS = 1 << 16  # how many sums are computed at once, so that they fit the cache of a core
 
 
 def workspace(most: int) -> Ints:
-    """Return the place for sums that all merges of one tree share: fresh memory costs more than
-    they do.
-    """
+    """Return a buffer that all merges of one tree share; allocating it costs more than a merge."""
     return np.empty(max(CELLS, most + 1), dtype=np.int64)
 
 
 def empty(words: int) -> Ints:
-    """Return the table of no units: nothing at no cost."""
+    """Return the table of no units: 0 pods at cost 0."""
     return np.zeros((words, 1), dtype=np.int64)
 
 
 def never(words: int, most: int) -> Ints:
-    """Return a table in which no count is possible."""
+    """Return a table in which every count is impossible."""
     return np.full((words, most + 1), NEVER, dtype=np.int64)
 
 
 def merge(first: Ints, second: Ints, most: int, space: Ints) -> Ints:
-    """Return the table of both together for 0 to `most` pods; it ends where the sum of both does.
+    """Return the table of both sets together for 0 to `most` pods, or fewer if both hold fewer.
 
     `space` is overwritten.
     """
@@ -54,7 +52,7 @@ def merge(first: Ints, second: Ints, most: int, space: Ints) -> Ints:
 
 
 def longer(table: Ints, length: int) -> Ints:
-    """Return the table with counts up to `length` - 1, the new ones impossible."""
+    """Return the table extended to `length` counts; the new ones are impossible."""
     if table.shape[1] >= length:
         return table
     out = never(table.shape[0], length - 1)
@@ -63,7 +61,7 @@ def longer(table: Ints, length: int) -> Ints:
 
 
 def least(first: Ints, second: Ints) -> Ints:
-    """Return the smaller of two tables, count by count."""
+    """Return the smaller cost of two tables, count by count."""
     longest = max(first.shape[1], second.shape[1])
     first, second = longer(first, longest), longer(second, longest)
     if len(first) == 1:
@@ -81,9 +79,9 @@ def _possible(table: Ints) -> Ints:
 
 
 def _block(padded: Ints, child: Ints, options: Ints, out: Ints, space: Ints) -> None:
-    """Fill `out`: for each count the least sum over the child's possible counts.
+    """Fill `out` with the least sum over the child's possible counts, for each count.
 
-    Ties in a word are rare; only they are looked at in the next one.
+    Ties in a word are rare; only tied sums are compared in the next word.
     """
     pad, columns = int(options[-1]), out.shape[1]
     step = padded.strides[1]
@@ -98,7 +96,7 @@ def _block(padded: Ints, child: Ints, options: Ints, out: Ints, space: Ints) -> 
     out[0] = np.where(impossible, NEVER, best)
     if len(padded) == 1:
         return
-    best[impossible] = -NEVER  # nothing is equal to it
+    best[impossible] = -NEVER  # no sum equals it
     option, column = np.divmod(np.flatnonzero(sums == best), columns)
     for word in range(1, len(padded)):
         pods = options[option]

@@ -1,9 +1,9 @@
-"""The exact program: the best placement of like pods in a tree, by tables added unit by unit.
+"""The exact program: the best placement of identical pods in a tree, by dynamic programming.
 
-Polynomial because the costs of units add up: f_v(n) is the least cost of n pods under v. Rules over
-sets of leaves are levels of the tree to it (scheduler.groups.solver.exact.layers); it knows no
-preemption. Of equally good answers it gives the one in which the unit whose name comes first holds
-the most pods, from the top level down.
+Costs of units add up: f_v(n), the least cost of n pods below v, follows from those of v's children,
+in polynomial time. Rules over sets of leaves are levels of the tree
+(scheduler.groups.solver.exact.layers). It does no preemption. Of equally good placements it returns
+the one with the most pods in the units with the first names, from the top level down.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,14 +16,15 @@ from scheduler.groups.solver.exact import leafcosts, minplus
 from scheduler.groups.solver.exact.layers import Layers, Masks
 from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
 
-MERGE = 20_000  # to begin with one more child takes as long as so many sums
+MERGE = 20_000  # the overhead of merging one child, in sums
 
-Late = Callable[[float], bool]  # asked with the share of the work that is done
+Late = Callable[[float], bool]  # called with the finished share of the work, 0 to 1
 
 
 def work(tree: Tree) -> list[int]:
-    """Return about how many sums the program makes, by level from the root's; 300 to 600 million a
-    second.
+    """Return an estimate of the program's sums by level from the root.
+
+    It computes 300 to 600 million sums a second.
     """
     found = []
     for level in range(1, tree.depth):
@@ -42,10 +43,10 @@ def work(tree: Tree) -> list[int]:
 
 
 class Exact:
-    """The tables of one tree; asked for the best answer, once for each of the layers' choices.
+    """The tables of one tree: `root` for each choice of masks, then `counts` for the best.
 
-    A unit's table is one row of costs by pods, or for a bare unit one row for each number of units
-    that are used below it. Where no such number binds it is a single row.
+    A unit's table is a list of rows of costs by pods. A bare unit has one row per number of used
+    units below it if that number is restricted; every other unit has one row.
     """
 
     def __init__(self, layers: Layers, scale: StageScale, late: Late) -> None:
@@ -58,7 +59,7 @@ class Exact:
         self._space = minplus.workspace(tree.size)
         self._steps: dict[tuple[int, int], list[list[Ints]]] = {}
         self._used: dict[tuple[int, int], list[Ints]] = {}
-        self._made_from = tree.depth  # the tables of this level and below hold for all choices
+        self._made_from = tree.depth  # tables of this level and below are valid for all choices
         self._needless: dict[int, Bools] = {}
         if tree.depth > 1 and not tree.bare:
             self._needless[tree.depth - 1] = self._leaves.needless(tree.parents(tree.depth - 1))
@@ -68,7 +69,7 @@ class Exact:
         return self._scale.word_of(self._tree.depth)
 
     def root(self, masks: Masks) -> Ints | None:
-        """Return the root's table under one choice, None when it is too late."""
+        """Return the root's table under one choice of masks, None after the deadline."""
         tree = self._tree
         for level in range(self._made_from - 1, 0, -1):
             fits = allowed(tree.rule(level), tree.size)
@@ -83,19 +84,19 @@ class Exact:
                     mask = masks[level][unit]
                     here = fits[: len(mask)] & mask
                 self._used[level, unit] = [_among(row, here, costs) for row in rows]
-        # What stands below the lowest bare level is the same for the next choice.
+        # Tables below the lowest bare level do not depend on the choice.
         self._made_from = min(self._made_from, 1 + max(tree.bare, default=0))
         table = self._table(0, 0)
         return None if table is None else table[0]
 
     def counts(self, pods: int) -> Ints:
-        """Return the pods on each leaf of the tree for so many; `root` was called before."""
+        """Return the pods on each leaf in an optimum of `pods` pods; call `root` first."""
         taken = np.zeros(len(self._tree.slots), dtype=np.int64)
         self._place(0, 0, pods, self._tree.used_below(0), taken)
         return taken
 
     def _table(self, level: int, unit: int) -> list[Ints] | None:
-        """Return the least costs below a unit; None after the deadline."""
+        """Return the least costs of the units below a unit; None after the deadline."""
         tree, wanted = self._tree, self._tree.used_below(level)
         if level == tree.depth - 1:
             rows = self._above_leaves(unit)
@@ -123,7 +124,7 @@ class Exact:
         return [table]
 
     def _needed(self, level: int, first: int, last: int) -> list[int]:
-        """Return the units among these that a best answer can use."""
+        """Return the units from `first` to `last` - 1 without redundant ones."""
         needless = self._needless.get(level)
         if needless is None:
             return list(range(first, last))
@@ -145,7 +146,7 @@ class Exact:
         return table
 
     def _place(self, level: int, unit: int, pods: int, used: int, taken: Ints) -> None:
-        """Put `pods` below a unit, into so many used units where that binds."""
+        """Write into `taken` an optimum of `pods` pods below a unit, in `used` units if set."""
         tree = self._tree
         if level == tree.depth - 1:
             leaves, counts = self._leaves.counts(unit, pods, used)
@@ -157,9 +158,9 @@ class Exact:
             self._place(level + 1, child, share, row if is_bare else below, taken)
 
     def _shares(self, level: int, unit: int, pods: int, row: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the children that take pods, the first names as many as a best answer allows.
+        """Yield (child, pods, used units) of an optimum; the first names take as many as possible.
 
-        With each comes how many units are used in it, where it is bare and that binds.
+        The used units of a child are 0 unless it is bare and their number is restricted.
         """
         steps = self._steps[level, unit]
         wanted = self._tree.used_below(level)
@@ -182,14 +183,14 @@ class Exact:
 
 
 def _among(table: Ints, fits: Bools, costs: Ints) -> Ints:
-    """Return a table with the costs of the unit itself added, where its count is allowed."""
+    """Return a table plus the costs of the unit itself; counts that it may not hold are NEVER."""
     length = table.shape[1]
     possible = fits[:length] & (table[0] < NEVER // 2)
     return np.where(possible, table + costs[:, :length], NEVER)
 
 
 def _added(acc: list[Ints], child: Ints, most: int, space: Ints) -> list[Ints]:
-    """Return the tables with one more child; table u stands for u used children when that binds."""
+    """Return the tables with one more child; row u is for u used children if that is restricted."""
     if len(acc) == 1:
         return [minplus.merge(acc[0], child, most, space)]
     used = child.copy()
@@ -201,9 +202,7 @@ def _added(acc: list[Ints], child: Ints, most: int, space: Ints) -> list[Ints]:
 
 
 def _joined(acc: list[Ints], child: list[Ints], most: int, space: Ints) -> list[Ints]:
-    """Return the tables with one more bare child, whose used units count together with the
-    others'.
-    """
+    """Return the tables with one more bare child, whose used units add to those of the others."""
     found = []
     for row in range(len(acc)):
         choices = [
@@ -220,10 +219,10 @@ def _joined(acc: list[Ints], child: list[Ints], most: int, space: Ints) -> list[
 def _share(
     choices: list[tuple[Ints, Ints, int]], unused: tuple[Ints, Ints], cost: Ints, pods: int
 ) -> tuple[int, int]:
-    """Return the largest count of a child with which the rest still reaches the best cost.
+    """Return the largest count of a child, and its used units, with which the total is optimal.
 
-    `choices` are (the child's table, the table of the rest, units used in the child) when the child
-    is used, `unused` both tables when it is not.
+    `choices` are (the child's table, the table of the rest, used units of the child); `unused` are
+    both tables for a child without pods.
     """
     found = (0, 0)
     for child, rest, used in choices:
@@ -244,7 +243,7 @@ def _share(
 def program(layers: Layers, scale: StageScale, late: Late = lambda _: False) -> Ints | None:
     """Return the pods per leaf of the tree in a best placement.
 
-    An empty array means that there is no placement, None that `late` returned true first.
+    The array is empty if no placement exists; the result is None if `late` returned true first.
     """
     tree = layers.tree
     nothing = np.zeros(0, dtype=np.int64)
@@ -267,9 +266,7 @@ def program(layers: Layers, scale: StageScale, late: Late = lambda _: False) -> 
 
 
 def _best(tree: Tree, scale: StageScale, root: Ints) -> tuple[int, list[int]] | None:
-    """Return how many pods are best and the values of all stages then; None when none are
-    possible.
-    """
+    """Return the best number of pods and the values of all stages; None if none is possible."""
     pods = np.flatnonzero(root[0] < NEVER // 2)
     pods = pods[pods >= tree.least]
     if not len(pods):

@@ -1,1 +1,1 @@
-"""Groups of several roles: descent, bounds, relaxation and the stages of their search."""
+"""Groups of several roles: greedy descent, bounds, relaxation, and the search by stages."""

@@ -1,8 +1,7 @@
-"""Assign pods to identical subgroups: at most one pod per node and subgroup, sizes differing by at
-most one.
+"""Assign pods to identical subgroups: at most one per node and subgroup, sizes within one.
 
-Bipartite edge colouring, possible if no node has more pods than there are subgroups: pods are the
-edges between nodes and roles, subgroups are the colours. Called by
+Bipartite edge colouring: pods are edges between nodes and roles, subgroups are colours. A colouring
+exists if no node has more pods than there are subgroups. Called by
 scheduler.groups.solver.roles.subgroups.
 """
 
@@ -15,10 +14,10 @@ _NOBODY = -1
 
 
 def dealt(pods: Pods, many: int) -> list[int]:
-    """Return the part, from 0, of each of these pods, which are (role, place): at most `many` of a
-    place.
+    """Return the subgroup, 0 to `many` - 1, of each pod, given as (role, place).
 
-    No part has two of a place, and all parts have as many of a role, and in all, up to one.
+    At most `many` pods are at one place. No subgroup gets two pods of one place; the subgroups'
+    numbers of pods, in total and by role, differ by at most one.
     """
     coloured = _Coloured(pods, many)
     for number in range(len(pods)):
@@ -28,9 +27,7 @@ def dealt(pods: Pods, many: int) -> list[int]:
 
 
 class _Coloured:
-    """Pods with their parts. Those of a role meet in vertices of `many` each, so that every part
-    has one of these.
-    """
+    """Pods with their subgroups. A vertex has up to `many` pods of one role, one per subgroup."""
 
     def __init__(self, pods: Pods, many: int) -> None:
         self._many = many
@@ -40,13 +37,13 @@ class _Coloured:
         for role, place in pods:
             self._ends.append((("place", place), (role, before[role] // many)))
             before[role] += 1
-        # By vertex which pod each part has there.
+        # Per vertex: subgroup -> pod.
         self._has: dict[Hashable, list[int]] = defaultdict(lambda: [_NOBODY] * many)
         self._sizes = [0] * many
 
     def add(self, number: int) -> None:
-        """Give a pod to the smallest part that has none of its place and role, or make that
-        possible.
+        """Add a pod to the smallest subgroup that its place and role allow; swap along a path if
+        none.
         """
         place, role = (self._has[end] for end in self._ends[number])
         free = [part for part in range(self._many) if place[part] == _NOBODY]
@@ -57,7 +54,7 @@ class _Coloured:
         self._put(number, min(both, key=self._sizes.__getitem__) if both else free[0])
 
     def level(self) -> None:
-        """Let the largest part give to the smallest until they differ by one at most."""
+        """Move pods from the largest subgroup to the smallest until they differ by at most one."""
         while max(self._sizes) - min(self._sizes) > 1:
             large, small = (self._sizes.index(edge(self._sizes)) for edge in (max, min))
             ends = (
@@ -65,13 +62,11 @@ class _Coloured:
             )
             starts = (end for end in ends if self._has[end][small] == _NOBODY)
             paths = (self._path(start, large, small) for start in starts)
-            # One begins and ends with a pod of the larger one, for that has more.
+            # Some path begins and ends in the larger subgroup, because that has more pods.
             self._swap(next(path for path in paths if len(path) % 2), large, small)
 
     def _path(self, start: Hashable, one: int, other: int) -> list[int]:
-        """Return the pods on the path from a vertex without `other`, in turn of `one` and
-        `other`.
-        """
+        """Return the alternating path of `one` and `other` from a vertex without `other`."""
         path: list[int] = []
         at, part = start, one
         while (number := self._has[at][part]) != _NOBODY:

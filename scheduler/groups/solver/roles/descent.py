@@ -1,6 +1,6 @@
-"""A greedy descent for several roles, without search: optimal where everything fits easily.
+"""A greedy descent for several roles, without search; optimal if capacity is ample.
 
-Called by scheduler.groups.solver.roles.heterogeneous, which checks the result against the rules.
+scheduler.groups.solver.roles.heterogeneous calls it and checks the result against the rules.
 """
 
 from collections import defaultdict
@@ -15,10 +15,9 @@ from scheduler.groups.solver.tree import Ints
 
 
 def unit_by_unit(group: GroupProblem) -> Ints:
-    """Fill the units of the level where separation costs most, one after the other, those with
-    most capacity first.
+    """Fill unit after unit, the largest capacity first, on the level that costs most to cross.
 
-    So members with traffic are together, as far as one unit has capacity for them.
+    Members with traffic are then in one unit as far as its capacity allows.
     """
     steps = group.costs.steps[: len(group.levels) - 1]
     level = 1 + max(range(len(steps)), key=steps.__getitem__, default=0)
@@ -45,8 +44,8 @@ def unit_by_unit(group: GroupProblem) -> Ints:
 def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
     """Place pods one by one, the largest first, of equal ones those with the most traffic.
 
-    With `is_filling` each goes to the fullest leaf that takes it, which leaves the most capacity;
-    else to the emptiest leaf in use, or to an unused one, which uses the fewest leaves.
+    With `is_filling` each goes to the fullest leaf that takes it, which leaves the most capacity
+    elsewhere. Otherwise it goes to the emptiest used leaf, or to an unused one if none takes it.
     """
     free = np.array(group.free, dtype=np.int64)
     scale = np.maximum(free.max(axis=0, initial=1), 1)
@@ -82,7 +81,7 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
                 in_use = counts[:, open_ones].any(axis=0)
                 capacity = -capacity - in_use * (1 + capacity.max())
             leaf = int(open_ones[int(capacity.argmin())])
-            # It stays the first, so it takes all that fit at once, unless a rule counts them.
+            # The leaf stays the best: it takes all pods that fit, unless a rule counts them.
             most = min(left, int(slots[leaf] - counts[number, leaf]))
             if len(asked):
                 most = min(most, int((free[leaf, asked] // request[asked]).min()))
@@ -104,7 +103,7 @@ def _set_of(sets: Sequence[Sequence[int]], leaves: int) -> Ints:
 
 
 def _traffic(group: GroupProblem) -> list[int]:
-    """Return by role how much traffic each of its pods has with all others."""
+    """Return by role the traffic of one pod with all other pods."""
     found = [0] * len(group.roles)
     sizes = [sum(group.roles[role].count for role in one.roles) for one in group.classes]
     for traffic in group.traffic:

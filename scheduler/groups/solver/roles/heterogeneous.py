@@ -1,11 +1,10 @@
-"""Groups of several roles: each with its own request, over common leaves.
+"""The entry point for groups of several roles, which have requests of their own.
 
-The rules of the levels hold for all pods together, whatever their role, those of classes
-(scheduler.groups.problem.classes) for theirs. `solve` searches for the most pods, and of those
-placements for the best by the levels from the top down, as for one role; it proves that there is no
-better one, or reports which stage is not proven. A descent (large pods first, the fullest leaf that
-takes them) finds what is easy, scheduler.groups.solver.roles.rolesearch improves and proves. Called
-by scheduler.groups.solver.questions.
+The rules of levels hold for all pods together, those of classes (scheduler.groups.problem.classes)
+for the pods of the class. `solve` places the most pods, then prefers by levels from the top, as for
+one role. It proves that no better placement exists or reports which stage is not proven. A greedy
+descent finds the easy placements; scheduler.groups.solver.roles.rolesearch improves and proves.
+Called by scheduler.groups.solver.questions.
 """
 
 from collections.abc import Sequence
@@ -45,7 +44,7 @@ Rows: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 def solve(group: GroupProblem, limits: SolveLimits) -> GroupAnswer:
-    """Return the best placement, or that fewer than `minimum` pods fit anywhere."""
+    """Return the best placement, or a proof that fewer than `minimum` pods fit."""
     started = perf_s()
     found = _best(group, limits, Deadline(limits.total_s))
     if found.counts is None:
@@ -59,9 +58,7 @@ def solve(group: GroupProblem, limits: SolveLimits) -> GroupAnswer:
 
 
 def fits(group: GroupProblem, limits: SolveLimits, left_s: Deadline, part: float) -> bool | None:
-    """Return whether at least the minimum fits; None if a `part` of the remaining time does not
-    decide.
-    """
+    """Return whether the minimum fits; None if undecided within `part` of the time left."""
     if is_hopeless(group):
         return False
     if group.links and not linkflows.parts_of(group):
@@ -74,7 +71,7 @@ def fits(group: GroupProblem, limits: SolveLimits, left_s: Deadline, part: float
 
 
 def _checked(group: GroupProblem, found: Ints) -> tuple[Rows, tuple[PlacedPart, ...]]:
-    """Return the rows of a placement, and its pieces; StateError for an invalid one."""
+    """Return a placement's rows and its parts. Raises StateError if the placement is invalid."""
     rows = tuple(tuple(row) for row in found.tolist())
     pieces = split(group, rows) if group.parts else []
     wrong = checker.problems(group, rows, pieces)
@@ -84,7 +81,7 @@ def _checked(group: GroupProblem, found: Ints) -> tuple[Rows, tuple[PlacedPart, 
 
 
 def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesResult:
-    """Return the best placement: in one unit where that is preferred and possible, else in all."""
+    """Return the best placement: in one unit if that is preferred and possible, else anywhere."""
     if is_hopeless(group):
         return RolesResult(None, is_proven=True)
     if group.links and not linkflows.parts_of(group):
@@ -101,7 +98,7 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
     elif _is_free_together(group, level):
         best = _in_one_unit(group, level, limits, left_s)
         if best.counts is not None and best.is_proven and best.values[0] == 0:
-            return best  # every placement without traffic cost is in one unit, too
+            return best  # a placement without traffic cost is in one unit, so this is optimal
     known = bounds(group)
     guess, least = best, KnownLimits([])
     if guess.counts is None:
@@ -138,7 +135,7 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
         guess = better(guess, own)
         if own.counts is not None and tuple(own.values) == relaxed.values:
             return with_bounds(group, own.counts, relaxed.values)
-    # Limits, each of which holds while those before it are met.
+    # Bounds, each valid while the stages before it equal theirs.
     least_of_all = max(relaxed.values, tuple(least.limits))
     with left_s.loading():
         from scheduler.groups.solver.roles import rolesearch
@@ -146,7 +143,10 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
 
 
 def _by_leaves(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> KnownLimits:
-    """Return the bounds of a group with traffic from the leaves alone; uses a share of the time."""
+    """Return the bounds of a group with traffic that follow from leaves without units.
+
+    Uses a share of the time left.
+    """
     if not group.traffic or group.costs.areas:
         return KnownLimits([])
     with left_s.loading():
@@ -161,10 +161,10 @@ def _paid(
     limits: SolveLimits,
     left_s: Deadline,
 ) -> list[int]:
-    """Return the stage bounds with a tightened traffic bound; uses at most PAID_PART of the time
-    left.
+    """Return the stage bounds with a tightened traffic bound.
 
-    Where costs depend on levels alone, patterns of equal leaves prove them as fast.
+    Uses at most PAID_PART of the time left. If costs depend on levels alone it changes nothing: the
+    patterns of equal leaves prove these as fast.
     """
     if not group.costs.areas:
         return list(bounds)
@@ -207,7 +207,7 @@ def _in_one_unit(
 ) -> RolesResult:
     """Return the best placement with all pods in one unit of a level.
 
-    Units are tried in the order of their bounds, so that most need no search.
+    Units are tried in the order of their bounds, so most need no search.
     """
     parts = [(leaves, group.part(leaves.tolist())) for leaves in units(group, level)]
     fixed = sum(group.fixed)
@@ -232,7 +232,7 @@ def _in_one_unit(
         if found.counts is None:
             is_proven = is_proven and found.is_proven
             if found.is_proven:
-                del known[at]  # nothing can be placed there, however good it would be
+                del known[at]  # proven infeasible: its bound does not limit the best
             continue
         known[at] = [stage.bound for stage in found.stages]
         if best.counts is None or found.values < best.values:
@@ -245,7 +245,7 @@ def _in_one_unit(
 
 
 def is_hopeless(group: GroupProblem) -> bool:
-    """Return whether the leaves together have too little of a resource."""
+    """Return whether the capacity of all leaves together is below the minimum."""
     capacity = group.capacity()
     least = group.least
     if int(capacity.sum()) < least:
@@ -260,7 +260,7 @@ def is_hopeless(group: GroupProblem) -> bool:
 
 
 def _guess(group: GroupProblem, *, is_filling: bool) -> RolesResult:
-    """Return the placement of a descent, without a bound; None if it breaks a rule of a level."""
+    """Return the placement of a greedy descent, without bounds; nothing if it violates a rule."""
     return valid(group, descent.descent(group, is_filling=is_filling))
 
 

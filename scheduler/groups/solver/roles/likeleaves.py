@@ -1,9 +1,8 @@
-"""Leaves that nothing tells apart, wherever they are: what stands on one may as well stand on
-another.
+"""Equal leaves, in any unit: pods of one may be on another without a change of rules.
 
 Called by scheduler.groups.solver.roles.patterns, and by
-scheduler.groups.solver.traffic.trafficleaves and scheduler.groups.solver.traffic.trafficunits,
-which know when it costs nothing.
+scheduler.groups.solver.traffic.trafficleaves and scheduler.groups.solver.traffic.trafficunits where
+the change costs nothing.
 """
 
 import numpy as np
@@ -14,10 +13,10 @@ from scheduler.groups.solver.tree import Ints
 
 
 def leaf_capacities(group: GroupProblem) -> list[tuple[int, ...]]:
-    """Return by leaf what it has that its pods can use: of each resource, and slots of each role.
+    """Return by leaf its usable capacity: of each resource, and slots of each role.
 
-    What pods take in all is a multiple of what their requests have in common, so the rest of an
-    amount is of no use.
+    The total of requests is a multiple of their greatest common divisor, so amounts are rounded
+    down to a multiple of it.
     """
     requests = np.array([role.request for role in group.roles], dtype=np.int64)
     counts = np.array([role.count for role in group.roles], dtype=np.int64)
@@ -30,9 +29,7 @@ def leaf_capacities(group: GroupProblem) -> list[tuple[int, ...]]:
 
 
 def numbers(group: GroupProblem) -> Ints:
-    """Return for each leaf a number, the same for all that are like it: by capacity, and by the
-    pods that are there.
-    """
+    """Return a number per leaf; leaves with equal capacity and equal bound pods share a number."""
     found: dict[object, int] = {}
     fixed = group.fixed or (0,) * len(group.paths)
     return np.array(
@@ -45,8 +42,9 @@ def numbers(group: GroupProblem) -> Ints:
 
 
 def dealt(group: GroupProblem, counts: Ints) -> Ints | None:
-    """Return the same pods by role and leaf on like leaves of one unit, the lowest with so many of
-    each; None without one.
+    """Return the placement moved onto equal leaves of one unit; None if no unit has enough.
+
+    The first unit with enough equal leaves of each number is used.
     """
     classes = numbers(group)
     used = np.flatnonzero(counts.any(axis=0))

@@ -1,8 +1,8 @@
 """Traffic between areas over links of limited bandwidth, in the CP-SAT model.
 
-What a pod sends is split over those it sends to, so shares are fractions of how many these are in
-all. Everything is counted in one common part of them, a whole number of which makes each. Loaded
-only where solving happens, but for `parts_of`.
+A pod splits its traffic equally among its receivers, so a share is a fraction whose denominator is
+their number. All amounts are integers in a unit that makes every share whole. Loaded only in the
+solver process, except `parts_of`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,16 +13,14 @@ from typing import Any
 from scheduler.groups.problem.classes import LinkLimit, TrafficStream
 from scheduler.groups.problem.roles import GroupProblem
 
-# More parts than this, or larger sums, are not counted exactly.
+# With more parts of a unit, or larger sums, the model cannot count exactly.
 MOST_PARTS, LARGEST_SUM = 1_000_000, 1 << 60
-# Of a unit; what rounding leaves over does not count.
+# As a share of a unit: a remainder up to this is ignored.
 GRAIN = 1000
 
 
 def parts_of(group: GroupProblem) -> int:
-    """Return into how many parts a unit is divided so that all shares are whole numbers of them; 0
-    if too many.
-    """
+    """Return into how many parts a unit is divided so that all shares are whole; 0 if too many."""
     numbers = {n for flow in group.flows for n in receiving(group, flow)}
     parts = reduce(lcm, sorted(numbers), 1)
     pods = [
@@ -33,7 +31,7 @@ def parts_of(group: GroupProblem) -> int:
 
 
 def receiving(group: GroupProblem, flow: TrafficStream) -> range:
-    """Return how many pods a flow may be split over."""
+    """Return the numbers of pods that a flow may be split among."""
     one = group.classes[flow.second]
     fixed = sum(one.fixed)
     most = fixed + sum(group.roles[role].count for role in one.roles)
@@ -42,9 +40,7 @@ def receiving(group: GroupProblem, flow: TrafficStream) -> range:
 
 
 class FlowModel:
-    """The variables of flows; `areas` has the pods of a class by area, `times` multiplies two
-    variables.
-    """
+    """The variables of flows; `areas` has a class's pods by area, `times` multiplies variables."""
 
     def __init__(
         self,
@@ -75,7 +71,7 @@ class FlowModel:
         self._cp.add(sum(carried) <= most)
 
     def _before(self, origins: Sequence[int], targets: Sequence[int]) -> int:
-        """Return the traffic between fixed pods."""
+        """Return the traffic of fixed pods between these areas, in whole units, rounded up."""
         group, total = self._group, 0.0
         for flow in group.flows:
             sending = self._fixed(flow.first, origins)
@@ -90,7 +86,7 @@ class FlowModel:
         )
 
     def _flow(self, flow: TrafficStream, origins: Sequence[int], targets: Sequence[int]) -> Any:
-        """Return what flows from some areas to others, in parts."""
+        """Return the traffic from some areas to others, in parts."""
         sending, taking = self._sum(flow.first, origins), self._sum(flow.second, targets)
         pairs = self._times(sending, taking)
         numbers = receiving(self._group, flow)
@@ -112,9 +108,7 @@ class FlowModel:
         return total
 
     def _number(self, number: int, numbers: range) -> Mapping[int, Any]:
-        """Return by how many pods of a class there are whether there are so many; of none, one will
-        do.
-        """
+        """Return by number of a class's pods a flag that the class has that many; 0 counts as 1."""
         if number not in self._is:
             found = self._is[number] = {n: self._cp.new_bool_var("") for n in numbers}
             self._cp.add_exactly_one(list(found.values()))
