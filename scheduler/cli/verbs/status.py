@@ -24,8 +24,10 @@ from scheduler.cli.inputs.live import ClusterOptions, connect
 from scheduler.cli.inputs.running import running_setup
 from scheduler.cli.inputs.world import WorldSource, read_world
 from scheduler.cli.output.printing import show_table
-from scheduler.config import default_config
+from scheduler.config import Loaded, default_config, load
 from scheduler.config.fingerprint import fingerprint
+from scheduler.config.presets import PRESETS
+from scheduler.framework.registry import Registry
 from scheduler.intree import registry
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.connection.version import server_version
@@ -143,10 +145,21 @@ def _configuration(access: ClusterOptions, lines: list[StatusLine]) -> list[Stat
     setup, notice = running_setup(access, known)
     if notice:
         return [StatusLine("configuration", NOTICE, notice)]
-    is_default = fingerprint(setup.loaded) == fingerprint(default_config(known))
     names = ", ".join(one.scheduler_name for one in setup.loaded.profiles)
-    text = f"{'the defaults' if is_default else 'a file'}; schedulerName {names}"
+    text = f"{origin(setup.loaded, known)}; schedulerName {names}"
     return [StatusLine("configuration", OK, text)]
+
+
+def origin(loaded: Loaded, known: Registry) -> str:
+    """Return whether decisions follow from the defaults, from a preset, or from a file."""
+    found = fingerprint(loaded)
+    if found == fingerprint(default_config(known)):
+        return "the defaults"
+    presets = ((name, text) for name, text in PRESETS.items() if text)
+    for name, text in presets:
+        if found == fingerprint(load(text, file=name, registry=known)):
+            return f"profile {name}"
+    return "a file"
 
 
 def _pods(access: ClusterOptions) -> list[StatusLine]:

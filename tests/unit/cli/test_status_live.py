@@ -7,6 +7,10 @@ import pytest
 
 from scheduler.about import VERSION as OURS
 from scheduler.cli.main import run
+from scheduler.cli.verbs.status import origin
+from scheduler.config import default_config, load
+from scheduler.config.presets import PRESETS
+from scheduler.intree import registry
 from scheduler.kube.leaserecord import ENDPOINT, VERSION
 from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.nodes.shape import plain_shape
@@ -62,3 +66,19 @@ async def test_the_leader_is_found_by_the_notes_on_its_lease(capsys, leases, fou
     if is_one:
         assert "https://10.0.0.1:10259" in lines["endpoint"]["text"]
         assert OURS == lines["version"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "the defaults"),
+        (PRESETS["gpu"], "profile gpu"),
+        (PRESETS["gpu"].replace("weight: 10", "weight: 9"), "a file"),
+    ],
+)
+def test_a_configuration_is_named_by_where_its_decisions_come_from(text, found):
+    """A daemon that runs with a preset does not run with a file."""
+    known = registry()
+    loaded = load(text, file="config.yaml", registry=known) if text else default_config(known)
+
+    assert origin(loaded, known) == found
