@@ -22,7 +22,7 @@ from scheduler.groups.problem.classes import (
     TrafficCosts,
     TrafficStream,
 )
-from scheduler.groups.problem.instance import Candidate, ElasticGroup, Level, LevelRule
+from scheduler.groups.problem.instance import Candidate, DomainRule, ElasticGroup, Level, LevelRule
 from scheduler.groups.problem.instance import Kind as Wish
 from scheduler.groups.problem.roles import Apart, GroupPreemption, GroupProblem, Role
 from scheduler.groups.solver.roles.result import objective_of
@@ -60,6 +60,7 @@ def group(rng: Random) -> GroupProblem:
         minimum,
         _apart(rng, len(kinds), leaves),
         fixed,
+        domains=_spreads(rng, len(kinds), leaves),
     )
 
 
@@ -83,6 +84,28 @@ def _apart(rng: Random, kinds: int, leaves: range) -> tuple[Apart, ...]:
         rng.choice(sets).append(leaf)
     there = tuple(tuple(one) for one in sets if one)
     return (Apart(there, rng.randrange(kinds), rng.randrange(kinds)),)
+
+
+def _spreads(rng: Random, kinds: int, leaves: range) -> tuple[DomainRule, ...]:
+    """Return rules of topology spread: leaves in no domain, and domains without leaves, as well."""
+    found = []
+    for number in range(rng.choice([0, 0, 1, 1, 2])):
+        sets: list[list[int]] = [[] for _ in range(rng.randint(1, 3))]
+        for leaf in leaves:
+            if rng.random() < 0.9:
+                rng.choice(sets).append(leaf)
+        found.append(
+            DomainRule(
+                f"spread {number}",
+                tuple(map(tuple, sets)),
+                max_skew=rng.randint(1, 2),
+                existing=tuple(rng.choice([0, 0, 1, 2]) for _ in sets),
+                only=True,
+                asking=tuple(sorted(rng.sample(range(kinds), rng.randint(1, kinds)))),
+                counted=tuple(sorted(rng.sample(range(kinds), rng.randint(1, kinds)))),
+            )
+        )
+    return tuple(found)
 
 
 def classed(rng: Random) -> GroupProblem:
@@ -131,6 +154,7 @@ def classed(rng: Random) -> GroupProblem:
             tuple(tuple(rng.randint(0, 5) for _ in range(areas)) for _ in range(areas)),
         ),
         unwished=tuple(at for at in range(depth) if rng.random() < 0.4),
+        domains=_spreads(rng, len(kinds), leaves) if rng.random() < 0.5 else (),
     )
 
 
@@ -290,6 +314,7 @@ def preemption(rng: Random, asked: GroupProblem) -> GroupPreemption:
         candidates.append(
             Candidate(f"c{number}", rng.choice([1, 2]), pods, freed, single=single, count=count)
         )
+    candidates = _counted(rng, asked, candidates)
     singles = tuple(at for at, one in enumerate(candidates) if one.single)
     pods = sum(candidates[at].count for at in singles)
     if pods < 2 or rng.random() < 0.5:
@@ -300,6 +325,21 @@ def preemption(rng: Random, asked: GroupProblem) -> GroupPreemption:
     ]
     elastic = (ElasticGroup(singles, rng.randint(1, pods - 1)),)
     return GroupPreemption(asked, tuple(candidates), elastic=elastic)
+
+
+def _counted(rng: Random, asked: GroupProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates, some of them among the pods that count in the rules of spread."""
+    left = {one.name: list(one.existing) for one in asked.domains}
+    found = []
+    for one in candidates:
+        counted: dict[str, dict[int, int]] = {}
+        for name, numbers in left.items():
+            at = rng.randrange(len(numbers))
+            if numbers[at] >= one.count and rng.random() < 0.5:
+                numbers[at] -= one.count
+                counted[name] = {at: 1}
+        found.append(msgspec.structs.replace(one, counted=counted))
+    return found
 
 
 def fits(group: GroupProblem) -> bool:
@@ -329,12 +369,23 @@ def least_harm(
         if best is not None and harm >= best:
             continue
         free = [list(row) for row in problem.group.free]
+        existing = {one.name: list(one.existing) for one in problem.group.domains}
         for n, one in chosen:
+            for name, numbers in one.counted.items():
+                for at, pods in numbers.items():
+                    existing[name][at] -= n * pods
             for leaf, amounts in one.freed.items():
                 free[leaf] = [
                     have + n * more for have, more in zip(free[leaf], amounts, strict=True)
                 ]
-        emptied = msgspec.structs.replace(problem.group, free=tuple(map(tuple, free)))
+        emptied = msgspec.structs.replace(
+            problem.group,
+            free=tuple(map(tuple, free)),
+            domains=tuple(
+                msgspec.structs.replace(one, existing=tuple(existing[one.name]))
+                for one in problem.group.domains
+            ),
+        )
         if fits(emptied):
             best = harm
     return best

@@ -24,6 +24,15 @@ PORT = "host port "
 Sets = tuple[tuple[int, ...], ...]
 
 
+class SpreadDomains(msgspec.Struct, frozen=True):
+    """The domains of a spread constraint: the leaves of each, and by uid of each placed pod that
+    counts the number of its domain.
+    """
+
+    leaves: Sets
+    counted: dict[str, int]
+
+
 def members(
     pod: Pod,
     nodes: Nodes,
@@ -123,27 +132,15 @@ def spread(
     """
     found = []
     by_uid = {one.pod.metadata.uid: one for one in bound}
-    for constraint, eligible in _hard(pod, nodes):
-        sets = {
-            value: tuple(leaf for leaf in leaves if eligible[rows[leaf]])
-            for value, leaves in sets_by_label(nodes, rows, constraint.topology_key).items()
-        }
-        values = _values(constraint, eligible, nodes)
-        there = dict(_there(pod, constraint, eligible, nodes, placed))
-        numbers = Counter(value for uid, value in there.items() if uid not in by_uid)
-        others = _by_leaf((by_uid[uid] for uid in by_uid.keys() - there.keys()), nodes, rows)
-        leaves = [sets.get(value, ()) for value in values]
-        counts = [
-            numbers[value] - _among(own, others) for value, own in zip(values, leaves, strict=True)
-        ]
-        if constraint.min_domains is not None and len(values) < constraint.min_domains:
-            # Fewer domains than wanted: the least of them counts as empty.
-            counts.append(0)
-            leaves.append(())
+    for constraint in _own_hard(pod):
+        domains = domains_of(constraint, pod, nodes, rows, placed)
+        numbers = Counter(at for uid, at in domains.counted.items() if uid not in by_uid)
+        others = _by_leaf((by_uid[uid] for uid in by_uid.keys() - domains.counted), nodes, rows)
+        counts = (numbers[at] - _among(own, others) for at, own in enumerate(domains.leaves))
         found.append(
             DomainRule(
-                _spread_by(constraint),
-                tuple(leaves),
+                spread_by(constraint),
+                domains.leaves,
                 max_skew=constraint.max_skew,
                 existing=tuple(counts),
                 only=True,
@@ -157,50 +154,52 @@ def counted(pod: Pod, nodes: Nodes, placed: Iterable[Placed]) -> dict[str, dict[
     pod's domain.
     """
     found: dict[str, dict[str, int]] = {}
-    for constraint, eligible in _hard(pod, nodes):
-        place = {value: at for at, value in enumerate(_values(constraint, eligible, nodes))}
-        for uid, value in _there(pod, constraint, eligible, nodes, placed):
-            found.setdefault(uid, {})[_spread_by(constraint)] = place[value]
+    for constraint in _own_hard(pod):
+        for uid, at in domains_of(constraint, pod, nodes, (), placed).counted.items():
+            found.setdefault(uid, {})[spread_by(constraint)] = at
     return found
 
 
-def _spread_by(constraint: TopologySpreadConstraint) -> str:
+def spread_by(constraint: TopologySpreadConstraint) -> str:
+    """Return the name of a constraint among rules."""
     return f"spread by {constraint.topology_key}"
 
 
-def _hard(pod: Pod, nodes: Nodes) -> Iterator[tuple[TopologySpreadConstraint, BoolColumn]]:
-    """Yield the constraints that count the members themselves, with the rows whose domains
-    count.
-    """
-    hard = [one for one in pod.spec.topology_spread_constraints if _counts_members(one, pod)]
-    labelled = _labelled(pod, nodes) if hard else nodes.exists
-    for one in hard:
-        yield one, labelled & _eligible(pod, one, nodes)
+def _own_hard(pod: Pod) -> Iterator[TopologySpreadConstraint]:
+    """Yield the constraints that count pods like the pod itself."""
+    for one in pod.spec.topology_spread_constraints:
+        if _counts_members(one, pod):
+            yield one
 
 
-def _values(constraint: TopologySpreadConstraint, eligible: BoolColumn, nodes: Nodes) -> list[int]:
-    """Return the domains of a constraint, as ids of the label's values."""
-    ids: list[int] = np.unique(nodes.label_ids(constraint.topology_key)[eligible]).tolist()
-    return ids
-
-
-def _there(
-    pod: Pod,
+def domains_of(
     constraint: TopologySpreadConstraint,
-    eligible: BoolColumn,
+    pod: Pod,
     nodes: Nodes,
+    rows: Sequence[int],
     placed: Iterable[Placed],
-) -> Iterator[tuple[str, int]]:
-    """Yield (uid, domain) of the placed pods that a constraint counts."""
+) -> SpreadDomains:
+    """Return the domains of a constraint of a pod; `rows` are those of the leaves."""
     ids = nodes.label_ids(constraint.topology_key)
-    selector = _with_own_labels(constraint, pod)
+    counts = _labelled(pod, nodes) & _eligible(pod, constraint, nodes)
+    values = np.unique(ids[counts]).tolist()
+    number_of = {value: at for at, value in enumerate(values)}
+    by_value = sets_by_label(nodes, rows, constraint.topology_key)
+    leaves = [
+        tuple(leaf for leaf in by_value.get(value, ()) if counts[rows[leaf]]) for value in values
+    ]
+    if constraint.min_domains is not None and len(values) < constraint.min_domains:
+        # Fewer domains than wanted: the least of them counts as empty.
+        leaves.append(())
+    found, selector = {}, selector_of(constraint, pod)
     for one in placed:
         meta = one.pod.metadata
         if meta.namespace != pod.metadata.namespace or one.pod.is_terminating:
             continue
         row = nodes.row(one.node)
-        if row is not None and eligible[row] and selector_matches(selector, meta.labels):
-            yield meta.uid, int(ids[row])
+        if row is not None and counts[row] and selector_matches(selector, meta.labels):
+            found[meta.uid] = number_of[int(ids[row])]
+    return SpreadDomains(tuple(leaves), found)
 
 
 def is_free(pod: Pod) -> bool:
@@ -268,7 +267,7 @@ def _eligible(pod: Pod, constraint: TopologySpreadConstraint, nodes: Nodes) -> B
     return rows
 
 
-def _with_own_labels(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector | None:
+def selector_of(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector | None:
     """Return the selector with the pod's own values of `matchLabelKeys`."""
     selector, labels = constraint.label_selector, pod.metadata.labels
     own = tuple(

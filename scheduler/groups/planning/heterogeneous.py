@@ -113,6 +113,7 @@ class HeterogeneousPlacement:
             task.roles,
             task.bound,
             least,
+            placed=self._tools.handle.pods,
             learnt=self._learnt,
         )
         return shapes.with_parts(found, task.shapes, task.bound)
@@ -156,6 +157,7 @@ class HeterogeneousEviction:
             task.roles,
             task.bound,
             task.least or len(task.context.members),
+            placed=self._tools.handle.pods,
             evicting=True,
             learnt=self._learnt,
         )
@@ -163,7 +165,7 @@ class HeterogeneousEviction:
         if not found.names:
             return None
         where = {name: leaf for leaf, name in enumerate(found.names)}
-        freed = Freed(where, found.resources, {}, 0, {})
+        freed = Freed(where, found.resources, {}, 0, found.counted)
         budgets = tuple(self._tools.handle.objects("PodDisruptionBudget").values())
         candidates, self._pods, elastic = candidates_of(lower, freed, budgets)
         allowed = tuple(

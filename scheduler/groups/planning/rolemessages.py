@@ -86,11 +86,14 @@ def _roles(task: GroupTask) -> str:
     """Return the members by role, of many roles only their number."""
     if len(task.roles) > MOST_NAMED:
         return f"{len(task.context.members)} pods in {len(task.roles)} roles"
+    # Roles may differ in rules alone: of one request they are counted together.
+    numbers: Counter[str] = Counter()
+    for one in task.roles:
+        numbers[_asked(one.request)] += len(one.pods)
     return listed(
         [
-            f"{len(one.pods)} pod{'s' * (len(one.pods) != 1)}"
-            + (f" of {asked}" if (asked := _asked(one.request)) else "")
-            for one in task.roles
+            f"{number} pod{'s' * (number != 1)}" + (f" of {asked}" if asked else "")
+            for asked, number in numbers.items()
         ]
     )
 

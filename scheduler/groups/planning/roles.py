@@ -15,6 +15,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.classes import ClassesSpec
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning.between import port_name
+from scheduler.groups.planning.rolespread import kinds, selected_by, spreads_like, without_spread
 from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import class_backed
@@ -25,7 +26,8 @@ from scheduler.state.shapes import host_ports
 class RoleMembers(msgspec.Struct):
     """Members of one role; `slots` is how many of them each row takes, and may be lowered.
 
-    `kind`, `shared_domain` and `costs` are those of `Fits`, `of` is the name of their class.
+    `kind`, `shared_domain` and `costs` are those of `Fits`, `of` is the name of their class,
+    `selected` whether each rule of members towards others selects them.
     """
 
     pods: tuple[Pod, ...]
@@ -37,6 +39,7 @@ class RoleMembers(msgspec.Struct):
     shared_domain: IntColumn | None = None
     of: str = ""
     costs: IntMatrix | None = None
+    selected: tuple[bool, ...] = ()
 
 
 def members(
@@ -45,27 +48,40 @@ def members(
     requests: Mapping[str, Amounts],
     device_classes: Mapping[str, DeviceClass],
 ) -> list[RoleMembers]:
-    """Return the members by role; an empty list if no claims differ and the group has no classes.
+    """Return the members by role; an empty list if all are of one.
 
-    A device class turns the requests of each container into a claim, so equal sums may be unequal
-    claims.
+    Without classes members differ by their claims, or by who counts them. A device class turns the
+    requests of each container into a claim, so equal sums may be unequal claims.
     """
     named = dict.fromkeys(name for amounts in requests.values() for name in amounts)
     claiming = bool(class_backed(device_classes, named)) or any(
         pod.spec.resource_claims for pod in context.members
     )
-    if not (spec.has_classes or claiming):
-        return []
     first = context.members[0].spec
-    if not claiming and spec.classes is None and all(pod.spec == first for pod in context.members):
-        return []  # the filters need not be asked for that
+    if not claiming and all(pod.spec == first for pod in context.members):
+        if spec.classes is None and len(kinds(context.members, context.members)) == 1:
+            return []  # the filters need not be asked for that
+    elif not (spec.has_classes or claiming):
+        return []
     if spec.classes is None:
-        return by_role(context.fits_each(), requests)
+        return by_role(fits_each(context, context.members), requests)
     # Class by class: of equal specs, filters may say this of one workload's pods and that of
     # another's.
     parts = _by_class(context.members, spec.classes).values()
-    each = [found for pods in parts for found in context.fits_each(pods)]
+    each = [found for pods in parts for found in fits_each(context, pods)]
     return by_role(each, requests, spec.classes)
+
+
+def fits_each(context: PlanningContext, pods: Sequence[Pod]) -> list[tuple[tuple[Pod, ...], Fits]]:
+    """Run the filters for each kind of some of the members; return each kind with its pods.
+
+    Without the spread constraints that count members: they are put before the solver.
+    """
+    found = []
+    for alike in kinds(pods, context.members):
+        asked = [without_spread(pod, context.members) for pod in alike]
+        found.append((alike, context.fits(asked)))
+    return found
 
 
 def _by_class(pods: Sequence[Pod], classes: ClassesSpec) -> dict[str, list[Pod]]:
@@ -82,12 +98,14 @@ def by_role(
 ) -> list[RoleMembers]:
     """Return the members by role, in the order of the first of each."""
     found: list[RoleMembers] = []
+    asking = [pods[0] for pods, _ in each]
     for pods, fits in each:
         of = "" if classes is None else classes.of(pods[0])
         request = asked(pods[0], requests)
         evictable = np.where(fits.evictable, len(pods), 0)
-        of_class = (one for one in found if one.of == of)
-        same = next((one for one in of_class if _is_same(one, request, pods[0], fits)), None)
+        selected = selected_by(pods[0], asking)
+        alike = (one for one in found if one.of == of and one.selected == selected)
+        same = next((one for one in alike if _is_same(one, request, pods[0], fits)), None)
         if same is None:
             message = fits.message
             found.append(
@@ -101,6 +119,7 @@ def by_role(
                     fits.shared_domain,
                     of,
                     fits.costs,
+                    selected,
                 )
             )
         else:
@@ -123,6 +142,7 @@ def _is_same(one: RoleMembers, request: Amounts, pod: Pod, fits: Fits) -> bool:
         and np.array_equal(one.evictable > 0, fits.evictable)
         and not _terms(pod)
         and not _terms(one.pods[0])
+        and spreads_like(pod, one.pods[0])
     )
 
 

@@ -1,12 +1,12 @@
 """The problem of placing several roles: from nodes and roles to `GroupProblem`, and back.
 
-Host ports count as a resource of which a node has one; required anti-affinity among members is a
-rule between roles. What these do not state is checked by the filters when an answer is tried.
-Reads, changes nothing.
+Host ports count as a resource of which a node has one; required anti-affinity and hard topology
+spread among members are rules between roles. What these do not state is checked by the filters when
+an answer is tried. Reads, changes nothing.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn
 from scheduler.framework.groups import AssignmentRejection, PlanningContext
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.planning import rolespread
 from scheduler.groups.planning.between import PORT, near, sets_by_label, term_selects
 from scheduler.groups.planning.classproblem import SHARED, beside, limits, links, of_classes
 from scheduler.groups.planning.planning import rule
@@ -34,12 +35,16 @@ class RoleConflict(msgspec.Struct, frozen=True):
 
 
 class RolesProblem(msgspec.Struct, frozen=True):
-    """A problem for the solver, and the row and name of the node behind each of its leaves."""
+    """A problem for the solver, and the row and name of the node behind each of its leaves.
+
+    `counted` has by uid of placed pods, and by rule of topology spread, the number of their set.
+    """
 
     group: GroupProblem
     resources: tuple[str, ...]
     rows: tuple[int, ...]
     names: tuple[str, ...]
+    counted: Mapping[str, Mapping[str, int]]
 
 
 def roles_problem(
@@ -50,10 +55,11 @@ def roles_problem(
     bound: Sequence[Placed],
     least: int,
     *,
+    placed: Iterable[Placed],
     evicting: bool = False,
     learnt: Sequence[RoleConflict] = (),
 ) -> RolesProblem:
-    """Return the problem of placing at least `least` of these members.
+    """Return the problem of placing at least `least` of these members, beside the placed pods.
 
     With `evicting` the rows are those that could take members if other pods were evicted.
     """
@@ -77,6 +83,7 @@ def roles_problem(
     if spec.by_network and where.rows:
         network = context.network_paths(np.array(where.rows, dtype=np.intp))
     classes = of_classes(spec, [one.of for one in members], levels, bound, where.names, network)
+    spreads = rolespread.rules([one.pods[0] for one in members], context.nodes, where.rows, placed)
     flows, narrow = links(spec, network, classes[0], [one.count for one in found])
     problem = GroupProblem(
         found,
@@ -92,8 +99,13 @@ def roles_problem(
         flows=flows,
         links=narrow,
         exclusive=tuple((at, name) for at, name in enumerate(where.resources) if PORT in name),
+        domains=tuple(one.rule for one in spreads),
     )
-    return RolesProblem(problem, where.resources, where.rows, where.names)
+    counted: dict[str, dict[str, int]] = {}
+    for one in spreads:
+        for uid, at in one.counted.items():
+            counted.setdefault(uid, {})[one.rule.name] = at
+    return RolesProblem(problem, where.resources, where.rows, where.names, counted)
 
 
 class _Leaves(msgspec.Struct, frozen=True):
@@ -178,7 +190,7 @@ def _apart(members: Sequence[RoleMembers], nodes: Nodes, rows: Sequence[int]) ->
         for term in () if anti is None else anti.required:
             sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
             found += [
-                Apart(sets, number, other)
+                Apart(sets, number, other, f"anti-affinity by {term.topology_key}")
                 for other, those in enumerate(members)
                 if term_selects(term, pod, those.pods[0])
             ]

@@ -18,7 +18,7 @@ from scheduler.groups.description import quorum
 from scheduler.groups.description.nesting import NOWHERE, keys_of, places
 from scheduler.groups.description.ownrules import OwnRules
 from scheduler.groups.description.spec import GroupNode
-from scheduler.groups.planning.roles import RoleMembers, by_role
+from scheduler.groups.planning.roles import RoleMembers, by_role, fits_each
 from scheduler.groups.planning.rolesproblem import RolesProblem
 from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.parts import ROOT, LikeParts, PlacedPart
@@ -66,7 +66,7 @@ def members(
     `own` has the level rules of each group by key. Raises ObjectError for more than MOST_ROLES
     roles.
     """
-    maker = _Maker(by_role(context.fits_each(), requests), bound, own)
+    maker = _Maker(by_role(fits_each(context, context.members), requests), bound, own)
     maker.make(root)
     if len(maker.roles) > MOST_ROLES:
         alone = "; each group with rules of its own counts alone" if maker.has_rules(root) else ""

@@ -14,7 +14,7 @@ from typing import TypeAlias, cast, overload
 from scheduler.groups.problem import checklevels, checkparts
 from scheduler.groups.problem.checklevels import Path
 from scheduler.groups.problem.classes import LinkLimit, PairRule, PathLimit, Traffic
-from scheduler.groups.problem.instance import Instance
+from scheduler.groups.problem.instance import DomainRule, Instance
 from scheduler.groups.problem.parts import PlacedPart
 from scheduler.groups.problem.roles import GroupProblem
 
@@ -88,10 +88,31 @@ def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | 
             for leaf in combination.leaves
             if all(row[leaf] >= most for row, most in zip(counts, combination.counts, strict=True))
         ]
+    for domains in group.domains:
+        found += _spread_problems(domains, counts) if domains.asking else []
     fixed = group.fixed or (0,) * len(group.paths)
     homogeneous = _sums([*counts, fixed])
     found += _of_classes(group, counts)
     return found + checklevels.problems(group.homogeneous(), homogeneous)
+
+
+def _spread_problems(rule: DomainRule, counts: Rows) -> list[str]:
+    """Return where pods of the asking roles break a rule of topology spread."""
+    inside: dict[int, int] = {}
+    for number, leaves in enumerate(rule.sets):
+        inside |= dict.fromkeys(leaves, number)
+    pods = list(rule.existing) or [0] * len(rule.sets)
+    for role in rule.counted:
+        for leaf, number in inside.items():
+            pods[number] += counts[role][leaf]
+    found = []
+    for role in rule.asking:
+        for leaf in (leaf for leaf, here in enumerate(counts[role]) if here):
+            if leaf not in inside:
+                found.append(f"{rule.name}: role {role} is outside of all domains")
+            elif pods[inside[leaf]] - min(pods) > rule.max_skew:
+                found.append(f"{rule.name}: skew above {rule.max_skew} for role {role}")
+    return found
 
 
 def _roles_objective(group: GroupProblem, counts: Rows) -> Values:

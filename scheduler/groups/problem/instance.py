@@ -5,7 +5,7 @@ recorded as test vectors. They contain pods, units and amounts, and nothing of K
 figures are in scheduler.groups.solver.tree.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -94,6 +94,10 @@ class DomainRule(SolverRecord, frozen=True):
     fewest (topology spread); `existing` are pods of other groups that count, by set. Fixed pods
     count, but they never violate `at_most`, `max_skew` or `only`: a set is checked only if it takes
     a new pod.
+
+    With `asking`, in a group of several roles, `max_skew` and `only` apply where pods of these
+    roles are placed, and pods of the roles in `counted` count (both are indices of roles). The
+    group's fixed pods are then in `existing`.
     """
 
     name: str
@@ -103,6 +107,14 @@ class DomainRule(SolverRecord, frozen=True):
     max_skew: int = 0
     existing: tuple[int, ...] = ()
     only: bool = False
+    asking: tuple[int, ...] = ()
+    counted: tuple[int, ...] = ()
+
+    def among(self, leaves: Sequence[int]) -> "DomainRule":
+        """Return the rule over these leaves alone; a set without any of them still counts."""
+        place = {leaf: at for at, leaf in enumerate(leaves)}
+        sets = (tuple(place[leaf] for leaf in one if leaf in place) for one in self.sets)
+        return msgspec.structs.replace(self, sets=tuple(sets))
 
 
 class Instance(SolverRecord, frozen=True):

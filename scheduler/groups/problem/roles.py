@@ -42,6 +42,7 @@ class Apart(instance.SolverRecord, frozen=True):
     sets: tuple[tuple[int, ...], ...]
     first: int
     second: int
+    name: str = "anti-affinity"
 
 
 class LeafConflict(instance.SolverRecord, frozen=True):
@@ -61,7 +62,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
     `flows` use the links. In a group with `parts` each role belongs to one part, classes are the
     rules of parts, and their preferences at a level are summed. `exclusive` are the resources (host
     ports), by index and name, that count as rules which a user could give up. `domains` are the
-    rules over sets of leaves of a group with one role.
+    rules over sets of leaves: with one role all of them, with several those of topology spread.
     """
 
     roles: tuple[Role, ...]
@@ -142,7 +143,8 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         rules = []
         for rule in self.apart:
             inside = (tuple(place[leaf] for leaf in one if leaf in place) for one in rule.sets)
-            rules.append(Apart(tuple(one for one in inside if one), rule.first, rule.second))
+            sets = tuple(one for one in inside if one)
+            rules.append(msgspec.structs.replace(rule, sets=sets))
         excluded = (
             LeafConflict(tuple(place[leaf] for leaf in one.leaves if leaf in place), one.counts)
             for one in self.excluded
@@ -176,6 +178,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
             self.flows,
             self.links,
             self.exclusive,
+            tuple(one.among(leaves) for one in self.domains),
         )
 
 

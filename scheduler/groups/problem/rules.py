@@ -20,12 +20,11 @@ from scheduler.groups.problem.classes import (
     PodClass,
     TrafficStream,
 )
-from scheduler.groups.problem.instance import Instance, Level, LevelRule
+from scheduler.groups.problem.instance import DomainRule, Instance, Level, LevelRule
 from scheduler.groups.problem.parts import ROOT, LikeParts
-from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.problem.roles import Apart, GroupProblem, Role
 
 RANGE = frozenset(("min", "max"))
-MEMBERS = Conflict("", "the members' own rules", "")
 
 
 def rules_of(problem: Instance | GroupProblem) -> list[Conflict]:
@@ -95,7 +94,7 @@ def _of_one_role(instance: Instance) -> list[Conflict]:
         found += [Conflict(level.name, key, str(n)) for key, n in rule.numbers().items()]
         if rule.is_hard_pack or rule.is_hard_spread:
             found.append(Conflict(level.name, "hard", rule.kind))
-    return found + [Conflict("", "between members", each.name) for each in instance.domains]
+    return found + [_between(each) for each in instance.domains]
 
 
 def several_roles(group: GroupProblem, kept: frozenset[Conflict]) -> GroupProblem:
@@ -126,7 +125,8 @@ def several_roles(group: GroupProblem, kept: frozenset[Conflict]) -> GroupProble
         limits=tuple(limit for limit in group.limits if _limit(group, limit) in kept),
         flows=(flows := tuple(flow for flow in group.flows if _flow(group, flow) in kept)),
         links=group.links if flows else (),
-        apart=group.apart if MEMBERS in kept else (),
+        apart=tuple(one for one in group.apart if _between(one) in kept),
+        domains=tuple(one for one in group.domains if _between(one) in kept),
         traffic=(),
         unwished=tuple(range(len(group.levels))),
         parts=tuple(
@@ -163,7 +163,8 @@ def _of_roles(group: GroupProblem) -> list[Conflict]:
     for part in group.parts:
         found += _of_part(group, part)
     found += [Conflict("", name, "") for _, name in group.exclusive]
-    return [*dict.fromkeys(found), *([MEMBERS] if group.apart else [])]
+    found += [*map(_between, group.apart), *map(_between, group.domains)]
+    return list(dict.fromkeys(found))
 
 
 def _without(role: Role, resources: Collection[int]) -> Role:
@@ -204,6 +205,10 @@ def _bare(levels: tuple[Level, ...] | list[Level], kept: frozenset[Conflict]) ->
 def _level_of(group: GroupProblem, one: PodClass, each: ClassRule) -> Level:
     """Return the rule of a class as a level whose name contains the name of the class."""
     return Level(f"{group.levels[each.level].name} of {one.name}", each.rule)
+
+
+def _between(rule: DomainRule | Apart) -> Conflict:
+    return Conflict("", "between members", rule.name)
 
 
 def _limit(group: GroupProblem, limit: PathLimit) -> Conflict:

@@ -209,12 +209,13 @@ def cells(group: GroupProblem) -> list[Cell] | None:
         return None
     found: dict[Any, list[int]] = defaultdict(list)
     areas = group.costs.areas or (0,) * len(group.paths)
+    sets_of = memberships(group)
     for leaf, (path, has) in enumerate(
         zip(group.paths, likeleaves.leaf_capacities(group), strict=True)
     ):
         fixed = group.fixed[leaf] if group.fixed else 0
         stands = group.stand(leaf)
-        above = trees.filled(path, depth)[:-1]
+        above = trees.filled(path, depth)[:-1], sets_of.get(leaf, ())
         found[above, has, fixed, stands, areas[leaf]].append(leaf)
     known: dict[Any, Ints | None] = {}
     made, total = [], 0

@@ -41,7 +41,9 @@ class DomainRows:
             self._single()
         if rule.max_skew:
             before = rule.existing or (0,) * len(pods)
-            self._skew([old - leaving.get(at, 0) for at, old in enumerate(before)])
+            after = [old - leaving.get(at, 0) + pods[at] for at, old in enumerate(before)]
+            arriving = [new - here for new, here in zip(pods, fixed, strict=True)]
+            skew_rows(cp, rule, after, arriving, size)
 
     def _single(self) -> None:
         chosen = [self._cp.new_bool_var("") for _ in self._pods]
@@ -49,16 +51,21 @@ class DomainRows:
         for each, is_chosen in zip(self._pods, chosen, strict=True):
             self._cp.add(each <= self._size * is_chosen)
 
-    def _skew(self, before: Sequence[Any]) -> None:
-        """Limit each set that takes a new pod to `max_skew` above the set with the fewest."""
-        highest = self._size + max(self._rule.existing, default=0)
-        lowest = self._cp.new_int_var(0, highest, "")
-        for old, new, here in zip(before, self._pods, self._fixed, strict=True):
-            takes = self._cp.new_bool_var("")
-            self._cp.add(new <= here + self._size * takes)
-            self._cp.add(lowest <= old + new)
-            over = old + new - lowest - self._rule.max_skew
-            self._cp.add(over <= 0).only_enforce_if(takes)
+
+def skew_rows(
+    cp: cp_model.CpModel, rule: DomainRule, after: Sequence[Any], arriving: Sequence[Any], size: int
+) -> None:
+    """Limit each set in which pods arrive to `max_skew` above the set with the fewest.
+
+    `after` has by set all pods that count, `arriving` those for which the rule has to hold, of at
+    most `size`.
+    """
+    lowest = cp.new_int_var(0, size + max(rule.existing, default=0), "")
+    for total, new in zip(after, arriving, strict=True):
+        takes = cp.new_bool_var("")
+        cp.add(new <= size * takes)
+        cp.add(lowest <= total)
+        cp.add(total - lowest <= rule.max_skew).only_enforce_if(takes)
 
 
 def values_of(fits: Bools, most: int) -> cp_model.Domain:

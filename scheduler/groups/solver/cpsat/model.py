@@ -11,9 +11,10 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
+from scheduler.groups.problem.instance import DomainRule
 from scheduler.groups.solver.cpsat import cells
 from scheduler.groups.solver.cpsat.cells import Layout
-from scheduler.groups.solver.cpsat.domains import DomainRows
+from scheduler.groups.solver.cpsat.domains import DomainRows, skew_rows
 from scheduler.groups.solver.cpsat.patterns import LeafPatterns
 from scheduler.groups.solver.cpsat.variables import GroupVariables
 
@@ -124,6 +125,9 @@ class GroupModel(GroupVariables):
         sets_of = cells.memberships(self.group)
         total = sum(self.group.fixed)
         for number, rule in enumerate(self.group.domains):
+            if rule.asking:
+                self._spread_roles(number, rule, sets_of, leaving)
+                continue
             pods: list[Any] = [0] * len(rule.sets)
             for cell, made in zip(self.layout.cells, self.cells, strict=True):
                 for which, each in sets_of.get(cell.leaves[0], ()):
@@ -136,6 +140,29 @@ class GroupModel(GroupVariables):
             more = self.pods[0][0] - total
             DomainRows(self.cp, rule, pods, fixed, gone, more=more, size=self.tree.size)
 
+    def _spread_roles(
+        self,
+        number: int,
+        rule: DomainRule,
+        sets_of: Mapping[int, tuple[tuple[int, int], ...]],
+        leaving: Mapping[tuple[int, int], Any],
+    ) -> None:
+        """Keep the skew of what counted roles have in each set, where asking roles put pods."""
+        after: list[Any] = [
+            old - leaving.get((number, at), 0) for at, old in enumerate(rule.existing)
+        ]
+        arriving: list[Any] = [0] * len(rule.sets)
+        for at, cell in enumerate(self.layout.cells):
+            own = [each for which, each in sets_of.get(cell.leaves[0], ()) if which == number]
+            asking = sum(self.x.get((role, at), 0) for role in rule.asking)
+            for each in own:
+                after[each] += sum(self.x.get((role, at), 0) for role in rule.counted)
+                arriving[each] += asking
+            if not own:
+                self.cp.add(asking <= 0)
+        size = self.group.wanted
+        skew_rows(self.cp, rule, after, arriving, size)
+
     def _order_like_leaves(self) -> None:
         """Break the symmetry of identical leaves: the first has the most pods."""
         group, tree = self.group, self.tree
@@ -147,6 +174,8 @@ class GroupModel(GroupVariables):
         for number, combination in enumerate(group.excluded):
             for leaf in combination.leaves:
                 sets_of[leaf].append((-1, number))
+        for leaf, memberships in cells.memberships(group).items():
+            sets_of[leaf] += [(-2 - number, at) for number, at in memberships]
         areas = group.costs.areas or (0,) * len(group.paths)
         last: dict[Any, int] = {}
         for position, leaf in enumerate(self.order):

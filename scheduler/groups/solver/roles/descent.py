@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from scheduler.groups.problem.instance import DomainRule
 from scheduler.groups.problem.roles import GroupProblem
 from scheduler.groups.solver import tree
-from scheduler.groups.solver.tree import Ints
+from scheduler.groups.solver.tree import Bools, Ints
 
 
 def unit_by_unit(group: GroupProblem) -> Ints:
@@ -52,6 +53,7 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
     counts = np.zeros((len(group.roles), len(free)), dtype=np.int64)
     banned = np.zeros((len(group.roles), len(free)), dtype=np.bool_)
     sets = [_set_of(rule.sets, len(free)) for rule in group.apart]
+    spreads = [_Spread(rule, counts) for rule in group.domains if rule.asking]
     excluded = [(np.array(one.leaves), np.array(one.counts)) for one in group.excluded]
     sizes = [float((np.array(role.request) / scale).max(initial=0)) for role in group.roles]
     traffic = _traffic(group)
@@ -65,6 +67,7 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
             for rule, found in zip(group.apart, sets, strict=True)
             if number in (rule.first, rule.second)
         ]
+        asked_spreads = [one for one in spreads if number in one.rule.asking]
         left = role.count
         while left:
             fits = ~banned[number] & (slots > counts[number])
@@ -73,6 +76,8 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
                 after = counts[:, those]
                 after[number] += 1
                 fits[those] &= (after < limit[:, None]).any(axis=0)
+            for spread in asked_spreads:
+                fits &= spread.takes(number)
             open_ones = np.flatnonzero(fits)
             if not len(open_ones):
                 break
@@ -85,7 +90,8 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
             most = min(left, int(slots[leaf] - counts[number, leaf]))
             if len(asked):
                 most = min(most, int((free[leaf, asked] // request[asked]).min()))
-            most = 1 if excluded or any(other == number for other, _ in rules) else most
+            is_counted = excluded or asked_spreads or any(other == number for other, _ in rules)
+            most = 1 if is_counted else most
             counts[number, leaf] += most
             free[leaf] -= most * request
             left -= most
@@ -93,6 +99,29 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
                 if found[leaf] >= 0:
                     banned[other] |= found == found[leaf]
     return counts
+
+
+class _Spread:
+    """A rule of topology spread during a descent; `counts` are those by role and leaf, as they
+    grow.
+    """
+
+    def __init__(self, rule: DomainRule, counts: Ints) -> None:
+        self.rule = rule
+        self._counts = counts
+        self._set_of = _set_of(rule.sets, counts.shape[1])
+        self._inside = self._set_of >= 0
+
+    def takes(self, role: int) -> Bools:
+        """Return the leaves where one more pod of an asking role keeps the skew."""
+        rule, inside = self.rule, self._inside
+        if not inside.any():
+            return inside
+        pods = np.array(rule.existing, dtype=np.int64)
+        placed = self._counts[list(rule.counted)].sum(axis=0)
+        np.add.at(pods, self._set_of[inside], placed[inside])
+        fits = pods + (role in rule.counted) - pods.min() <= rule.max_skew
+        return np.asarray(inside & fits[self._set_of])
 
 
 def _set_of(sets: Sequence[Sequence[int]], leaves: int) -> Ints:

@@ -68,16 +68,17 @@ def is_bounded_by_leaves(group: GroupProblem) -> bool:
     them.
     """
     last = len(group.levels) - 1
-    others = group.costs.areas, group.parts, group.apart, group.excluded, group.limits, group.links
+    rules = group.apart, group.excluded, group.limits, group.links, group.domains
+    others = group.costs.areas, group.parts, *rules
     own = [each for one in group.classes for each in one.rules]
-    rules = [group.levels[last].rule, *(each.rule for each in own)]
+    of_leaves = [group.levels[last].rule, *(each.rule for each in own)]
     return (
         bool(group.traffic)
         and not any(others)
         and all(at in group.unwished for at in range(last))
         and all(each.level == last for each in own)
         # How many leaves are used is asked under each parent.
-        and not any(rule.units_per_parent for rule in rules)
+        and not any(rule.units_per_parent for rule in of_leaves)
     )
 
 

@@ -18,7 +18,6 @@ from scheduler.groups.problem.instance import (
     Candidate,
     DomainRule,
     ElasticGroup,
-    Instance,
     PreemptionInstance,
 )
 from scheduler.groups.problem.roles import GroupProblem, Role
@@ -127,7 +126,7 @@ class EvictionCapacity:
 
     def rules(self, evicted: Choice) -> tuple[DomainRule, ...]:
         """Return the rules over sets of leaves as they count after `evicted`."""
-        return rules_after(self.problem, self.problem.instance, evicted)
+        return rules_after(self.problem, self.problem.instance.domains, evicted)
 
     def _check(self, candidate: Candidate) -> None:
         for leaf, amounts in candidate.freed.items():
@@ -138,24 +137,22 @@ class EvictionCapacity:
 
 
 def rules_after(
-    problem: PreemptionInstance, instance: Instance, evicted: Choice
+    problem: EvictionProblem, domains: tuple[DomainRule, ...], evicted: Choice
 ) -> tuple[DomainRule, ...]:
-    """Return an instance's rules over sets of leaves without the evicted among the existing
-    pods.
-    """
+    """Return rules over sets of leaves without the evicted among the existing pods."""
     gone: Counter[tuple[str, int]] = Counter()
     for index, times in evicted.items():
         for name, sets in problem.candidates[index].counted.items():
             for number, pods in sets.items():
                 gone[name, number] += times * pods
     if not gone:
-        return instance.domains
+        return domains
     return tuple(
         msgspec.structs.replace(
             one,
             existing=tuple(number - gone[one.name, at] for at, number in enumerate(one.existing)),
         )
-        for one in instance.domains
+        for one in domains
     )
 
 

@@ -87,6 +87,6 @@ class _OneRole:
             Leaf(leaf.path, fits, fixed=leaf.fixed)
             for leaf, fits in zip(self._asked.leaves, slots, strict=True)
         )
-        rules = freed.rules_after(self._problem, self._asked, evicted)
+        rules = freed.rules_after(self._problem, self._asked.domains, evicted)
         after = msgspec.structs.replace(self._asked, leaves=leaves, request=(), domains=rules)
         return placing.solve(after, msgspec.structs.replace(self._limits, total_s=left_s))

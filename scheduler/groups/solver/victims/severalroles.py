@@ -96,8 +96,11 @@ class _SeveralRoles:
     ) -> StageDecision:
         """Decide one stage over single leaves."""
         gone = {index: self._problem.candidates[index].count for index in task.gone}
-        layout = cells.single_leaves(_after(self._problem, gone), is_emptied=True)
-        return self._model(self._problem, task, layout).solve(limits, seconds, hint)
+        # The model takes the evicted from the rules itself.
+        domains = self._problem.group.domains
+        after = msgspec.structs.replace(_after(self._problem, gone), domains=domains)
+        layout = cells.single_leaves(after, is_emptied=True)
+        return self._model(self._problem, task, layout, domains).solve(limits, seconds, hint)
 
     def is_hopeless(self, evicted: Choice) -> bool:
         """Return whether the leaves have too little after these evictions."""
@@ -112,7 +115,8 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def _part(problem: GroupPreemption, leaves: list[int]) -> _Part:
-    """Return the problem on these leaves, with the candidates that free something there.
+    """Return the problem on these leaves, with the candidates that free something there or count in
+    a rule.
 
     Elastic groups are whole: candidates that are evicted with others free nothing here.
     """
@@ -120,7 +124,7 @@ def _part(problem: GroupPreemption, leaves: list[int]) -> _Part:
     useful = {
         index
         for index, one in enumerate(problem.candidates)
-        if not place.keys().isdisjoint(one.freed)
+        if one.counted or not place.keys().isdisjoint(one.freed)
     }
     for group in problem.elastic:
         if not useful.isdisjoint(group.candidates):
@@ -147,12 +151,16 @@ def _part(problem: GroupPreemption, leaves: list[int]) -> _Part:
 
 
 def _after(problem: GroupPreemption, evicted: Choice) -> GroupProblem:
-    """Return the group with what is free after these evictions."""
+    """Return the group with what is free, and who counts in its rules, after these evictions."""
     free = np.array(problem.group.free, dtype=np.int64)
     for index, times in evicted.items():
         for leaf, amounts in problem.candidates[index].freed.items():
             free[leaf] += times * np.array(amounts, dtype=np.int64)
-    return msgspec.structs.replace(problem.group, free=tuple(map(tuple, free.tolist())))
+    return msgspec.structs.replace(
+        problem.group,
+        free=tuple(map(tuple, free.tolist())),
+        domains=freed.rules_after(problem, problem.group.domains, evicted),
+    )
 
 
 def _harm(problem: GroupPreemption, evicted: Choice) -> tuple[int, ...]:
