@@ -589,3 +589,90 @@ def test_what_comes_later_keeps_off_hosts_that_a_gang_waits_for(size: int):
         stream.now += 1
 
     assert {"gang"} == {name_of(pod) for pod in stream.bound.values()}
+
+
+@pytest.mark.parametrize("is_gang", [False, True])
+@pytest.mark.parametrize("app", ["db", "web"])
+def test_a_host_that_a_deferred_pod_needs_is_left_to_it(app: str, *, is_gang: bool):
+    """A pod keeps off hosts of app web, so it waits for the plan of a gang of that app.
+
+    On a host that the gang cannot use, a later pod of that app would fit beside it by amounts, and
+    waits as well, as does any later gang; a pod of another app does not.
+    """
+    stream = Stream(1, inline=False)
+    for number in range(3):
+        host = f"n{number}"
+        stream.hear(Watched("Node", "MODIFIED", make_node(host, cpu=8, labels={"host": host})))
+    stream.hear(Watched("Node", "ADDED", make_node("small", cpu=3, labels={"host": "small"})))
+    added(stream, "gang", 3, cpu=4, priority=100, app="web")
+    stream.run()
+    assert stream.asked
+
+    term = PodAffinityTerm("host", LabelSelector({"app": "web"}))
+    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    deferred = make_pod("deferred", cpu=2, priority=50, affinity=apart)
+    stream.pods[deferred.metadata.uid] = deferred
+    stream.hear(Watched("Pod", "ADDED", deferred))
+    added(stream, "later", 1, cpu=1, priority=0, app=app, host="small", is_gang=is_gang)
+    stream.run()
+
+    assert 1 == len(stream.asked)
+    assert (app == "db" and not is_gang) == bool(stream.bound)
+    settle(stream)
+    assert {"gang", "deferred", "later"} == set(map(name_of, stream.bound.values()))
+
+
+def added(
+    stream: Stream,
+    name: str,
+    size: int,
+    cpu: int,
+    priority: int,
+    app: str,
+    host: str = "",
+    *,
+    is_gang: bool = True,
+) -> None:
+    """Add pods of an app, as a gang or each by itself; with `host` for that host alone."""
+    if is_gang:
+        stream.sizes[name] = size
+        meta = AnnotatedMeta(name=name, namespace="default", uid=name)
+        stream.hear(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
+    for number in range(size):
+        own = f"{name}-{number}" if is_gang else name
+        labels = {"app": app} | ({LABEL: name} if is_gang else {})
+        made = make_pod(own, cpu=cpu, priority=priority, labels=labels, preemption_policy="Never")
+        made = with_spec(made, node_selector={"host": host}) if host else made
+        stream.pods[made.metadata.uid] = made
+        stream.hear(Watched("Pod", "ADDED", made))
+
+
+def settle(stream: Stream) -> None:
+    """Answer the solver's questions until nothing is asked."""
+    for _ in range(6):
+        asked, stream.asked = stream.asked, []
+        stream.answered(question for _, question in asked)
+        stream.now += 1
+        stream.run()
+
+
+def test_a_deferred_pod_is_tried_before_a_group_of_the_line_that_comes_later():
+    """Both wait for a gang that is refused, and only one of them fits."""
+    stream = Stream(1, inline=True)
+    for number in (1, 2):
+        old = make_pod(f"old-{number}", cpu=NODE_CPUS, node=f"n{number}")
+        stream.hear(Watched("Pod", "ADDED", old))
+    stream.sizes["gang"] = 4
+    group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
+    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(4))))
+    for number in range(4):
+        stream.pod(f"gang-{number}", NODE_CPUS, 100, "gang", policy="PreemptLowerPriority")
+    stream.run()
+    assert stream.asked  # whether evictions help: they do not
+    added(stream, "line", 2, cpu=NODE_CPUS // 2, priority=0, app="web")
+    stream.pod("deferred", NODE_CPUS, 50)
+    stream.run()
+    assert not stream.bound
+
+    settle(stream)
+    assert ["deferred"] == [name_of(pod) for pod in stream.bound.values()]

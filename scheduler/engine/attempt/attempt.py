@@ -98,7 +98,7 @@ class PlannedGroups(Protocol):
         groups.
         """
 
-    def put_off(self, queued: QueuedPod, rows: BoolColumn, shape: Shape) -> None:
+    def put_off(self, queued: QueuedPod, rows: BoolColumn, shape: Shape, profile: Profile) -> None:
         """Defer a popped pod, which fits on these rows, until a group has been decided."""
 
 
@@ -254,7 +254,8 @@ class Attempts:
         """End an attempt that a plugin's fault, a bad object or an undecided group broke off."""
         if isinstance(error, PutOffError):
             if self.planned is not None:
-                self.planned.put_off(queued, error.rows, error.shape)
+                profile = self.profile(queued.profile)
+                self.planned.put_off(queued, error.rows, error.shape, profile)
             return
         if isinstance(error, PluginError):
             self._observation.fault(error.plugin, error.point, error)

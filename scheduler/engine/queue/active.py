@@ -45,9 +45,10 @@ class ActiveQueue:
         first = self._first(blocked)
         return None if first is None else heapq.heappop(first)[-1]
 
-    def has_next(self, blocked: frozenset[str]) -> bool:
-        """Whether `pop` would return a pod."""
-        return self._first(blocked) is not None
+    def first(self, blocked: frozenset[str]) -> QueuedPod | None:
+        """Return the pod that `pop` would take out; None without one."""
+        first = self._first(blocked)
+        return None if first is None else first[0][-1]
 
     def _first(self, blocked: frozenset[str]) -> list[_Entry] | None:
         """Return the heap whose first entry is the next pod."""

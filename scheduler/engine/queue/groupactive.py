@@ -69,9 +69,10 @@ class GroupedActiveQueue:
         first = self._first(blocked)
         return None if first is None else first.pop()
 
-    def has_next(self, blocked: frozenset[str]) -> bool:
-        """Whether `pop` would return a pod."""
-        return self._first(blocked) is not None
+    def first(self, blocked: frozenset[str]) -> QueuedPod | None:
+        """Return the pod that `pop` would take out; None without one."""
+        first = self._first(blocked)
+        return None if first is None else first.first()
 
     def _first(self, blocked: frozenset[str]) -> "_Line | None":
         found: _Line | None = None
@@ -143,6 +144,11 @@ class _Line:
             else:
                 return rank, line[0][0], line[0][1]
         return None
+
+    def first(self) -> QueuedPod:
+        """Return the pod whose key `head` returned last."""
+        _, _, name, alone = self._entities[0]
+        return self._inside[name][0][2] if alone is None else alone
 
     def pop(self) -> QueuedPod | None:
         """Pop the pod that `head` returned last."""

@@ -173,11 +173,16 @@ class Queues:
     def has_next(self, blocked: frozenset[str] = frozenset()) -> bool:
         """Whether `pop` would return a pod."""
         if self._counts[Where.ACTIVE]:
-            return not blocked or self._active.has_next(blocked)
+            return not blocked or self._active.first(blocked) is not None
         if not blocked or not self._counts[Where.BACKOFF]:
             return bool(self._counts[Where.BACKOFF])
         first = self._first_in_backoff()
         return first is not None and first.profile not in blocked
+
+    def is_ahead(self, place: Place, blocked: frozenset[str]) -> bool:
+        """Whether an active pod whose profile is not in `blocked` precedes a place."""
+        first = self._active.first(blocked)
+        return first is not None and self.place(first) < place
 
     def track(self, queued: QueuedPod) -> None:
         """Keep the changes from now on for a pod whose attempt outlives the moment."""

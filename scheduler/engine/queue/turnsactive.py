@@ -67,9 +67,13 @@ class TurnsActiveQueue:
         owners.move_to_end(owner)
         return queued
 
-    def has_next(self, blocked: frozenset[str]) -> bool:
-        """Whether `pop` would return a pod."""
-        return self._next(blocked) is not None
+    def first(self, blocked: frozenset[str]) -> QueuedPod | None:
+        """Return the pod that `pop` would take out; None without one."""
+        found = self._next(blocked)
+        if found is None:
+            return None
+        rank, profile, owner = found
+        return self._ranks[rank][profile][owner][0][2]
 
     def _next(self, blocked: frozenset[str]) -> tuple[int, str, str] | None:
         """Return the rank, profile and owner of the next turn; remove owners without pods."""

@@ -238,7 +238,7 @@ class Groups:
     @property
     def _may_start(self) -> bool:
         """Whether the next turn begins to plan a group of the line."""
-        return not self._runs and any(map(self._is_free, self._line))
+        return not self._runs and any(map(self._is_next, self._line))
 
     # An attempt
 
@@ -310,10 +310,19 @@ class Groups:
     def _start_next(self, now: float) -> None:
         """Begin to plan the first group that competes with none before it that is not decided."""
         for place, run in enumerate(self._line):
-            if self._is_free(run):
+            if self._is_next(run):
                 del self._line[place]
                 self._start(run, now)
                 return
+
+    def _is_next(self, run: GroupRun) -> bool:
+        """Return whether a group of the line can be planned before any pod is tried.
+
+        When a group is decided, pods that were put off for it are active again: those that precede
+        a group in the line are tried first.
+        """
+        is_ahead = self._queues.is_ahead(run.place, self._suspended.blocked)
+        return not is_ahead and self._is_free(run)
 
     def _is_free(self, run: GroupRun) -> bool:
         """Return whether a group can be planned now: it is at rest, and competes with none before

@@ -7,7 +7,9 @@ role as many members as the node has capacity for, at most all of them. A plan t
 nodes therefore still holds when it is ready, and pods that do not compete with the group go on. A
 pod for which that leaves no node is put off, without back-off, until a group has been decided; it
 keeps its place in the queue, and pods that come after it leave what it requests on each node that
-it fits on. So is a pod that could only evict pods of nodes that the groups could use.
+it fits on. So is a pod that could only evict pods of nodes that the groups could use, and a pod
+that could close a node to one that was put off before it. A group that comes after pods that were
+put off, and could use a node that they fit on, waits as well.
 
 What is compared are amounts and the filters that reject a node for good. Where both ask for
 devices, or for one host port, the pod leaves the group's nodes alone. A pod that a member's rules
@@ -30,10 +32,14 @@ from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.engine.queue.queues import Place, Queues
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.profile import Profile
 from scheduler.groups.cycle.run import GroupRun
 from scheduler.objects.pod import Pod
 from scheduler.state.resources import PODS
 from scheduler.state.shapes import Shape
+
+# Of pods that were put off so many shapes are compared with a pod; with more it is put off as well.
+MOST_SHAPES = 256
 
 
 class _Role(msgspec.Struct, frozen=True):
@@ -126,18 +132,28 @@ class _Deferred:
 
     def __init__(self) -> None:
         self.pods: dict[str, QueuedPod] = {}
+        # By shape the first of them, and by two shapes whether a pod may close nodes to the other.
+        self._firsts: dict[int, tuple[Place, Pod, Profile]] = {}
+        self._affects: dict[tuple[int, int], bool] = {}
         # The rows as packed bits: thousands of pods may be put off on thousands of nodes.
         self._requests: list[tuple[Place, int, Any, dict[str, int]]] = []
         # Of all of them: pods are popped in queue order, so most pods come after all.
         self._sums: dict[str, IntColumn] = {}
+        self._rows = np.zeros(0, dtype=np.int64)
         self._last: Place | None = None
 
-    def add(self, queued: QueuedPod, place: Place, rows: BoolColumn, shape: Shape) -> None:
+    def add(
+        self, queued: QueuedPod, place: Place, rows: BoolColumn, shape: Shape, profile: Profile
+    ) -> None:
         """Put off a pod that fits only on these rows."""
         self.pods[queued.uid] = queued
+        first = self._firsts.get(shape.id)
+        if first is None or place < first[0]:
+            self._firsts[shape.id] = place, queued.pod, profile
         requests = _requests(shape)
         self._requests.append((place, len(rows), np.packbits(rows), requests))
         _count(self._sums, rows, requests)
+        self._rows = _as_long(self._rows, len(rows)) + rows
         self._last = place if self._last is None else max(self._last, place)
 
     def before(self, place: Place) -> Mapping[str, IntColumn]:
@@ -150,6 +166,30 @@ class _Deferred:
                 rows = np.unpackbits(packed, count=size).astype(np.bool_)
                 _count(sums, rows, requests)
         return sums
+
+    def is_affected(self, pod: Pod, shape: Shape, place: Place) -> bool:
+        """Return whether a pod may close nodes to one that precedes it."""
+        has_rules, looked = _has_rules(pod), 0
+        for known, (own, first, profile) in self._firsts.items():
+            if own >= place or not (has_rules or _has_rules(first)):
+                continue
+            looked += 1
+            key = known, shape.id
+            if key not in self._affects:
+                self._affects[key] = profile.is_affected(first, pod)
+            if self._affects[key] or looked > MOST_SHAPES:
+                return True
+        return False
+
+    def rows_before(self, place: Place, size: int) -> BoolColumn:
+        """Return the rows on which pods that precede a place fit."""
+        if self._last is None or self._last < place:
+            return _as_long(self._rows, size) > 0
+        found = np.zeros(size, dtype=np.bool_)
+        for own, many, packed, _ in self._requests:
+            if own < place:
+                found[:many] |= np.unpackbits(packed, count=many).astype(np.bool_)
+        return found
 
 
 class PlannedCapacity:
@@ -187,9 +227,9 @@ class PlannedCapacity:
         for queued in deferred.pods.values():
             self._queues.resume(queued, now)
 
-    def put_off(self, queued: QueuedPod, rows: BoolColumn, shape: Shape) -> None:
+    def put_off(self, queued: QueuedPod, rows: BoolColumn, shape: Shape, profile: Profile) -> None:
         """Let a popped pod, which fits on these rows, wait until a group has been decided."""
-        self._deferred.add(queued, self._queues.place(queued), rows, shape)
+        self._deferred.add(queued, self._queues.place(queued), rows, shape, profile)
 
     @property
     def put_off_pods(self) -> Iterable[QueuedPod]:
@@ -202,7 +242,7 @@ class PlannedCapacity:
             return None
         place = self._queues.place(queued)
         runs = list(takewhile(lambda run: run.place < place, self._runs))
-        return CapacityBefore(self, runs, self._deferred.before(place)) if runs else None
+        return CapacityBefore(self, runs, self._deferred, place) if runs else None
 
     def competes(self, run: GroupRun) -> bool:
         """Return whether a group that precedes this one could use a node that this one could use.
@@ -215,7 +255,17 @@ class PlannedCapacity:
         nodes = run.context.nodes
         earlier = takewhile(lambda one: one.place < run.place, self._runs)
         run.waits_for = next((one for one in earlier if self._meet(run, one, nodes)), None)
+        if run.waits_for is None and self._runs[0] is not run and self._passes(run, nodes):
+            run.waits_for = self._runs[0]  # any decision lets the pods be tried again
         return run.waits_for is not None
+
+    def _passes(self, run: GroupRun, nodes: Nodes) -> bool:
+        """Return whether a group could take a node from a pod that was put off before it."""
+        deferred, shape_of = self._deferred, run.context.shape_of
+        if any(deferred.is_affected(p, shape_of(p), run.place) for p in run.context.distinct()):
+            return True
+        rows = deferred.rows_before(run.place, nodes.size)
+        return bool(rows.any() and (rows & self.reservation(run, nodes).rows).any())
 
     def _meet(self, run: GroupRun, earlier: GroupRun, nodes: Nodes) -> bool:
         """Return whether two groups could use a common node, or the second could close one to the
@@ -249,18 +299,21 @@ class PlannedCapacity:
 class CapacityBefore:
     """The capacity that groups before a pod in the queue, and pods put off for them, need.
 
-    `deferred` is the amount of each resource that those pods request, by row.
+    `place` is that of the pod in the queue.
     """
 
     def __init__(
         self,
         planned: PlannedCapacity,
         runs: Sequence[GroupRun],
-        deferred: Mapping[str, IntColumn],
+        deferred: _Deferred,
+        place: Place,
     ) -> None:
         self._planned = planned
         self._runs = runs
-        self._deferred = deferred
+        self._affects = deferred.is_affected
+        self._deferred = deferred.before(place)
+        self._place = place
 
     def left(self, attempt: Attempt, feasible: BoolColumn) -> BoolColumn:
         """Return the rows of `feasible` that keep enough for the groups when the pod is placed
@@ -268,7 +321,9 @@ class CapacityBefore:
         """
         nodes, shape, pod = attempt.nodes, attempt.cycle.shape, attempt.cycle.pod
         known = [(run, self._planned.known(run, nodes)) for run in self._runs]
-        if any(kept.is_affected(pod, shape) for _, kept in known):
+        if any(kept.is_affected(pod, shape) for _, kept in known) or self._affects(
+            pod, shape, self._place
+        ):
             return np.zeros_like(feasible)
         # Amounts are worked out only for groups that compete with the pod: most pods have none.
         competing = [run for run, kept in known if np.count_nonzero(feasible & kept.usable)]
@@ -297,6 +352,11 @@ class CapacityBefore:
         for run in self._runs:
             rows |= self._planned.reservation(run, nodes).rows
         return rows
+
+
+def _has_rules(pod: Pod) -> bool:
+    """Whether a filter may have a rule of the pod about other pods."""
+    return pod.spec.affinity is not None or bool(pod.spec.topology_spread_constraints)
 
 
 def _requests(shape: Shape) -> dict[str, int]:

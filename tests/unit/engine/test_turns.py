@@ -47,7 +47,7 @@ class Line:
 
     def pop(self, blocked: frozenset[str] = NOBODY) -> str:
         """Return who is next, "" for nobody."""
-        assert self.queue.has_next(blocked) is (self.queue._next(blocked) is not None)
+        assert (self.queue.first(blocked) is None) is (self.queue._next(blocked) is None)
         queued = self.queue.pop(blocked)
         return "" if queued is None else queued.uid
 
