@@ -14,6 +14,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.world import (
     SeenWorld,
@@ -26,6 +27,7 @@ from scheduler.cli.output.progress import progress
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.folds import folded_counts
 from scheduler.explain.texttable import TextTable
+from scheduler.moves.goals import CapacityGoal
 from scheduler.simulate.capacity import DEFAULT_LIMIT, Capacity, capacity_for
 from scheduler.simulate.capacity import capacity as count
 from scheduler.simulate.copies import shape_of
@@ -55,7 +57,8 @@ def capacity(flags: CapacityFlags) -> int:
     access = cluster_options(flags.cluster, flags.namespace)
     source = WorldSource(access, flags.snapshot or (), flags.filename or ())
     setup = asking.setups(flags.config, access if source.is_live else None).default
-    seen = _with_shape(flags, source, wanted, setup)
+    moves = AfterMoves()
+    seen = _with_shape(flags, source, wanted, setup, moves)
     world, wanted = seen.world, seen.options
     asking.tell(f"notice: {notice}" for notice in world.notices)
     changes = asking.node_changes(nodes, models) if any(nodes[:-1]) else None
@@ -75,11 +78,35 @@ def capacity(flags: CapacityFlags) -> int:
         print(headline(found, AskedShape(*flags.shape)))
         if found.nodes:
             asking.show_tables([_nodes_table(found, world, is_wide=output is Output.WIDE)], output)
+        if found.fits < (want or 1) and changes is None:
+            _show_after_moves(flags, seen, moves, setup)
     return 0 if found.fits >= (want or 1) else asking.EXIT_DOES_NOT_FIT
 
 
+def _show_after_moves(
+    flags: CapacityFlags, seen: SeenWorld, moves: AfterMoves, setup: Setup
+) -> None:
+    """Print a line if moves of running pods make the wanted copies fit."""
+    shape, number = shape_of(seen.world), flags.want or 1
+    if number > shape.most:
+        return
+    given = seen.world.given
+    waiting = tuple(pod for pod in seen.world.unbound if pod.metadata.uid not in given)
+    world = replace(seen.world, unbound=waiting, given=frozenset())
+    goal = CapacityGoal(number, shape.name, shape.pods)
+    statement = moves.statement(world, setup, goal, seen.options)
+    if statement:
+        files = flags.filename or ()
+        plan = f". {plan_command(f'--capacity {number}', files)}" if files else ""
+        print(f"{number:,} {'fits' if number == 1 else 'fit'} after {statement}{plan}")
+
+
 def _with_shape(
-    flags: CapacityFlags, source: WorldSource, wanted: AnswerOptions, setup: Setup
+    flags: CapacityFlags,
+    source: WorldSource,
+    wanted: AnswerOptions,
+    setup: Setup,
+    moves: AfterMoves,
 ) -> SeenWorld:
     """Return the cluster with the shape for its only given pods."""
     asked = AskedShape(*flags.shape)
@@ -88,15 +115,15 @@ def _with_shape(
         text = "name one shape: -f FILE, TYPE/NAME, or --cpu, --memory and --gpu"
         raise InputError(text)
     if any(flags.shape):
-        seen = read_world(source, wanted, setups=(setup,))
+        seen = read_world(source, wanted, setups=(setup,), note=moves.note)
         return _with_given(seen, shape_items(asked, seen.world), setup)
     if not flags.words:
-        return read_world(source, wanted, setups=(setup,), as_copies=True)
+        return read_world(source, wanted, setups=(setup,), as_copies=True, note=moves.note)
     target = target_of(flags.words, flags.namespace)
     source = source._replace(
         access=source.access._replace(namespace=target.namespace or source.access.namespace)
     )
-    seen = read_world(source, wanted, setups=(setup,))
+    seen = read_world(source, wanted, setups=(setup,), note=moves.note)
     named = target._replace(namespace=target.namespace or seen.namespace)
     if not pods_of(seen.world, named):
         found = applied_manifest(source, named, seen.namespace)

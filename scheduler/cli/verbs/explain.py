@@ -6,14 +6,12 @@ snapshot's files; with `--past` as the daemon saw it. Exit code 3 when no node f
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
-from msgspec.structs import replace
-
-from scheduler.base.errors import InputError, MissingError, TrellisError
+from scheduler.base.errors import InputError, MissingError
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.inputs.past import ask
@@ -26,15 +24,10 @@ from scheduler.explain.explain import explain as explained
 from scheduler.explain.past import counts_table, past_decision, past_line
 from scheduler.explain.report import explanation_lines, explanation_tables
 from scheduler.explain.texttable import TextTable
-from scheduler.moves.facts import ClusterFacts
+from scheduler.moves.goals import FitGoal
 from scheduler.simulate.stage import AnswerOptions, Setup
-from scheduler.snapshot.documents import Item
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.targets import POD, Target, pods_of, target_of
-
-# The search for moves is a part of an explanation only where it is short.
-MOST_PODS: Final = 5_000
-MOVES_S: Final = 1.0
 
 
 def explain(flags: ExplainFlags) -> int:
@@ -54,39 +47,26 @@ def explain(flags: ExplainFlags) -> int:
     advice: list[str] = []
 
     def answer() -> ExplainAnswer:
-        facts = ClusterFacts()
-
-        def note(item: Item) -> None:
-            if facts.pods <= MOST_PODS:
-                facts.take(item)
-
-        seen = read_world(source, wanted, setups=(setup,), note=note)
+        moves = AfterMoves()
+        seen = read_world(source, wanted, setups=(setup,), note=moves.note)
         key = _key(seen, target)
         with progress(f"explaining {key}"):
             found = explained(seen.world, setup, key, seen.options, node=flags.node)
             is_open = not found.explanation.fits and not flags.node
-            advice[:] = _after_moves(seen, facts, setup, key) if is_open else ()
+            advice[:] = _after_moves(seen, moves, setup, key, source.files) if is_open else ()
         return found
 
     return _shown(answer, flags, advice, is_watched=flags.watch and source.is_live)
 
 
-def _after_moves(seen: SeenWorld, facts: ClusterFacts, setup: Setup, key: str) -> list[str]:
+def _after_moves(
+    seen: SeenWorld, moves: AfterMoves, setup: Setup, key: str, files: Sequence[str]
+) -> list[str]:
     """Return a line if moves of running pods make a waiting pod fit; none in a large cluster."""
-    world = seen.world
-    if facts.pods > MOST_PODS or not any(pod.key == key for pod in world.unbound):
+    if not any(pod.key == key for pod in seen.world.unbound):
         return []
-    from scheduler.moves.finding import MoveOptions, find_moves
-    from scheduler.moves.goals import FitGoal
-
-    wanted, options = replace(seen.options, details=False), MoveOptions(seconds=MOVES_S)
-    try:
-        found = find_moves(world, facts, setup, FitGoal(key), options, wanted)
-    except TrellisError:
-        return []  # the explanation itself names what is wrong
-    if not found.moves:
-        return []
-    return [f"It fits after {found.statement}. The plan: trellis moves {key}"]
+    statement = moves.statement(seen.world, setup, FitGoal(key), seen.options)
+    return [f"It fits after {statement}. {plan_command(key, files)}"] if statement else []
 
 
 def _key(seen: SeenWorld, target: Target | None) -> str:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import read_text, shown
 from scheduler.cli.inputs.live import ClusterOptions
@@ -29,10 +31,11 @@ from scheduler.explain.report import diff_line, diff_table, offers_line, summary
 from scheduler.explain.simrows import simulation_tables
 from scheduler.explain.texttable import TextTable
 from scheduler.intree import registry
+from scheduler.moves.goals import FitGoal
 from scheduler.simulate.batch import Batch
 from scheduler.simulate.diff import diff
 from scheduler.simulate.offers import NodeOffer, OfferReport, cheapest, pods_wait, read_offers
-from scheduler.simulate.records import Simulation
+from scheduler.simulate.records import Result, Simulation
 from scheduler.simulate.simulate import simulate as place
 from scheduler.simulate.simulate import simulate_stage
 from scheduler.simulate.stage import AnswerOptions, Setup, staged
@@ -75,7 +78,8 @@ def simulate(flags: SimulateFlags) -> int:
     if nodes.offer_nodes and flags.against and not flags.trace:
         raise InputError("--offer-nodes and --against exclude one another")
     setups = _setups(flags, access if source.is_live else None)
-    seen = read_world(source, wanted, setups=setups)
+    moves = AfterMoves()
+    seen = read_world(source, wanted, setups=setups, note=moves.note)
     wanted = seen.options
     world = changed(seen.world, asking.node_changes(nodes, models))
     if flags.trace:
@@ -106,9 +110,41 @@ def simulate(flags: SimulateFlags) -> int:
     if not asking.is_shown(simulation, output, names):
         asking.show_tables(_tables(simulation, world, output), output)
         asking.tell([summary_line(simulation)])
+        if not simulation.fits and not any(nodes):
+            asking.tell(_after_moves(simulation, world, moves, setup, wanted, source.files))
     if not simulation.fits:
         return asking.EXIT_DOES_NOT_FIT
     return 0 if simulation.is_proven else asking.EXIT_UNPROVEN
+
+
+def _after_moves(
+    simulation: Simulation,
+    world: Snapshot,
+    moves: AfterMoves,
+    setup: Setup,
+    wanted: AnswerOptions,
+    files: Sequence[str],
+) -> list[str]:
+    """Return a line if moves of running pods make the first pod without a node, or its group, fit
+    beside the pods that were placed.
+    """
+    left = [pod for pod in simulation.pods if pod.result is Result.UNSCHEDULABLE]
+    if not left or any(pod.victims or pod.nominated_node for pod in simulation.pods):
+        return []
+    nodes = {pod.key: pod.node for pod in simulation.pods if pod.node}
+    placed = tuple(
+        replace(pod, spec=replace(pod.spec, node_name=nodes[pod.key]))
+        for pod in world.unbound
+        if pod.key in nodes
+    )
+    waiting = tuple(pod for pod in world.unbound if pod.key not in nodes)
+    after = replace(world, bound=(*world.bound, *placed), unbound=waiting, given=frozenset())
+    first = left[0]
+    statement = moves.statement(after, setup, FitGoal(first.key), wanted)
+    if not statement:
+        return []
+    plan = "" if placed else f". {plan_command(first.key, files)}"
+    return [f"{first.group or first.key} fits after {statement}{plan}"]
 
 
 def _request(

@@ -52,6 +52,69 @@ def test_explain_names_the_moves_after_which_a_pod_fits(capsys):
     ) in capsys.readouterr().out
 
 
+@pytest.fixture
+def gang(tmp_path):
+    """Return a file with a gang of two pods of 8 GPUs."""
+    group = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "pair", "namespace": "default", "labels": {"sakkara.group": ""}},
+        "data": {"name": "pair", "size": "2", "constraints": "{}"},
+    }
+    (pod,) = yaml.safe_load_all(Path(TRAIN).read_text())
+    members = []
+    for name in ("pair-0", "pair-1"):
+        labels = {"sakkara.group.name": "pair"}
+        members.append({**pod, "metadata": {**pod["metadata"], "name": name, "labels": labels}})
+    file = tmp_path / "gang.yaml"
+    file.write_text(yaml.safe_dump_all([group, *members]))
+    return str(file)
+
+
+def test_explain_names_the_moves_after_which_a_group_fits(capsys, gang):
+    """Both members need a whole node: six moves, as for two copies of the pod."""
+    code = run(["explain", "podgroup/pair", "--snapshot", CLUSTER, "-f", gang])
+
+    assert code == 3
+    assert (
+        "It fits after 6 moves; no plan with fewer moves exists. "
+        f"The plan: trellis moves default/pair-0 -f {gang}"
+    ) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("want", "said"), [("1", "1 fits after 3"), ("2", "2 fit after 6")])
+def test_capacity_names_the_moves_after_which_the_copies_fit(capsys, ask, want, said):
+    """One line below the answer, and the plan of `moves` has as many moves."""
+    code = run(["capacity", "--snapshot", CLUSTER, "-f", TRAIN, "--want", want])
+
+    assert code == 3
+    assert (
+        f"{said} moves; no plan with fewer moves exists. "
+        f"The plan: trellis moves --capacity {want} -f {TRAIN}\n"
+    ) in capsys.readouterr().out
+    _, out, _ = ask("--capacity", want, "-f", TRAIN, "-o", "json")
+    assert len(json.loads(out)["moves"]) == int(said.split()[-1])
+
+
+def test_capacity_that_suffices_or_that_moves_cannot_add_names_none(capsys):
+    """Six pods of 8 GPUs need 48, and 40 are free."""
+    run(["capacity", "--snapshot", CLUSTER, "--gpu", "1"])
+    run(["capacity", "--snapshot", CLUSTER, "-f", TRAIN, "--want", "6"])
+
+    assert "moves" not in capsys.readouterr().out
+
+
+def test_simulate_names_the_moves_after_which_the_first_pod_fits(capsys, gang):
+    """Below the summary; one line, also for a group."""
+    assert run(["simulate", "--snapshot", CLUSTER, "-f", TRAIN]) == 3
+    assert (
+        "default/train fits after 3 moves; no plan with fewer moves exists. "
+        f"The plan: trellis moves default/train -f {TRAIN}\n"
+    ) in capsys.readouterr().err
+    assert run(["simulate", "--snapshot", CLUSTER, "-f", gang]) == 3
+    assert "default/pair fits after 6 moves" in capsys.readouterr().err
+
+
 def test_no_plan_within_the_limit_is_proven(ask):
     """Exit code 3, and no table of moves."""
     code, out, _ = ask("--free", "1", "--level", "rack", "--most", "5")
