@@ -1,0 +1,107 @@
+"""A MovePlan on a running server with two daemons, of which the leader is killed at each state."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apiserver.patience import PATIENCE_S, asked
+from tests.apiserver.processes import free_ports
+from tests.e2e.movescene import CLOSED, Scene
+from tests.e2e.movesworld import CONFIG, SERVERS, Live, serving, state_of
+
+# Each fail-over takes the 15 s of a lease.
+pytestmark = [pytest.mark.timeout(400), pytest.mark.allow_blocking("servers start on the loop")]
+ELECTS = """leaderElection:
+  leaderElect: true
+  resourceName: trellis
+  resourceNamespace: default
+"""
+
+
+@pytest.fixture(params=SERVERS)
+async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
+    """Give a server with three nodes of 4 cpu."""
+    async with serving(request, tmp_path, 3) as live:
+        yield Scene(live)
+
+
+class Pair:
+    """Two daemons, of which the one that was started first leads."""
+
+    def __init__(self, live: Live, folder: Path) -> None:
+        self.live, self.folder = live, folder
+        self.running: list[tuple[asyncio.subprocess.Process, asyncio.Task[Any]]] = []
+
+    async def start(self) -> None:
+        """Start one more."""
+        config = self.folder / "config.yaml"
+        elects = CONFIG.replace("leaderElection: {leaderElect: false}\n", ELECTS)
+        await asyncio.to_thread(config.write_text, elects)
+        (port,) = free_ports(1)
+        words = ["run", "--config", str(config), "--bind-address", "127.0.0.1"]
+        process = await self.live.world.start([*words, "--secure-port", str(port)])
+        self.running.append((process, asyncio.create_task(process.communicate())))
+
+    async def leader(self) -> str:
+        """Return the holder of the lease, '' without one."""
+        path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/trellis"
+        found = await self.live.send("GET", path)
+        return str((found.get("spec") or {}).get("holderIdentity") or "")
+
+    async def fail_over(self) -> None:
+        """Kill the leader, start another daemon, and return once the second one leads."""
+        first = await self.leader()
+        await self._kill()
+        await self.start()
+        await asked(self.leader, lambda one: one not in ("", first), "another leader")
+
+    async def _kill(self) -> None:
+        process, drain = self.running.pop(0)
+        if process.returncode is None:
+            process.kill()
+        await asyncio.wait_for(drain, PATIENCE_S)
+
+    async def close(self) -> None:
+        """Kill both."""
+        while self.running:
+            await self._kill()
+
+
+@asynccontextmanager
+async def pair_of(live: Live, folder: Path) -> AsyncIterator[Pair]:
+    """Run two daemons until the block ends."""
+    pair = Pair(live, folder)
+    try:
+        await pair.start()
+        await asked(pair.leader, bool, "a leader")
+        await pair.start()
+        yield pair
+    finally:
+        await pair.close()
+
+
+async def test_a_leader_that_is_killed_after_each_state(scene: Scene, tmp_path: Path) -> None:
+    """The other daemon continues the plan from its object until the waiting pod runs."""
+    live = scene.live
+    async with pair_of(live, tmp_path) as pair:
+        await scene.prepare("deployments")
+        plan = await scene.propose()
+        await pair.fail_over()
+        await scene.approve(plan)
+        states = [state_of(plan)]
+        while states[-1][0] not in CLOSED:
+            states.append(await live.changed(states[-1]))
+            await pair.fail_over()
+        plan = await live.plan(*CLOSED)
+        assert plan["status"]["phase"] == "Completed", plan["status"]
+        (move,) = plan["status"]["moves"]
+        assert await live.node_of("train") == move["from"]
+        after = await live.web(2)
+
+    assert len(states) > 2, states
+    assert after[move["replacement"]] == move["to"]
+    await scene.check()
