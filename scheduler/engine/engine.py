@@ -15,6 +15,7 @@ to who acts on it.
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeAlias
 
 from scheduler.base.errors import ObjectError
@@ -146,7 +147,8 @@ class Engine:
         gauges.watch(
             observation.meters,
             self.queues,
-            self._members,
+            self._handle.group_of,
+            self._handle.planners,
             unschedulable_pods,
             profiles,
             self.bindings,
@@ -161,7 +163,10 @@ class Engine:
             gate=Gates(profiles, observation, self._members.answers).closed,
             unschedulable_pods=unschedulable_pods,
             backoff=self.settings.backoff,
-            incoming=observation.incoming,
+            incoming=partial(
+                observation.incoming,
+                partial(gauges.brings_group, self._members, handle.group_of, handle.planners),
+            ),
             active=active_queue(profiles),
             pods=queued,
             is_member=handle.is_member,

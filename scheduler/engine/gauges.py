@@ -1,16 +1,20 @@
 """Gauges: counts of the engine's current contents, read when metrics are scraped."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeAlias
 
 from scheduler.base.meters import Meters
-from scheduler.base.release import Release
+from scheduler.base.release import V1_37, Release
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.queue.hints import EXTENDER, UnschedulablePods
 from scheduler.engine.queue.membership import GroupMembership
-from scheduler.engine.queue.pod import Where
+from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.queue.queues import Queues
+from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.profile import Profile
+from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.facts import event_name
 
@@ -32,15 +36,54 @@ _QUEUES = {
 }
 
 
-def _entities(queues: Queues, members: GroupMembership) -> dict[tuple[str, str], int]:
-    """Return the entities that wait, by queue and type."""
+GroupOf: TypeAlias = Callable[[Pod], str]
+Planners: TypeAlias = Mapping[str, GroupPlanner]
+
+
+def brings_group(
+    members: GroupMembership, group_of: GroupOf, planners: Planners, queued: QueuedPod, queue: str
+) -> bool:
+    """Return whether a group enters a queue with this member.
+
+    kube-scheduler: a group counts once per queue that it enters, and not before it is described.
+    """
+    key = group_of(queued.pod)
+    return members.enters(key, queue) and not planners[queued.profile].group_is_missing(key)
+
+
+def _pending(queues: Queues, group_of: GroupOf, planners: Planners) -> dict[tuple[str, ...], float]:
+    """Return the pods that wait by queue, as kube-scheduler 1.37 counts them."""
+    found = Counter(dict.fromkeys((*_QUEUES.values(), "incomplete", "pending"), 0))
+    in_flight = {
+        group_of(queued.pod)
+        for queued in queues
+        if queued.is_member and queued.where is Where.IN_FLIGHT
+    }
+    for queued in queues:
+        if queued.where not in _QUEUES:
+            continue
+        key = group_of(queued.pod) if queued.is_member else ""
+        if key in in_flight:
+            found["pending"] += 1
+        elif key and planners[queued.profile].group_is_missing(key):
+            found["incomplete"] += 1
+        else:
+            found[_QUEUES[queued.where]] += 1
+    return {(queue,): float(count) for queue, count in found.items()}
+
+
+def _entities(queues: Queues, group_of: GroupOf, planners: Planners) -> dict[tuple[str, str], int]:
+    """Return the entities that wait, by queue and type; a group that nothing describes is none."""
     pods = {where: queues.count(where) for where in _QUEUES}
     groups: dict[str, int] = {}
     for queued in queues:
         if queued.is_member:
             if queued.where in pods:
                 pods[queued.where] -= 1
-            key, rank = members.key_of(queued.uid), _FOREMOST.index(queued.where)
+            key = group_of(queued.pod)
+            if planners[queued.profile].group_is_missing(key):
+                continue
+            rank = _FOREMOST.index(queued.where)
             groups[key] = min(groups.get(key, rank), rank)
     found = dict.fromkeys(((queue, "pod") for queue in _QUEUES.values()), 0)
     found |= dict.fromkeys(((queue, "podgroup") for queue in _QUEUES.values()), 0)
@@ -55,7 +98,8 @@ def _entities(queues: Queues, members: GroupMembership) -> dict[tuple[str, str],
 def watch(
     meters: Meters,
     queues: Queues,
-    members: GroupMembership,
+    group_of: GroupOf,
+    planners: Planners,
     unschedulable_pods: UnschedulablePods,
     profiles: Mapping[str, Profile],
     bindings: Bindings,
@@ -64,13 +108,16 @@ def watch(
 ) -> None:
     """Let the gauges read the queues when they are scraped."""
     pending = meters.pending_pods
-    pending.labels("active").read_from(partial(queues.count, Where.ACTIVE))
-    pending.labels("unschedulable").read_from(partial(queues.count, Where.UNSCHEDULABLE))
-    pending.labels("gated").read_from(partial(queues.count, Where.GATED))
-    pending.labels("backoff").read_from(
-        lambda: queues.count(Where.BACKOFF) + queues.count(Where.ERROR_BACKOFF)
-    )
-    meters.queued_entities.read_from(partial(_entities, queues, members))
+    if release >= V1_37:
+        pending.read_from(partial(_pending, queues, group_of, planners))
+    else:
+        pending.labels("active").read_from(partial(queues.count, Where.ACTIVE))
+        pending.labels("unschedulable").read_from(partial(queues.count, Where.UNSCHEDULABLE))
+        pending.labels("gated").read_from(partial(queues.count, Where.GATED))
+        pending.labels("backoff").read_from(
+            lambda: queues.count(Where.BACKOFF) + queues.count(Where.ERROR_BACKOFF)
+        )
+    meters.queued_entities.read_from(partial(_entities, queues, group_of, planners))
     meters.inflight_events.read_from(
         lambda: {
             (event_name(label, release),): number

@@ -92,12 +92,23 @@ class Observation:
             return None
         return ProfileInstruments(self, self.stopwatch, profile)
 
-    def incoming(self, queued: QueuedPod, queue: str, event: str) -> None:
-        """Count a pod that enters a queue; members of groups are no entities of their own."""
+    def incoming(
+        self,
+        brings_group: Callable[[QueuedPod, str], bool],
+        queued: QueuedPod,
+        queue: str,
+        event: str,
+    ) -> None:
+        """Count a pod that enters a queue, and the entity that enters with it.
+
+        `brings_group` returns whether a member's group enters the queue with it.
+        """
         name = event_name(event, self._release)
         self.meters.queue_incoming_pods.labels(queue, name).inc()
         if not queued.is_member:
             self.meters.queue_incoming_entities.labels(queue, name, "pod").inc()
+        elif brings_group(queued, queue):
+            self.meters.queue_incoming_entities.labels(queue, name, "podgroup").inc()
 
     def let_in(self, profile: str, started_s: float) -> None:
         """Measure the pre-enqueue plugins."""

@@ -379,6 +379,9 @@ class GroupPlanner(Protocol):
     def has_group(self, key: str) -> bool:
         """Return whether an object or a pod of the group exists."""
 
+    def group_is_missing(self, key: str) -> bool:
+        """Return whether nothing describes the group yet: its pods wait for the object."""
+
     def group_presence(self, key: str) -> tuple[int, int]:
         """Return how many members are on nodes or finished, and the minimum (0: not described)."""
 

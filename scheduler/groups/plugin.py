@@ -397,6 +397,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Return whether there is an object or a pod of the group."""
         return self._members.knows(key) or self.handle.waiting_member(key) is not None
 
+    def group_is_missing(self, key: str) -> bool:
+        """Return whether neither an object nor its pods describe the group."""
+        return not self._described.size_of(key) and not any(self._members.described_by(key))
+
     def group_presence(self, key: str) -> tuple[int, int]:
         """Return how many members are on nodes or have finished, and the minimum (0: not
         described).

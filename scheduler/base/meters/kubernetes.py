@@ -51,7 +51,9 @@ class KubernetesRows:
     # -- queues
     pending_pods = gauges(
         "scheduler_pending_pods{queue}",
-        "Pods that wait, by queue: active, backoff, unschedulable, gated; in flight is in none.",
+        "Pods that wait, by queue: active, backoff, unschedulable, gated; in flight is in none."
+        " Since Kubernetes 1.37 also incomplete (nothing describes the pod's group) and pending"
+        " (others of its group are in flight).",
     )
     queue_incoming_pods = counters(
         "scheduler_queue_incoming_pods_total{queue,event}",
@@ -64,7 +66,8 @@ class KubernetesRows:
     )
     queue_incoming_entities = counters(
         "scheduler_queue_incoming_entities_total{queue,event,type}",
-        "Pods of no group (type pod) added to a queue, by the event that moved them.",
+        "Entities added to a queue, by the event that moved them; type is pod for pods of no group,"
+        " else podgroup. A group counts with the first of its members.",
     )
     inflight_events = gauges(
         "scheduler_inflight_events{event}",

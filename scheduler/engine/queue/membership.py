@@ -68,6 +68,19 @@ class GroupMembership:
         """Return the group's key of a member that has run PreEnqueue, else the pod's uid."""
         return self._key_of.get(uid, uid)
 
+    def enters(self, key: str, queue: str) -> bool:
+        """Note the queue that a member enters; return whether its group was in another one."""
+        members = self._groups.get(key)
+        if members is None or members.queue == queue:
+            return False
+        members.queue = queue
+        return True
+
+    def taken(self, key: str) -> None:
+        """Note that a group left the queue for an attempt."""
+        if key in self._groups:
+            self._groups[key].queue = ""
+
     def waiting(self, key: str) -> list[Pod]:
         """Return the unplaced members that have run PreEnqueue."""
         found = self._groups.get(key)
@@ -103,10 +116,11 @@ class GroupMembership:
 class _Members:
     """The members of a group that are to be placed; the tuple stays the same while they do."""
 
-    __slots__ = ("_tuple", "pods", "removals")
+    __slots__ = ("_tuple", "pods", "queue", "removals")
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
+        self.queue = ""  # that a member entered last, by its name in metrics
         self.removals = -1
         self._tuple: tuple[Pod, ...] | None = None
 

@@ -294,6 +294,7 @@ class Groups:
         run = GroupRun(key, planner, tuple(members), context, attempt, place_in_queue)
         for member in members:
             self._queues.track(member)
+        self._members.taken(key)
         self._planned.begin(run)
         # A group that comes later frees nothing for those in the line: only it may begin now.
         if self._is_free(run):
