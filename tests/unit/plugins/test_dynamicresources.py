@@ -5,6 +5,7 @@ import pytest
 from scheduler.engine.binding import prebind
 from scheduler.engine.effects import Bind
 from scheduler.framework.status import SKIP, Code
+from scheduler.objects.claims import EXTENDED_RESOURCE_CLAIM
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.dynamicresources import DynamicResources, DynamicResourcesArgs
 from scheduler.plugins.noderesourcesfit import NodeResourcesFit
@@ -312,7 +313,29 @@ def test_a_claim_is_made_for_extended_resources():
     assert "container-0-request-" in mapping["requestMappings"][0]["requestName"]
     assert 1 == daemon.engine.observation.meters.resourceclaim_creates.labels("success").value
     undo = daemon.answer(tell, 403, message="no")
-    assert ["DELETE"] == [call.method for call in undo if call.method == "DELETE"]
+    (delete,) = [call for call in undo if call.method == "DELETE"]
+    before = daemon.messages()
+    assert [] == daemon.answer(delete, 404)
+    assert before == daemon.messages()
+
+
+def test_a_claim_that_the_pod_does_not_control_is_not_its_claim():
+    """An owner reference without `controller` is no match: a claim is made beside it."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid-p"}
+    other = claim(
+        "other",
+        annotations={EXTENDED_RESOURCE_CLAIM: "true"},
+        ownerReferences=[owner],
+        uid="uid-other",
+    )
+    field = (FIELD, gpu_class(extendedResourceName=GPU), local_slice("n1", "g0"))
+    daemon = Daemon(*field, other)
+    wanting = pod("p", requests={GPU: 1}, spec={"schedulerName": "trellis"})
+    wanting["metadata"]["uid"] = "uid-p"
+    daemon.see(wanting)
+    (make,) = daemon.run()
+
+    assert ("POST", "p-extended-resources-") == (make.method, make.body["metadata"]["generateName"])
 
 
 def test_counters_are_shared_by_devices_of_different_nodes():
