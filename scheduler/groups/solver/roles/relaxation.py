@@ -1,11 +1,10 @@
-"""What a group of heterogeneous members could be at best if its pods were homogeneous, and that
-placement with its own pods.
+"""Bound a group of several roles by its homogeneous relaxation, and place its own pods likewise.
 
-Were they homogeneous, each taking as little as the least of them, every placement of the group
-would still be one. So what the exact program finds for them, in milliseconds, bounds the stages
-that speak of all pods, as long as those before them are as good. Mostly the pods themselves can
-stand like that: then nothing is better, and there is nothing to search for. Called by
-scheduler.groups.solver.roles.heterogeneous before CP-SAT is.
+In the relaxation every pod requests the minimum over all roles, so each placement of the group is
+one of the relaxation. The exact program solves it in milliseconds. Its values bound the stages of
+all pods, each while the stages before it equal theirs. If the group's own pods fit the same counts
+per leaf, that placement is optimal and no search is needed.
+scheduler.groups.solver.roles.heterogeneous calls this before CP-SAT.
 """
 
 from collections.abc import Sequence
@@ -22,17 +21,16 @@ from scheduler.groups.solver import solve
 from scheduler.groups.solver.cpsat.stages import ALL, Stage
 from scheduler.groups.solver.tree import Ints, filled
 
-# It has this part of the time that is left.
+# The share of the time left that the relaxation may use.
 PART = 0.25
 _OF_ALL = ("leftOut", "units", "large", "squares")
 
 
 class RelaxedBest(msgspec.Struct, frozen=True):
-    """The best values of the first stages for homogeneous pods, and the group's own pods like
-    that, if found.
+    """The optimum of the relaxation: the values of the first stages, and own pods at its counts.
 
-    A value is a lower limit while all before it are as good as theirs. Nothing at all fits if
-    `is_none`.
+    A value is a lower bound while all earlier stages equal theirs. `counts` is None if no such
+    placement was found. `is_none`: it is proven that nothing fits.
     """
 
     values: tuple[int, ...] = ()
@@ -43,9 +41,9 @@ class RelaxedBest(msgspec.Struct, frozen=True):
 def best(
     group: GroupProblem, stages: Sequence[Stage], limits: SolveLimits, left_s: float
 ) -> RelaxedBest:
-    """Return the bounds proven for a group with these stages; none if the time is too short."""
+    """Return the bounds of these stages by the relaxation; no values if the time is too short."""
     if group.unwished:
-        return RelaxedBest()  # what is not wished for comes into it
+        return RelaxedBest()  # the relaxation has stages for levels without a preference
     least = SolveLimits(limits.stage_s, left_s * PART, limits.workers)
     whole = parts.whole(group.parts, len(group.roles)) if group.parts else None
     asked = group.homogeneous() if whole is None else _by_the(sum(whole.sizes), whole.depth, group)
@@ -64,9 +62,7 @@ def best(
 
 
 def _by_the(size: int, depth: int, group: GroupProblem) -> Instance:
-    """Return the group as if its pods were homogeneous, with so many of them together in a unit or
-    none.
-    """
+    """Return the homogeneous relaxation with a multiple of `size` pods in each unit at `depth`."""
     found = group.homogeneous()
     level = found.levels[depth - 1]
     rule = msgspec.structs.replace(level.rule, factor=lcm(size, max(1, level.rule.factor)))
@@ -75,8 +71,9 @@ def _by_the(size: int, depth: int, group: GroupProblem) -> Instance:
 
 
 def _wholes(group: GroupProblem, whole: WholePart, totals: Ints) -> Ints | None:
-    """Return pods of each role so that each unit has those of its parts, None where that is not
-    found.
+    """Return pods by role and leaf such that each unit has whole parts; None if not found.
+
+    `totals` has the pods by leaf, `whole` the parts.
     """
     units: dict[tuple[str, ...], list[int]] = {}
     for leaf, path in enumerate(group.paths):
@@ -98,9 +95,10 @@ def _wholes(group: GroupProblem, whole: WholePart, totals: Ints) -> Ints | None:
 
 
 def _own(group: GroupProblem, totals: Ints) -> Ints | None:
-    """Return pods of each role so that every leaf has its number, None where that is not found.
+    """Return pods by role and leaf with the given totals by leaf; None if not found.
 
-    The largest first, each where most is left beside what the others of its leaf take at least.
+    Roles are placed by size, the largest first. Each goes to the leaf with the most capacity left,
+    after the minimum that the other pods of the leaf request.
     """
     requests = np.array([role.request for role in group.roles], dtype=np.int64)
     free = np.array(group.free, dtype=np.int64).clip(min=0)

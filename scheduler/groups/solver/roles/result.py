@@ -1,6 +1,4 @@
-"""Results of solving a group of several roles: counts by role and leaf, and the bounds that are
-proven for them.
-"""
+"""Results of solving a group of several roles: pods by role and leaf, with the bounds of stages."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ from scheduler.groups.solver.tree import Ints
 
 
 class RolesResult(msgspec.Struct, frozen=True):
-    """The best known placement: pods by role and leaf (None: none), its stages with bounds.
+    """The best known placement: pods by role and leaf (None: none known), its stages with bounds.
 
     Without a placement, `is_proven` states that none exists.
     """
@@ -33,10 +31,10 @@ class RolesResult(msgspec.Struct, frozen=True):
 
 
 class KnownLimits(msgspec.Struct, frozen=True):
-    """A placement that breaks no rule, if one is known, and what none is better than; nothing fits
-    if `is_none`.
+    """Lower bounds of the stages, and a valid placement if one is known.
 
-    Each of `limits` holds while all before it are met. Without any, nothing is known.
+    Each bound in `limits` holds while all stages before it equal theirs; empty: none is known.
+    `is_none`: it is proven that nothing fits.
     """
 
     limits: list[int]
@@ -50,7 +48,7 @@ def objective_of(group: GroupProblem, counts: Ints) -> list[tuple[str, str, int]
 
 
 def valid(group: GroupProblem, counts: Ints) -> RolesResult:
-    """Return a placement with no bound; nothing if it breaks a rule."""
+    """Return a placement without bounds; a result without a placement if it violates a rule."""
     rows = counts.tolist()
     if checker.problems(group, rows, split(group, rows) if group.parts else ()):
         return RolesResult(None)
@@ -58,7 +56,7 @@ def valid(group: GroupProblem, counts: Ints) -> RolesResult:
 
 
 def with_bounds(group: GroupProblem, counts: Ints, bounds: Sequence[int] = ()) -> RolesResult:
-    """Return a placement with its values and these bounds; without bounds nothing is proven."""
+    """Return a placement with its values and these bounds; without bounds no stage is proven."""
     values = objective_of(group, counts)
     stages = tuple(
         SolvedStage(level, measure, value, min(bound, value))
@@ -70,14 +68,14 @@ def with_bounds(group: GroupProblem, counts: Ints, bounds: Sequence[int] = ()) -
 
 
 def better(one: RolesResult, other: RolesResult) -> RolesResult:
-    """Return the result with the smaller values, the first of equal ones."""
+    """Return the result with the smaller values, the first one if they are equal."""
     if one.counts is None or (other.counts is not None and other.values < one.values):
         return other
     return one
 
 
 def within_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
-    """Return the bounds up to the first unproven stage; later stages have none."""
+    """Return the bounds up to the first unproven stage; NOTHING for all later stages."""
     open_ones = (
         at for at, (value, bound) in enumerate(zip(values, bounds, strict=True)) if bound < value
     )
@@ -86,7 +84,7 @@ def within_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
 
 
 def first_with_several(group: GroupProblem) -> int:
-    """Return the first level with several units that could be used, 0 when there is none."""
+    """Return the first level with several usable units, 0 if there is none."""
     capacity = group.capacity()
     usable = [
         at for at in range(len(group.paths)) if capacity[at] or (group.fixed and group.fixed[at])
@@ -100,7 +98,7 @@ def first_with_several(group: GroupProblem) -> int:
 
 
 def units(group: GroupProblem, level: int) -> list[Ints]:
-    """Return the leaves of each unit of a level, in the order of their paths; 0 is the root."""
+    """Return the leaves of each unit of a level in path order; level 0 is the root."""
     by_unit: dict[tuple[str, ...], list[int]] = defaultdict(list)
     depth = len(group.levels)
     for leaf, path in enumerate(group.paths):

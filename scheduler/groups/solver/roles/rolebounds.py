@@ -1,12 +1,10 @@
-"""What no placement of heterogeneous members can be better than, stage by stage, from amounts
-alone.
+"""Lower bounds of the stages of several roles, from free amounts alone.
 
-For every number m of units: no m units hold more pods than the m largest amounts of any one
-resource allow when the smallest requests are served first. Sorted counts of a placement never
-exceed these prefix sums, so neither does what follows from them: how few units may do, and how
-large the sum of squares may be (majorization). What classes allow and need on a unit by their own
-rules limits both as well. Together with the bounds of scheduler.groups.solver.cpsat.stages these
-are tight in ordinary cases, and a descent that meets them needs no proof.
+For each m: the m largest amounts of a resource, with the smallest requests served first, bound the
+pods on any m units. The sorted counts of a placement never exceed these prefix sums. Hence the
+fewest units, and the largest sum of squares (majorization). The rules of classes tighten both. With
+the bounds of scheduler.groups.solver.cpsat.stages they are tight in ordinary cases: a greedy
+placement that meets them is optimal.
 """
 
 import numpy as np
@@ -22,7 +20,7 @@ from scheduler.groups.solver.tree import Ints, Tree
 
 
 def bounds(group: GroupProblem) -> list[int]:
-    """Return a lower limit of every stage, the most important first."""
+    """Return a lower bound of every stage, the most important first."""
     made = tree.build(group.homogeneous(), with_full=True)
     most = _Most(group, made)
     return [_bound(group, made, most, stage) for stage in stages.of_roles(group, made)]
@@ -58,8 +56,9 @@ def _of_class(group: GroupProblem, made: Tree, one: PodClass, stage: Stage) -> i
 
 
 def _fewest(group: GroupProblem, one: PodClass, level: int) -> int:
-    """Return in how many units of a level a class is at least: how many are placed may be open, and
-    then none.
+    """Return a lower bound of the number of units of a level that a class uses.
+
+    It is 0 or 1 if the number of placed pods is not fixed.
     """
     size = _size(group, one)
     if group.least < group.wanted or not size:
@@ -77,12 +76,12 @@ def _rule(one: PodClass, level: int) -> LevelRule:
 
 
 def _largest_count(rule: LevelRule) -> int:
-    """Return how many pods a rule allows on one unit, 0 for any number."""
+    """Return how many pods a rule allows on one unit, 0 if it sets no limit."""
     return 1 if rule.is_hard_spread else rule.max
 
 
 class _Most:
-    """How many pods any m units of a level hold at most, by level."""
+    """Upper bounds of the pods that any m units of a level hold."""
 
     def __init__(self, group: GroupProblem, made: Tree) -> None:
         self._group = group
@@ -102,14 +101,14 @@ class _Most:
         return -int((filled * filled).sum())
 
     def _of(self, level: int) -> Ints:
-        """Return what each further unit adds to the most that so many hold, the largest first."""
+        """Return what each further unit adds to the bound of m units, in descending order."""
         if level not in self._increments:
             sums = self._sums(level)
             self._increments[level] = -np.sort(-np.diff(sums, prepend=0))
         return self._increments[level]
 
     def _sums(self, level: int) -> Ints:
-        """Return for m = 1, 2 … the most pods that m units hold, fixed ones included."""
+        """Return for m = 1, 2 … an upper bound of the pods on m units, fixed pods included."""
         group, made = self._group, self._tree
         free = np.array(group.free, dtype=np.int64).reshape(len(group.paths), -1).clip(min=0)
         slots = np.array([role.slots for role in group.roles], dtype=np.int64)
@@ -126,7 +125,7 @@ class _Most:
         return np.asarray(np.minimum(most + fixed, made.size))
 
     def _by_rules(self, level: int, units: int) -> Ints:
-        """Return how many pods 1, 2 … units take by what classes allow there."""
+        """Return for m = 1 to `units` how many pods the rules of classes allow on m units."""
         left = [role.count for role in self._group.roles]
         numbers, total = np.arange(1, units + 1), np.zeros(units, dtype=np.int64)
         for one in self._group.classes:
@@ -138,7 +137,7 @@ class _Most:
         return total + sum(left)
 
     def _by_unit(self, columns: Ints, level: int) -> Ints:
-        """Return the sums of a level's units, of columns by leaf of the tree."""
+        """Return the sums by unit of a level of columns by leaf of the tree."""
         for each in range(self._tree.depth, level, -1):
             starts = self._tree.starts[each - 1]
             total = np.concatenate(
@@ -149,5 +148,5 @@ class _Most:
 
 
 def _largest(columns: Ints) -> Ints:
-    """Return the sums of the 1, 2 … largest of each column."""
+    """Return for each column the sums of its 1, 2 … largest values."""
     return np.asarray(-np.sort(-columns, axis=0)).cumsum(axis=0)

@@ -1,7 +1,4 @@
-"""A group of several roles by the CP-SAT model: stage by stage from what is known.
-
-Loaded only where solving happens.
-"""
+"""Solve a group of several roles with the CP-SAT model. Loaded only in the solver process."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,10 +19,10 @@ def minimize(
     *,
     fullest: int = 0,
 ) -> RolesResult:
-    """Return the best placement stage by stage, from `guess` on, with at least `fullest` pods in
-    the first unit.
+    """Return the best placement, minimising stage by stage from `guess` on.
 
-    `bounds` are lower limits of the stages; each of `leading` holds while all before it are met.
+    The first unit has at least `fullest` pods. `bounds` are lower bounds of the stages; those in
+    `leading` hold only while all stages before them equal theirs.
     """
     model = GroupModel(cells.layout(group))
     if fullest:
@@ -43,7 +40,5 @@ def minimize(
 
 
 def exists(group: GroupProblem, limits: SolveLimits, seconds: float) -> bool | None:
-    """Return whether at least the minimum of a group fits, None when time is over before that is
-    known.
-    """
+    """Return whether the minimum of a group fits, None if the time limit is reached first."""
     return run.exists(GroupModel(cells.layout(group)), limits, seconds)

@@ -1,10 +1,9 @@
-"""From pods by role and leaf to the parts of a group that have them, or that no parts could.
+"""Assign the pods of a placement to single parts (subgroups), or prove that it is impossible.
 
-How many like parts stand in a unit is between two numbers that follow from the pods there, and so
-it is for the parts around them; every number between these will do. What a unit has is then dealt
-out in turn, so that the parts in it get the same up to one, which is enough for each whenever it is
-enough for all. Exact, and of no other placement: called by
-scheduler.groups.solver.roles.heterogeneous with what was found.
+The pods of a part in a unit imply a lower and an upper bound of its copies there, and so for the
+parts around it; every number in between is possible. Pods and inner parts of a unit are then
+distributed in turn: the copies' shares differ by at most one, so each copy has its minimum if the
+total suffices. Exact. scheduler.groups.solver.roles.heterogeneous calls it with a placement.
 """
 
 from collections import Counter, defaultdict
@@ -18,15 +17,13 @@ from scheduler.groups.solver import tree
 from scheduler.groups.solver.roles.colouring import dealt
 
 Unit: TypeAlias = tuple[str, ...]
-# The fewest and the most like parts that the pods of a unit could be those of.
+# The fewest and the most copies of a part in a unit.
 Range: TypeAlias = tuple[int, int]
 Rows: TypeAlias = Sequence[Sequence[int]]
 
 
 def split(group: GroupProblem, counts: Rows) -> list[PlacedPart] | None:
-    """Return the parts with their pods, the root first and each behind the one it is in; None if
-    there are none.
-    """
+    """Return the placed parts, the root first and each after its parent; None if impossible."""
     ranges = _Ranges(group, counts)
     roots = ranges.of(0)
     if roots is None or len(roots) != 1:
@@ -40,7 +37,7 @@ def split(group: GroupProblem, counts: Rows) -> list[PlacedPart] | None:
 
 
 class _Ranges:
-    """How many of each part stand in each unit, from the leaves up."""
+    """The possible numbers of copies of each part in each unit, computed from the leaves up."""
 
     def __init__(self, group: GroupProblem, counts: Rows) -> None:
         self._group = group
@@ -54,16 +51,14 @@ class _Ranges:
         self._known: dict[int, dict[Unit, Range] | None] = {}
 
     def of(self, number: int) -> dict[Unit, Range] | None:
-        """Return by unit the number of copies of a part, only for units with any; None if no number
-        is possible.
-        """
+        """Return the range of copies of a part by unit, for units with any; None if impossible."""
         if number not in self._known:
             below = self.inside[number]
             self._known[number] = self._around(number) if below else self._own(number)
         return self._known[number]
 
     def leaves(self, number: int) -> dict[Unit, list[int]]:
-        """Return the leaves with pods of a part by its units, fixed ones included."""
+        """Return by unit the leaves with pods of a part, fixed pods included."""
         one, found = self._group.parts[number], defaultdict(list)
         for leaf, path in enumerate(self._paths):
             is_fixed = bool(one.fixed) and one.fixed[leaf] > 0
@@ -72,14 +67,14 @@ class _Ranges:
         return dict(found)
 
     def below(self, number: int, unit: Unit) -> dict[int, dict[Unit, Range]]:
-        """Return for each part in a part what stands in the part's unit, by units of its own."""
+        """Return for each inner part its ranges by unit, within a unit of the outer part."""
         return {
             at: {own: each for own, each in (self.of(at) or {}).items() if own[: len(unit)] == unit}
             for at in self.inside[number]
         }
 
     def fits(self, number: int, many: int, below: dict[int, Range]) -> bool:
-        """Whether so many parts can have what stands of the parts in them."""
+        """Return whether `many` copies of a part can contain inner parts in the ranges `below`."""
         every = self._group.parts
         most = [min(top, every[at].count * many) for at, (_, top) in below.items()]
         if any(low > every[at].count * many for at, (low, _) in below.items()):
@@ -106,11 +101,11 @@ class _Ranges:
         return None if self._has_fixed[number] and len(found) != 1 else found
 
     def place(self, one: LikeParts, leaf: int) -> Unit:
-        """Return the unit of a leaf on which a part has one pod at most."""
+        """Return the unit of a leaf on which each copy of the part may have one pod."""
         return self._paths[leaf][: one.apart + 1]
 
     def _in_one_place(self, one: LikeParts, leaves: Sequence[int]) -> int:
-        """Return how many pods stand together on a unit on which each part has one at most."""
+        """Return the most pods on a unit where each copy may have one: the least copies."""
         pods = Counter[Unit]()
         for leaf in leaves if one.apart >= 0 else ():
             fixed = one.fixed[leaf] if one.fixed else 0
@@ -140,7 +135,7 @@ class _Ranges:
 
 
 class _Dealer:
-    """Assigns pods and parts to the parts that contain them, from the root down."""
+    """Assigns pods and inner parts to the copies of each part, from the root down."""
 
     def __init__(
         self, group: GroupProblem, counts: Rows, ranges: _Ranges, pieces: list[PlacedPart]
@@ -151,9 +146,7 @@ class _Dealer:
         self._pieces = pieces
 
     def deal(self, number: int, unit: Unit, those: Sequence[int]) -> None:
-        """Assign to the pieces `those` of one part in a unit all pods and inner parts that are
-        there.
-        """
+        """Assign all pods and inner parts in a unit to the copies `those` of a part."""
         if not self._ranges.inside[number]:
             self._pods(number, unit, those)
             return
@@ -171,9 +164,7 @@ class _Dealer:
     def _wanted(
         self, number: int, many: int, below: dict[int, dict[Unit, Range]]
     ) -> dict[int, int]:
-        """Return how many of each part stand in so many parts: the fewest, which are the
-        fullest.
-        """
+        """Return how many copies of each inner part `many` copies get: the fewest that suffice."""
         ranges = {
             at: (sum(low for low, _ in units.values()), sum(top for _, top in units.values()))
             for at, units in below.items()
@@ -232,7 +223,7 @@ class _Dealer:
 
 
 def _spread(units: dict[Unit, Range], wanted: int) -> Iterator[tuple[Unit, int]]:
-    """Yield so many parts over units: in each as many as it must have, then more in the first."""
+    """Yield (unit, copies) for `wanted` copies: minimums first, the rest in the first units."""
     more = wanted - sum(low for low, _ in units.values())
     for unit, (low, top) in sorted(units.items()):
         extra = min(more, top - low)

@@ -1,1 +1,1 @@
-"""Members that exchange traffic: bounds of its cost, placements near one another, least cuts."""
+"""Members with traffic: bounds of its cost, placements that keep them close, minimum cuts."""

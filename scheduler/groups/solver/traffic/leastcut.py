@@ -1,6 +1,6 @@
-"""How much two parts of a group say to each other at least, whatever the parts.
+"""The minimum traffic between two non-empty parts of a group, over all divisions of its pods.
 
-Called for lower limits of the cost of traffic (scheduler.groups.solver.traffic.trafficbound,
+Used for lower bounds of the traffic cost (scheduler.groups.solver.traffic.trafficbound,
 scheduler.groups.solver.traffic.trafficunits).
 """
 
@@ -8,17 +8,18 @@ import numpy as np
 
 from scheduler.groups.solver.tree import Ints
 
-# With more divisions of the pods than this, only the best of all is computed.
+# With more divisions only the minimum over all of them is computed, not one per size.
 MOST_DIVISIONS = 300_000
 
 
 def least_cut(weights: Ints, numbers: Ints) -> int:
-    """Return the least sum over pairs of pods in two parts of all, neither of them empty; 0 for a
-    single pod or none.
+    """Return the minimum traffic between two non-empty parts of the pods; 0 for fewer than two
+    pods.
 
-    `weights` is symmetric and has by role the traffic of a pair, `numbers` has the pods of each.
-    The cut is linear in the pods of a role that are in one part, or concave if the role has traffic
-    with itself. So at the least each role is whole in one part, or one pod is alone there.
+    `weights` is symmetric and has by role the traffic of a pair, `numbers` the pods of each role.
+    As a function of one role's pods in a part, the cut is linear, or concave if the role has
+    traffic with itself. The minimum is therefore at an end: each role is undivided, or one pod is
+    alone.
     """
     there = np.flatnonzero(numbers)
     if numbers.sum() < 2:
@@ -31,8 +32,9 @@ def least_cut(weights: Ints, numbers: Ints) -> int:
 
 
 def least_cuts(weights: Ints, numbers: Ints) -> Ints:
-    """Return [n] the least sum over pairs of n pods and all others, for n from 0 to all; weights as
-    for `least_cut`.
+    """Return [n]: the minimum traffic between n pods and all others, for n from 0 to all.
+
+    `weights` and `numbers` are as for `least_cut`.
     """
     pods = int(numbers.sum())
     divisions = np.array([np.zeros(len(numbers), dtype=np.int64)])
@@ -51,9 +53,7 @@ def least_cuts(weights: Ints, numbers: Ints) -> Ints:
 
 
 def _of_vertices(weights: Ints) -> int:
-    """Return the least sum of weights between two parts of two vertices or more (Stoer and Wagner's
-    algorithm).
-    """
+    """Return the minimum cut of a graph of two vertices or more (Stoer and Wagner's algorithm)."""
     weights = weights.copy()
     left = list(range(len(weights)))
     found = []

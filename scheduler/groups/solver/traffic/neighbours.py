@@ -1,9 +1,8 @@
-"""Members with traffic, placed near one another with no search: one after the other where it costs
-least.
+"""Greedy placements that keep members with traffic close: each pod goes where it costs least.
 
-Grown from several leaves and then put right pod by pod, the best of all counts: so no answer is
-dearer than what placing pods one by one comes to. Called by
-scheduler.groups.solver.roles.heterogeneous, which looks at the rules.
+Placements grow from several leaves; single pods are then moved while that lowers the cost. One of
+the starts is the order of the pods, so no result costs more than placing pods one by one.
+scheduler.groups.solver.roles.heterogeneous calls it and checks the rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,18 +16,18 @@ from scheduler.groups.solver import tree
 from scheduler.groups.solver.roles import descent
 from scheduler.groups.solver.tree import Ints
 
-# So many sums are made for all starts together, about a third of a second.
+# Limits for all starts together: MOST_SUMS sums take about 0.3 s.
 MOST_SUMS, MOST_STARTS, MOST_ROUNDS, MOST_TRIALS = 20_000_000, 24, 8, 300
-# Of so many starts at most, the cheapest, pods are taken away and placed again.
+# The number of cheapest placements that are improved by removing and placing pods again.
 MOST_TRIED = 3
-SLACK = 0.2  # of what the first costs; so much more is gone on with at first
-MOST_DENSE = 200  # leaves between which all costs are written out
+SLACK = 0.2  # a worse placement within this share of the first one's cost is continued at first
+MOST_DENSE = 200  # up to so many leaves the costs of all pairs are stored
 
 
 def near_by(group: GroupProblem) -> Iterator[Ints]:
-    """Yield placements in which members with traffic are near one another, from several starts.
+    """Yield placements that keep members with traffic close, from several starts.
 
-    Of a group that is too large for that only the one whose units are filled one after the other.
+    For a group above MOST_SUMS yield only the placement that fills unit after unit.
     """
     filled = descent.unit_by_unit(group)
     yield filled
@@ -42,7 +41,7 @@ def near_by(group: GroupProblem) -> Iterator[Ints]:
     grown = (_grown(group, costs, start, order) for start in starts for order in orders)
     found += [_put_right(group, costs, counts) for counts in grown]
     yield from found
-    # As they come and the other way round, from wherever that leads.
+    # The roles in their order and in reverse; the first pod chooses the leaf to start from.
     listed = range(len(group.roles))
     for order in (listed, listed[::-1]):
         yield _put_right(group, costs, _grown(group, costs, None, order))
@@ -52,7 +51,7 @@ def near_by(group: GroupProblem) -> Iterator[Ints]:
 
 
 class TrafficPrices:
-    """What it costs more to have a pod of a class on each leaf."""
+    """The traffic cost of one more pod of a class, by leaf."""
 
     def __init__(self, group: GroupProblem) -> None:
         self._group = group
@@ -81,8 +80,8 @@ class TrafficPrices:
         self.between = self._between() if len(paths) <= MOST_DENSE else None
 
     def more(self, number: int, counts: Ints) -> Ints:
-        """Return by leaf what one pod more of a class costs there beside those of `counts` by
-        role.
+        """Return by leaf the added cost of one more pod of a class, given `counts` by role and
+        leaf.
         """
         leaves = counts.shape[1]
         found = np.zeros(leaves, dtype=np.int64)
@@ -106,7 +105,7 @@ class TrafficPrices:
         return found
 
     def _between(self) -> NDArray[np.float64]:
-        """Return [from, to] what a pair costs, by leaves; whole numbers, which sums of keep
+        """Return [from, to] the cost of a pair by leaves: floats with integer values, so sums are
         exact.
         """
         size = self._fixed.shape[1]
@@ -118,14 +117,14 @@ class TrafficPrices:
         return found
 
     def of(self, counts: Ints) -> int:
-        """Return twice what a placement costs, but for what nothing changes."""
+        """Return twice the cost of a placement, without the constant part."""
         return sum(
             int(counts[role] @ self.more(number, counts))
             for role, number in enumerate(self.class_of)
         )
 
     def order(self) -> list[int]:
-        """Return the roles so that each has traffic with those before it, the busiest first."""
+        """Return the roles such that each has traffic with earlier ones, the most first."""
         group, weights = self._group, self.weights + self.weights.T
         sizes = np.array([sum(group.roles[k].count for k in one.roles) for one in group.classes])
         busy = weights @ sizes
@@ -140,9 +139,7 @@ class TrafficPrices:
 
 
 def _starts(group: GroupProblem) -> list[int]:
-    """Return leaves to begin with: of each unit the leaf with most capacity, the units with most
-    capacity first.
-    """
+    """Return leaves to start from: the largest of each unit and area, largest units first."""
     capacity, depth = group.capacity(), len(group.levels)
     found: dict[int, int] = {}
     for level in range(depth):
@@ -160,7 +157,7 @@ def _starts(group: GroupProblem) -> list[int]:
 
 
 class _FreeCapacity:
-    """What is left on the leaves."""
+    """The free amounts and slots of the leaves while pods are placed."""
 
     def __init__(self, group: GroupProblem, counts: Ints) -> None:
         self._requests = np.array([role.request for role in group.roles], dtype=np.int64)
@@ -169,24 +166,24 @@ class _FreeCapacity:
         self._free = np.array(group.free, dtype=np.int64) - counts.T @ self._requests
 
     def takes(self, role: int) -> NDArray[np.bool_]:
-        """Return which leaves have capacity for one more of a role."""
+        """Return which leaves have capacity for one more pod of a role."""
         asked = self._requests[role] > 0
         fits = (self._free[:, asked] >= self._requests[role][asked]).all(axis=1)
         return np.asarray(fits & (self._slots[role] > self.counts[role]))
 
     def put(self, role: int, leaf: int, number: int) -> None:
-        """Put pods of a role on a leaf, or take them away."""
+        """Add pods of a role to a leaf; remove them if the number is negative."""
         self.counts[role, leaf] += number
         self._free[leaf] -= number * self._requests[role]
 
     @property
     def amounts(self) -> Ints:
-        """Return how much is left on each leaf, for comparison."""
+        """Return by leaf the free capacity as one number, to compare leaves."""
         return np.asarray(self._free.sum(axis=1))
 
 
 def _by_size(group: GroupProblem) -> list[int]:
-    """Return the roles, the largest first: small pods fit into what those leave."""
+    """Return the roles by request, the largest first: small pods fit into the rest."""
     free = np.array(group.free, dtype=np.int64)
     scale = np.maximum(free.max(axis=0, initial=1), 1)
     sizes = [float((np.array(role.request) / scale).max(initial=0)) for role in group.roles]
@@ -196,9 +193,7 @@ def _by_size(group: GroupProblem) -> list[int]:
 def _grown(
     group: GroupProblem, costs: TrafficPrices, start: int | None, order: Sequence[int]
 ) -> Ints:
-    """Place one pod after the other where it costs least; of equal leaves, on the one with most
-    capacity.
-    """
+    """Place pod after pod where it costs least; of equal leaves, on the one with most capacity."""
     left = _FreeCapacity(group, np.zeros((len(group.roles), len(group.paths)), dtype=np.int64))
     is_first = True
     for role in order:
@@ -212,12 +207,12 @@ def _grown(
 
 
 def _tried_anew(group: GroupProblem, costs: TrafficPrices, counts: Ints, trials: int) -> Ints:
-    """Take some pods away and place them again, some times, and return the best of all.
+    """Return the best of several tries that remove some pods and place them again.
 
-    Few of any leaves, all of a leaf, or all of an area. What comes out is gone on with if it does
-    not cost much more; how much that is, falls.
+    A try removes a few pods anywhere, all pods of a leaf, or all of an area. The search continues
+    from its result if that costs less or not much more; the tolerance falls with each try.
     """
-    rng = Random(len(group.paths))  # noqa: S311 - the same for the same group
+    rng = Random(len(group.paths))  # noqa: S311 - deterministic per group
     at, here = counts, costs.of(counts)
     best, least = at, here
     slack = max(0, here) * SLACK
@@ -243,7 +238,7 @@ def _tried_anew(group: GroupProblem, costs: TrafficPrices, counts: Ints, trials:
 
 
 def _put_cheap(costs: TrafficPrices, left: _FreeCapacity, role: int) -> bool:
-    """Place a pod where it costs least; of equal leaves, on the one with most capacity.
+    """Place a pod where it costs least, of equal leaves on the one with most capacity.
 
     Return False if no leaf has capacity for it.
     """
@@ -257,7 +252,7 @@ def _put_cheap(costs: TrafficPrices, left: _FreeCapacity, role: int) -> bool:
 
 
 def _put_right(group: GroupProblem, costs: TrafficPrices, counts: Ints) -> Ints:
-    """Move single pods to where they cost less, until none does."""
+    """Move single pods to leaves where they cost less, until no move lowers the cost."""
     left = _FreeCapacity(group, counts)
     for _ in range(MOST_ROUNDS):
         moved = False
@@ -269,7 +264,7 @@ def _put_right(group: GroupProblem, costs: TrafficPrices, counts: Ints) -> Ints:
 
 
 def _move(costs: TrafficPrices, left: _FreeCapacity, role: int, leaves: Sequence[int]) -> bool:
-    """Move pods of a role from these leaves to cheaper ones; return whether any was."""
+    """Move pods of a role from these leaves to cheaper ones; return whether any was moved."""
     moved = False
     for leaf in leaves:
         left.put(role, leaf, -1)

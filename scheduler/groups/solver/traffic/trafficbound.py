@@ -1,12 +1,12 @@
-"""The least cost of the traffic of members, wherever they are.
+"""A lower bound of the traffic cost of a group, over all placements.
 
-Pods on one leaf pay nothing for their traffic, others no less than the least expensive path. So the
-more traffic leaves keep inside, the less is paid, and the most they can keep is a linear program
-over patterns: what one leaf may take, by role. Its prices are found by generating columns; whatever
-they are, the sum of what each leaf keeps inside at best beyond them is a limit, which is taken in
-whole numbers and so owes nothing to rounding. Which areas are in use is gone through: one, two, or
-more; those pay for the traffic that they cut as well. All other rules are left out, which can only
-make the limit lower. Loaded only where solving happens.
+Pods on one leaf exchange traffic at no cost; other pairs pay at least the cheapest path. A bound of
+the traffic inside leaves therefore bounds the cost. That bound is a linear program over patterns
+(the pods of one leaf by role), solved by column generation. Any dual prices give a valid bound:
+each leaf's best traffic minus prices, summed in integers, so rounding does not invalidate it. The
+cases of used areas are enumerated: one, two, or more areas; several areas also pay for the traffic
+they cut. All other rules are ignored, which only lowers the bound. Loaded only in the solver
+process.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from scheduler.groups.solver.traffic.leastcut import least_cut
 from scheduler.groups.solver.traffic.neighbours import MOST_DENSE, TrafficPrices
 from scheduler.groups.solver.tree import Ints
 
-# Kinds are left out where there are more patterns than this, those with the least traffic first.
+# The limit of patterns; roles are omitted above it, those with the least traffic first.
 MOST_PATTERNS = 250_000
 MOST_ROUNDS = 80
-# So many patterns at most are searched among.
+# The limit of patterns for the exact search.
 MOST_NEAR = 5_000
-# The cost of traffic where there is one leaf alone, and nowhere else to be.
+# The cost of a pair in a case with a single leaf: no path to another leaf exists.
 FORBIDDEN = 1 << 20
-# Prices are whole multiples of one part of this, so that sums of them are exact.
+# Prices are integers in units of 1/PARTS, so that sums of them are exact.
 PARTS = 256
 Floats: TypeAlias = NDArray[np.float64]
 
 
 def least(group: GroupProblem, value: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
-    """Return a lower bound of the traffic cost of all pods, at most `value`, the cost of a known
-    placement.
+    """Return a lower bound of the traffic cost of all pods, at most `value`.
 
-    Return 0 if not all pods are placed. After the time limit, return the bound found so far.
+    `value` is the cost of a known placement that places all pods. Return 0 if the costs are
+    unsupported. After the time limit, return the bound found so far.
     """
     if not group.traffic or not 0 < len(group.paths) <= MOST_DENSE or value <= 0:
         return 0
@@ -75,14 +75,14 @@ def _paid(
     limits: SolveLimits | None,
     left_s: Callable[[], float],
 ) -> int:
-    """Return what is paid at least in a case, from what is `known` up to `value`; with `limits`
-    exactly, if that is found.
+    """Return a lower bound of the cost in one case, from `known` up to `value`.
 
-    Anything from `value` on is as good as that.
+    With `limits` the linear bound is replaced by an exact search if that ends in time. A bound of
+    `value` or more excludes the case, so it is cut to `value`.
     """
     if not case.cheapest:
         return min(value, max(known, case.cut))
-    # To pay less than the value, so much has to be kept inside.
+    # A placement that costs less than `value` keeps at least this traffic inside leaves.
     needed = traffic.total - (value - 1 - case.cut) // case.cheapest
     prices = _Prices(traffic, traffic.like(case.leaves), needed)
     kept = prices.found(left_s)
@@ -92,8 +92,10 @@ def _paid(
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """Leaves of the blocks in use; traffic between two leaves costs `cheapest`, that of blocks in
-    all `cut` more.
+    """One case of used blocks and its leaves.
+
+    Traffic between two leaves costs at least `cheapest`; the division into blocks adds at least
+    `cut` in total.
     """
 
     leaves: list[int]
@@ -102,7 +104,7 @@ class _Case(msgspec.Struct, frozen=True):
 
 
 def _blocks(group: GroupProblem) -> list[list[int]]:
-    """Return the leaves by area, or by unit of the level between whose units traffic costs most."""
+    """Return the leaves by area, or by unit of the level that costs most to cross."""
     found: dict[object, list[int]] = defaultdict(list)
     steps = group.costs.steps[: len(group.levels) - 1]
     level = 1 + max(range(len(steps)), key=steps.__getitem__, default=0)
@@ -113,9 +115,7 @@ def _blocks(group: GroupProblem) -> list[list[int]]:
 
 
 def _cases(traffic: _Traffic, prices: Floats, blocks: Sequence[list[int]]) -> list[_Case]:
-    """Return all leaves, whichever are in use, and then the cases: each block alone, each two, and
-    any more of them.
-    """
+    """Return the case of all leaves first, then each block, each pair, and three or more blocks."""
     cheap = np.minimum(prices, prices.T)
     np.fill_diagonal(cheap, np.inf)
     between = np.array([[cheap[np.ix_(a, b)].min() for b in blocks] for a in blocks])
@@ -141,15 +141,15 @@ def _cases(traffic: _Traffic, prices: Floats, blocks: Sequence[list[int]]) -> li
 
 
 class _Traffic:
-    """The traffic between roles, and how many pods of each role a leaf may take."""
+    """The traffic between roles, and the patterns of pods that a leaf may take."""
 
     def __init__(self, group: GroupProblem, costs: TrafficPrices) -> None:
         self.group = group
         of = costs.of_classes
-        # [from, to] by role; whole numbers, which sums of keep exact.
+        # [from, to] by role: floats with integer values, so sums are exact.
         self._weights = (of.T @ costs.weights @ of).astype(np.float64)
         self._loops = (of.T @ costs.weights.diagonal()).astype(np.float64)
-        # Pods that stand count as if they were of the first role of their class.
+        # Bound pods count as pods of the first role of their class.
         roles, leaves = len(group.roles), len(group.paths)
         self.fixed = np.zeros((roles, leaves), dtype=np.int64)
         for one in group.classes:
@@ -166,17 +166,17 @@ class _Traffic:
         self.total = int(
             self._traffic((whole + self.fixed.sum(axis=1))[None, :].astype(np.float64))[0]
         )
-        # What two parts of the pods say to each other at least.
+        # The minimum traffic between two parts of the pods.
         between = (self._weights + self._weights.T).astype(np.int64)
         self.cut = least_cut(between, self._counts + self.fixed.sum(axis=1))
         self._taken = self._traffic(self._rows)
 
     def _traffic(self, rows: Floats) -> Floats:
-        """Return how much is said between the pods of each row."""
+        """Return the traffic among the pods of each row."""
         return np.asarray(((rows @ self._weights) * rows).sum(axis=1) - rows @ self._loops)
 
     def _patterns(self) -> tuple[Ints, Ints]:
-        """Return all counts that the largest leaf could take, and their requests."""
+        """Return the patterns that fit the largest leaf [pattern, role], and their requests."""
         roles = len(self._counts)
         largest, most = self._free.max(axis=0), np.minimum(self._slots.max(axis=1), self._counts)
         rows, needs = np.zeros((1, roles), np.int64), np.zeros((1, self._free.shape[1]), np.int64)
@@ -197,7 +197,7 @@ class _Traffic:
         return rows, needs
 
     def like(self, leaves: Sequence[int]) -> list[_Leaves]:
-        """Return leaves by what they may take."""
+        """Return the leaves grouped by equal capacity and bound pods."""
         equal: dict[bytes, list[int]] = defaultdict(list)
         for leaf in leaves:
             same = (self._free[leaf], self._slots[:, leaf], self.fixed[:, leaf])
@@ -205,14 +205,12 @@ class _Traffic:
         return [_Leaves(self, those) for those in equal.values()]
 
     def may(self, leaf: int) -> Ints:
-        """Return which patterns a leaf may take."""
+        """Return the indices of the patterns that fit a leaf."""
         fits = (self._needs <= self._free[leaf]).all(axis=1)
         return np.flatnonzero(fits & (self._rows <= self._slots[:, leaf]).all(axis=1))
 
     def values(self, leaf: int, rows: Ints) -> Floats:
-        """Return how much is said on a leaf with some of the patterns, by those that stand there
-        too.
-        """
+        """Return the traffic inside a leaf for some patterns, with that of its bound pods."""
         fixed = self.fixed[:, leaf]
         return self._traffic(self._rows[rows] + fixed) if fixed.any() else self._taken[rows]
 
@@ -223,12 +221,12 @@ class _Traffic:
 
     @property
     def wanted(self) -> Ints:
-        """Return how many pods of each role there are, none of those that were left out."""
+        """Return the number of pods of each role, 0 for roles omitted from the patterns."""
         return np.where(self._open, self._counts, 0)
 
 
 class _Leaves:
-    """Like leaves: what each may take, and how much that keeps inside."""
+    """Equal leaves: the patterns that each may take, and the traffic that each keeps inside."""
 
     def __init__(self, traffic: _Traffic, leaves: Sequence[int]) -> None:
         self.number = len(leaves)
@@ -237,9 +235,7 @@ class _Leaves:
 
 
 class _Prices:
-    """Prices of roles under which the leaves keep as little as can be inside beyond what they
-    pay.
-    """
+    """The linear program: prices of roles that minimise the bound of traffic inside leaves."""
 
     def __init__(self, traffic: _Traffic, types: Sequence[_Leaves], needed: int) -> None:
         self._traffic, self._types, self._needed = traffic, types, needed
@@ -255,8 +251,9 @@ class _Prices:
                 self._solver.Objective().SetCoefficient(spare, -1 - traffic.total)
 
     def found(self, left_s: Callable[[], float]) -> int:
-        """Return how much is kept inside at most; where it is less than needed, no matter how
-        much.
+        """Return an upper bound of the traffic inside leaves.
+
+        The search stops once the bound is below `needed`: that decides the case.
         """
         for _ in range(MOST_ROUNDS):
             if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
@@ -270,8 +267,9 @@ class _Prices:
         return int(min(self._best // PARTS, self._traffic.total))
 
     def _price(self, prices: Floats) -> bool:
-        """Take the limit that follows from prices, and add each leaf's best pattern; return whether
-        any was.
+        """Compute the bound of these prices, and add the best pattern of each leaf as a column.
+
+        Return whether a column was added.
         """
         paid = self._traffic.rows @ prices
         rents = [place.dual_value() for place in self._places]
@@ -296,12 +294,12 @@ class _Prices:
             self._roles[role].SetCoefficient(column, float(row[role]))
 
     def exactly(self, kept: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
-        """Return how much is kept inside at most, by search among the patterns that can be part of
-        what is needed.
+        """Return the most traffic inside leaves, by CP-SAT over the patterns that may reach
+        `needed`.
 
-        A pattern that keeps less beyond its price than the best does, by more than all of them
-        exceed what is needed, is in no such placement. `kept` where they are too many, or time runs
-        out.
+        A pattern whose reduced value is below the leaf's best by more than the slack of the bound
+        is in no such placement. Return `kept` if the patterns are too many or the time limit is
+        reached.
         """
         spare = self._best - PARTS * self._needed
         paid = self._traffic.rows @ self._prices

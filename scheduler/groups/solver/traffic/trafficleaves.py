@@ -1,12 +1,11 @@
-"""Members with traffic, where only levels make it cost: what leaves alone say of it, and the units
-above them after that.
+"""Solve groups with traffic whose cost depends on levels alone: first the leaves, then units.
 
-Without the levels above them all like leaves of a cluster are one cell, so CP-SAT proves in
-milliseconds what no placement is better than. Mostly that one can be dealt out inside one unit,
-where it costs no more: then it is the best. Else all pods are in one unit of a level, each of which
-is treated equally, or in several, and those pay for what they say to one another beside:
-for the least cut there is. Called by scheduler.groups.solver.roles.heterogeneous before anybody
-searches among all units. Loaded only where solving happens.
+Without the levels above them, all equal leaves of the cluster are one cell, and CP-SAT proves
+bounds in milliseconds. If the placement found fits inside one unit of a level, at no additional
+cost, it is optimal. Otherwise the pods are in one unit, and each unit is solved by itself; or they
+are in several units, and pay at least the minimum cut between them.
+scheduler.groups.solver.roles.heterogeneous calls this before a search over all units. Loaded only
+in the solver process.
 """
 
 from collections.abc import Callable
@@ -27,15 +26,14 @@ from scheduler.groups.solver.roles.rolesearch import minimize
 from scheduler.groups.solver.traffic.trafficunits import SeveralUnits
 from scheduler.groups.solver.tree import Ints
 
-# Leaves alone have this part of the time that is left, units one by one, and then several, another
-# each.
+# Shares of the time left: for the leaves alone, and for single units and for several units each.
 LEAVES_PART, UNITS_PART = 0.25, 0.25
 
 
 def best(
     group: GroupProblem, limits: SolveLimits, left_s: Callable[[], float]
 ) -> KnownLimits | None:
-    """Return what is known of a group, None where leaves alone give no bound."""
+    """Return bounds of a group, with a placement if found; None if leaves give no bound."""
     if not is_bounded_by_leaves(group) or cells.cells(alone := _alone(group)) is None:
         return None
     found = minimize(
@@ -64,9 +62,7 @@ def best(
 
 
 def is_bounded_by_leaves(group: GroupProblem) -> bool:
-    """Return whether all stages of a group concern its leaves, except the cost of traffic above
-    them.
-    """
+    """Return whether all stages and rules concern leaves, except the traffic cost of levels."""
     last = len(group.levels) - 1
     rules = group.apart, group.excluded, group.limits, group.links, group.domains
     others = group.costs.areas, group.parts, *rules
@@ -77,13 +73,13 @@ def is_bounded_by_leaves(group: GroupProblem) -> bool:
         and not any(others)
         and all(at in group.unwished for at in range(last))
         and all(each.level == last for each in own)
-        # How many leaves are used is asked under each parent.
+        # Such a rule refers to the units above the leaves.
         and not any(rule.units_per_parent for rule in of_leaves)
     )
 
 
 def _alone(group: GroupProblem) -> GroupProblem:
-    """Return the group on its leaves without the levels above them."""
+    """Return the group with the last level as its only level."""
     last = len(group.levels) - 1
     classes = (
         msgspec.structs.replace(
@@ -105,7 +101,7 @@ def _alone(group: GroupProblem) -> GroupProblem:
 
 
 def _until(left_s: Callable[[], float], part: float) -> Callable[[], float]:
-    """Return the clock of a part of the time that is left."""
+    """Return a clock of the seconds left of a share of the time."""
     end = left_s() * (1 - part)
     return lambda: left_s() - end
 
@@ -117,12 +113,13 @@ def _in_one(
     limits: SolveLimits,
     left_s: Callable[[], float],
 ) -> KnownLimits:
-    """Return the best inside one unit of a level, and limits of all such placements; `least` are
-    those of leaves alone.
+    """Return bounds of placements inside one unit of a level, with the best placement if found.
+
+    `least` are the bounds of the leaves alone.
     """
     reached: list[int] | None = None
     counts = None
-    known = [[-NOTHING]]  # where there is none at all
+    known = [[-NOTHING]]  # if no unit takes all pods
     for leaves in _promising(group, level):
         if left_s() < MEANINGFUL_S:
             known.append(least)
@@ -144,8 +141,9 @@ def _in_one(
 
 
 def _promising(group: GroupProblem, level: int) -> list[Ints]:
-    """Return the leaves of units that may take all pods, those with most capacity first, of
-    identical ones the first.
+    """Return the leaves of each unit that may take all pods, the largest capacity first.
+
+    On the level above the leaves, identical units are listed once.
     """
     fixed, capacity, cells = sum(group.fixed), group.capacity(), likeleaves.numbers(group)
     slots = np.array([role.slots for role in group.roles], dtype=np.int64)

@@ -1,12 +1,11 @@
-"""Members with traffic, in more than one unit of a level: the least cost, and the best placement
-where that is clear.
+"""Solve groups with traffic whose pods are in several units of a level.
 
-What the pods of a unit and all others say to one another costs the steps of the levels that come
-between them. How little that is when the fullest unit holds so many pods follows from numbers
-alone; where it is more than is known to do, no search is needed. Else the unit and all others, as
-if those were one, are a small problem for CP-SAT, and mostly what is left for the others fits in
-one of them. Called by scheduler.groups.solver.traffic.trafficleaves. Loaded only where solving
-happens.
+Traffic between the pods of one unit and all others costs the steps of the levels between them. Its
+minimum, given the number m of pods in the fullest unit, follows from the traffic graph. An m whose
+bound exceeds a known placement needs no search. Otherwise CP-SAT solves a small problem of two
+units: the fullest one, and all others merged into one. Its solution is a placement if the pods of
+the merged unit fit one real unit. Called by scheduler.groups.solver.traffic.trafficleaves. Loaded
+only in the solver process.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,8 +27,9 @@ from scheduler.groups.solver.tree import Ints
 
 
 class SeveralUnits:
-    """The placements of a group in more than one unit of a level; `least` are limits of leaves
-    alone, `at` is the cost's.
+    """The placements of a group in more than one unit of a level.
+
+    `least` are the bounds of the leaves alone; `at` is the index of the cost stage.
     """
 
     def __init__(self, group: GroupProblem, level: int, least: Sequence[int], at: int) -> None:
@@ -45,8 +45,9 @@ class SeveralUnits:
         self._apart = _apart(group, self._pods)
 
     def limits(self, fewest: int, most: int) -> list[int]:
-        """Return limits of placements whose fullest unit holds from `fewest` to `most` pods;
-        impossible ones in an empty range.
+        """Return bounds of placements whose fullest unit has from `fewest` to `most` pods.
+
+        The cost bound is -NOTHING, above every cost, if the range is empty.
         """
         apart = self._apart[max(1, fewest) : min(most, self._pods - 1) + 1]
         if not len(apart):
@@ -59,11 +60,10 @@ class SeveralUnits:
     def best(
         self, values: list[int] | None, limits: SolveLimits, left_s: Callable[[], float]
     ) -> KnownLimits:
-        """Return the best there is in several units, where it may be as good as `values`, and
-        limits of all of them.
+        """Return bounds of placements in several units, with the best one if it beats `values`.
 
-        From the fullest that the largest unit can be on, as long as emptier ones may do as well
-        and one other has capacity for all that it leaves.
+        The fullest unit's number of pods is tried from the largest possible downwards, while
+        smaller numbers may be as good and one other unit has capacity for the rest.
         """
         counts = None
         second, largest = sorted([0, *self._most])[-2:]
@@ -91,15 +91,17 @@ class SeveralUnits:
             width *= 2
 
     def _promising(self, fewest: int) -> list[int]:
-        """Return the units that can be so full, those with most capacity first."""
+        """Return the units with capacity for `fewest` pods, the largest first."""
         found = (number for number, most in enumerate(self._most) if most >= fewest)
         return sorted(found, key=lambda number: -self._most[number])
 
     def _fullest(
         self, number: int, fewest: int, limits: SolveLimits, left_s: Callable[[], float]
     ) -> KnownLimits:
-        """Return the best with so many pods in one unit, limits where all others are one; no limits
-        where time is short.
+        """Return the best placement with at least `fewest` pods in one unit.
+
+        If it does not fit real units, return the bounds of the problem with all other units merged;
+        no bounds if the time limit is reached.
         """
         if left_s() < MEANINGFUL_S:
             return KnownLimits([])
@@ -122,7 +124,7 @@ class SeveralUnits:
         return KnownLimits(least, result.valid(group, counts).counts)
 
     def _in_two(self, own: set[int]) -> GroupProblem:
-        """Return the group as if some leaves were one unit and all others another."""
+        """Return the group with the leaves `own` as one unit and all others as a second one."""
         group, last = self._group, len(self._group.levels) - 1
         classes = (
             msgspec.structs.replace(
@@ -146,9 +148,7 @@ class SeveralUnits:
 
 
 def _apart(group: GroupProblem, pods: int) -> Ints:
-    """Return the least traffic between units if the fullest unit has m of the pods, for each m
-    below `pods`.
-    """
+    """Return [m]: the minimum traffic between units if the fullest has m pods, for m < `pods`."""
     many = len(group.classes)
     weights = np.zeros((many, many), dtype=np.int64)
     for one in group.traffic:
@@ -163,12 +163,12 @@ def _apart(group: GroupProblem, pods: int) -> Ints:
     if sizes.sum() < pods:
         return np.zeros(
             max(1, pods), dtype=np.int64
-        )  # a member is in no role, and exchanges no traffic
+        )  # some pods are in no class and have no traffic
     cuts = least_cuts(weights + weights.T, sizes)
     found = np.zeros(max(1, pods), dtype=np.int64)
-    cheapest = np.inf  # for a pod of a unit with so many at most
+    cheapest = np.inf  # the least cut per pod of a unit with up to m pods
     for m in range(1, pods):
         cheapest = min(cheapest, cuts[m] / m)
-        # Each unit is cut from all others, and each of these cuts is seen from both of its sides.
+        # The sum of cuts over all units counts each pair of units twice.
         found[m] = max(int(cuts[m]), int(np.ceil(pods * cheapest / 2 - 1e-6)))
     return found

@@ -1,8 +1,8 @@
-"""Single pods of one leaf, bundled to the numbers that free capacity for one more member.
+"""Bundle single pods of one leaf such that each bundle frees capacity for one more member.
 
-Eight pods of one GPU in the way of a member with eight are one decision: fewer evictions than eight
-free nothing. Without bundles the relaxation of the victim search assumes that each of the eight
-frees a member's place, and neither finds nor proves the answer for 500 nodes within its time.
+If a member needs 8 GPUs and a leaf runs 8 pods of 1 GPU, fewer than 8 evictions free nothing, so
+the 8 pods are one decision. Without bundles the relaxation of the victim search credits each pod
+with 1/8 of a member; for 500 nodes it then neither finds nor proves an answer in its time.
 """
 
 from collections import Counter
@@ -17,11 +17,11 @@ from scheduler.groups.solver.victims.freed import Choice, EvictionCapacity
 
 
 class Bundles:
-    """A problem with bundles for candidates, and what each stands for in the problem as asked."""
+    """A problem whose candidates are bundles, and the way back to the original candidates."""
 
     def __init__(self, asked: PreemptionInstance) -> None:
         made: list[Candidate] = []
-        # Per candidate: its index in the problem as asked, and the evictions of one bundle.
+        # Per bundle: the index of its candidate in the original problem, and its evictions.
         self._origin: list[tuple[int, int]] = []
         capacity = EvictionCapacity(asked)
         many = Counter(leaf for one in asked.candidates for leaf in one.freed)
@@ -41,12 +41,12 @@ class Bundles:
             for group in asked.elastic
         )
         self.problem = msgspec.structs.replace(asked, candidates=tuple(made), elastic=tuple(groups))
-        # Candidates whose evictions free capacity for no member have no bundle.
+        # Priorities of candidates without a bundle: evicting these frees capacity for no member.
         self._dropped = {one.priority for one in asked.candidates}
         self._dropped -= {one.priority for one in made}
 
     def unpacked(self, evicted: Choice) -> dict[int, int]:
-        """Return evictions in the problem as asked."""
+        """Return the evictions of the original candidates."""
         found: Counter[int] = Counter()
         for number, times in evicted.items():
             index, size = self._origin[number]
@@ -54,7 +54,7 @@ class Bundles:
         return dict(found)
 
     def all_stages(self, stages: Iterable[SolvedStage]) -> tuple[SolvedStage, ...]:
-        """Return the stages of the problem as asked: zero pods of each priority without bundles."""
+        """Return the stages of the original problem: 0 pods for each priority without bundles."""
         pods = [SolvedStage(str(one), "pods", 0, 0, "feasibility") for one in self._dropped]
         others: list[SolvedStage] = []
         for stage in stages:
@@ -65,10 +65,9 @@ class Bundles:
 
 
 def _sizes(capacity: EvictionCapacity, one: Candidate, leaf: int) -> list[int] | None:
-    """Return how many evictions free each further place on a leaf, None where later places take
-    fewer.
+    """Return how many evictions free each further slot of a leaf; None if sizes decrease.
 
-    A search that counts bundles singly takes the smallest first, so sizes must not decrease.
+    A search that counts bundles takes the smallest first, so sizes must not decrease.
     """
     times = np.arange(one.count + 1)
     freed = np.array(one.freed[leaf], dtype=np.int64)
@@ -83,7 +82,7 @@ def _sizes(capacity: EvictionCapacity, one: Candidate, leaf: int) -> list[int] |
 
 
 def _bundle(one: Candidate, size: int, count: int) -> Candidate:
-    """Return `count` candidates of `size` evictions each as one."""
+    """Return a candidate of `count` bundles with `size` evictions each."""
     if size == 1:
         return msgspec.structs.replace(one, count=count)
     return msgspec.structs.replace(

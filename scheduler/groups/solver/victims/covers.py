@@ -1,7 +1,7 @@
-"""What it costs at least to free so much in a few units: lower limits that no linear row shows.
+"""Lower bounds of the cost of freeing capacity in a few units, which no linear row implies.
 
-Knapsacks of whole candidates, made for many sets of units at once. What a candidate frees in
-several units of a set counts together, and its cost once. Plain arithmetic, used by
+Knapsacks over whole candidates, computed for many sets of units at once. The capacity that a
+candidate frees in several units of a set is added up; its cost counts once. Used by
 scheduler.groups.solver.victims.tightening.
 """
 
@@ -14,19 +14,19 @@ import numpy as np
 from scheduler.groups.solver.costs import NEVER
 from scheduler.groups.solver.tree import Ints
 
-SETS = 4_000  # more sets than this are not looked at: each one becomes a row
+SETS = 4_000  # the limit of sets, because each one becomes a row of the model
 SUMS = 20_000_000
-CELLS = 1 << 16  # how many sums are made at once
+CELLS = 1 << 16  # how many sums are computed at once
 
 
 class Covers:
-    """Who frees how much in each of some units; `counts[i]` like evictions of candidate i can be
-    made.
+    """What each candidate frees in each unit; `counts[i]` is the number of evictions of candidate
+    i.
     """
 
     def __init__(self, gains: Sequence[Mapping[int, int]], counts: Mapping[int, int]) -> None:
         found = sorted({index for gained in gains for index in gained})
-        # Like evictions go in parts of 1, 2, 4, …: every number of them is a sum of some.
+        # Evictions of one candidate are items of 1, 2, 4, …: their sums are all numbers.
         self._items = [(index, part) for index in found for part in _parts(counts[index])]
         numbers: dict[int, list[int]] = {}
         for item, (index, _) in enumerate(self._items):
@@ -43,9 +43,7 @@ class Covers:
             ]
 
     def sets(self, together: int, size: int) -> Ints:
-        """Return all sets of so many units as [set, unit]; none when they are too many to look
-        at.
-        """
+        """Return all sets of `together` units as [set, unit]; no rows if they are too many."""
         units = len(self._own)
         number = math.comb(units, together)
         sums = number * together * self._width * size
@@ -55,9 +53,7 @@ class Covers:
         return np.array(found, dtype=np.int64).reshape(-1, together)
 
     def least(self, sets: Ints, needed: Ints, weights: Mapping[int, int]) -> Ints:
-        """Return for each set the least weight that frees what it needs there; NEVER if none
-        can.
-        """
+        """Return for each set the least weight that frees what it needs; NEVER if impossible."""
         weighed = [weights.get(index, 0) * part for index, part in self._items]
         costs = np.array([*weighed, 0], dtype=np.int64)
         found = np.zeros(len(sets), dtype=np.int64)
@@ -69,7 +65,7 @@ class Covers:
         return found
 
     def _of(self, sets: Ints) -> tuple[Ints, Ints]:
-        """Return the items of some sets and what each frees there; 0 where an item comes again."""
+        """Return the items of each set and what each frees there; 0 for a repeated item."""
         items, gains = [], []
         for at in range(sets.shape[1]):
             own = self._own[sets[:, at]]
@@ -91,7 +87,7 @@ def _parts(count: int) -> list[int]:
 
 
 def _knapsacks(gains: Ints, costs: Ints, needed: Ints) -> Ints:
-    """Return the least costs of items [set, item] that gain what each set needs."""
+    """Return the least costs of items [set, item] whose gains reach what each set needs."""
     width = int(needed.max(initial=0)) + 1
     least = np.full((len(needed), width), NEVER, dtype=np.int64)
     least[:, 0] = 0

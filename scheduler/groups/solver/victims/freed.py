@@ -1,8 +1,7 @@
-"""What evictions free: capacity per leaf by resource, slots for any choice of candidates, plain
-arithmetic.
+"""What evictions free: capacity per leaf by resource, and slots for any choice of candidates.
 
-The view of a `PreemptionInstance` that scheduler.groups.solver.victims.search and its model work
-on. Knows no solver; the proof that a group fits after its evictions is made here.
+The form of a `PreemptionInstance` that scheduler.groups.solver.victims.search and its model use.
+Also verifies, without a solver, that a group fits after its evictions.
 """
 
 from collections import Counter
@@ -43,7 +42,7 @@ class EvictionProblem(Protocol):
 
 
 class EvictionCapacity:
-    """Free amounts [leaf, resource], what one pod needs, what each candidate frees per leaf."""
+    """Free amounts [leaf, resource], the request of one pod, and what candidates free per leaf."""
 
     def __init__(self, problem: PreemptionInstance) -> None:
         instance = problem.instance
@@ -69,12 +68,12 @@ class EvictionCapacity:
             )
             for one in problem.candidates
         ]
-        # The tree of all leaves that can ever be used; only their slots change afterwards.
+        # The tree of all leaves usable after all evictions; evictions change only its slots.
         everybody = {i: one.count for i, one in enumerate(problem.candidates)}
         self._shape = layers.of(instance, self.after(everybody))
 
     def after(self, evicted: Choice) -> Ints:
-        """Return the slots of each leaf, fixed pods included, once `evicted` are gone."""
+        """Return the slots of each leaf, fixed pods included, after these evictions."""
         free = self.free.copy()
         for index, times in evicted.items():
             leaves, amounts = self._freed[index]
@@ -105,27 +104,27 @@ class EvictionCapacity:
         return msgspec.structs.replace(cells.of_one_role(asked), roles=(role,), free=rows)
 
     def limit(self, leaf: int) -> int:
-        """Return how many pods a leaf takes at most, whatever is free."""
+        """Return how many pods a leaf takes at most, whatever amounts are free."""
         return int(self._limit[leaf])
 
     def tree(self, evicted: Choice) -> Tree:
-        """Return the tree as it is after `evicted` have gone."""
+        """Return the tree with the slots after these evictions."""
         return tree.build(self.problem.instance, self.after(evicted))
 
     @property
     def knows_rules(self) -> bool:
-        """Whether `fits` can tell: not with rules over sets that do not lie in the tree."""
+        """Return whether `fits` can decide: all rules over sets are levels of the tree."""
         return self._shape is not None
 
     def fits(self, evicted: Choice) -> bool:
-        """Return whether the whole group fits after `evicted`, where `knows_rules`."""
+        """Return whether the group's minimum fits after these evictions; requires `knows_rules`."""
         if self._shape is None:
             raise StateError("rules between members that only a solve can judge")
         shape = self._shape.with_slots(self.after(evicted))
         return feasible.fits(shape.with_rules(self.rules(evicted)))
 
     def rules(self, evicted: Choice) -> tuple[DomainRule, ...]:
-        """Return the rules over sets of leaves as they count after `evicted`."""
+        """Return the rules over sets of leaves with the pods that remain after these evictions."""
         return rules_after(self.problem, self.problem.instance.domains, evicted)
 
     def _check(self, candidate: Candidate) -> None:
@@ -139,7 +138,7 @@ class EvictionCapacity:
 def rules_after(
     problem: EvictionProblem, domains: tuple[DomainRule, ...], evicted: Choice
 ) -> tuple[DomainRule, ...]:
-    """Return rules over sets of leaves without the evicted among the existing pods."""
+    """Return rules over sets of leaves with the evicted pods removed from `existing`."""
     gone: Counter[tuple[str, int]] = Counter()
     for index, times in evicted.items():
         for name, sets in problem.candidates[index].counted.items():
@@ -157,7 +156,7 @@ def rules_after(
 
 
 def violations(problem: EvictionProblem, evicted: Choice) -> int:
-    """Return by how many pods the budgets are violated."""
+    """Return how many evicted pods exceed what their budgets allow, summed over budgets."""
     gone = [0] * len(problem.budgets)
     for index, times in evicted.items():
         for budget, pods in problem.candidates[index].budgets.items():
@@ -166,7 +165,7 @@ def violations(problem: EvictionProblem, evicted: Choice) -> int:
 
 
 def pods(problem: EvictionProblem, evicted: Choice, priority: int) -> int:
-    """Return the evicted pods of one priority."""
+    """Return the number of evicted pods of one priority."""
     return sum(
         times * problem.candidates[index].pods
         for index, times in evicted.items()
@@ -175,13 +174,14 @@ def pods(problem: EvictionProblem, evicted: Choice, priority: int) -> int:
 
 
 def stranded(problem: EvictionProblem, evicted: Choice) -> int:
-    """Return the evicted pods that fit no other node."""
+    """Return the number of evicted pods that fit no other node."""
     return sum(times * problem.candidates[index].stranded for index, times in evicted.items())
 
 
 def groups(problem: EvictionProblem, evicted: Choice) -> int:
-    """Return how many groups are hit: a single pod is a group of one, a group that shrinks is not
-    hit.
+    """Return the number of groups that lose pods; a single pod counts as a group.
+
+    An elastic group that stays at or above its minimum does not count.
     """
     own = {index for group in problem.elastic for index in group.candidates}
     singles = sum(
@@ -193,12 +193,12 @@ def groups(problem: EvictionProblem, evicted: Choice) -> int:
 
 
 def is_ended(group: ElasticGroup, evicted: Choice) -> bool:
-    """Return whether a group loses more than its surplus."""
+    """Return whether an elastic group loses more than its surplus."""
     return sum(evicted.get(index, 0) for index in group.candidates) > group.surplus
 
 
 def closed(problem: EvictionProblem, evicted: Choice) -> dict[int, int]:
-    """Return evictions with all pods of those groups that lose more than their surplus."""
+    """Return the evictions plus all pods of elastic groups that lose more than their surplus."""
     found = dict(evicted)
     for group in problem.elastic:
         if is_ended(group, found):

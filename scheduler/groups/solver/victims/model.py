@@ -1,8 +1,7 @@
-"""The CP-SAT model of one stage of the search for victims: which candidates are evicted, over the
-model of the group that they make way for.
+"""The CP-SAT model of one stage of the victim search: evictions plus the group's placement.
 
-The same for groups of one role and of several; scheduler.groups.solver.victims.tightening adds what
-bounds a group of one role. Loaded only where solving happens.
+The same model for groups of one role and of several; scheduler.groups.solver.victims.tightening
+adds bounds for one role. Loaded only in the solver process.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ from scheduler.groups.solver.victims.freed import Choice, EvictionProblem
 
 @dataclass(frozen=True)
 class StageTask:
-    """One stage: candidates that are decided, those assumed evicted, values that must be kept.
+    """One stage: `decided` candidates are variables, `gone` ones are assumed evicted.
 
-    `weights` is what is minimised, by candidate (None: violated budgets); `frozen` are
-    (weights, value) of earlier stages, `violations` the most that may be violated (None: any).
-    With `counts_ended` elastic groups count that lose more than their surplus.
+    `weights` is the objective by candidate (None: violated budgets). `frozen` has (weights, value)
+    of earlier stages, whose values must not rise; `violations` limits the violations (None: no
+    limit). With `counts_ended` the elastic groups that lose more than their surplus are added to
+    the objective.
     """
 
     decided: tuple[int, ...]
@@ -41,7 +41,7 @@ class StageTask:
 
 @dataclass(frozen=True)
 class StageDecision:
-    """What a stage found: the evictions among `decided` (None: nothing yet), and a lower limit."""
+    """The result of a stage: evictions among `decided` (None: none found), and a lower bound."""
 
     chosen: dict[int, int] | None
     bound: int
@@ -49,11 +49,9 @@ class StageDecision:
 
 
 class EvictionModel:
-    """The model of one stage over a layout; what the candidates assumed evicted free is free in
-    it already.
+    """The model of one stage over a layout, whose free amounts include those of `gone` candidates.
 
-    `cp`, `choice` (how many evictions of a candidate are made), `group` and `goal` may be used to
-    add rows.
+    Callers may add rows over `cp`, `choice` (evictions per candidate), `group` and `goal`.
     """
 
     def __init__(
@@ -82,8 +80,7 @@ class EvictionModel:
             if hint is not None:
                 self.cp.add_hint(variable, hint.get(index, 0))
         solver = solver_for(limits, seconds)
-        # What goes together on a leaf bounds well only as linear rows: proofs where there were
-        # none.
+        # Full linearization bounds joint evictions of a leaf; without it stages stay unproven.
         solver.parameters.linearization_level = 2
         status = solver.solve(self.cp)
         if status == cp_model.INFEASIBLE:
@@ -95,7 +92,7 @@ class EvictionModel:
         return StageDecision({index: n for index, n in chosen.items() if n}, bound)
 
     def _leaving(self, domains: tuple[DomainRule, ...]) -> dict[tuple[int, int], Any]:
-        """Return how many existing pods leave each set of each rule between members."""
+        """Return the number of existing pods that leave each (rule, set) of the rules over sets."""
         found: dict[tuple[int, int], Any] = {}
         for rule, one_rule in enumerate(domains):
             for index in (*self.task.decided, *self.task.gone):
@@ -106,7 +103,7 @@ class EvictionModel:
         return found
 
     def _freed(self, layout: Layout) -> Mapping[tuple[int, int], Any]:
-        """Return what evictions free of a resource on each single leaf."""
+        """Return what evictions free of each resource on each single leaf, as expressions."""
         number_of = {
             cell.leaves[0]: number
             for number, cell in enumerate(layout.cells)
@@ -121,9 +118,10 @@ class EvictionModel:
         return {key: sum(terms) for key, terms in freed.items()}
 
     def _elastic(self) -> list[Any]:
-        """Let elastic groups lose their surplus, or all; return which of them lose all.
+        """Let each elastic group lose up to its surplus or all pods; return the flags of losing
+        all.
 
-        Of a group that is assumed evicted nothing is decided here.
+        Groups assumed evicted have no variables here.
         """
         found = []
         for group in self._problem.elastic:
@@ -157,7 +155,7 @@ class EvictionModel:
         return goal
 
     def _keep(self) -> None:
-        """Keep what earlier stages have decided."""
+        """Add the values of earlier stages as upper limits."""
         task = self.task
         if task.violations is not None and task.weights is not None:
             self.cp.add(self._violations() <= task.violations)
@@ -166,7 +164,7 @@ class EvictionModel:
             self.cp.add(known <= value)
 
     def _violations(self) -> Any:
-        """Return the pods beyond what budgets allow, as an expression."""
+        """Return the number of evictions beyond what budgets allow, as an expression."""
         over = []
         for number, budget in enumerate(self._problem.budgets):
             gone = [

@@ -1,6 +1,4 @@
-"""The victims for a group of one role: feasibility by the exact program, stages by the tightened
-model.
-"""
+"""Victims for a group of one role: the exact program decides feasibility, CP-SAT the stages."""
 
 from __future__ import annotations
 
@@ -24,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> SolvedVictims:
-    """Return the best victims and the placement after them.
+    """Return the best victims and the placement after their eviction.
 
-    `infeasible` when the group would not fit even if all candidates went, or not without violating
-    budgets where that is forbidden. InputError when the problem contradicts itself.
+    `infeasible` if the group does not fit even after all evictions, or not without violating a
+    budget where that is forbidden. Raises InputError if the problem contradicts itself.
     """
     limits = limits or SolveLimits()
     clock = Deadline(limits.total_s)
@@ -38,7 +36,7 @@ def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> Sol
     search.run()
     if search.known is None:
         return SolvedVictims(search.outcome, seconds=round(clock.spent, 6))
-    # Once the victims are known, their placement gets its share even when the time is nearly over.
+    # The placement after the evictions gets its share of time even near the limit.
     left = max((1.0 - BEFORE_END) * limits.total_s, search.left_s(1.0))
     placement = group.placed(search.known, left)
     return SolvedVictims(
@@ -51,7 +49,7 @@ def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> Sol
 
 
 class _OneRole:
-    """The `EvictingGroup` of a problem, with bundles for candidates."""
+    """The `EvictingGroup` of a group with one role; its candidates are bundles."""
 
     def __init__(
         self, asked: PreemptionInstance, problem: PreemptionInstance, limits: SolveLimits
@@ -70,13 +68,13 @@ class _OneRole:
     def minimise(
         self, task: StageTask, limits: SolveLimits, seconds: float, hint: Choice
     ) -> StageDecision:
-        """Decide one stage, by relaxed models first."""
+        """Decide one stage, with relaxed models first."""
         from scheduler.groups.solver.victims.stage import minimise
 
         return minimise(self._capacity, task, limits, seconds, hint)
 
     def is_hopeless(self, evicted: Choice) -> bool:
-        """Return whether the tree is too small after these evictions."""
+        """Return whether the capacity after these evictions is below the minimum."""
         shape = self._capacity.tree(evicted)
         return not len(shape.slots) or int(shape.capacity[0][0]) < shape.least
 

@@ -1,16 +1,13 @@
-"""The search for victims: the least harm that makes a group fit, with proof.
+"""The search for victims: the evictions with the least harm after which a group fits, with proof.
 
-Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
-down, then pods that fit no other node where that is known, then groups (a single pod is a group of
-one). No pod is evicted for more pods than the group's
-minimum; what is free then takes as many as fit. Where budgets play no part, plain feasibility
-states the highest priority that has to suffer, and everything below is assumed evicted while that
-one is decided. The same for groups of one role (scheduler.groups.solver.victims.onerole) and of
-several (scheduler.groups.solver.victims.severalroles), which place the group afterwards. Nothing
-here evicts a pod.
-
-All stages share one deadline. When the search has used up its part, victims that can be spared
-without CP-SAT are spared, and what is known then counts, with the bounds that were proven.
+Harm is compared in this order: violated budgets (or they are forbidden), pods by priority from the
+highest, pods that fit no other node, groups (a single pod is a group). Victims are chosen for the
+group's minimum; the placement afterwards takes as many pods as fit. Without budgets, feasibility
+checks find the highest priority that must lose pods; while one priority is decided, all candidates
+below it are assumed evicted. Groups of one role and of several use the same search
+(scheduler.groups.solver.victims.onerole, scheduler.groups.solver.victims.severalroles). All stages
+share one deadline. At their limit, victims are dropped where feasibility checks show that the
+others suffice, and the result is what is known then.
 """
 
 from __future__ import annotations
@@ -30,32 +27,32 @@ from scheduler.groups.solver.victims.freed import Choice, EvictionProblem
 if TYPE_CHECKING:
     from scheduler.groups.solver.victims.model import StageDecision, StageTask
 
-# The parts of the whole time after which the stages end, and sparing others afterwards; the rest is
-# left for the placement.
+# Shares of the whole time: the stages end at SEARCH, dropping needless victims at BEFORE_END. The
+# rest is for the placement.
 SEARCH, BEFORE_END = 0.8, 0.9
-STAGE = 0.7  # how much of what is left a stage may take: the next ones need some as well
+STAGE = 0.7  # the share of the time left that one stage may use
 MEANINGFUL_S = 0.005
 
 
 class EvictingGroup(Protocol):
-    """The group that candidates are evicted for."""
+    """The group that victims are evicted for."""
 
     def verdict(self, evicted: Choice, left_s: float) -> Outcome:
-        """Return whether the group fits after these evictions; unknown when that takes longer."""
+        """Return whether the group fits after these evictions; unknown if that takes too long."""
 
     def minimise(
         self, task: StageTask, limits: SolveLimits, seconds: float, hint: Choice
     ) -> StageDecision:
-        """Minimise one stage of the harm, with the values of earlier stages fixed."""
+        """Minimise one stage of the harm; earlier stages keep their values."""
 
     def is_hopeless(self, evicted: Choice) -> bool:
-        """Return whether all nodes together are too small even after these evictions."""
+        """Return whether the total capacity is too small even after these evictions."""
 
 
 class VictimSearch:
-    """One search: the evictions known to suffice so far, and the stages that are decided.
+    """One search: the best evictions known to suffice, and the stages decided so far.
 
-    `known` is None when the group fits after no evictions, which `is_infeasible` proves.
+    `known` is None until evictions that suffice are found; `is_infeasible` states that none exist.
     """
 
     def __init__(
@@ -67,7 +64,7 @@ class VictimSearch:
         self._clock = clock
         self.stages: list[SolvedStage] = []
         self._frozen: list[tuple[dict[int, int], int]] = []  # pods by priority
-        self._tied: list[tuple[dict[int, int], int]] = []  # decided after these
+        self._tied: list[tuple[dict[int, int], int]] = []  # stranded pods
         self._violations: int | None = 0 if problem.forbid else None
         self._budgeted = _budgeted(problem)
         self._eligible: tuple[int, ...] = ()
@@ -105,14 +102,14 @@ class VictimSearch:
 
     @property
     def _more_is_better(self) -> bool:
-        """Whether a group that fits after some evictions also fits after more of them.
+        """Return whether a group that fits after some evictions also fits after more evictions.
 
-        Not where candidates count in a rule of spread: without them their domain is the emptiest.
+        False if candidates count in a skew rule: evicting them lowers the minimum over domains.
         """
         return not any(one.counted for one in self._problem.candidates)
 
     def _one_by_one(self) -> None:
-        """Decide all stages over all candidates, with no candidate assumed evicted."""
+        """Decide all stages over all candidates; none is assumed evicted."""
         self._eligible = tuple(range(len(self._problem.candidates)))
         if self._group.is_hopeless(self._all_of(self._eligible)):
             self.is_infeasible = True
@@ -141,15 +138,15 @@ class VictimSearch:
 
     @property
     def outcome(self) -> Outcome:
-        """Return what is known without victims."""
+        """Return the outcome of a search without known victims."""
         return "infeasible" if self.is_infeasible else "unknown"
 
     def left_s(self, share: float) -> float:
-        """Return the seconds until a share of the whole time is used up."""
+        """Return the seconds until a share of the whole time is used."""
         return share * self._clock.total - self._clock.spent
 
     def _nothing_to_do(self) -> None:
-        """The group fits as it is: every stage is zero."""
+        """Set every stage to a proven 0: the group fits without evictions."""
         if self._problem.budgets:
             self.stages.append(SolvedStage("", "violations", 0, 0, "feasibility"))
         self._eligible = tuple(range(len(self._problem.candidates)))
@@ -160,9 +157,9 @@ class VictimSearch:
         self.stages.append(SolvedStage("", "groups", 0, 0, "feasibility"))
 
     def _up_to_need(self) -> tuple[int, ...]:
-        """Return all candidates up to the lowest priority whose going, with all below, suffices.
+        """Return the candidates up to the lowest priority at which evicting all of them suffices.
 
-        Candidates above it are spared in every best answer.
+        Candidates of higher priority are in no best answer; their stages are a proven 0.
         """
         candidates = self._problem.candidates
         priorities = sorted({each.priority for each in candidates})
@@ -179,7 +176,7 @@ class VictimSearch:
         return tuple(i for i, one in enumerate(candidates) if one.priority <= priorities[low])
 
     def _with_budgets(self, everybody: dict[int, int]) -> None:
-        """Decide the violations first; who has no budget is imagined gone meanwhile."""
+        """Minimise violations first, with all candidates without a budget assumed evicted."""
         candidates = self._problem.candidates
         self._eligible = tuple(range(len(candidates)))
         covered = tuple(i for i in self._eligible if i in self._budgeted)
@@ -200,18 +197,18 @@ class VictimSearch:
         self.stages.append(SolvedStage("", "violations", value, min(bound, value), by))
 
     def _violated(self, found: StageDecision, others: tuple[int, ...]) -> int:
-        """Take over what the stage of violations found; return its value."""
+        """Take the evictions of the violations stage as known; return its value."""
         if found.chosen is not None:
             self.known = found.chosen | self._all_of(others)
         return freed.violations(self._problem, self.known or {})
 
     def _priorities(self) -> list[int]:
-        """Return the priorities of the eligible, the highest first."""
+        """Return the priorities of the eligible candidates, the highest first."""
         candidates = self._problem.candidates
         return sorted({candidates[i].priority for i in self._eligible}, reverse=True)
 
     def _least_pods(self, priority: int) -> None:
-        """Decide the candidates of one priority while those below are imagined gone."""
+        """Minimise the evicted pods of one priority; candidates below it are assumed evicted."""
         candidates = self._problem.candidates
         own = {i: candidates[i].pods for i in self._eligible if candidates[i].priority == priority}
         gone = tuple(
@@ -234,8 +231,8 @@ class VictimSearch:
             self.is_infeasible = found.is_infeasible
             return
         value = freed.pods(self._problem, self._evicted(), priority)
-        # Zero victims of this priority are possible only with other choices above; with none there,
-        # one has to go.
+        # Sparing this priority did not suffice. Without victims of higher priority, whose choice
+        # could change that, at least one victim is needed here.
         is_first = (
             self._more_is_better
             and not self._problem.budgets
@@ -245,7 +242,7 @@ class VictimSearch:
         self._keep(own, SolvedStage(str(priority), "pods", value, min(value, least), "CP-SAT"))
 
     def _fewest_stranded(self) -> None:
-        """Of all such choices take one with the fewest pods that fit no other node."""
+        """Minimise the evicted pods that fit no other node, with earlier stages kept."""
         weights = {i: self._problem.candidates[i].stranded for i in self._eligible}
         if not self._knows_stranded:
             return
@@ -260,7 +257,7 @@ class VictimSearch:
         self._tied.append((weights, value))
 
     def _fewest_groups(self) -> None:
-        """Of all such choices take one that hits few groups; a single pod counts as a group."""
+        """Minimise the groups that lose pods, with earlier stages kept; a single pod is a group."""
         elastic = {index for group in self._problem.elastic for index in group.candidates}
         weights = {
             index: 0 if index in elastic else self._problem.candidates[index].groups
@@ -276,9 +273,9 @@ class VictimSearch:
         self.stages.append(SolvedStage("", "groups", value, min(bound, value), by or "counting"))
 
     def _least_groups(self) -> int:
-        """Return how many groups it takes at least to have that many pods at each priority."""
+        """Return a lower bound of groups, from the number of evicted pods at each priority."""
         if self._problem.elastic:
-            return 0  # those that shrink do not count
+            return 0  # evictions within a surplus count as no group
         total = 0
         for weights, value in self._frozen:
             if value:
@@ -287,8 +284,10 @@ class VictimSearch:
         return total
 
     def _keep_victims(self) -> None:
-        """Spare victims that are not needed: at first all but a part of them, at any time, then the
-        highest priority, many at once while that goes.
+        """Drop victims that are not needed, from the highest priority on.
+
+        First shorten the list by bisection, even after the deadline; then try blocks of halving
+        size.
         """
         candidates, known = self._problem.candidates, self._shortened(self._evicted())
         order = sorted(known, key=lambda i: (-candidates[i].priority, -candidates[i].pods, i))
@@ -307,11 +306,10 @@ class VictimSearch:
         self.stages = [self._as_known(stage) for stage in self.stages]
 
     def _shortened(self, known: dict[int, int]) -> dict[int, int]:
-        """Return a part of evictions that suffices: as few as possible in the order of harm and of
-        leaves, from the first and then from the last on.
+        """Return a subset of evictions that suffices: the shortest prefix by harm, then its suffix.
 
-        Without it a stage that got no time leaves all candidates evicted that were assumed to be.
-        It takes some ten verdicts of a group with one role, whatever the time.
+        Needed if a stage had no time, because all candidates assumed evicted are then victims. It
+        takes about ten feasibility checks, for which no time limit applies with one role.
         """
         candidates = self._problem.candidates
 
@@ -328,7 +326,7 @@ class VictimSearch:
         return found if self._suffices(found) else known
 
     def _least(self, most: int, some: Callable[[int], Sequence[int]]) -> int:
-        """Return the least number of evictions that suffice, `some` of which are given by it."""
+        """Return the least number for which the evictions `some(number)` suffice, by bisection."""
         low, high = 0, most
         while low < high:
             middle = (low + high) // 2
@@ -339,7 +337,7 @@ class VictimSearch:
         return high
 
     def _as_known(self, stage: SolvedStage) -> SolvedStage:
-        """Return a stage with the value of the evictions that are known now."""
+        """Return a stage with the value of the known evictions."""
         problem, known = self._problem, self._evicted()
         if stage.measure == "pods":
             value = freed.pods(problem, known, int(stage.level))
@@ -363,7 +361,7 @@ class VictimSearch:
         *,
         counts_ended: bool = False,
     ) -> StageDecision:
-        """Let CP-SAT run one stage within its time."""
+        """Run one stage in CP-SAT within its share of the time."""
         with self._clock.loading():
             from scheduler.groups.solver.victims.model import StageDecision, StageTask
 
@@ -389,9 +387,7 @@ class VictimSearch:
 
 
 def _budgeted(problem: EvictionProblem) -> frozenset[int]:
-    """Return who is protected by a budget, and all pods of the elastic groups that have such a
-    one.
-    """
+    """Return the candidates with a budget, and all candidates of an elastic group with one."""
     found = {index for index, one in enumerate(problem.candidates) if one.budgets}
     for group in problem.elastic:
         if not found.isdisjoint(group.candidates):

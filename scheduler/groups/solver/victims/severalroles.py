@@ -1,5 +1,6 @@
-"""The victims for a group of several roles: in each unit that has to take all of it, and the unit
-where that does the least harm.
+"""Victims for a group of several roles, per unit if all members must be in one unit.
+
+The unit with the least harm is chosen.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MEANINGFUL_S = 0.02
 
 
 def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
-    """Return the least harm that lets `minimum` pods of the group in: budgets, pods, groups."""
+    """Return the evictions with the least harm after which `minimum` pods fit, and where."""
     clock = Deadline(limits.total_s)
     with clock.loading():
         from scheduler.groups.solver.victims.model import EvictionModel
@@ -39,7 +40,7 @@ def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
     for leaves in units(group, _levels_in_one_unit(group)):
         part = _part(problem, leaves.tolist())
         if sum(part.problem.group.fixed) < sum(group.fixed):
-            continue  # others of the group are bound in another unit
+            continue  # bound members are in another unit
         left = clock()
         if left < MEANINGFUL_S:
             is_proven = False
@@ -77,7 +78,7 @@ def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
 
 
 class _SeveralRoles:
-    """The `EvictingGroup` of a problem."""
+    """The `EvictingGroup` of a group with several roles."""
 
     def __init__(self, problem: GroupPreemption, model: type[EvictionModel]) -> None:
         self._problem = problem
@@ -94,7 +95,7 @@ class _SeveralRoles:
     def minimise(
         self, task: StageTask, limits: SolveLimits, seconds: float, hint: Choice
     ) -> StageDecision:
-        """Decide one stage over single leaves."""
+        """Decide one stage, with one cell per leaf."""
         gone = {index: self._problem.candidates[index].count for index in task.gone}
         # The model takes the evicted from the rules itself.
         domains = self._problem.group.domains
@@ -103,12 +104,12 @@ class _SeveralRoles:
         return self._model(self._problem, task, layout, domains).solve(limits, seconds, hint)
 
     def is_hopeless(self, evicted: Choice) -> bool:
-        """Return whether the leaves have too little after these evictions."""
+        """Return whether the capacity after these evictions is below the minimum."""
         return heterogeneous.is_hopeless(_after(self._problem, evicted))
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A problem on some leaves, and the index of each of its candidates in the whole."""
+    """A problem restricted to some leaves; `origin` has the original index of each candidate."""
 
     problem: GroupPreemption
     origin: tuple[int, ...]
@@ -118,7 +119,7 @@ def _part(problem: GroupPreemption, leaves: list[int]) -> _Part:
     """Return the problem on these leaves, with the candidates that free something there or count in
     a rule.
 
-    Elastic groups are whole: candidates that are evicted with others free nothing here.
+    An elastic group keeps all its candidates; those on other leaves free nothing here.
     """
     place = {leaf: at for at, leaf in enumerate(leaves)}
     useful = {
@@ -151,7 +152,7 @@ def _part(problem: GroupPreemption, leaves: list[int]) -> _Part:
 
 
 def _after(problem: GroupPreemption, evicted: Choice) -> GroupProblem:
-    """Return the group with what is free, and who counts in its rules, after these evictions."""
+    """Return the group with the free amounts and the counted pods after these evictions."""
     free = np.array(problem.group.free, dtype=np.int64)
     for index, times in evicted.items():
         for leaf, amounts in problem.candidates[index].freed.items():
@@ -164,8 +165,9 @@ def _after(problem: GroupPreemption, evicted: Choice) -> GroupProblem:
 
 
 def _harm(problem: GroupPreemption, evicted: Choice) -> tuple[int, ...]:
-    """Return the harm of evictions as a tuple to compare: violated budgets, pods by priority from
-    the highest, groups.
+    """Return the harm of evictions as a sortable tuple: violations, pods by priority, groups.
+
+    Priorities are in descending order.
     """
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = (freed.pods(problem, evicted, priority) for priority in priorities)
@@ -173,7 +175,7 @@ def _harm(problem: GroupPreemption, evicted: Choice) -> tuple[int, ...]:
 
 
 def _levels_in_one_unit(group: GroupProblem) -> int:
-    """Return how many of the topmost levels keep all pods in one unit each."""
+    """Return how many levels from the top require all pods in one unit."""
     found = 0
     for level in group.levels[:-1]:
         if not level.rule.is_hard_pack:

@@ -1,7 +1,6 @@
-"""One stage of the search for victims of a group with one role: relaxed models first, made exact
-where an answer does not hold.
+"""One stage of the victim search for a group of one role: a relaxed model, refined as needed.
 
-Called by scheduler.groups.solver.victims.onerole; loaded only where solving happens.
+Called by scheduler.groups.solver.victims.onerole; loaded only in the solver process.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ def minimise(
 ) -> StageDecision:
     """Run one stage in at most `seconds`.
 
-    First with leaves added up per unit, which may say too much about how evictions add up on one
-    leaf: an answer that does not hold makes its leaves stand alone, and the stage is run again.
-    Such an answer is completed meanwhile, so that something is known when time is over.
+    The relaxed model merges the leaves of a unit, so it may overestimate what evictions free on one
+    leaf. If its evictions do not suffice, the overestimated leaves become single leaves and the
+    stage runs again. Meanwhile they are extended until they suffice, so that a result exists at the
+    time limit.
     """
     until = perf_s() + seconds
     everybody = {
@@ -73,9 +73,9 @@ def minimise(
 def completed(
     capacity: EvictionCapacity, task: StageTask, chosen: Choice, until: float
 ) -> dict[int, int] | None:
-    """Return evictions that do suffice, made of those that do not: some more, then none too many.
+    """Extend evictions that do not suffice until they do, then drop those that are not needed.
 
-    None when even all of them do not. After `until` nothing is taken back any more.
+    Return None if all candidates do not suffice. After `until` nothing is dropped any more.
     """
     candidates, weights = capacity.problem.candidates, task.weights or {}
     gone = {index: candidates[index].count for index in task.gone}

@@ -1,8 +1,8 @@
-"""A group of one role in the search for victims: a relaxed model, and rows that bound it.
+"""The relaxed model of a victim search stage for one role, and rows that tighten its bound.
 
-Leaves that candidates are on are added up per unit until an answer shows that this is too coarse
-for some of them. Implied rows state how much the evictions have to yield: without them the solver
-proves little. Loaded only where solving happens.
+Leaves with candidates are merged per unit, until a solution shows that a merged leaf was
+overestimated. Implied rows state how much capacity the evictions have to free; without them the
+solver proves little. Loaded only in the solver process.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from scheduler.groups.solver.victims.yields import Group, Term, Yields
 
 
 class OneRoleModel:
-    """The model of one stage for a group of one role; `alone` are leaves with variables of their
-    own (None: no sums at all).
+    """The model of one stage for one role; `alone` are the leaves that are not merged.
+
+    None for `alone`: no leaf is merged.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class OneRoleModel:
         self._implied()
 
     def _term(self, group: tuple[int, ...]) -> Any:
-        """Return the variable that says that all of a group of candidates go."""
+        """Return a variable that is 1 if all candidates of a group are evicted."""
         if len(group) == 1:
             return self._model.choice[group[0]]
         if group not in self._together:
@@ -66,9 +67,7 @@ class OneRoleModel:
         return self._together[group]
 
     def _gained(self, leaves: Iterable[int], terms: dict[int, list[Term]]) -> dict[Group, int]:
-        """Return the capacity that evictions free on some leaves, by the victims that each part
-        needs.
-        """
+        """Return the capacity that evictions free on some leaves, by candidates of a term."""
         gains: dict[Group, int] = defaultdict(int)
         for leaf in leaves:
             for gain, group in terms[leaf]:
@@ -76,11 +75,11 @@ class OneRoleModel:
         return gains
 
     def _sum(self, gains: dict[Group, int], most: int) -> Any:
-        """Return gains as an expression; none has to count for more than `most`."""
+        """Return the sum of gains as an expression; each gain counts up to `most`."""
         return sum(min(most, gain) * self._term(group) for group, gain in gains.items() if gain)
 
     def _limit_sums(self, layout: cells.Layout) -> None:
-        """The sums of leaves are at most what is free there and what evictions yield."""
+        """Limit the pods of merged leaves to their free capacity plus what evictions free."""
         tree, last = self._tree, self._tree.depth - 1
         for number, cell in enumerate(layout.cells):
             if not cell.is_sum:
@@ -91,7 +90,7 @@ class OneRoleModel:
             self._model.cp.add(self._model.group.cells[number].pods <= now * in_use + gained)
 
     def _implied(self) -> None:
-        """Each unit's pods fit into what is free below it and what the evictions there yield."""
+        """Limit the pods of each unit to its free capacity plus what evictions free there."""
         tree = self._tree
         unit_of = np.arange(len(self._rows))
         for level in range(tree.depth - 1, -1, -1):
@@ -108,9 +107,11 @@ class OneRoleModel:
                 self._covered(level, free, gained)
 
     def _covered(self, level: int, free: list[int], gained: list[dict[Group, int]]) -> None:
-        """What it costs to free enough in the units that take the group is a lower limit.
+        """Bound the objective by the cost of freeing enough capacity in the units that take the
+        group.
 
-        The root is such a unit; below it they are known to be so many.
+        Level 0 is the root. On level 1 the rule states how many units are used; every such set of
+        units has its own bound.
         """
         weights, tree = self._model.task.weights, self._tree
         together = tree.rule(1).units_per_parent if level else 1
@@ -139,7 +140,7 @@ class OneRoleModel:
 
 
 def _by_unit(tree: Tree, among: Bools) -> list[list[int]]:
-    """Return the positions of these leaves by the unit above them."""
+    """Return the positions of these leaves, grouped by the unit above them."""
     starts = tree.starts[tree.depth - 1].tolist()
     units = ([at for at in range(*ends) if among[at]] for ends in itertools.pairwise(starts))
     return [positions for positions in units if positions]

@@ -1,8 +1,8 @@
-"""What evictions yield: the capacity of each leaf as a sum over the candidates that leave it.
+"""The capacity of each leaf as a sum of terms over the candidates that are evicted from it.
 
-Pods of several groups on one leaf do not simply add up: two halves free one whole. Up to
-three groups on a leaf are written exactly, with terms for their going together; what is left is an
-upper limit, and its leaves are known as inexact. Plain arithmetic, used by
+What several groups free on a leaf is not additive: two halves of a member's request free one slot
+only together. Up to EXACT_GROUPS candidates on a leaf are exact, with terms for joint evictions.
+More are an upper bound, and the leaf is listed as inexact. Used by
 scheduler.groups.solver.victims.tightening.
 """
 
@@ -16,12 +16,12 @@ from scheduler.groups.solver.tree import Ints, Tree, floors
 from scheduler.groups.solver.victims.freed import Choice, EvictionCapacity
 
 Group = tuple[int, ...]
-Term = tuple[int, Group]  # a gain, and the candidates that must all go for it
+Term = tuple[int, Group]  # a gain in pods, and the candidates that must all be evicted for it
 EXACT_GROUPS = 3
 
 
 class Yields:
-    """The capacity of every leaf, now and by victims, in pods that the leaf's rule allows."""
+    """The capacity of every leaf in pods that its rule allows: free now, and added by evictions."""
 
     def __init__(
         self, capacity: EvictionCapacity, tree: Tree, decided: Sequence[int], gone: Sequence[int]
@@ -42,7 +42,7 @@ class Yields:
                 on_leaf[leaf].append(index)
         self.now: dict[int, int] = {}
         self.terms: dict[int, list[Term]] = {}
-        self.upper: dict[int, list[Term]] = {}  # one by one, never too little
+        self.upper: dict[int, list[Term]] = {}  # terms of single candidates, an upper bound
         self.inexact: set[int] = set()
         whole = np.minimum(capacity.slots(self.base) + capacity.fixed, tree.size)
         now = np.array(self._floor)[whole].tolist()
@@ -55,7 +55,7 @@ class Yields:
             self.terms[leaf] = self._terms(leaf, on_leaf.get(leaf, []))
 
     def capacity_at(self, leaf: int, evicted: Choice) -> int:
-        """Return how many pods a leaf holds after these evictions, as its rule allows."""
+        """Return how many pods a leaf holds after these evictions, under its rule."""
         free = self.base[leaf].tolist()
         for index, times in evicted.items():
             amounts = self._candidates[index].freed.get(leaf)
@@ -66,7 +66,7 @@ class Yields:
         return int(self._floor[min(whole, self._tree.size)])
 
     def said(self, leaf: int, evicted: Choice) -> int:
-        """Return the same capacity as the linear terms of the model estimate it."""
+        """Return the capacity of a leaf after these evictions by the terms of the model."""
         total = self.now[leaf]
         for gain, group in self.terms[leaf]:
             total += gain * int(np.prod([evicted.get(index, 0) for index in group]))
@@ -86,7 +86,7 @@ class Yields:
         return [(gain, group) for group, gain in gains.items() if group and gain]
 
     def _upper(self, leaf: int, indices: list[int]) -> list[Term]:
-        """Return for each candidate alone how much capacity its eviction frees at most."""
+        """Return for each candidate an upper bound of the slots that its eviction frees."""
         rule = self._tree.rule(self._tree.depth)
         factor = max(1, rule.factor)
         everybody = {index: self._candidates[index].count for index in indices}
