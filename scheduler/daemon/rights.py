@@ -25,8 +25,9 @@ May = Callable[[Mapping[str, str]], Awaitable[bool]]
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """`everywhere` are kinds, `namespaces` those of the other kinds where the user may list
-    them.
+    """The kinds that a user may list: `everywhere` in all namespaces, `namespaces` only in some.
+
+    `notices` state what the user may not list.
     """
 
     everywhere: frozenset[str] = frozenset()

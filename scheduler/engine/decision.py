@@ -16,19 +16,21 @@ from scheduler.state.podindex import Placed
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The node of a pod, or why it has none.
+    """The node of a pod, or the reasons why it has none.
 
-    `node` is empty when nothing fits. `status` is the pod's status as a whole, `rejections` are the
-    rows that each plugin rejected (each row once), `outside` are rows that a pre-filter removed in
-    the name of `narrowed_by`. `scores` is empty when only one node was feasible. Columns are those
-    of the view that the decision was made on. `victims` are evicted for the nominated node, chosen
-    by the plugin `preempted_by`, for the pod's `group` if it has one; `expected` has by uid the
-    nodes where victims are expected to fit, if that was asked, and `disruption` is what the victims
-    count for in metrics. `nominated_node` replaces the
-    pod's nomination: '' clears it, which is what kube-scheduler does unless a post-filter plugin
-    decides otherwise; None keeps it. `calls` are sent to the API server with the decision.
-    `prevented_by` are the plugins that ruled out every eviction, and of a member of a group those
-    with rules about other pods.
+    `node` is empty if the pod is not placed. `status` is the pod's status as a whole. `rejections`
+    are the rows that each plugin rejected (each row once), `outside` the rows that the pre-filters
+    in `narrowed_by` removed. `scores` is empty if only one node was feasible. Columns are those of
+    the view that the decision was made on.
+
+    `victims` are evicted for the nominated node, chosen by the plugin `preempted_by`; `group` is
+    the pod's group or ''. `expected` has by victim's uid the node where it is expected to fit, if
+    that was requested. `disruption` is the victims' number in metrics. `nominated_node` replaces
+    the pod's nomination: '' clears it, as kube-scheduler does unless a post-filter plugin decides
+    otherwise; None keeps it. `calls` are sent to the API server with the decision.
+
+    `prevented_by` are the plugins that ruled out every eviction; for a member of a group also the
+    plugins with rules about other pods.
     """
 
     node: str = ""

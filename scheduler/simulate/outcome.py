@@ -78,7 +78,7 @@ def after(world: Snapshot, simulation: Simulation) -> Snapshot:
 
 
 def figures(world: Snapshot, simulation: Simulation) -> OutcomeFigures:
-    """Return the figures of a world returned by `after`."""
+    """Return the figures of a simulated cluster returned by `after`."""
     pods: dict[str, list[Pod]] = {}
     for pod in world.bound:
         pods.setdefault(pod.spec.node_name, []).append(pod)

@@ -70,6 +70,12 @@ def annotations(tree: ast.AST) -> list[Place]:
     return [(position(one), end(one)) for one in found if one is not None]
 
 
+def assertions(tree: ast.AST) -> list[Place]:
+    """Return the ranges of `strict=True` in `zip`: it asserts what no valid input violates."""
+    words = (one for one in ast.walk(tree) if isinstance(one, ast.keyword) and one.arg == "strict")
+    return [(position(one.value), end(one.value)) for one in words]
+
+
 def position(node: Any) -> Position:
     """Return the line (from 1) and the column (from 0) where a node begins."""
     return node.lineno, node.col_offset
@@ -83,14 +89,14 @@ def end(node: Any) -> Position:
 def places(source: str) -> dict[Place, list[tuple[str, int]]]:
     """Return for every place the operators that apply, each with its occurrence in the file."""
     tree = ast.parse(source)
-    bodies, typed = function_bodies(tree), annotations(tree)
+    bodies, kept = function_bodies(tree), annotations(tree) + assertions(tree)
     nodes = list(ast_nodes(get_ast(source)))
     found: dict[Place, list[tuple[str, int]]] = defaultdict(list)
     for name in OPERATORS:
         operator = get_operator(name)()
         at = (one for node in nodes for one in operator.mutation_positions(node))
         for occurrence, (begin, stop) in enumerate(at):
-            if within(begin, bodies) and not within(begin, typed):
+            if within(begin, bodies) and not within(begin, kept):
                 found[begin, stop].append((name, occurrence))
     return found
 

@@ -47,8 +47,9 @@ class ExpositionForm:
     def family(
         self, spec: Spec, samples: Iterable[MetricSample], *, is_rest: bool = False
     ) -> bytes:
-        """Return the lines of one metric; those of the `is_rest` of one are without HELP and
-        TYPE.
+        """Return the lines of one metric: HELP and TYPE, then its samples.
+
+        With `is_rest` the lines continue a metric whose HELP and TYPE were written before.
         """
         lines = self.write(_One(self._metric(spec, samples)))
         return lines.split(b"\n", 2)[2] if is_rest else lines

@@ -163,7 +163,10 @@ def _without(spec: GroupSpec, completed: Sequence[Pod]) -> GroupSpec:
 
 
 def _joined(spec: GroupSpec, bound: Sequence[Pod]) -> GroupSpec:
-    """Return a group without a minimum, for members that join: the group was complete once."""
+    """Return the group for further members of a group that was complete once: its minimum is met.
+
+    The bound members count as its size.
+    """
     classes = None if spec.classes is None else spec.classes.at_most(bound)
     size = min(spec.size, len(bound))
     return replace(spec, size=size, is_minimum=True, classes=classes, needs={})

@@ -1,8 +1,7 @@
-"""Placing, and evicting for, a group of several roles: members that request or prefer different
-things.
+"""Place groups of several roles: members that request or prefer different things; evict for them.
 
-What filters reject of an answer lowers what a node takes of that role, or becomes a combination of
-roles that the next question excludes.
+If a filter rejects an answer, the next request excludes it: either the rejected node takes fewer
+pods of that role, or the combination of roles on that node is excluded.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -221,9 +221,10 @@ class Trees:
     def _by_labels(
         self, nodes: Nodes, labels: Sequence[str], levels: tuple[str, ...], source: str
     ) -> Topology:
-        """Return the tree that labels of the nodes make: the same one until a node changes.
+        """Return the tree by these labels of the nodes; it is cached until a node or a device
+        changes.
 
-        What no node has as a label may be an attribute of the devices.
+        A label that no node has is read as an attribute of devices.
         """
         marked = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
         mark = (marked, self._slices.version)
