@@ -18,9 +18,9 @@ import pytest
 
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.classes import LinkLimit, PairRule, PathLimit, PodClass, TrafficStream
-from scheduler.groups.problem.instance import Level, LevelRule
-from scheduler.groups.problem.roles import GroupProblem, Role
-from tests.property import rolegroups
+from scheduler.groups.problem.instance import DomainRule, Instance, Level, LevelRule
+from scheduler.groups.problem.roles import GroupProblem, LeafConflict, Role
+from tests.property import groups, rolegroups
 from tests.property.test_certificates import BATCH, batches
 
 KINDS = (rolegroups.group, rolegroups.classed, rolegroups.application, rolegroups.application)
@@ -57,23 +57,25 @@ def pods_of(group: GroupProblem, counts: Sequence[Sequence[int]]) -> list[Pod]:
     return pods + [Pod(leaf) for leaf in left.elements()]
 
 
-def unit(group: GroupProblem, leaf: int, depth: int) -> tuple[str, ...]:
+def unit(paths: Sequence[tuple[str, ...]], leaf: int, depth: int) -> tuple[str, ...]:
     """Return the unit of a leaf at a depth: 0 for the root, its last name repeated below it."""
-    path = list(group.paths[leaf])
+    path = list(paths[leaf])
     while len(path) < depth:
         path.append(path[-1])
     return tuple(path[:depth])
 
 
-def keeps(rule: LevelRule, group: GroupProblem, pods: Sequence[Pod], level: int) -> bool:
-    """Return whether pods keep a rule on the units of a level (from 0)."""
+def keeps(
+    rule: LevelRule, paths: Sequence[tuple[str, ...]], leaves: Sequence[int], level: int
+) -> bool:
+    """Return whether pods on these leaves keep a rule on the units of a level (from 0)."""
     has_numbers = rule.min > 0 or rule.max > 0 or rule.partitions > 0 or rule.factor > 1
-    each = Counter(unit(group, pod.leaf, level + 1) for pod in pods)
+    each = Counter(unit(paths, leaf, level + 1) for leaf in leaves)
     allowed = 1 if rule.hard and not has_numbers and rule.kind == "spread" else rule.max or 10**9
     if not all(rule.min <= n <= allowed and n % rule.factor == 0 for n in each.values()):
         return False
     needed = 1 if rule.hard and not has_numbers and rule.kind == "pack" else rule.partitions
-    parents = {unit(group, pod.leaf, level) for pod in pods}
+    parents = {unit(paths, leaf, level) for leaf in leaves}
     return not needed or all(
         len({one for one in each if one[:level] == parent}) == needed for parent in parents
     )
@@ -88,11 +90,18 @@ def is_valid(group: GroupProblem, counts: Sequence[Sequence[int]]) -> bool:
         group.least <= len(new)
         and _fits(group, new)
         and _apart(group, new)
-        and all(keeps(one.rule, group, pods, at) for at, one in enumerate(group.levels))
+        and not _excluded(group, new)
+        and all(
+            keeps(one.rule, group.paths, [pod.leaf for pod in pods], at)
+            for at, one in enumerate(group.levels)
+        )
         and all(
             one.minimum <= len(own)
             and (not one.maximum or len(own) <= one.maximum or not any(p.is_new for p in own))
-            and all(keeps(each.rule, group, own, each.level) for each in one.rules)
+            and all(
+                keeps(each.rule, group.paths, [pod.leaf for pod in own], each.level)
+                for each in one.rules
+            )
             for one, own in zip(group.classes, by_class, strict=True)
         )
         and all(_related(group, rule, by_class) for rule in group.between)
@@ -124,9 +133,19 @@ def _apart(group: GroupProblem, new: Sequence[Pod]) -> bool:
     )
 
 
+def _excluded(group: GroupProblem, new: Sequence[Pod]) -> bool:
+    there = Counter((pod.role, pod.leaf) for pod in new)
+    return any(
+        any(there[role, leaf] for role in range(len(group.roles)))
+        and all(there[role, leaf] >= number for role, number in enumerate(one.counts))
+        for one in group.excluded
+        for leaf in one.leaves
+    )
+
+
 def _related(group: GroupProblem, rule: PairRule, by_class: Sequence[Sequence[Pod]]) -> bool:
     first, second = (
-        [unit(group, pod.leaf, rule.level + 1) for pod in by_class[at]]
+        [unit(group.paths, pod.leaf, rule.level + 1) for pod in by_class[at]]
         for at in (rule.first, rule.second)
     )
     return {
@@ -178,12 +197,12 @@ def values(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Iterator[int
         yield wanted + bound - len(pods)
     for at, level in enumerate(group.levels):
         if at not in group.unwished:
-            yield from _preferred(level.rule, group, pods, at)
+            yield from _preferred(level.rule, group.paths, [pod.leaf for pod in pods], at)
         for number, one in enumerate(group.classes):
             own = [pod for pod in pods if pod.of == number]
             for each in one.rules:
                 if each.level == at:
-                    yield from _preferred(each.rule, group, own, at)
+                    yield from _preferred(each.rule, group.paths, [pod.leaf for pod in own], at)
     if group.traffic:
         yield sum(
             one.weight * _path(group, pods[here].leaf, pods[there].leaf)
@@ -196,15 +215,12 @@ def values(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Iterator[int
 
 
 def _preferred(
-    rule: LevelRule, group: GroupProblem, pods: Sequence[Pod], level: int
+    rule: LevelRule, paths: Sequence[tuple[str, ...]], leaves: Sequence[int], level: int
 ) -> Iterator[int]:
-    together = sum(
-        unit(group, one.leaf, level + 1) == unit(group, other.leaf, level + 1)
-        for one in pods
-        for other in pods
-    )
+    units = [unit(paths, leaf, level + 1) for leaf in leaves]
+    together = sum(one == other for one in units for other in units)
     if rule.kind == "pack":
-        yield len({unit(group, pod.leaf, level + 1) for pod in pods})
+        yield len({*units})
         yield -together
     else:
         yield together
@@ -216,7 +232,7 @@ def _path(group: GroupProblem, here: int, there: int) -> int:
     crossed = sum(
         step
         for level, step in enumerate(costs.steps)
-        if unit(group, here, level + 1) != unit(group, there, level + 1)
+        if unit(group.paths, here, level + 1) != unit(group.paths, there, level + 1)
     )
     return crossed + (costs.matrix[costs.areas[here]][costs.areas[there]] if costs.areas else 0)
 
@@ -231,7 +247,7 @@ def with_one_sort(rng: Random, group: GroupProblem) -> GroupProblem:
         "levels": tuple(Level(level.name) for level in group.levels),
         "minimum": 1,
         "classes": tuple(PodClass(one.name, one.roles, fixed=one.fixed) for one in group.classes),
-        **dict.fromkeys(("apart", "between", "limits", "links"), ()),
+        **dict.fromkeys(("apart", "between", "excluded", "limits", "links"), ()),
     }
     sorts = [name for name in plain if getattr(group, name) not in ((), plain[name])]
     if sorts:
@@ -279,6 +295,12 @@ def test_the_checker_agrees_with_a_look_at_every_pod(batch):
     for number in range(BATCH):
         rng = Random(f"checker {batch}/{number}")
         group = KINDS[number % len(KINDS)](rng)
+        excluded = LeafConflict(
+            tuple(rng.sample(range(len(group.paths)), 2 if len(group.paths) > 2 else 1)),
+            tuple(rng.choice([0, 1, 1, 2]) for _ in group.roles),
+        )
+        if any(excluded.counts):
+            group = msgspec.structs.replace(group, excluded=(excluded,))
         for _ in range(PLACEMENTS):
             asked = group if rng.random() < 0.3 else with_one_sort(rng, group)
             counts = random_counts(rng, asked)
@@ -292,3 +314,107 @@ def test_the_checker_agrees_with_a_look_at_every_pod(batch):
                 found = [value for _, _, value in checker.objective(asked, counts)]
                 assert list(values(asked, counts)) == found, (asked, counts)
     assert min(verdicts.values()) > PLACEMENTS * BATCH // 5
+
+
+def one_role(rng: Random) -> Instance:
+    """Return a group with one role: slots or amounts, rules of levels, and rules over sets."""
+    made = groups.instance(rng, tiny=True)
+    if rng.random() < 0.6:
+        made = groups.with_domains(rng, made)
+    if rng.random() < 0.3:
+        made = groups.elastic(rng, made)
+    if rng.random() < 0.5:
+        levels = tuple(Level(level.name) for level in made.levels)
+        made = msgspec.structs.replace(made, levels=levels)
+    if rng.random() < 0.4:
+        leaves = tuple(
+            msgspec.structs.replace(
+                leaf, free=tuple(rng.randint(-1, 6) for _ in range(2)), slots=rng.choice([-1, 3, 9])
+            )
+            for leaf in made.leaves
+        )
+        request = (rng.randint(1, 3), rng.randint(0, 2))
+        made = msgspec.structs.replace(made, leaves=leaves, request=request)
+    return made
+
+
+def is_valid_for_one(instance: Instance, counts: Sequence[int]) -> bool:
+    """Return whether a placement of one role keeps every rule; `counts` include fixed pods."""
+    leaves = [leaf for leaf, number in enumerate(counts) for _ in range(number)]
+    paths = [leaf.path for leaf in instance.leaves]
+    return (
+        (instance.minimum or instance.size) <= len(leaves) <= instance.size
+        and all(map(_takes, itertools.repeat(instance), range(len(paths)), counts))
+        and all(keeps(one.rule, paths, leaves, at) for at, one in enumerate(instance.levels))
+        and all(_keeps_domains(instance, one, counts) for one in instance.domains)
+    )
+
+
+def _takes(instance: Instance, at: int, pods: int) -> bool:
+    leaf = instance.leaves[at]
+    new = pods - leaf.fixed
+    if new <= 0:
+        return new == 0
+    has_slots = leaf.slots < 0 or pods <= leaf.slots
+    amounts = zip(instance.request, leaf.free, strict=True) if leaf.free else ()
+    return has_slots and all(not need or need * new <= free for need, free in amounts)
+
+
+def _keeps_domains(instance: Instance, rule: DomainRule, counts: Sequence[int]) -> bool:
+    fixed = [leaf.fixed for leaf in instance.leaves]
+    pods, new = [], []
+    for leaves in rule.sets:
+        pods.append(sum(counts[leaf] for leaf in leaves))
+        new.append(pods[-1] - sum(fixed[leaf] for leaf in leaves))
+    others = rule.existing or [0] * len(pods)
+    totals = [own + more for own, more in zip(pods, others, strict=True)]
+    outside = {*range(len(counts))} - {leaf for leaves in rule.sets for leaf in leaves}
+    return (
+        not (rule.only and any(counts[leaf] > fixed[leaf] for leaf in outside))
+        and not (rule.single and sum(n > 0 for n in pods) > 1)
+        and all(
+            not (rule.at_most and own > rule.at_most)
+            and not (rule.max_skew and total - min(totals) > rule.max_skew)
+            for own, total, more in zip(pods, totals, new, strict=True)
+            if more > 0
+        )
+    )
+
+
+def values_for_one(instance: Instance, counts: Sequence[int]) -> list[int]:
+    """Return the value of every stage of one role, the most important first."""
+    leaves = [leaf for leaf, number in enumerate(counts) for _ in range(number)]
+    paths = [leaf.path for leaf in instance.leaves]
+    by_level = [
+        value
+        for at, level in enumerate(instance.levels)
+        for value in _preferred(level.rule, paths, leaves, at)
+    ]
+    if (instance.minimum or instance.size) == instance.size:
+        return by_level
+    left_out = [instance.size - len(leaves)]
+    return [*by_level, *left_out] if instance.levels_first else [*left_out, *by_level]
+
+
+@pytest.mark.parametrize("batch", batches(50, 2_000))
+def test_the_checker_agrees_with_a_look_at_every_pod_of_one_role(batch):
+    """Each random placement of a group with one role has the same verdict and the same values."""
+    verdicts = Counter[bool]()
+    for number in range(8 * BATCH):
+        rng = Random(f"checker of one {batch}/{number}")
+        asked = one_role(rng)
+        for _ in range(PLACEMENTS):
+            counts = [leaf.fixed - (rng.random() < 0.01) for leaf in asked.leaves]
+            counts = [max(0, number) for number in counts]
+            for _ in range(max(0, asked.size - sum(counts) + (rng.random() < 0.05))):
+                counts[rng.randrange(len(counts))] += (
+                    asked.least == asked.size or rng.random() < 0.8
+                )
+            expected = is_valid_for_one(asked, counts)
+            verdicts[expected] += 1
+
+            assert expected == (not checker.problems(asked, counts)), (asked, counts)
+            if expected:
+                found = [value for _, _, value in checker.objective(asked, counts)]
+                assert values_for_one(asked, counts) == found, (asked, counts)
+    assert min(verdicts.values()) > 8 * PLACEMENTS * BATCH // 10
