@@ -148,14 +148,15 @@ def main() -> None:
             collect, cwd=folder, check=True, stdout=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": str(folder)},
         )  # fmt: skip
-        for mutant in mutants:
+        for at, mutant in enumerate(mutants, 1):
             if time.monotonic() > until:
                 break
             what, tests = outcome(folder, mutant, lines, seconds, options.test_seconds)
             counts[what] += 1
             if not what.startswith("killed"):
                 place = f"{mutant['file']}:{mutant['line']}"
-                print(f"{what} {place} {mutant['operator']} ({tests} tests)", flush=True)
+                kind = f"{mutant['operator']} ({tests} tests)"
+                print(f"{at}/{len(mutants)} {what} {place} {kind}", flush=True)
                 print(*shown(mutant), sep="\n", flush=True)
     print(f"{sum(counts.values())} of {len(mutants)} mutants:", dict(counts))
 
