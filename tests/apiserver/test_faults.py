@@ -75,10 +75,10 @@ async def test_a_kind_whose_definition_goes(api: Api):
     version = made.meta["resourceVersion"]
     async with await api.watch(w.path, resourceVersion=version) as stream:
         await w.end()
-        told = []
+        reported = []
         async with asyncio.timeout(60):
             while (event := await stream.next(record=False)) is not None:
-                told.append(event["type"])
+                reported.append(event["type"])
     await api.until(w.path, lambda reply: reply.code == 404)
     gone = [
         await api.get(w.path),
@@ -86,7 +86,7 @@ async def test_a_kind_whose_definition_goes(api: Api):
         await api.get(w.path, watch="true"),
     ]
 
-    assert ["DELETED"] == told
+    assert ["DELETED"] == reported
     assert [(404, "404 page not found\n")] * 3 == [(one.code, one.body) for one in gone]
 
 

@@ -330,8 +330,8 @@ async def test_who_set_a_field_and_when(api: Api):
     (first,) = since(made, *SIZE).values()
     await api.until("configmaps/c", lambda _: rfc3339(RealClock().now()) > first)
     other = [{"op": "add", "path": "/data/status", "value": "Bound"}]
-    told = await api.patch("configmaps/c", other, JSON_PATCH, fieldManager="teller")
-    assert {"maker": first} == since(told, *SIZE)
+    reported = await api.patch("configmaps/c", other, JSON_PATCH, fieldManager="teller")
+    assert {"maker": first} == since(reported, *SIZE)
     same = await api.patch("configmaps/c", {"data": {"size": "3"}}, fieldManager="editor")
     assert {"maker": first} == since(same, *SIZE)
     assert ["teller"] == list(since(same, "f:data", "f:status"))

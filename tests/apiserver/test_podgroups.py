@@ -81,10 +81,10 @@ async def test_a_groups_spec_does_not_change(api: Api):
     await api.post(WHERE, group(GANG), record=False)
     grown = await api.patch(f"{WHERE}/g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
     await api.patch(f"{WHERE}/g/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
-    told = await api.patch(f"{WHERE}/g/status", said("True", "Scheduled"), STRATEGIC_PATCH)
+    reported = await api.patch(f"{WHERE}/g/status", said("True", "Scheduled"), STRATEGIC_PATCH)
 
     assert 422 == grown.code
-    (condition,) = told.body["status"]["conditions"]
+    (condition,) = reported.body["status"]["conditions"]
     assert "True" == condition["status"]
 
 

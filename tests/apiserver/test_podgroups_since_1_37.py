@@ -110,9 +110,11 @@ async def test_conditions_are_merged_by_their_type(api: Api):
     """As they are told under the name that this release has for them."""
     await api.post(where(api), group(GANG), record=False)
     await api.patch(f"{where(api, 'g')}/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
-    told = await api.patch(f"{where(api, 'g')}/status", said("True", "Scheduled"), STRATEGIC_PATCH)
+    reported = await api.patch(
+        f"{where(api, 'g')}/status", said("True", "Scheduled"), STRATEGIC_PATCH
+    )
 
-    (condition,) = told.body["status"]["conditions"]
+    (condition,) = reported.body["status"]["conditions"]
     assert "True" == condition["status"]
 
 

@@ -278,9 +278,9 @@ def main(arguments: list[str]) -> int:
             Path(folder), {"verbs": ["create"], "resources": [{"resources": ["pods/binding"]}]}
         )
         with start_cluster(audit.flags, name="chaos") as cluster:
-            told = asyncio.run(play(cluster, audit, asked.faults, seed))
-    print(json.dumps(told | {"seconds": round(time.monotonic() - began)}, indent=2))
-    return 1 if told["broken"] or told["groups in part"] else 0
+            reported = asyncio.run(play(cluster, audit, asked.faults, seed))
+    print(json.dumps(reported | {"seconds": round(time.monotonic() - began)}, indent=2))
+    return 1 if reported["broken"] or reported["groups in part"] else 0
 
 
 if __name__ == "__main__":

@@ -52,7 +52,9 @@ def play(page: str, folder: Path, *, installed: Path | None = None, until: str =
         )
     said = output.read_text().split(f"{_MARK}\n")
     assert len(typed) < len(said), said
-    return [Typed(command, told, out) for (command, told), out in zip(typed, said, strict=False)]
+    return [
+        Typed(command, reported, out) for (command, reported), out in zip(typed, said, strict=False)
+    ]
 
 
 def _first(command: str) -> str:

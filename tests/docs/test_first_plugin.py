@@ -58,10 +58,10 @@ def installed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_example_is_what_the_tutorial_says():
     """File by file."""
-    told = {block.file: block.text for block in blocks(PAGE) if block.file}
+    reported = {block.file: block.text for block in blocks(PAGE) if block.file}
 
-    assert {"rack_age.py", "test_rack_age.py", "pyproject.toml", "config.yaml"} == set(told)
-    assert told == {name: (EXAMPLE / name).read_text() for name in told}
+    assert {"rack_age.py", "test_rack_age.py", "pyproject.toml", "config.yaml"} == set(reported)
+    assert reported == {name: (EXAMPLE / name).read_text() for name in reported}
 
 
 def test_the_usual_plugin_is_short():

@@ -51,7 +51,7 @@ def test_its_snippets_run():
 )
 def test_everything_is_told_of(what: str, names: set[str]):
     """Whoever adds something to what authors use, tells them."""
-    told = set(re.findall(r"[\w.]+\w|\w", TEXT))
+    reported = set(re.findall(r"[\w.]+\w|\w", TEXT))
 
     assert what
-    assert set() == {name for name in names if name not in told}
+    assert set() == {name for name in names if name not in reported}

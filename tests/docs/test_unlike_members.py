@@ -26,10 +26,10 @@ def test_an_example_stands_as_it_says(name):
     where = {pod: (f"r{int(at[1:]) % 3}", at) for pod, at in results(done).items()}
     assert len(pods) == len(where)
     assert unlike.INVARIANTS[name](where), where
-    (told,) = done.groups
-    assert told.optimal
-    assert told.objective == told.bound
-    assert ("cost" in told.terms) == (name in ("ray", "serving"))
+    (reported,) = done.groups
+    assert reported.optimal
+    assert reported.objective == reported.bound
+    assert ("cost" in reported.terms) == (name in ("ray", "serving"))
 
 
 def test_the_head_is_beside_the_first_worker():

@@ -19,9 +19,9 @@ def placed(name: str) -> list[str]:
     """Return the nodes of an example's pods."""
     objects = list(yaml.safe_load_all((FOLDER / f"{name}.yaml").read_text()))
     done = place(*NODES, *objects)
-    (told,) = done.groups
-    assert "Bound" == told.status
-    assert told.optimal
+    (reported,) = done.groups
+    assert "Bound" == reported.status
+    assert reported.optimal
     return list(results(done).values())
 
 

@@ -148,8 +148,8 @@ async def composite_groups(server: Server) -> None:
         await server.post(PODS, pod)
 
     def is_placed(found: Json) -> bool:
-        told = found.get("status", {}).get("conditions", ())
-        return any(one["status"] == "True" for one in told)
+        reported = found.get("status", {}).get("conditions", ())
+        return any(one["status"] == "True" for one in reported)
 
     for path in named:
         await server.until(f"{root}/{path}", is_placed)
@@ -182,8 +182,8 @@ async def kueue(server: Server) -> None:
 
 
 def _is_served(definition: Json) -> bool:
-    told = definition.get("status", {}).get("conditions") or ()
-    return any(("Established", "True") == (one["type"], one["status"]) for one in told)
+    reported = definition.get("status", {}).get("conditions") or ()
+    return any(("Established", "True") == (one["type"], one["status"]) for one in reported)
 
 
 async def volcano(server: Server) -> None:

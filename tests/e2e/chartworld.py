@@ -217,10 +217,10 @@ class Server:
         words = list(container["args"])
         for mounted, here in places.items():
             words = [word.replace(mounted, here) for word in words]
-        told = {"POD_NAMESPACE": NAMESPACE, "POD_NAME": "trellis-0", "NODE_NAME": node}
+        reported = {"POD_NAMESPACE": NAMESPACE, "POD_NAME": "trellis-0", "NODE_NAME": node}
         process = await asyncio.create_subprocess_exec(
             *(*version.program, *words, *more),
-            env={**os.environ, "KUBECONFIG": str(kubeconfig), **told, **version.environment},
+            env={**os.environ, "KUBECONFIG": str(kubeconfig), **reported, **version.environment},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )

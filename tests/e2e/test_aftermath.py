@@ -43,9 +43,9 @@ async def test_history_from_the_daemon_and_from_its_log(world: World, tmp_path: 
         (bigger,) = [f"later-{world.ns}"]
         await world.node(bigger, cpu="8", labels={"case": world.ns})
         await world.until(lambda: world.is_bound("large"))
-        code, told = await history("large")
+        code, reported = await history("large")
         assert 0 == code
-        first, last = told["attempts"][0], told["attempts"][-1]
+        first, last = reported["attempts"][0], reported["attempts"][-1]
         assert first["node"] is None
         assert "Insufficient cpu" in first["message"]
         assert bigger == last["node"]
@@ -61,7 +61,7 @@ async def test_history_from_the_daemon_and_from_its_log(world: World, tmp_path: 
         "history", "large", "-n", world.ns, "--decision-log", str(log), "-o", "json"
     )
     assert (0, "") == (code, err), log.read_text()[-4000:]
-    assert told["attempts"] == json.loads(out)["attempts"]
+    assert reported["attempts"] == json.loads(out)["attempts"]
     past = await asyncio.to_thread(LogView, str(log))
     (found,) = [one for one in past.attempts() if one.name == "large" and not one.node][:1]
     then, now = past.world_at(found.at), past.world()

@@ -90,8 +90,8 @@ async def test_what_cannot_be_read_changes_nothing_and_says_why(world: World, tm
             if megabits == -1 and not agent.writes:
                 assert await advertised(world) == (None, None)
     assert await advertised(world) == (10**9, 10**9)
-    told = [(one["event"], one.get("because")) for one in logs if one["log_level"] == "warning"]
-    assert told == [
+    reported = [(one["event"], one.get("because")) for one in logs if one["log_level"] == "warning"]
+    assert reported == [
         ("advertises nothing", "eth0: does not tell its speed"),
         ("the last speed stays", "eth0: is down"),
     ]

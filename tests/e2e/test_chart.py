@@ -112,17 +112,17 @@ async def test_every_combination_is_taken_by_the_server(server: Server):
         path, is_namespaced = kinds[one["apiVersion"], one["kind"]]
         return path.format(f"namespaces/{one['metadata']['namespace']}/" if is_namespaced else "")
 
-    told = {}
+    reported = {}
     for values in COMBINATIONS:
         for one in await asyncio.to_thread(render, *values):
             name = one["metadata"]["name"]
             refusal = await server.dry_run(f"{path_of(one)}/{name}", one)
             if refusal:
-                told["+".join(values), one["kind"], name] = refusal
+                reported["+".join(values), one["kind"], name] = refusal
     (deployment,) = (one for one in render() if one["kind"] == "Deployment")
     broken = deployment | {"spec": deployment["spec"] | {"replicaCount": 2}}
 
-    assert {} == told
+    assert {} == reported
     assert 12 <= len(COMBINATIONS)
     refusal = await server.dry_run(f"{path_of(broken)}/{broken['metadata']['name']}", broken)
     assert "replicaCount" in refusal

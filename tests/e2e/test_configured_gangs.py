@@ -66,8 +66,8 @@ def is_decided(found: Mapping[str, Json]) -> bool:
 
 def message(one: Json) -> str:
     """Return why a pod is not scheduled."""
-    told = one["status"].get("conditions") or ()
-    return next((str(c.get("message", "")) for c in told if c["type"] == "PodScheduled"), "")
+    reported = one["status"].get("conditions") or ()
+    return next((str(c.get("message", "")) for c in reported if c["type"] == "PodScheduled"), "")
 
 
 async def outcome(world: World, folder: Path, text: str) -> dict[str, Json]:
@@ -98,7 +98,7 @@ async def test_a_profile_that_disables_the_plugin_gates_group_pods(world: World,
     """The condition names the profile and the plugin."""
     await begin(world)
     found = await outcome(world, tmp_path, f"{HEAD}{GATING % 'multiPoint'}\n")
-    told = {name: message(one) for name, one in found.items() if name != "single"}
+    reported = {name: message(one) for name, one in found.items() if name != "single"}
     text = "the profile trellis disables ClusterTopologyPlacementGroup"
-    assert all(one.endswith(text) for one in told.values()), told
+    assert all(one.endswith(text) for one in reported.values()), reported
     assert found["single"]["spec"].get("nodeName")

@@ -61,5 +61,5 @@ def test_a_chapter_comes_as_told(scenario: str, expectations: int):
     )
 
     assert (0, "") == (done.returncode, done.stderr)
-    told = f"{expectations} of {expectations} expectations came true"
-    assert told in done.stdout.splitlines()[-1]
+    reported = f"{expectations} of {expectations} expectations came true"
+    assert reported in done.stdout.splitlines()[-1]

@@ -120,12 +120,12 @@ async def test_what_the_daemon_decided(world: World, tmp_path: Path):
         past = json.loads(out)
         assert ("PastDecision", large, 1) == (past["kind"], past["node"], past["attempts"])
         assert foretold.strip() == past["node"]
-        told = {one["name"]: one for one in past["nodes"]}
+        reported = {one["name"]: one for one in past["nodes"]}
         assert ("NodeResourcesFit", ["Insufficient cpu"]) == (
-            told[small]["rejectedBy"],
-            told[small]["reasons"],
+            reported[small]["rejectedBy"],
+            reported[small]["reasons"],
         )
-        assert told[large]["feasible"]
+        assert reported[large]["feasible"]
 
         code, out, _ = await world.run(
             "explain", f"{world.ns}/huge", "--daemon", url, "--node", small

@@ -162,10 +162,10 @@ class World:
             options=DaemonOptions("test", address=Address(port=0), operators=operators),
         )
         observation = daemon.engine.observation
-        told, self.placed = observation.on_decision, []
+        reported, self.placed = observation.on_decision, []
 
         def note(queued: QueuedPod, decision: Decision) -> None:
-            told(queued, decision)
+            reported(queued, decision)
             assert decision.node, decision
             self.placed.append(queued.pod.metadata.labels[WORKLOAD_LABEL])
 

@@ -115,6 +115,6 @@ async def test_a_changed_file_is_used(world: World, tmp_path: Path):
         await asyncio.to_thread(mounted.write, text("trellis"))
         await world.until(lambda: runs("trellis"))
         await world.until(lambda: metric(world, url, "trellis_config_last_reload_successful 1.0"))
-        told = await reasons(world)
-    assert "the configuration file has changed" in told["ConfigurationReloaded"]
-    assert 'unknown field "profils"' in told["ConfigurationNotReloaded"]
+        reported = await reasons(world)
+    assert "the configuration file has changed" in reported["ConfigurationReloaded"]
+    assert 'unknown field "profils"' in reported["ConfigurationNotReloaded"]

@@ -64,7 +64,7 @@ async def outcomes(world: World) -> dict[str, tuple[str, list[str]]]:
     async with world.session.get(f"{pods}/namespaces/{world.ns}/pods") as answer:
         items = (await answer.json())["items"]
     async with world.session.get(f"{events}/namespaces/{world.ns}/events") as answer:
-        told = (await answer.json())["items"]
+        reported = (await answer.json())["items"]
     said: dict[str, list[str]] = {
         one["metadata"]["name"]: [
             condition["message"]
@@ -73,7 +73,7 @@ async def outcomes(world: World) -> dict[str, tuple[str, list[str]]]:
         ]
         for one in items
     }
-    for event in told:
+    for event in reported:
         if event["reason"] == "FailedScheduling":
             said[event["regarding"]["name"]].append(event["note"])
     nodes = {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in items}

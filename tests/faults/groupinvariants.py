@@ -227,8 +227,10 @@ class Lives(Killer):
 
     def _note_eviction(self, effect: Evict) -> None:
         pod = self._placed(effect)
-        told = next(r for r in self._notes if r.uid == effect.uid and r.reason in EVICTION_REASONS)
-        self._check_rank(pod, told)
+        reported = next(
+            r for r in self._notes if r.uid == effect.uid and r.reason in EVICTION_REASONS
+        )
+        self._check_rank(pod, reported)
         self.evicted.add(effect.uid)
         self._evictions.setdefault(group_of(pod), []).append(pod)
 
@@ -247,8 +249,10 @@ class Lives(Killer):
             assert kept == 0 or (said.may_shrink and kept >= said.least), text
             self.seen["shrunk" if kept else "ended"] += 1
             if kept:
-                told = (r.note for r in notes if r.reason == "GroupPreempted" and r.name == group)
-                assert any(f"goes on with {kept}:" in note for note in told), text
+                reported = (
+                    r.note for r in notes if r.reason == "GroupPreempted" and r.name == group
+                )
+                assert any(f"goes on with {kept}:" in note for note in reported), text
 
     def _check_rank(self, victim: Pod, receipt: Record) -> None:
         """Nobody goes for one who is not more important."""
@@ -274,7 +278,7 @@ class Lives(Killer):
         """Return the places on the wire that may be performed: nobody goes before the word of
         it.
         """
-        told = {
+        reported = {
             one.uid: at
             for at, one in enumerate(self.wire)
             if isinstance(one, Record) and one.reason in EVICTION_REASONS
@@ -282,7 +286,7 @@ class Lives(Killer):
         return [
             at
             for at in super().ready()
-            if not isinstance(one := self.wire[at], Evict) or one.uid not in told
+            if not isinstance(one := self.wire[at], Evict) or one.uid not in reported
         ]
 
     def perform(self, place: int, *, times: int = 1, deliver: bool = True) -> None:
@@ -291,8 +295,10 @@ class Lives(Killer):
         if isinstance(one, Bind) and not self.engine.objection(one):
             self._check_start(one)
         if isinstance(one, Evict):
-            told = any(r.uid == one.uid and r.reason in EVICTION_REASONS for r in self.api.records)
-            assert told, f"{one.name} goes before anybody was told"
+            reported = any(
+                r.uid == one.uid and r.reason in EVICTION_REASONS for r in self.api.records
+            )
+            assert reported, f"{one.name} goes before anybody was told"
             self.seen["evicted"] += 1
         super().perform(place, times=times, deliver=deliver)
         self.final -= {uid for call, uid in self._unknowing if call is one}

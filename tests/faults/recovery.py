@@ -246,9 +246,9 @@ def recovered(source: str, seed: int) -> Recovery:
 def _check(rig: Recovery, when: str) -> None:
     assert [] == rig.faults
     waiting = [pod.key for pod in rig.api.pods.values() if not pod.spec.node_name]
-    told = {
+    reported = {
         key: condition.message
         for key in waiting
         if (condition := rig.api.pods[key].condition("PodScheduled")) is not None
     }
-    assert [] == waiting, f"{when} members wait: {told}"
+    assert [] == waiting, f"{when} members wait: {reported}"

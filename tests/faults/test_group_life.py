@@ -247,9 +247,9 @@ def test_the_life_is_what_it_is_meant_to_be(kind: str, is_hot: bool):
 
     assert 12 < rig.writes
     survivors(rig)
-    told = rig.api.pods["default/g-7"].condition("PodScheduled")
-    assert told is not None
-    assert "Unschedulable" == told.reason
+    reported = rig.api.pods["default/g-7"].condition("PodScheduled")
+    assert reported is not None
+    assert "Unschedulable" == reported.reason
 
 
 def killed_throughout(kind: str, first: int, step: int, *, arrives: bool, is_hot: bool) -> None:
@@ -333,13 +333,13 @@ def test_a_group_that_was_never_whole_says_who_goes_and_why_before_they_go(resta
     rig.live()
 
     seen = rig.performed
-    told = [one for one in seen if isinstance(one, Record) and one.reason == "GroupReleased"]
+    reported = [one for one in seen if isinstance(one, Record) and one.reason == "GroupReleased"]
     gone = [one for one in seen if isinstance(one, Evict)]
-    assert ["ConfigMap", "Pod", "Pod", "Pod"] == [one.kind for one in told]
+    assert ["ConfigMap", "Pod", "Pod", "Pod"] == [one.kind for one in reported]
     assert 3 == len(gone)
-    assert {one.name for one in gone} == {one.name for one in told[1:]}
+    assert {one.name for one in gone} == {one.name for one in reported[1:]}
     for one in gone:
-        (record,) = [record for record in told if record.name == one.name]
+        (record,) = [record for record in reported if record.name == one.name]
         assert seen.index(record) < seen.index(one)
         assert "has never been whole" in record.note
         assert "does not fit" in record.note

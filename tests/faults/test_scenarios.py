@@ -421,9 +421,9 @@ def test_permit_times_out_before_the_delete_is_seen():
     rig.api.remove("Pod", "default/p")
     rig.pass_time(30)
     rig.run()
-    told = rig.queued("p").reported
+    reported = rig.queued("p").reported
     text = "rejected due to timeout after waiting 30s at plugin Doorman"
-    assert ("Unschedulable", f"0/1 nodes are available: 1 {text}.") == told
+    assert ("Unschedulable", f"0/1 nodes are available: 1 {text}.") == reported
 
     rig.settle()
     assert Where.GONE is rig.where("p")

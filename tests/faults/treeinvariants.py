@@ -158,10 +158,10 @@ class TreeLives(Lives):
         """Whether a pod of a group is bound, or the engine was told so: it may have gone since."""
         if any(one.spec.node_name for one in (*self.members(leaf), *self._on_nodes(leaf))):
             return True
-        told = (
+        reported = (
             one for one in self._on_nodes(leaf) if not self.engine.bindings.get(one.metadata.uid)
         )
-        return any(told)
+        return any(reported)
 
     def _check_place(self, effect: Bind, own: str) -> None:
         """All of a group with a topology key are in one place by it, as far as the engine can

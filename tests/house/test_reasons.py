@@ -78,7 +78,7 @@ def test_every_reason_has_its_constant_and_its_row():
     constants = {
         value for name, value in vars(reasons).items() if name.isupper() and name != "EVENTS"
     }
-    rows = [(told.about.rpartition(", ")[0], told.reason) for told in events.events()]
+    rows = [(reported.about.rpartition(", ")[0], reported.reason) for reported in events.events()]
 
     assert TABLE <= constants
     assert set(rows) == {

@@ -29,30 +29,33 @@ class Tab:
     async def read(self) -> None:
         """Hand on answers until the socket is closed."""
         async for message in self._socket:
-            told = json.loads(message.data)
-            if "id" in told:
-                self._answers.pop(told["id"]).set_result(told)
-            elif told["method"] == "Runtime.exceptionThrown":
-                self.problems.append(json.dumps(told["params"]["exceptionDetails"])[:500])
-            elif told["method"] == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
-                self.problems.append(told["params"]["entry"]["text"])
+            reported = json.loads(message.data)
+            if "id" in reported:
+                self._answers.pop(reported["id"]).set_result(reported)
+            elif reported["method"] == "Runtime.exceptionThrown":
+                self.problems.append(json.dumps(reported["params"]["exceptionDetails"])[:500])
+            elif (
+                reported["method"] == "Log.entryAdded"
+                and reported["params"]["entry"]["level"] == "error"
+            ):
+                self.problems.append(reported["params"]["entry"]["text"])
 
     async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
-        told = await answer
-        assert "error" not in told, f"{method}: {told['error']}"
-        return dict(told["result"])
+        reported = await answer
+        assert "error" not in reported, f"{method}: {reported['error']}"
+        return dict(reported["result"])
 
     async def run(self, expression: str) -> Any:
         """Return the value of an expression in the page; a promise is awaited."""
-        told = await self.send(
+        reported = await self.send(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
         )
-        assert "exceptionDetails" not in told, told
-        return told["result"].get("value")
+        assert "exceptionDetails" not in reported, reported
+        return reported["result"].get("value")
 
     async def until(self, expression: str, timeout_s: float = 30.0) -> None:
         """Wait for an expression to become true, looked at once a frame."""

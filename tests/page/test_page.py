@@ -194,11 +194,11 @@ async def test_colours_stand_for_what_is_chosen(tmp_path):
                 f"(() => {{ const one = document.querySelector('select'); one.value = '{choice}';"
                 " one.dispatchEvent(new Event('change')); })()"
             )
-            told = await tab.run(
+            reported = await tab.run(
                 "[...document.querySelectorAll('.rows .num')]"
                 ".map((one) => one.innerText.replace(/\\s+/g, ' ').trim())"
             )
-            assert told == zones, choice
+            assert reported == zones, choice
         assert [] == tab.problems
     await page.stop()
 

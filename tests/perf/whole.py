@@ -79,8 +79,8 @@ def measure(shape: str, applications: int, seed: str = "") -> Row:
             row.costs[name].append(found["summary"]["networkCost"])
             row.placed[name] += found["summary"]["scheduled"]
             if name == WHOLE:
-                (told,) = found["groups"]
-                _note(row, told)
+                (reported,) = found["groups"]
+                _note(row, reported)
     return row
 
 

@@ -20,7 +20,7 @@ def check_receipts(
     The group of a pod is told as well, where there is an object to tell it of; there was none when
     those of `undescribed` (uids) were evicted.
     """
-    told: dict[str, Record] = {}
+    reported: dict[str, Record] = {}
     listed: set[str] = set()
     groups: list[str] = []
     for effect in effects:
@@ -28,11 +28,11 @@ def check_receipts(
             if effect.reason == "GroupPreempted":
                 groups.append(effect.note)
             if effect.reason in EVICTION_REASONS:
-                told[effect.uid] = effect
+                reported[effect.uid] = effect
             if effect.reason == "Preempting":
                 listed.add(effect.uid)
         if isinstance(effect, Evict):
-            record = told.get(effect.uid)
+            record = reported.get(effect.uid)
             assert record is not None, f"{effect.namespace}/{effect.name} goes without a receipt"
             _check(record, listed)
             if (

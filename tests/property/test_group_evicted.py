@@ -46,9 +46,11 @@ def test_it_is_preempted():
     rig.api.put("Pod", make_pod("boss", uid="boss", priority=10))
     rig.watch("Pod")
     effects = rig.run()
-    (told,) = [e for e in effects if isinstance(e, Record) and e.reason == "GroupPreempted"]
-    assert "Pods of the group are evicted for the pod default/boss: ga-0, ga-1, ga-2" == told.note
-    assert "ga" == told.uid
+    (reported,) = [e for e in effects if isinstance(e, Record) and e.reason == "GroupPreempted"]
+    assert (
+        "Pods of the group are evicted for the pod default/boss: ga-0, ga-1, ga-2" == reported.note
+    )
+    assert "ga" == reported.uid
     rig.calm()
     assert "n0" == rig.api.pods["default/boss"].spec.node_name
     assert "Preempted" == status(rig)

@@ -55,7 +55,7 @@ def test_no_clique_has_as_many_devices_free():
         labels = {} if user == "alone" else {"sakkara.group.name": "b"}
         pods.append(running(user, f"n{i}", f"of-{user}", **labels))
     claims += [claim(f"c{i}", count=4) for i in range(8)]
-    told = message(
+    reported = message(
         [*nodes, *slices, *claims, *pods],
         8,
         [member(i, f"c{i}") for i in range(8)],
@@ -63,7 +63,7 @@ def test_no_clique_has_as_many_devices_free():
     )
     assert (
         "do not fit one clique: the largest, clique-0, has capacity for 7: "
-        "28 of 32 devices that match are free, 4 in use by the group default/b" in told
+        "28 of 32 devices that match are free, 4 in use by the group default/b" in reported
     )
 
 
@@ -82,11 +82,11 @@ def test_the_nodes_together_have_too_few():
         [*nodes, *slices, *claims, *pods, gpu_class(), group(3)],
         [member(i, f"c{i}") for i in range(3)],
     )
-    (told,) = {one["message"] for one in found["pods"]}
-    assert "the nodes have capacity for 2" in told
+    (reported,) = {one["message"] for one in found["pods"]}
+    assert "the nodes have capacity for 2" in reported
     assert (
         "2 of 8 devices that match are free, 3 in use by the pod default/x, "
-        "2 in use by the pod default/y, 1 by others" in told
+        "2 in use by the pod default/y, 1 by others" in reported
     )
 
 
@@ -126,7 +126,7 @@ def test_the_nearest_unit_is_the_nearest_and_its_numbers_are_true():
         size = max(free.values(), default=0) + random.randint(1, 2)
         young = '!device.attributes["gpu.example.com"].old'
         claims += [claim(f"c{i}", selector=young) for i in range(size)]
-        told = message(
+        reported = message(
             [*nodes, *slices, *claims, *pods],
             size,
             [member(i, f"c{i}") for i in range(size)],
@@ -134,15 +134,15 @@ def test_the_nearest_unit_is_the_nearest_and_its_numbers_are_true():
         )
         if not free or sum(free.values()) < size:
             seen["too few in all"] += 1
-            assert "one clique" not in told
-            assert f"{sum(free.values())} of {(free + used).total()} devices" in told, told
+            assert "one clique" not in reported
+            assert f"{sum(free.values())} of {(free + used).total()} devices" in reported, reported
             continue
-        found = NEAREST.search(told)
-        assert found, told
+        found = NEAREST.search(reported)
+        assert found, reported
         clique, room, left, total, users = found.groups()
         assert int(room) == int(left) == free[clique] == max(free.values()), seed
         assert int(total) == free[clique] + used[clique], seed
-        assert sum(map(int, re.findall(r", (\d+) ", users))) == used[clique], (seed, told)
+        assert sum(map(int, re.findall(r", (\d+) ", users))) == used[clique], (seed, reported)
         seen[bool(users)] += 1
     assert min(seen.values()) >= 5
     assert len(seen) == 3

@@ -28,15 +28,15 @@ BATCHES = [pytest.param(n, marks=() if n < 1 else pytest.mark.long) for n in ran
 def answer(*objects: Manifest) -> dict[str, Any]:
     """Return what comes of a simulation, apart from words."""
     done = place(*objects)
-    (told,) = (one for one in done.groups if one.name == "g")
+    (reported,) = (one for one in done.groups if one.name == "g")
     return {
         "pods": {one.name: one.node or one.result.value for one in done.pods},
-        "status": told.status,
-        "victims": sorted(one["name"] for one in told.victims),
-        "objective": told.objective,
-        "optimal": told.optimal,
-        "size": told.size,
-        "conflict": told.conflict,
+        "status": reported.status,
+        "victims": sorted(one["name"] for one in reported.victims),
+        "objective": reported.objective,
+        "optimal": reported.optimal,
+        "size": reported.size,
+        "conflict": reported.conflict,
     }
 
 

@@ -75,7 +75,7 @@ class House:
         names = {("default", name, "main"): zone for name, zone in self.zone_of.items()}
         metadata, vectors = encode(names, self.zones)
         marks = [mark_of("default", name) for name in (*self.cpus, self.sharing)]
-        told = {
+        reported = {
             "topologyManagerPolicy": "single-numa-node",
             "topologyManagerScope": "pod",
             "nodeTopologyPodsFingerprint": fingerprint(marks),
@@ -84,7 +84,7 @@ class House:
         return {
             "kind": "NodeResourceTopology",
             "metadata": {"name": self.name},
-            "attributes": [{"name": name, "value": value} for name, value in told.items()],
+            "attributes": [{"name": name, "value": value} for name, value in reported.items()],
             "zones": [
                 {
                     "name": f"node-{zone}",

@@ -105,7 +105,7 @@ def values_of(group, counts):
 @pytest.mark.parametrize("batch", batches(25, 2_000))
 def test_limits_hold_for_every_placement(batch):
     """And mostly they are met by what is found with them; the whole answer is the best there is."""
-    told = met = refused = 0
+    reported = met = refused = 0
     for number in range(BATCH):
         group = talking(Random(f"units of talk {batch}/{number}"))
         known = trafficleaves.best(group, LIMITS, lambda: 60.0)
@@ -114,7 +114,7 @@ def test_limits_hold_for_every_placement(batch):
         assert best == ([one.value for one in found.stages] if found.counts else None), group
         if known is None:
             continue
-        told += 1
+        reported += 1
         if known.is_none:
             refused += 1
             assert best is None, group
@@ -124,8 +124,8 @@ def test_limits_hold_for_every_placement(batch):
             rows = known.counts.tolist()
             assert not checker.problems(group, rows), group
             met += values_of(group, rows) == known.limits
-    assert told >= BATCH // 2
-    assert met >= (told - refused) // 4
+    assert reported >= BATCH // 2
+    assert met >= (reported - refused) // 4
 
 
 @pytest.mark.parametrize("batch", batches(25, 2_000))

@@ -352,8 +352,8 @@ def test_it_is_placed_if_it_fits_and_at_the_least_cost(batch_of: Batch, batch: i
             continue
         assert len(world.waiting) - best[0] == summary["scheduled"], (batch, number)
         assert best[1] == summary["networkCost"] - world.cost_of_others(), (batch, number)
-        (told,) = found["groups"]
-        assert told["optimal"], (batch, number)
+        (reported,) = found["groups"]
+        assert reported["optimal"], (batch, number)
         placed += 1
     assert placed >= BATCH // 4
     assert refused

@@ -156,8 +156,8 @@ class Watchdog:
             assert confirmed, f"{uid} is said to be scheduled, and nobody said so"
             return
         if uid in self.decided:
-            told = uid in self.known_gone or uid in self.bound
-            assert told or self.outcome.get(uid) != UNKNOWN, f"{uid} was given up on a guess"
+            reported = uid in self.known_gone or uid in self.bound
+            assert reported or self.outcome.get(uid) != UNKNOWN, f"{uid} was given up on a guess"
             del self.decided[uid]
 
     def forget_bound(self) -> None:

@@ -62,11 +62,11 @@ async def _history(cluster: RealCluster, stack: ExitStack) -> dict[str, Any]:
     words = [str(word) for word in cluster.etcd.process.args]  # type: ignore[union-attr]
     (url,) = (w.partition("=")[2] for w in words if w.startswith("--listen-client-urls="))
     async with aiohttp.ClientSession() as session:
-        async with session.post(f"{url}/v3/kv/range", json={"key": "AA=="}) as told:
-            revision = json.loads(await told.read())["header"]["revision"]
+        async with session.post(f"{url}/v3/kv/range", json={"key": "AA=="}) as reported:
+            revision = json.loads(await reported.read())["header"]["revision"]
         order = {"revision": revision, "physical": True}
-        async with session.post(f"{url}/v3/kv/compaction", json=order) as told:
-            assert 200 == told.status
+        async with session.post(f"{url}/v3/kv/compaction", json=order) as reported:
+            assert 200 == reported.status
     server = cluster.apiserver
     server.process.kill()
     server.process.wait()
@@ -152,11 +152,11 @@ async def _told(api: Api, method: str, path: str, obj: Any = None) -> dict[str, 
     # A server that is out of time, or has too much to do, says so before it knows of any kind of
     # answer.
     text = body if isinstance(body, str) else json.dumps(body)
-    told = json.loads(text) if text.startswith("{") else {}
+    reported = json.loads(text) if text.startswith("{") else {}
     return {
         "code": code,
-        "reason": told.get("reason", ""),
+        "reason": reported.get("reason", ""),
         # How a connection broke differs from time to time.
-        "message": told.get("message", text).partition(" desc = ")[0],
+        "message": reported.get("message", text).partition(" desc = ")[0],
         "says when to come again": "Retry-After" in headers,
     }

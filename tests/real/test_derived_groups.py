@@ -160,8 +160,8 @@ class Cluster:
         """Return whether a pod of a case has this text in a condition, and none is bound."""
         found = await self.pods(case)
         assert not any(one["spec"].get("nodeName") for one in found), case
-        told = [one for pod in found for one in pod["status"].get("conditions", ())]
-        return any(text in one.get("message", "") for one in told)
+        reported = [one for pod in found for one in pod["status"].get("conditions", ())]
+        return any(text in one.get("message", "") for one in reported)
 
     async def has_bound(self, case: str, number: int) -> bool:
         """Return whether so many pods of a case are bound."""

@@ -36,8 +36,8 @@ class Taken(Life):
         """Check that all have gone, and each with a word to it and to its group."""
         gone = self.uids.keys() - (await self.pods()).keys()
         events, _ = await self.api.list(EVENTS)
-        told = {one["regarding"]["uid"] for one in events if one["reason"] == "Preempted"}
-        assert {self.uids[name] for name in gone} <= told, cut_at
+        reported = {one["regarding"]["uid"] for one in events if one["reason"] == "Preempted"}
+        assert {self.uids[name] for name in gone} <= reported, cut_at
         notes = [one["note"] for one in events if one["reason"] == "GroupPreempted"]
         start = "Pods of the group are evicted for the pod default/boss: "
         named = {name for note in notes for name in note.removeprefix(start).split(", ")}

@@ -92,5 +92,7 @@ async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
 async def said(api: Api, status: str) -> bool:
     """Whether the Job's group has its condition with this status."""
     found, _ = await api.list(GROUPS)
-    told = [one for group in found for one in group.get("status", {}).get("conditions", ())]
-    return ("PodGroupInitiallyScheduled", status) in {(one["type"], one["status"]) for one in told}
+    reported = [one for group in found for one in group.get("status", {}).get("conditions", ())]
+    return ("PodGroupInitiallyScheduled", status) in {
+        (one["type"], one["status"]) for one in reported
+    }

@@ -111,6 +111,6 @@ async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, schedu
     assert not lease["spec"].get("holderIdentity")
     if scheduler.name == "trellis":
         # kube-scheduler leaves some events unwritten when it ends.
-        told = sorted((event["regarding"]["name"], event["reason"]) for event in events)
-        assert sorted((pod["metadata"]["name"], "Scheduled") for pod in bound) == told
+        reported = sorted((event["regarding"]["name"], event["reason"]) for event in events)
+        assert sorted((pod["metadata"]["name"], "Scheduled") for pod in bound) == reported
         assert {201} == {code_of(entry) for entry in audit.bindings()}

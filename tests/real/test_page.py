@@ -53,8 +53,8 @@ async def seen_by(kubeconfig: Path, namespace: str) -> str:
         headers = {"Authorization": f"Bearer {key}"}
         async with session.get(address + "api/events", headers=headers) as answer:
             assert b"event: view\n" == await answer.content.readline()
-            told = (await answer.content.readuntil(b"\n")).decode()
-        texts = [told]
+            reported = (await answer.content.readuntil(b"\n")).decode()
+        texts = [reported]
         for path in (
             "api/plan",
             "api/explain?pod=page-a/secret-of-page-a",

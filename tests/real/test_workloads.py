@@ -106,8 +106,8 @@ class Cluster:
 
         async def is_said() -> bool:
             found = await self.api.expect("GET", f"{CORE}/pods/{name}")
-            told = found["status"].get("conditions", ())
-            return any(text in one.get("message", "") for one in told)
+            reported = found["status"].get("conditions", ())
+            return any(text in one.get("message", "") for one in reported)
 
         await until(is_said, f"{name} says {text}")
 

@@ -179,7 +179,7 @@ def test_lists_in_our_kinds_are_bounded():
 
 def test_the_page_tells_every_limit():
     """The table of docs/explanation/security.md has each with its number."""
-    told = {
+    reported = {
         "bytes of a line of a watch": watch.MAX_LINE_BYTES,
         "bytes of a request to us": LARGEST_BODY_BYTES,
         "bytes of an event's note": eventbody.NOTE_BYTES,
@@ -201,4 +201,6 @@ def test_the_page_tells_every_limit():
         **{limit.what: limit.value for limit in LIMITS},
     }
 
-    assert [] == [what for what, number in told.items() if f"| {what} | {number:,} |" not in PAGE]
+    assert [] == [
+        what for what, number in reported.items() if f"| {what} | {number:,} |" not in PAGE
+    ]

@@ -46,15 +46,15 @@ async def after(asked: dict[str, str], ask: Ask, watch: Watch) -> dict[str, Any]
 
     Return the answers, and the page of a token.
     """
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for what, path in asked.items():
         code, body = await (watch(path) if "watch=true" in path else ask("GET", path, None))
         token = (body or {}).get("metadata", {}).get("continue", "")
-        told[what] = {"code": code, "body": normal(body)}
+        reported[what] = {"code": code, "body": normal(body)}
         if token:
             _, rest = await ask("GET", f"{LEASES}?continue={token}", None)
-            told[what]["goes on with"] = [one["metadata"]["name"] for one in rest["items"]]
-    return told
+            reported[what]["goes on with"] = [one["metadata"]["name"] for one in rest["items"]]
+    return reported
 
 
 def normal(body: Any) -> Any:

@@ -388,14 +388,14 @@ class Audit:
         marks = (c for c in pod["status"].get("conditions", ()) if c["type"] == "DisruptionTarget")
         if not next((mark.get("message") for mark in marks), ""):
             self._broken(Invariant.RECEIPT, f"{key} goes without a mark that says why")
-        told = self._told.get(uid)
-        if told is None:
+        reported = self._told.get(uid)
+        if reported is None:
             if (sent.process, uid) not in self._failed:
                 self._broken(Invariant.RECEIPT, f"{key} goes without a receipt")
             self._owed[uid] = (sent.process, key)
             return
         group = (meta.get("labels") or {}).get(POD_GROUP, "")
-        if told.reason == "GroupReleased":
+        if reported.reason == "GroupReleased":
             # The remaining members of a group whose other members were evicted, or of one that
             # could never start.
             if self._begun.was_whole(pod) and group not in self._preempted:
@@ -404,18 +404,18 @@ class Audit:
         self._preempted.add(group)
         if group and self._described.get(group, inf) > sent.known_until - LOOK_AGAIN_S:
             self.torn.add(group)
-        if not told.preemptor or told.preemptor not in told.note:
-            what = f"{key}: the receipt does not say for whom: {told.note}"
+        if not reported.preemptor or reported.preemptor not in reported.note:
+            what = f"{key}: the receipt does not say for whom: {reported.note}"
             self._broken(Invariant.RECEIPT, what)
             return
         self.checked["priorities"] += 1
-        mine, theirs = self._priorities[uid], self._priorities.get(told.preemptor, 0)
+        mine, theirs = self._priorities[uid], self._priorities.get(reported.preemptor, 0)
         if mine >= theirs:
             self._broken(Invariant.PRIORITY, f"{key} of priority {mine} goes for one of {theirs}")
-        if _is_protected(pod) and sent.is_told and not self._is_member(told.preemptor):
+        if _is_protected(pod) and sent.is_told and not self._is_member(reported.preemptor):
             # Retries were decided at the time of the event.
-            decided_at = min(sent.known_until, told.at - UNDER_WAY_S)
-            self._check_budget(key, told.preemptor, decided_at)
+            decided_at = min(sent.known_until, reported.at - UNDER_WAY_S)
+            self._check_budget(key, reported.preemptor, decided_at)
 
     def _is_member(self, uid: str) -> bool:
         """Return whether a pod belongs to a group: then capacity for it alone is useless."""

@@ -140,8 +140,10 @@ def main(arguments: list[str]) -> int:
             escaped += not verdict.invariant
             found = f"{verdict.minutes:.0f}" if verdict.invariant else f"**{verdict.told}**"
             spent = f"{cpu_of_children() - began:.0f}"
-            told = " | ".join((bug.name, found, spent, verdict.invariant, str(verdict.seed or "")))
-            print(f"| {told} |", flush=True)
+            reported = " | ".join(
+                (bug.name, found, spent, verdict.invariant, str(verdict.seed or ""))
+            )
+            print(f"| {reported} |", flush=True)
         unfit = ", ".join(map(str, sorted(hunter.unfit)))
     print(f"\npassed over, for they break an invariant without a bug: {unfit or 'no seed'}")
     return 1 if escaped else 0

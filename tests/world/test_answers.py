@@ -29,7 +29,7 @@ def read(part: str) -> dict[str, dict[str, Any]]:
 
 def _real() -> set[tuple[int, str]]:
     """Return code and reason of every failure that a real server was seen to answer."""
-    found = {(told["code"], told["reason"]) for told in read("trouble").values()}
+    found = {(reported["code"], reported["reason"]) for reported in read("trouble").values()}
     for file in CASES.glob("*.json"):
         for case in json.loads(file.read_text()).values():
             for entry in case:
@@ -65,9 +65,9 @@ def test_what_went_wrong_is_understood(what: str):
 
     What is too much was not carried out.
     """
-    told = read("trouble")[what]
-    status = {key: told[key] for key in ("code", "reason", "message")}
-    found = answer(1, failure(told["code"], json.dumps(status).encode()))
+    reported = read("trouble")[what]
+    status = {key: reported[key] for key in ("code", "reason", "message")}
+    found = answer(1, failure(reported["code"], json.dumps(status).encode()))
 
     assert (found.code == 0) == (what != "one more write than the server takes at a time")
 

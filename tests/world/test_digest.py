@@ -33,7 +33,7 @@ def test_one_seed_is_one_history():
         )
         for seed, python in enumerate((mine, mine, *others), start=1)
     ]
-    told = [run.communicate()[0].strip() for run in runs]
+    reported = [run.communicate()[0].strip() for run in runs]
     assert [0] * len(runs) == [run.returncode for run in runs]
-    assert 1 == len(set(told)), dict(zip((mine, mine, *others), told, strict=True))
-    assert 64 == len(told[0])
+    assert 1 == len(set(reported)), dict(zip((mine, mine, *others), reported, strict=True))
+    assert 64 == len(reported[0])

@@ -346,10 +346,10 @@ class World:
         for uid, pod in waiting.items():
             if uid in self.audit.untold:
                 continue
-            told = (
+            reported = (
                 one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
             )
-            if not any(one["status"] == "False" and one.get("message") for one in told):
+            if not any(one["status"] == "False" and one.get("message") for one in reported):
                 is_unlike(Invariant.TOLD, f"{pod['metadata']['name']} waits and is not told why")
         for name, said in self._whole_and_silent(pods):
             is_unlike(Invariant.SAID, f"{name} is whole, and its PodGroup says {said!r}")

@@ -34,10 +34,10 @@ WRONG = {
 @pytest.mark.parametrize("pattern", WRONG)
 def test_what_is_wrong_is_said_in_the_words_of_go(pattern):
     """They stand in the API server's refusals, and in conditions."""
-    with pytest.raises(RegexError) as told:
+    with pytest.raises(RegexError) as reported:
         Regex(pattern)
 
-    assert f"error parsing regexp: {WRONG[pattern]}" == str(told.value)
+    assert f"error parsing regexp: {WRONG[pattern]}" == str(reported.value)
 
 
 @pytest.mark.parametrize(

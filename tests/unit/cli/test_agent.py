@@ -14,8 +14,8 @@ from scheduler.cli.main import run
 def test_help_names_the_agents(capsys: pytest.CaptureFixture[str]):
     """Nothing heavy is imported to say so."""
     assert run(["agent", "--help"]) == 0
-    told = capsys.readouterr().out
-    assert all(name in told for name in ("load", "bandwidth", "netperf"))
+    reported = capsys.readouterr().out
+    assert all(name in reported for name in ("load", "bandwidth", "netperf"))
 
 
 @pytest.mark.parametrize("agent", ["load", "bandwidth", "netperf"])

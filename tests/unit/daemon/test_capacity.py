@@ -60,14 +60,14 @@ async def test_every_shape_is_counted_by_who_leads(logged):
         await watch.count()
         await watch.count()
         assert {"small": 5, "huge": 0, "job": 2} == shown()
-        told = {
+        reported = {
             one["shape"]: one["reason"]
             for one in logged
             if one["event"] == "a shape cannot be counted"
         }
-        assert {"two", "broken"} == set(told)
-        assert "one pod that is not bound is needed for the shape, not 2" in told["two"]
-        assert told["broken"].startswith("broken:")
+        assert {"two", "broken"} == set(reported)
+        assert "one pod that is not bound is needed for the shape, not 2" in reported["two"]
+        assert reported["broken"].startswith("broken:")
         assert 2 == sum(one["event"] == "a shape cannot be counted" for one in logged)
         engine.handle(Leading(active=False), NOW)
         await watch.count()

@@ -113,9 +113,9 @@ def test_what_is_kept_says_what_the_decision_said(raw):
     for other in NODES:
         changed = node(other["metadata"]["name"], cpu="100", unschedulable=True)
         house.hear("Node", read_node(changed))
-    ((told, kept),) = seen
+    ((reported, kept),) = seen
 
-    assert list(told) == sorted(kept.verdicts(100), key=lambda one: one.name)
+    assert list(reported) == sorted(kept.verdicts(100), key=lambda one: one.name)
 
 
 def test_the_last_verdict_is_found_by_name():

@@ -64,8 +64,8 @@ class House:
 async def seen(shown):
     """Return all that somebody is shown, as one text."""
     with shown.feed.reader() as reader:
-        told = [(await reader.next()).decode(), str(await shown.answers.moments())]
-    return " ".join([*told, str(await shown.answers.world(NOW))])
+        reported = [(await reader.next()).decode(), str(await shown.answers.moments())]
+    return " ".join([*reported, str(await shown.answers.world(NOW))])
 
 
 async def test_each_sees_what_the_api_server_says():

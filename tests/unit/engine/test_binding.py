@@ -103,8 +103,8 @@ def test_a_fault_on_the_way_to_the_bind_ends_that_attempt(point: str, named: str
 
     assert Where.ERROR_BACKOFF is rig.where("p")
     assert [("Trouble", named)] == rig.faults
-    told = rig.queued("p").reported
-    assert ("SchedulerError", f'running {named} plugin "Trouble": broken at {point}') == told
+    reported = rig.queued("p").reported
+    assert ("SchedulerError", f'running {named} plugin "Trouble": broken at {point}') == reported
     assert 0 == len(rig.engine.cluster.pods)
 
 
@@ -202,8 +202,8 @@ def test_what_is_no_question_is_a_fault():
     """A plugin that yields something else fails by name."""
     rig = rig_of(Babbler)
 
-    told = rig.queued("p").reported
-    assert ("SchedulerError", 'running PreBind plugin "Babbler": yielded a str') == told
+    reported = rig.queued("p").reported
+    assert ("SchedulerError", 'running PreBind plugin "Babbler": yielded a str') == reported
 
 
 def test_not_found_is_looked_up_before_a_pod_is_given_up():
@@ -230,8 +230,8 @@ def test_a_call_without_an_answer_fails_after_a_minute():
     rig.pass_time(0.1)
     rig.run(0)
 
-    told = rig.queued("p").reported
-    assert told == (
+    reported = rig.queued("p").reported
+    assert reported == (
         "SchedulerError",
         'running PreBind plugin "Preparer": context deadline exceeded',
     )

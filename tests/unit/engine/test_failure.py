@@ -81,9 +81,9 @@ class TestCondition:
         assert patch.condition is not None
         assert "2025-05-05T05:05:05Z" == patch.condition.last_transition_time
 
-        told = queued_with()
-        failure.status_patch(told, "Unschedulable", "m", None, NOW)
-        patch = failure.status_patch(told, "SchedulerError", "other", None, NOW + 9)
+        reported = queued_with()
+        failure.status_patch(reported, "Unschedulable", "m", None, NOW)
+        patch = failure.status_patch(reported, "SchedulerError", "other", None, NOW + 9)
         assert patch is not None
         assert patch.condition is not None
         assert NOW_TEXT == patch.condition.last_transition_time

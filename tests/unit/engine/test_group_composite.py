@@ -86,7 +86,7 @@ def test_whoever_goes_is_told_with_its_group_and_the_root():
     hear(floor, *asking)
     found = settle(floor)
     gone = {one.name for one in found if isinstance(one, Evict)}
-    told = {
+    reported = {
         (one.kind, one.name)
         for one in found
         if isinstance(one, Record) and one.reason == "GroupPreempted"
@@ -94,7 +94,7 @@ def test_whoever_goes_is_told_with_its_group_and_the_root():
 
     assert gone in ({"g-0", "g-1"}, {"h-0", "h-1"})
     (name,) = {pod.partition("-")[0] for pod in gone}
-    assert {("CompositePodGroup", "app"), ("PodGroup", name)} == told
+    assert {("CompositePodGroup", "app"), ("PodGroup", name)} == reported
 
 
 def test_a_preemption_by_a_group_of_groups_has_a_label_of_its_own():
@@ -163,8 +163,8 @@ def words(effects: list[Any], group: str) -> list[str]:
     """Return what a group of pods was told that has no place, in order."""
     about = f"/podgroups/{group}/status"
     bodies = [one.body for one in effects if isinstance(one, Call) and one.path.endswith(about)]
-    told = [one for body in bodies for one in body["status"]["conditions"]]
-    return [one["message"] for one in told if one["status"] == "False"]
+    reported = [one for body in bodies for one in body["status"]["conditions"]]
+    return [one["message"] for one in reported if one["status"] == "False"]
 
 
 @pytest.mark.parametrize(

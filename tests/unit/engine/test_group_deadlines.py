@@ -49,9 +49,9 @@ def settle(one: Floor) -> list[str]:
 def test_a_rule_holds_for_its_time_and_is_a_wish_then():
     """Six members need two nodes of four; they wait ten minutes for one, and say until when."""
     here = floor()
-    (told,) = set(settle(here))
+    (reported,) = set(settle(here))
     assert not bound(here.effects)
-    assert told.endswith(
+    assert reported.endswith(
         f" Node hard pack holds until {rfc3339(NOW + 600)} (10m0s more), as a wish after that."
     )
     here.now = NOW + 599
@@ -71,8 +71,8 @@ def test_a_restart_changes_nothing():
     Who comes too late places it at once.
     """
     here = floor(now=NOW + 360)
-    (told,) = set(settle(here))
-    assert "(4m0s more)" in told
+    (reported,) = set(settle(here))
+    assert "(4m0s more)" in reported
     late = floor(now=NOW + 601)
     settle(late)
     assert MEMBERS == bound(late.effects)

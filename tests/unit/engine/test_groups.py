@@ -131,8 +131,8 @@ def test_members_that_come_together_are_not_told_to_wait_for_one_another():
     floor.another("h", 3)
     floor.hear(Watched("Pod", "DELETED", make_pod("h-2", labels={"sakkara.group.name": "h"})))
 
-    told = [one for one in floor.run() if isinstance(one, SetStatus)]
-    assert {"h-0", "h-1"} == {one.name for one in told}
+    reported = [one for one in floor.run() if isinstance(one, SetStatus)]
+    assert {"h-0", "h-1"} == {one.name for one in reported}
 
 
 def test_groups_are_planned_one_after_the_other():
@@ -185,9 +185,9 @@ def test_whom_an_unproven_answer_leaves_out_is_tried_again():
     floor.hear(Answer(question.id, 200, body=found))
     effects = floor.run()
 
-    told = [one.condition for one in effects if isinstance(one, SetStatus) and one.condition]
+    reported = [one.condition for one in effects if isinstance(one, SetStatus) and one.condition]
     assert ["the group default/w has its minimum; no room was found in time for 1 more of it"] == [
-        one.message for one in told
+        one.message for one in reported
     ]
     binds = [one for one in effects if isinstance(one, Bind)]
     assert 2 == len(binds)
@@ -283,8 +283,10 @@ def test_a_large_group_is_refused_in_turns_and_comes_back_whole(monkeypatch):
     floor.hear(Watched("Node", "ADDED", make_node("n1")))
     turns = [floor.run() for _ in range(2)]
 
-    told = [[one for one in turn if isinstance(one, SetStatus)] for turn in turns]
-    assert [6, 2] == [len(one) for one in told]  # the first three had their word with the answer
+    reported = [[one for one in turn if isinstance(one, SetStatus)] for turn in turns]
+    assert [6, 2] == [
+        len(one) for one in reported
+    ]  # the first three had their word with the answer
     floor.solve(the_solve(turns[1]))
     assert {f"g-{n}" for n in range(8)} == set().union(*(bound(floor.run()) for _ in range(10)))
 
@@ -368,10 +370,10 @@ def test_a_solver_that_does_not_answer_lets_the_members_try_again():
     floor.now = deadline
     effects = floor.run()
 
-    told = [one.condition for one in effects if isinstance(one, SetStatus) and one.condition]
-    assert 3 == len(told)
+    reported = [one.condition for one in effects if isinstance(one, SetStatus) and one.condition]
+    assert 3 == len(reported)
     assert {"the group default/g waits: no answer came from the solver"} == {
-        one.message for one in told
+        one.message for one in reported
     }
 
 
@@ -510,9 +512,9 @@ def test_a_member_that_something_else_holds_is_not_counted():
 
     effects = floor.run()
     assert not [one for one in effects if isinstance(one, Solve)]
-    told = {one.name: one.condition for one in effects if isinstance(one, SetStatus)}
-    assert ["g-0"] == list(told)
-    assert "the group default/g is not complete: it needs 2 members" in str(told["g-0"])
+    reported = {one.name: one.condition for one in effects if isinstance(one, SetStatus)}
+    assert ["g-0"] == list(reported)
+    assert "the group default/g is not complete: it needs 2 members" in str(reported["g-0"])
 
 
 @pytest.mark.parametrize("stands", [False, True])

@@ -49,10 +49,10 @@ class TestBadObjects:
         rig.watch("Pod")
         effects = rig.run()
 
-        told = rig.queued("bad").reported
-        assert told is not None
-        assert "SchedulerError" == told[0]
-        assert '"lots" is not a quantity' in told[1]
+        reported = rig.queued("bad").reported
+        assert reported is not None
+        assert "SchedulerError" == reported[0]
+        assert '"lots" is not a quantity' in reported[1]
         assert ["good"] == [effect.name for effect in effects if isinstance(effect, Bind)]
 
 

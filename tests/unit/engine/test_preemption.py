@@ -51,8 +51,11 @@ def test_a_bound_victim_is_evicted_and_the_preemptor_waits():
     (record,) = [r for r in effects(rig, Record) if r.reason == "Preempted"]
     note = "Preempted by pod uid-boss on node n0: Evictor makes room for the pod default/boss"
     assert f"{note} of priority 10" == record.note
-    (told,) = [r for r in effects(rig, Record) if r.reason == "Preempting"]
-    assert ("uid-boss", "default/low on node n0") == (told.uid, told.note.rpartition(": ")[2])
+    (reported,) = [r for r in effects(rig, Record) if r.reason == "Preempting"]
+    assert ("uid-boss", "default/low on node n0") == (
+        reported.uid,
+        reported.note.rpartition(": ")[2],
+    )
     assert rig.wire.index(record) < rig.wire.index(evict)
     assert ("default", "boss", "uid-boss") == record.related
     assert "n0" == rig.engine.nominations.node_of("uid-boss")

@@ -53,8 +53,8 @@ def bound(effects: list[Any]) -> list[str]:
 
 def messages(effects: list[Any]) -> dict[str, str]:
     """Return what each pod is told."""
-    told = [(e.name, e.condition) for e in effects if isinstance(e, SetStatus)]
-    return {name: condition.message for name, condition in told if condition is not None}
+    reported = [(e.name, e.condition) for e in effects if isinstance(e, SetStatus)]
+    return {name: condition.message for name, condition in reported if condition is not None}
 
 
 def test_one_attempt_is_made_for_pods_that_are_alike(monkeypatch):
@@ -67,10 +67,10 @@ def test_one_attempt_is_made_for_pods_that_are_alike(monkeypatch):
     effects = turn.run()
 
     assert ["a", "d"] == turn.tried
-    told = messages(effects)
-    assert {"a", "b", "c", "d"} == told.keys()
-    assert told["a"] == told["b"] == told["c"]
-    assert "Insufficient cpu" in told["a"]
+    reported = messages(effects)
+    assert {"a", "b", "c", "d"} == reported.keys()
+    assert reported["a"] == reported["b"] == reported["c"]
+    assert "Insufficient cpu" in reported["a"]
     assert ["a", "b", "c", "d"] == [e.name for e in effects if isinstance(e, Record)]
     assert {("NodeResourcesFit",)} == {one.rejected_by for one in turn.engine.queues}
     assert [] == list(turn.engine.run(2.0, 100))

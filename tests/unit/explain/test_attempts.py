@@ -40,10 +40,10 @@ def test_a_history_is_of_one_pod_in_order():
 
 def test_moments_come_by_time():
     """Whatever order they are kept in."""
-    told = moments([attempt("b", 11.0), attempt("a", 10.0, "n")])["moments"]
+    reported = moments([attempt("b", 11.0), attempt("a", 10.0, "n")])["moments"]
 
     assert [("default/a", "n", 10.0), ("default/b", None, 11.0)] == [
-        (one["pod"], one["node"], one["at"]) for one in told
+        (one["pod"], one["node"], one["at"]) for one in reported
     ]
 
 

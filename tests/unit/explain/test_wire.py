@@ -32,9 +32,9 @@ def test_it_comes_out_as_it_went_in():
     there = world()
     question = Question("explain", pod="default/x")
     lines = list(packed(question, there, AnswerOptions(now=3.0), "text"))
-    told, back, options, config = unpacked(b"".join(lines))
+    reported, back, options, config = unpacked(b"".join(lines))
 
-    assert (question, AnswerOptions(now=3.0), "text") == (told, options, config)
+    assert (question, AnswerOptions(now=3.0), "text") == (reported, options, config)
     for field in ("nodes", "objects", "bound", "unbound", "given", "taken_at", "notices"):
         assert getattr(there, field) == getattr(back, field), field
 

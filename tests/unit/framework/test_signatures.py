@@ -173,10 +173,10 @@ def test_mypy_reports_every_wrong_signature(tmp_path: Path):
     )  # fmt: skip
     lines = HERE.read_text().splitlines()
     wrong = {number for number, line in enumerate(lines, 1) if re.match(r" +(async )?def ", line)}
-    told = {
+    reported = {
         int(found[1])
         for found in re.finditer(r"wrongplugin\.py:(\d+): error: .*\[override\]", done.stdout)
     }
 
     assert 22 == len(wrong)
-    assert wrong - told == set(), done.stdout
+    assert wrong - reported == set(), done.stdout

@@ -448,8 +448,8 @@ async def test_a_victim_is_told_before_it_goes():
     async with running() as run:
         uid = run.pod("a")
         run.accidents(*[refused(503)] * 5, on="POST")
-        told = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
-        await run.carry_out(told, Evict(1, "default", "a", uid, "m"), time_s=60)
+        reported = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
+        await run.carry_out(reported, Evict(1, "default", "a", uid, "m"), time_s=60)
         sent = [request.method for request in run.api.seen if request.method != "GET"]
 
     assert ["POST", "PATCH", "DELETE"] == sent
@@ -462,8 +462,8 @@ async def test_a_victim_is_told_although_the_event_was_refused(code: int):
     async with running() as run:
         uid = run.pod("a")
         run.accidents(*[refused(code)] * 6, on="POST")
-        told = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
-        await run.carry_out(told, Evict(1, "default", "a", uid, "m"), time_s=60)
+        reported = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
+        await run.carry_out(reported, Evict(1, "default", "a", uid, "m"), time_s=60)
         sent = [request.method for request in run.api.seen if request.method != "GET"]
 
     assert ["POST", "PATCH", "DELETE"] == sent
@@ -478,8 +478,8 @@ async def test_an_event_that_is_refused_for_good_holds_no_eviction_up():
     async with running() as run:
         uid = run.pod("a")
         run.accidents(*[refused(403)] * 100, on="POST")
-        told = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
-        await run.carry_out(told, Evict(1, "default", "a", uid, "m"), time_s=3)
+        reported = Record("default", "a", uid, "1", "t", "Normal", "Preempted", "b", "n", 1.0)
+        await run.carry_out(reported, Evict(1, "default", "a", uid, "m"), time_s=3)
         assert {} == run.codes()
         await run.carry_out(time_s=10)
         sent = [request.method for request in run.api.seen if request.method != "GET"]

@@ -173,10 +173,10 @@ def test_a_gang_says_whom_it_lacks_and_why_it_waits():
     assert ("False", "Incomplete", text) == conditions(lacking)["GangScheduled"]
 
     waits = AppGroupStatus(gang=GangStatus("Pending", "no room"))
-    told = judged(wanted, placed("a-0"), waits, namespace="default")
-    assert ("False", "Unschedulable", "no room") == conditions(told)["GangScheduled"]
-    assert waits.gang == told.gang
-    assert "gang" not in merge_patch(waits, told)
+    reported = judged(wanted, placed("a-0"), waits, namespace="default")
+    assert ("False", "Unschedulable", "no room") == conditions(reported)["GangScheduled"]
+    assert waits.gang == reported.gang
+    assert "gang" not in merge_patch(waits, reported)
 
 
 def test_a_gang_is_scheduled_when_each_workload_has_its_own_on_nodes():

@@ -45,9 +45,9 @@ class Line:
 
 async def test_methods_become_requests():
     """Names are escaped, dictionaries merge, answers come back as plain JSON or as models."""
-    told = {"metadata": {"name": "n"}, "status": {"x": [1, "é"]}}
+    reported = {"metadata": {"name": "n"}, "status": {"x": [1, "é"]}}
     line = Line(
-        Answer(200, json.dumps(told).encode()),
+        Answer(200, json.dumps(reported).encode()),
         Answer(200, b"{}"),
         Answer(201, b"{}"),
         Answer(200, b'{"data": {"a": "b"}}'),
@@ -55,15 +55,17 @@ async def test_methods_become_requests():
     )
     client = Client(line, 7.0)
 
-    assert told == await client.custom.patch_cluster_custom_object_status(*WHERE, "n/a", told)
+    assert reported == await client.custom.patch_cluster_custom_object_status(
+        *WHERE, "n/a", reported
+    )
     await client.custom.delete_cluster_custom_object(*WHERE, "n")
-    await client.custom.create_cluster_custom_object(*WHERE, told)
+    await client.custom.create_cluster_custom_object(*WHERE, reported)
     assert {"a": "b"} == (await client.core.read_namespaced_config_map("c", "ns")).data
     assert b"as it is" == await client.fetch("/apis/metrics.k8s.io/v1beta1/nodes")
     assert [
-        ("PATCH", f"{PATH}/n%2Fa/status", told, MERGE, 7.0),
+        ("PATCH", f"{PATH}/n%2Fa/status", reported, MERGE, 7.0),
         ("DELETE", f"{PATH}/n", None, "application/json", 7.0),
-        ("POST", PATH, told, "application/json", 7.0),
+        ("POST", PATH, reported, "application/json", 7.0),
         ("GET", "/api/v1/namespaces/ns/configmaps/c", None, "application/json", 7.0),
         ("GET", "/apis/metrics.k8s.io/v1beta1/nodes", None, "application/json", 7.0),
     ] == line.sent

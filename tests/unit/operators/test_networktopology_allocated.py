@@ -52,11 +52,11 @@ def test_statistics_tell_least_mean_and_greatest():
     raw = topology([("a", "b", 20, "1G"), ("a", "c", 31, "500M")])
     (table,) = msgspec.convert(raw, NetworkTopology).spec.weights
     (level, _) = with_statistics(table).topology_list
-    told = level.origin_list[0].origin_inter_statistics
+    reported = level.origin_list[0].origin_inter_statistics
 
-    assert told is not None
-    assert (20, 25, 31) == (told.min_cost, told.avg_cost, told.max_cost)
-    assert (500_000_000, 10**9) == (told.min_bandwidth, told.max_bandwidth)
+    assert reported is not None
+    assert (20, 25, 31) == (reported.min_cost, reported.avg_cost, reported.max_cost)
+    assert (500_000_000, 10**9) == (reported.min_bandwidth, reported.max_bandwidth)
 
 
 def test_a_group_without_pods_books_nothing():

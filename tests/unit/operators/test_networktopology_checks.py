@@ -58,14 +58,14 @@ def test_unlike_costs_of_a_way_and_its_way_back_are_told():
     """Both are used, each for its own direction; that is seldom meant."""
     ways = spec(("east", "west", {"networkCost": 20}), ("west", "east", {"networkCost": 30}))
 
-    (told,) = doubts(ways, VALUES)
-    assert '"east" to "west" costs 20, the way back 30' in told
+    (reported,) = doubts(ways, VALUES)
+    assert '"east" to "west" costs 20, the way back 30' in reported
 
 
 def test_a_key_that_nobody_reads_is_told():
     """A misspelt label would silently cost every way its price."""
-    told = next(iter(doubts(spec(key="topology.kubernetes.io/zones"))))
-    assert 'did you mean "topology.kubernetes.io/zone"?' in told
+    reported = next(iter(doubts(spec(key="topology.kubernetes.io/zones"))))
+    assert 'did you mean "topology.kubernetes.io/zone"?' in reported
 
 
 def test_the_condition_comes_and_goes():

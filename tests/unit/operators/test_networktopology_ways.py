@@ -92,12 +92,12 @@ async def test_a_calculator_that_fails_costs_statistics_only(fails: bool):
     found = await calculated(await samples(nodes, reading, 0.0), Calculator(fails=fails))
     (regions, zones) = found.table.levels
 
-    told = regions.origins[0].origin_intra_statistics
+    reported = regions.origins[0].origin_intra_statistics
     assert [("r1", 50)] == [(w.destination, w.network_cost) for w in regions.origins[0].paths]
     assert [("z2", 20)] == [(w.destination, w.network_cost) for w in zones.origins[0].paths]
-    assert (told is None) == fails
+    assert (reported is None) == fails
     # Inside a region: two steps of 20 are the shortest way there is.
-    assert fails or (told is not None and told.min_cost == 20)
+    assert fails or (reported is not None and reported.min_cost == 20)
 
 
 async def test_statistics_inside_a_value_go_by_shortest_paths():

@@ -81,8 +81,8 @@ def test_scores_that_need_their_pre_score_fail_every_pod(plugin, words):
     with pytest.raises(PluginError) as raised:
         run(plugin, "score", pod())
 
-    told = f'{words} "PreScore{plugin}" from cycleState: not found'
-    assert f'running Score plugins: plugin "{plugin}" failed with: {told}' == str(raised.value)
+    reported = f'{words} "PreScore{plugin}" from cycleState: not found'
+    assert f'running Score plugins: plugin "{plugin}" failed with: {reported}' == str(raised.value)
 
 
 def test_node_affinity_works_without_either():

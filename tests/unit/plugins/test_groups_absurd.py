@@ -273,5 +273,5 @@ def test_a_tree_of_groups_without_end_is_refused_at_a_cost_that_stays(
     assert max(costs[100:]) <= max(costs[:40])
     world.engine.run(1.0, 1)
     world.engine.run(9.0, 1)
-    told = [queued.reported for queued in world.engine.queues]
-    assert any(text is not None and composite.TOO_MANY in text[1] for text in told)
+    reported = [queued.reported for queued in world.engine.queues]
+    assert any(text is not None and composite.TOO_MANY in text[1] for text in reported)

@@ -239,8 +239,8 @@ def test_a_gang_stays_below_one_switch_or_waits():
     five = members("g", 5)
     held = place(*cluster(), *SWITCHES, pod_group("g", 5, **hard), *five)
     assert set() == used(held)
-    (told,) = held.groups
-    assert "do not fit one tier-1: the largest, s0, has capacity for 4" in told.message
+    (reported,) = held.groups
+    assert "do not fit one tier-1: the largest, s0, has capacity for 4" in reported.message
     wider = {"networkTopology": {"mode": "hard", "highestTierAllowed": 2}}
     done = place(*cluster(), *SWITCHES, pod_group("g", 5, **wider), *five)
     assert 5 == done.summary.scheduled
@@ -262,12 +262,12 @@ def test_a_group_is_held_while_the_hypernodes_are_no_tree():
     hard = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
     torn = hyper_node("s7", 1, *of_nodes("n0"))
     held = place(*cluster(), *SWITCHES, torn, pod_group("g", 1, **hard), *members("g", 1))
-    (told,) = held.groups
-    assert "the node n0 is in s0 and in s7, of which neither is in the other" in told.message
+    (reported,) = held.groups
+    assert "the node n0 is in s0 and in s7, of which neither is in the other" in reported.message
 
     held = place(*cluster(), pod_group("g", 1, **hard), *members("g", 1))
-    (told,) = held.groups
-    assert "spec.networkTopology: there is no HyperNode" in told.message
+    (reported,) = held.groups
+    assert "spec.networkTopology: there is no HyperNode" in reported.message
 
 
 def test_our_groups_may_call_the_tree_by_its_name():

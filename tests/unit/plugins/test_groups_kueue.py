@@ -21,8 +21,8 @@ def used(simulation):
 
 def report(simulation):
     """Return what is said of the only group."""
-    (told,) = simulation.groups
-    return told
+    (reported,) = simulation.groups
+    return reported
 
 
 def held(*objects):
@@ -243,8 +243,8 @@ def test_a_group_goes_whole_when_it_is_evicted():
     boss = member("boss", "", 0, cpu="2", spec={"priority": 9})
     boss["metadata"]["labels"] = {}
     done = place(*nodes()[:2], *old, boss)
-    (told,) = (one for one in done.pods if one.name == "boss")
-    assert {"g-0", "g-1"} == {one.name for one in told.victims}
+    (reported,) = (one for one in done.pods if one.name == "boss")
+    assert {"g-0", "g-1"} == {one.name for one in reported.victims}
 
 
 def test_a_slice_that_cannot_be_repaired_leaves_the_others_alone():

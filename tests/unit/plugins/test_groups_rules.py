@@ -231,9 +231,9 @@ def test_unlike_members_that_a_rule_keeps_from_fitting_wait():
     done = place(*tree({"r0": {"a": 3, "b": 2}, "r1": {"c": 3}}), *ranks_of(rules))
 
     assert 0 == done.summary.scheduled
-    told = (
+    reported = (
         "1 pod of 3 cpu and 3 pods of 1 cpu do not fit one rack: the largest, r0, has 5 of the 6 "
         "cpu "
         "that they need; without rack hard pack enough fit"
     )
-    assert told in done.pods[0].message
+    assert reported in done.pods[0].message

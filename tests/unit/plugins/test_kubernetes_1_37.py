@@ -98,12 +98,14 @@ def test_a_preemptor_reads_where_it_may_go(release):
     daemon.see(low)
     daemon.see(pod("high", requests={"cpu": "2"}, spec={"priority": 9}))
     daemon.run()
-    told = [one.condition for one in daemon.effects if isinstance(one, SetStatus) and one.condition]
+    reported = [
+        one.condition for one in daemon.effects if isinstance(one, SetStatus) and one.condition
+    ]
     text = "0/1 nodes are available: 1 Insufficient cpu."
     if release == V1_37:
         text += " preemption: found a potential placement for pod on node n1, preempting 1 victims"
 
-    assert text in [one.message for one in told]
+    assert text in [one.message for one in reported]
 
 
 @pytest.mark.parametrize(("release", "expected"), [(V1_36, "n2"), (V1_37, "n1")])

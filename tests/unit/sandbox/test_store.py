@@ -141,25 +141,25 @@ class TestWatching:
     def test_a_wake_up_is_not_repeated_until_read(self):
         """A reader is told once, however much arrives."""
         store = make_store()
-        told: list[int] = []
-        watch = store.watch(CONFIGMAPS, wake=lambda: told.append(store.version))
+        reported: list[int] = []
+        watch = store.watch(CONFIGMAPS, wake=lambda: reported.append(store.version))
         put(store, "a")
         put(store, "b")
         watch.changes()
         put(store, "c")
 
-        assert 2 == len(told)
+        assert 2 == len(reported)
 
     def test_a_closed_watch_is_silent(self):
         """Nobody is woken after close, and close may be repeated."""
         store = make_store()
-        told: list[int] = []
-        watch = store.watch(CONFIGMAPS, wake=lambda: told.append(1))
+        reported: list[int] = []
+        watch = store.watch(CONFIGMAPS, wake=lambda: reported.append(1))
         watch.close()
         watch.close()
         put(store, "a")
 
-        assert [] == told
+        assert [] == reported
 
     def test_a_watch_resumes_after_its_version(self):
         """Nothing is lost and nothing is told twice."""

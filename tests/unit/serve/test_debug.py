@@ -184,5 +184,5 @@ async def test_attempts_and_histories(house: House):
     async with house.serving() as visitor:
         visitor.token = "good"
         assert {"limit": 3} == json.loads(await visitor.page("/debug/decisions?limit=3"))
-        told = json.loads(await visitor.page("/debug/history/shop/web"))
-        assert "shop/web" == told["pod"]
+        reported = json.loads(await visitor.page("/debug/history/shop/web"))
+        assert "shop/web" == reported["pod"]

@@ -143,14 +143,14 @@ def test_a_traced_observation_is_the_example_of_its_bucket():
     name = "scheduler_pod_scheduling_sli_duration_seconds"
     open_page = parse_open(page(meters, OPEN))
     samples = next(one for one in open_page if one.name == name).samples
-    told = {
+    reported = {
         s.labels["le"]: s.exemplar for s in samples if s.name.endswith("_bucket") and s.exemplar
     }
 
     assert {
         "0.02": ({"trace_id": "cd"}, 0.016, 8.5),
         "163.84": ({"trace_id": "ef"}, 99.0, 9.0),
-    } == {end: (seen.labels, seen.value, float(seen.timestamp)) for end, seen in told.items()}
+    } == {end: (seen.labels, seen.value, float(seen.timestamp)) for end, seen in reported.items()}
     assert "trace_id" not in page(meters)
 
 

@@ -107,8 +107,8 @@ async def test_a_taken_address_is_told_and_no_reason_to_end(
     with socket.create_server(("127.0.0.1", port)):
         await page.start()
         assert page.port == 0
-    (told,) = [one for one in logged if one["event"] == "no page at its own address"]
-    assert f"127.0.0.1:{port}" == told["address"]
+    (reported,) = [one for one in logged if one["event"] == "no page at its own address"]
+    assert f"127.0.0.1:{port}" == reported["address"]
     await page.stop()
 
 

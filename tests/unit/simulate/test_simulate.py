@@ -344,8 +344,8 @@ def test_a_claim_for_a_node_that_is_gone_is_provisioned_elsewhere():
     objects = (node("n"), claim, of, pod("p", spec=USES_DATA))
 
     assert {"p": "n"} == results(place(*objects))
-    told = explain(snapshot(*objects), default_setup(), "default/p").explanation
-    assert ("n", True) == (told.node, told.nodes[0].feasible)
+    reported = explain(snapshot(*objects), default_setup(), "default/p").explanation
+    assert ("n", True) == (reported.node, reported.nodes[0].feasible)
 
 
 def test_a_free_volume_is_bound_where_it_is():

@@ -200,8 +200,10 @@ def test_a_quota_counts_the_pods_of_its_scope():
         ({"scopes": ["CrossNamespacePodAffinity"]}, False),
     ):
         quota = manifest_of("ResourceQuota", "v1", "q", spec=hard | scope)
-        told = [one for one in snapshot(quota, *GOLD, given=pods).notices if "would refuse" in one]
-        assert counts == bool(told), scope
+        reported = [
+            one for one in snapshot(quota, *GOLD, given=pods).notices if "would refuse" in one
+        ]
+        assert counts == bool(reported), scope
 
 
 def test_a_quota_counts_pods_with_a_deadline_or_terms_for_other_namespaces():

@@ -91,9 +91,9 @@ def test_a_strategy_that_is_not_enabled_leaves_the_defaults():
 )
 def test_a_section_that_cannot_be_used_names_the_field(section, field):
     """Nothing of it is used then."""
-    with pytest.raises(PolicyError) as told:
+    with pytest.raises(PolicyError) as reported:
         policies(section)
-    assert field in str(told.value)
+    assert field in str(reported.value)
 
 
 def metric(name: str, **policy: int) -> NodeMetric:

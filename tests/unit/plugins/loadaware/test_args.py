@@ -83,6 +83,6 @@ def test_defaults_are_those_of_the_notes():
 def test_what_is_out_of_range_is_told_with_its_place(args, error):
     """Field by field, as for every other plugin."""
     text = f"{HEAD}profiles: [{{pluginConfig: [{{name: LoadAwareScheduling, args: {{{args}}}}}]}}]"
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as reported:
         loaded(text)
-    assert error in str(told.value)
+    assert error in str(reported.value)
