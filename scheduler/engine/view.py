@@ -127,7 +127,7 @@ class EngineView:
         return Nodes(self._cluster.table, self._cluster.pods, feasible)
 
     def node_views(self, most: int) -> Iterator[NodeView]:
-        """Yield at most so many nodes with their amounts and pods."""
+        """Yield up to `most` nodes with their amounts and pods."""
         table, placed = self._cluster.table, self._cluster.pods
         for name, row in islice(table.rows.items(), most):
             yield NodeView(

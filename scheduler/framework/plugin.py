@@ -99,7 +99,7 @@ EACH_POD: Final = _EachPod()
 
 
 class Plugin(Generic[ArgsT]):
-    """Base of all plugins.
+    """Base class of all plugins.
 
     `reads` names the facts that the plugin depends on (scheduler.state.facts): their changes wake
     the pods it rejected and invalidate its cached results. `local` states that its verdict on a row
@@ -108,15 +108,17 @@ class Plugin(Generic[ArgsT]):
     0..100), "max" (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a
     method `(cycle, nodes, raw) -> column`.
 
-    When a profile disables `pre_filter` or `pre_score`, the state is computed on demand; `unread`
-    has, by the method that is missing, the reason why a plugin cannot work then, as many of
-    kube-scheduler's do not. `key_follows`, set by an instance, is the data that `key` reads besides
-    the pod. `hinted(change)` returns the uids of the only waiting pods for which `hint` may return
-    True, or None for any: for a plugin without a key with many waiting pods. `chances(change,
-    names)` returns upper bounds on the free amounts of `names` after a change, per minimum
-    priority, or None for no bound. If `needs(key)` (amounts by name) exceeds every bound, `hint`
-    returns False for pods of this key. `preempts` states that `post_filter` searches victims; the
-    duration is measured as that of a preemption.
+    If a profile disables `pre_filter` or `pre_score`, the state is computed on demand. A plugin
+    that cannot work without one of them, as several of kube-scheduler's, lists the method in
+    `unread` with the reason. `key_follows`, set by an instance, is the data that `key` reads
+    besides the pod.
+
+    `hinted(change)` returns the uids of the only waiting pods for which `hint` may return True, or
+    None for any: for a plugin without a key with many waiting pods. `chances(change, names)`
+    returns upper bounds on the free amounts of `names` after a change, per minimum priority, or
+    None for no bound. If `needs(key)` (amounts by name) exceeds every bound, `hint` returns False
+    for pods of this key. `preempts` states that `post_filter` searches victims; the duration is
+    measured as that of a preemption.
     """
 
     name: ClassVar[str] = ""

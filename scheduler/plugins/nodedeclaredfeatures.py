@@ -1,7 +1,7 @@
 """NodeDeclaredFeatures: a pod that needs a new kubelet feature runs on nodes that declare it.
 
-Features are inferred from the pod's spec. The table has those that kube-scheduler 1.36 infers for
-scheduling; its others concern changes of running pods.
+Features are inferred from the pod's spec. The table has the features that kube-scheduler 1.36
+infers for scheduling; it omits those that concern changes of running pods.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,8 @@
-"""`Selection`: which pods are meant, by namespace and labels; and finding selections that mean a
-pod.
+"""`Selection`: a selector of pods by namespace and labels; and an index of selections.
 
-A selection is canonical and hashable, so that equal ones from different pods are one. The index
-keeps things under one label pair of their selection each: a pod meets only what one of its labels
-leads to, never everything there is.
+A selection is canonical and hashable: equal selectors of different pods are one selection. The
+index stores each selection under one of its label pairs, so a lookup for a pod reads only the
+selections under the pod's labels.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -105,6 +105,25 @@ def test_no_other_victims_do_less_harm(batch):
             assert best == harm(problem, found.evicted), problem
 
 
+@pytest.mark.parametrize("batch", batches(25, 1_000))
+def test_the_unit_whose_victims_do_the_least_harm_is_chosen(batch):
+    """All members must be in one unit, and several units can be emptied for them."""
+    placed = 0
+    for number in range(BATCH):
+        rng = Random(f"units {batch}/{number}")
+        group = msgspec.structs.replace(rolegroups.begun(rng), fixed=())
+        problem = rolegroups.preemption(rng, group)
+        found = severalroles.solve(problem, LIMITS)
+        best = rolegroups.least_harm(problem)
+
+        assert ("infeasible" if best is None else "placed") == found.outcome, problem
+        assert found.optimal
+        if best is not None:
+            assert best == harm(problem, found.evicted), problem
+            placed += 1
+    assert placed
+
+
 def harm(problem, evicted):
     """Return what the evictions of an answer do, in the order in which it counts."""
     gone = [(evicted.get(at, 0), one) for at, one in enumerate(problem.candidates)]

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from scheduler.base.clock import perf_s
-from scheduler.groups.problem.ranking import Position, crossings_of, ranked
+from scheduler.groups.problem.ranking import Position, _lower_bound, crossings_of, ranked
 
 
 def tree(random):
@@ -44,13 +44,12 @@ def case(seed):
     return positions, free, paths
 
 
-def fewest(positions, free, paths):
-    """Return the least crossings over all assignments."""
+def crossings_of_all(positions, free, paths):
+    """Yield the crossings of every assignment of places to members."""
     places: dict[int, list[int]] = {}
     for (leaf, role), number in free.items():
         places.setdefault(role, []).extend([leaf] * number)
     roles = sorted(places)
-    best = None
 
     def orders(number):
         if number == len(roles):
@@ -63,9 +62,7 @@ def fewest(positions, free, paths):
     for order in orders(0):
         given = {role: iter(leaves) for role, leaves in order.items()}
         found = [one.leaf if one.leaf is not None else next(given[one.role]) for one in positions]
-        crossings = crossings_of(found, paths)
-        best = crossings if best is None else min(best, crossings)
-    return best
+        yield crossings_of(found, paths)
 
 
 def check(seed):
@@ -80,8 +77,22 @@ def check(seed):
 
     assert taken == Counter(free)
     assert all(one.leaf in (None, leaf) for one, leaf in zip(positions, found.leaves, strict=True))
-    assert found.crossings == crossings_of(found.leaves, paths) == fewest(positions, free, paths)
+    assert (
+        found.crossings
+        == crossings_of(found.leaves, paths)
+        == min(crossings_of_all(positions, free, paths))
+    )
     assert found.is_proven
+
+
+def test_no_order_has_fewer_crossings_of_a_level_than_its_bound():
+    """With members that are bound as without."""
+    for seed in range(200):
+        positions, free, paths = case(seed)
+        every = list(crossings_of_all(positions, free, paths))
+        bound = _lower_bound(positions, free, paths)
+
+        assert all(least <= min(level) for least, *level in zip(bound, *every, strict=True)), seed
 
 
 def test_small_cases_have_the_fewest_crossings():

@@ -211,6 +211,22 @@ def test_a_bound_is_true_whoever_gave_the_answer():
             assert stage.bound <= _least(every, taken, at), (instance, values, taken, at)
 
 
+def test_what_the_exact_program_proves_stays_proven_when_cpsat_has_no_time():
+    """The joint answer has the proof of each stage that either program proves."""
+    placed = 0
+    for number in range(60):
+        instance = drawn(Random(f"no time {number}"))
+        exact = solve(instance, SolveLimits(), "Exact")
+        if exact.outcome != "placed" or not exact.optimal:
+            continue
+        placed += 1
+        found = solve(instance, SolveLimits(stage_s=0.0), "CPSAT")
+
+        assert found.optimal, instance
+        assert [one.value for one in exact.stages] == [one.value for one in found.stages]
+    assert placed > 20
+
+
 def _least(every, values, at):
     """Return the best value of a stage over all placements as good in each stage before."""
     found = [[value for _, _, value in stages] for _, stages in every]

@@ -173,8 +173,10 @@ class Unifier:
         return self.all_assignable((first,), (second,))
 
     def all_assignable(self, first: Sequence[Type], second: Sequence[Type]) -> bool:
-        """Return whether each of `first` may stand where that of `second` is wanted, all at
-        once.
+        """Return whether each type of `first` is assignable to that of `second` in the same
+        position.
+
+        Type parameters are bound for all of them or, if one is not assignable, for none.
         """
         start = len(self._assigned)
         if self._all(first, second):

@@ -1,11 +1,10 @@
-"""The trees that groups are placed in: by name or the profile's own; objects → `Topology`, or what
-is wrong.
+"""The trees that groups are placed in: reads objects into a `Topology`, or reports what is wrong.
 
-A group may name a tree: that of a topology ConfigMap, a `Topology` of Kueue, or `hypernodes`. One
-that names none is placed in the one that the argument `topology` names; without it in the tree of
-the first topology ConfigMap, else of node labels. Objects are read once per version. A ConfigMap
-that cannot be read leaves its last good tree in place; `events` says so, and which of its keys
-choose nothing here (nothing is guessed).
+A group may name a tree: that of a topology ConfigMap, a `Topology` of Kueue, or `hypernodes`.
+Otherwise the argument `topology` names it. Without that it is the tree of the first topology
+ConfigMap, or else of node labels. An object is read once per version. While a ConfigMap cannot be
+read, its last valid tree is used. `events` reports this, and the keys of a ConfigMap that have no
+effect here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -125,7 +125,11 @@ class Planner:
             yield active, is_all
 
     def _take(self, found: Found, *, is_all: bool) -> None:
-        """Keep a better plan; bounds of a part of the nodes do not hold for all of them."""
+        """Keep a plan if it is better than the best one so far.
+
+        With `is_all` the plan is for all nodes, and its bounds are kept; bounds for some nodes do
+        not hold for all.
+        """
         if not found.is_known:
             return
         if not is_all:

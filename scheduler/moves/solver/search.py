@@ -271,8 +271,9 @@ def _group_moves(model: Variables, best: Values) -> Iterable[Move]:
 
 
 def _placed(model: Variables, best: Values) -> Iterable[Placed]:
-    """Deal the waiting pods of each domain out to its copies, those of one node to different
-    copies.
+    """Yield the waiting pods of each domain with their copy of the claim.
+
+    Pods of one role go to the copies in turn, so pods of one node are in different copies.
     """
     goal = model.problem.goal
     if not isinstance(goal, Fit):

@@ -266,7 +266,7 @@ class _Holdings:
 
 
 def _places(view: ZoneView) -> dict[int, int]:
-    """Return the view's row by row of the table."""
+    """Return the row of the view by the row of the table."""
     return {row: place for place, row in enumerate(view.table_rows().tolist())}
 
 

@@ -83,7 +83,7 @@ def update(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
 
 
 def _makes(store: ObjectStore, call: ResourceRequest, obj: Object) -> bool:
-    """Return whether a PUT creates: of a missing lease, by a client that names no version of it."""
+    """Return whether a PUT creates the object: a lease that does not exist, without a version."""
     if call.resource.storage != LEASES.storage or obj["metadata"].get("resourceVersion"):
         return False
     return store.find(call.resource, call.namespace, call.name) is None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.base.errors import ObjectError
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import GroupSpec, TierRule
 from scheduler.groups.sources import volcano
-from scheduler.groups.topology.hypernodes import HyperNodes, resolved, with_strays
+from scheduler.groups.topology.hypernodes import MOST_REPEATS, HyperNodes, resolved, with_strays
 from scheduler.objects.volcano import HyperNode, VolcanoPodGroup
 from scheduler.testing import node
 from tests.unit.plugins.volcanoworld import hyper_node, members, of_nodes, pod_group
@@ -67,6 +71,26 @@ def test_members_are_found_by_name_pattern_and_labels(selector, inside):
     labels = {"n0": {"rack": "a"}, "n2": {"rack": "a"}}
 
     assert inside == [name for _, name in made(one, labels=labels).leaves]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["n", "[0-9]", "-", "."]), st.sampled_from(["", "+", "*"])),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_a_pattern_with_few_repeated_parts_selects_the_nodes_that_it_matches(parts):
+    """Up to MOST_REPEATS parts may be repeated without end, of any pattern without groups."""
+    pattern = "^" + "".join(atom + repeat for atom, repeat in parts) + "$"
+    one = hyper_node("s", 1, matching(pattern))
+    names = ("-", "00", "n", "n-0", "n1", "n12", "nn")
+    if sum(bool(repeat) for _, repeat in parts) > MOST_REPEATS:
+        with pytest.raises(ObjectError, match="more than 3 parts"):
+            made(one, nodes=names)
+    else:
+        expected = [name for name in names if re.search(pattern, name)]
+        assert expected == [name for _, name in made(one, nodes=names).leaves]
 
 
 def test_what_a_tier_does_not_have_stands_alone_in_it():
