@@ -124,7 +124,7 @@ MUTATIONS: Final = (
     Mutation(
         "leaves alone tell of a group that has so many under each unit",
         CERTIFICATE, "is_bounded_by_leaves",
-        "        and not any(rule.units_per_parent for rule in rules)\n",
+        "        and not any(rule.units_per_parent for rule in of_leaves)\n",
         "",
         (TALK,),
     ),
