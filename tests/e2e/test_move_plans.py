@@ -20,7 +20,7 @@ from tests.e2e.movesworld import (
     state_of,
 )
 
-pytestmark = [pytest.mark.timeout(100), pytest.mark.allow_blocking("servers start on the loop")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.allow_blocking("servers start on the loop")]
 
 
 @pytest.fixture(params=SERVERS)
