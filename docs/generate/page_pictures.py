@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from scheduler.base import logs
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.asking import options, setups
-from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.output.comparison import html, side
 from scheduler.cli.verbs.ui import HistoryView, live_page
 from scheduler.config import load

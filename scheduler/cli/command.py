@@ -7,8 +7,10 @@ record.
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple, get_type_hints
 
@@ -33,13 +35,25 @@ class Command(NamedTuple):
             for name, kind in shared.items():
                 given[name] = kind(**{field: given.pop(field) for field in kind._fields})
             module, _, function = work.rpartition(".")
-            return getattr(import_module(module), function)(flags(**given))
+            with no_collector():
+                verb = getattr(import_module(module), function)
+            return verb(flags(**given))
 
         parameters = list(_parameters(flags))
         call.__doc__ = flags.__doc__
         call.__annotations__ = {one.name: one.annotation for one in parameters}
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return call
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Import without garbage collection: module objects live as long as the process."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _is_record(kind: Any) -> bool:

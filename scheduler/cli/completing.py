@@ -70,7 +70,8 @@ def _names(root: str, plural: str, start: str, namespace: str | None) -> list[st
     import asyncio
     from urllib.parse import quote
 
-    from scheduler.cli.inputs.live import ClusterOptions, connect
+    from scheduler.cli.inputs.access import ClusterOptions
+    from scheduler.cli.inputs.live import connect
 
     async def listed() -> list[str]:
         client = await connect(ClusterOptions(timeout_s=TIMEOUT_S))

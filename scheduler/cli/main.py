@@ -6,12 +6,10 @@ answered without importing anything. Exit codes: 0 done, 1 error, 2 wrong usage 
 does not fit, 4 stopped at a time limit.
 """
 
-import gc
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scheduler.about import version_text
@@ -146,7 +144,9 @@ def _words_to_complete() -> list[str]:
 
 def _dispatch(argv: list[str], words: Sequence[str], invocation: Invocation) -> int:
     used = next((word for word in words if not word.startswith("-")), "")
-    with _no_collector():
+    from scheduler.cli.command import no_collector
+
+    with no_collector():
         import typer.main
 
         command = typer.main.get_command(app_for(used, is_completing=words is not argv))
@@ -158,16 +158,6 @@ def _dispatch(argv: list[str], words: Sequence[str], invocation: Invocation) -> 
         obj=invocation,
     )
     return answer if isinstance(answer, int) else 0
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Import without garbage collection: module objects live as long as the process."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def app_for(used: str, *, is_completing: bool = False) -> "typer.Typer":

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import yaml
 
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.asking import options, setups
-from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.verbs.ui import live_page
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.testing import node, pod

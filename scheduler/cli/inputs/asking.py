@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.base.release import read_release
 from scheduler.cli.flags import NodeFlags, Output
+from scheduler.cli.inputs.access import ClusterOptions, SeenCluster
 from scheduler.cli.inputs.files import (
     MANIFEST_SUFFIXES,
     manifest_files,
@@ -24,7 +25,6 @@ from scheduler.cli.inputs.files import (
     read_text,
     shown,
 )
-from scheduler.cli.inputs.live import ClusterOptions, SeenCluster, look
 from scheduler.cli.output.printing import show_document, show_table, shown_width
 from scheduler.config.every import load_or_report_all
 from scheduler.engine.attempt.cycle import Ties
@@ -78,6 +78,7 @@ def read_cluster(
     note: Callable[[Item], None] | None = None,
 ) -> SeenCluster:
     """Pass all readable objects of a cluster to a reader; `note` receives each of them too."""
+    from scheduler.cli.inputs.live import look
 
     def take(page: SourceFile) -> None:
         reader.read(noted(items_of(page), note), are_live=True)

@@ -1,7 +1,7 @@
 """The flags of a cluster → the options of a connection to it."""
 
 from scheduler.cli.flags import ClusterFlags
-from scheduler.cli.inputs.live import ClusterOptions, seconds
+from scheduler.cli.inputs.access import ClusterOptions, seconds
 
 
 def cluster_options(flags: ClusterFlags, namespace: str = "") -> ClusterOptions:

@@ -5,15 +5,15 @@ Kinds that the user may not read are left out, with a notice. Nothing is written
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
-from scheduler.base.errors import ApiError, InputError
+from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
+from scheduler.cli.inputs.access import ClusterOptions, SeenCluster
 from scheduler.kube.api import Response
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.connection.version import server_version
@@ -22,24 +22,6 @@ from scheduler.objects.kinds import DERIVABLE, NODE, POD, Kind
 from scheduler.snapshot.documents import SourceFile
 
 PAGE = 500
-
-
-class ClusterOptions(NamedTuple):
-    """How to reach a cluster; `namespace` is the one to fall back on."""
-
-    kubeconfig: str = ""
-    context: str = ""
-    timeout_s: float = 30.0
-    namespace: str = ""
-
-
-class SeenCluster(NamedTuple):
-    """The current namespace, the time, unreadable kinds, and the API server's version or ''."""
-
-    namespace: str
-    now: float
-    notices: tuple[str, ...]
-    version: str = ""
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -58,15 +40,6 @@ def look(
 ) -> SeenCluster:
     """List all objects of `kinds` and pass each page to `take`; raise ApiError if a list fails."""
     return asyncio.run(_look(access, tuple(kinds), take))
-
-
-def seconds(text: str, where: str = "--request-timeout") -> float:
-    """Read a kubectl duration: `30`, `30s`, `2m` or `1h`; an InputError names the flag `where`."""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    if not number.isdecimal() or not int(number):
-        raise InputError(f'"{text}" is not a duration like 30s', where=where)
-    return int(number) * unit
 
 
 async def _look(

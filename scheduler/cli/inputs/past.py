@@ -17,8 +17,8 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.flags import DaemonFlags
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.leader import Leader, leader
-from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.kube.api import Response
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.connection.elsewhere import client_at, is_loopback

@@ -12,8 +12,9 @@ import yaml
 
 from scheduler.base.errors import ApiError, ConfigError, InputError, TrellisError
 from scheduler.cli.flags import DaemonFlags
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.leader import Leader, leader
-from scheduler.cli.inputs.live import ClusterOptions, connect
+from scheduler.cli.inputs.live import connect
 from scheduler.cli.inputs.past import fetch
 from scheduler.config import Loaded, default_config, load
 from scheduler.config.fingerprint import fingerprint

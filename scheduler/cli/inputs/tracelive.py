@@ -12,7 +12,8 @@ from random import Random
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
-from scheduler.cli.inputs.live import ClusterOptions, connect
+from scheduler.cli.inputs.access import ClusterOptions
+from scheduler.cli.inputs.live import connect
 from scheduler.engine.effects import Event, Leading, Listed
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.watching.watches import Watches

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.cli.inputs import asking
-from scheduler.cli.inputs.live import ClusterOptions, get
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.output.progress import progress
 from scheduler.groups.sources import registry as sources
 from scheduler.objects.pod import Pod
@@ -133,6 +133,8 @@ def applied_manifest(source: WorldSource, target: Target, namespace: str) -> lis
     kind = WORKLOADS.get(target.kind)
     if kind is None or not source.is_live:
         return []
+    from scheduler.cli.inputs.live import get
+
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     where = quote(target.namespace or namespace, safe="")
     path = f"{root}/namespaces/{where}/{kind.plural}/{quote(target.name, safe='')}"

@@ -11,8 +11,8 @@ from scheduler.base import logs
 from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
 from scheduler.cli.commands import DemoFlags
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.asking import options, setups
-from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.output.printing import show_table
 from scheduler.cli.verbs.ui import HistoryView, live_page
 from scheduler.demo import ScenarioOutcome, play, read_scenario

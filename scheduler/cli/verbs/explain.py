@@ -11,10 +11,9 @@ from scheduler.base.errors import InputError, MissingError
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.live import ClusterOptions
-from scheduler.cli.inputs.past import ask
 from scheduler.cli.inputs.world import SeenWorld, WorldSource, chosen_pod, given_pod, read_world
 from scheduler.cli.output.progress import progress
 from scheduler.cli.output.watching import repeated
@@ -125,6 +124,8 @@ def _past(flags: ExplainFlags) -> int:
     if flags.snapshot or flags.filename or flags.config or flags.now:
         raise InputError("--past asks the daemon; it goes without files, --config and --now")
     target = target_of(flags.words or (), flags.namespace)
+    from scheduler.cli.inputs.past import ask
+
     name, access = pod_of(target, cluster_options(flags.cluster, target.namespace))
     found, notices = past_decision(ask(flags.where, access, name), node=flags.node)
     _show(found, notices, [past_line(found)], flags, counts_table(found))

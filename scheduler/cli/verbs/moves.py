@@ -19,8 +19,9 @@ from scheduler.base.errors import InputError
 from scheduler.cli.commands import MovesFlags, MovesForm
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.live import ClusterOptions, look
+from scheduler.cli.inputs.live import look
 from scheduler.cli.output.printing import show_document
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.texttable import TextTable

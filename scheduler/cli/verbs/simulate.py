@@ -18,10 +18,10 @@ from scheduler.base.errors import InputError
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import read_text, shown
-from scheduler.cli.inputs.live import ClusterOptions
 from scheduler.cli.inputs.world import WorldSource, read_world, workload_title
 from scheduler.cli.jobs.parallel import answer_lines, processors
 from scheduler.cli.output.progress import progress

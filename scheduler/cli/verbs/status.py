@@ -18,9 +18,10 @@ from scheduler.base.errors import TrellisError
 from scheduler.base.text import closest
 from scheduler.cli.commands import StatusFlags
 from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import Leader, leader
-from scheduler.cli.inputs.live import ClusterOptions, connect
+from scheduler.cli.inputs.live import connect
 from scheduler.cli.inputs.running import running_setup
 from scheduler.cli.inputs.world import WorldSource, read_world
 from scheduler.cli.output.printing import show_table

@@ -10,8 +10,8 @@ from scheduler.base.errors import InputError
 from scheduler.base.logs import configure
 from scheduler.cli.commands import TraceFlags
 from scheduler.cli.inputs import asking
+from scheduler.cli.inputs.access import seconds
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.live import seconds
 from scheduler.cli.inputs.logged import configuration
 from scheduler.engine.decisionlog import decode_header, decode_step
 from scheduler.simulate.traces.record import TraceRecorder

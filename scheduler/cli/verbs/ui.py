@@ -23,10 +23,11 @@ from scheduler.about import VERSION
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.commands import UiFlags
+from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.asking import listed_kinds, options, read_files, setups, tell
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import leader
-from scheduler.cli.inputs.live import ClusterOptions, connect, survey
+from scheduler.cli.inputs.live import connect, survey
 from scheduler.cli.inputs.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionHistory
 from scheduler.engine.attempt.cycle import Ties

@@ -123,7 +123,15 @@ class Groups:
 
     def settle(self, now: float) -> None:
         """Open the gates of members whose groups are complete."""
-        if not self.is_idle:
+        self._take_changed()
+        # Called after each event; `_settle` has nothing to do without one of these.
+        if (
+            self._changed
+            or self._members.answers
+            or self._opened
+            or self._pace.resting
+            or self._bindings.by_key
+        ):
             self._settle(now)
             self._drain(now)
 
@@ -149,9 +157,7 @@ class Groups:
         """Whether no group has work left: no attempt, event or write; so it is if no pod is in a
         group.
         """
-        for planner in self._planners.values():
-            for key in sorted(planner.group_changed()):
-                self._changed[key] = planner
+        self._take_changed()
         return not (
             self._changed
             or self._members.answers
@@ -166,6 +172,12 @@ class Groups:
             or self.left.due
             or self._is_new
         )
+
+    def _take_changed(self) -> None:
+        """Take over the groups that changed since the last call."""
+        for planner in self._planners.values():
+            for key in sorted(planner.group_changed()):
+                self._changed[key] = planner
 
     # Who may come in
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from scheduler.base.errors import InputError
-from scheduler.cli.inputs.live import seconds
+from scheduler.cli.inputs.access import seconds
 from scheduler.cli.main import run
 from scheduler.testing import node
 from tests.unit.simulate.asking import pod
