@@ -11,6 +11,8 @@ from scheduler.groups.topology.tree import PRESETS
 from scheduler.objects.node import Node
 
 MOST_NAMED = 3
+# At most this many rows that are equal but for a name.
+MOST_EQUAL = 10
 
 
 def racks_of(nodes: Iterable[Node]) -> dict[str, str]:
@@ -66,3 +68,20 @@ def folded_counts(pods: Mapping[str, int], nodes: Sequence[Node]) -> TextTable:
         count = f"{len(names):,} nodes" if len(names) > 1 else "1 node"
         rows.append([count, each, text])
     return TextTable(["nodes", "pods", "where"], rows)
+
+
+def folded_rows(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return rows with those as one that are equal but for the name in their first cell.
+
+    Up to `MOST_EQUAL` equal rows stay as they are.
+    """
+    by_rest: dict[tuple[str, ...], list[str]] = {}
+    for name, *rest in rows:
+        by_rest.setdefault(tuple(rest), []).append(name)
+    return [
+        [name, *rest]
+        for rest, names in by_rest.items()
+        for name in (
+            names if len(names) <= MOST_EQUAL else [f"{names[0]} and {len(names) - 1:,} more"]
+        )
+    ]

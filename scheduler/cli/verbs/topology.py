@@ -20,6 +20,8 @@ from scheduler.cli.output.amounts import amount
 from scheduler.cli.output.printing import TableColumn, show, show_document
 from scheduler.cli.output.watching import repeated
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.engine.settings import derived_kinds
+from scheduler.explain.folds import folded_rows
 from scheduler.explain.texttable import TextTable
 from scheduler.framework.profile import ProfileSpec
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
@@ -35,6 +37,8 @@ from scheduler.objects.kinds import (
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies
+from scheduler.simulate.derive import with_derived_groups
+from scheduler.simulate.stage import Setup
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 from scheduler.snapshot.tree import (
     NamedTree,
@@ -66,7 +70,7 @@ def topology(flags: TopologyFlags) -> int:
 
     def look() -> object:
         nonlocal found
-        found = _read(flags)
+        found = _read(flags, setup)
         return found[0]
 
     def show_() -> None:
@@ -76,18 +80,20 @@ def topology(flags: TopologyFlags) -> int:
     return 0
 
 
-def _read(flags: TopologyFlags) -> tuple[Snapshot, float]:
-    """Return the cluster and its time in seconds since the epoch."""
+def _read(flags: TopologyFlags, setup: Setup) -> tuple[Snapshot, float]:
+    """Return the cluster with its derived groups, and its time in seconds since the epoch."""
     if flags.snapshot:
         world = read_files(flags.snapshot, None)
         wanted = options(flags.now, Ties.NAME, None, details=False).now
         moment = world.taken_at if wanted is None else wanted
     else:
         kinds = (NODE, POD, *((BY_KIND[KIND],) if flags.numa else _OF_TREES))
+        # An annotation of a namespace may ask for the derived groups of its pods.
+        kinds += (BY_KIND["Namespace"],) * (bool(derived_kinds(setup.loaded)) and not flags.numa)
         reader = SnapshotReader()
         moment = read_cluster(cluster_options(flags.cluster), reader, kinds).now
         world = reader.snapshot()
-    return world, moment
+    return with_derived_groups(world, setup.loaded), moment
 
 
 def _show(
@@ -100,7 +106,11 @@ def _show(
     following = Following(frozenset(flags.scheduler_name or ours))
     states = node_states(_followed(world, following), moment)
     items = [msgspec.to_builtins(state) | {"name": state.node} for state in states]
-    show({"kind": "NumaTopology", "items": items}, _COLUMNS, flags.output)
+    if flags.output is Output.TABLE:
+        rows = [[column.text(item) for column in _COLUMNS] for item in items]
+        show_tables([TextTable([column.title for column in _COLUMNS], folded_rows(rows))])
+    else:
+        show({"kind": "NumaTopology", "items": items}, _COLUMNS, flags.output)
 
 
 def _as_configured(

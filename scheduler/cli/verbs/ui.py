@@ -39,6 +39,7 @@ from scheduler.kube.connection.client import ApiClient
 from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, TrialChange
 from scheduler.serve.ui import PageSite
+from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import SourceFile, items_of
@@ -102,6 +103,7 @@ class Work:
         profiles = ", ".join(one.scheduler_name for one in known.default.loaded.profiles)
         self._origin = {**(origin or {}), "version": VERSION, "profile": profiles}
         self._answering = QuestionResponder(known)
+        self._loaded = known.default.loaded
         self.kinds = listed_kinds(known.default)
         self._wanted = wanted
         self._past = past
@@ -114,6 +116,13 @@ class Work:
         return Answers(
             self._plan, self._explain, self._change, self._moments, self._back, self._node
         )
+
+    def drawn(
+        self, world: Snapshot, now: float, notices: Sequence[str]
+    ) -> tuple[Snapshot, Sections]:
+        """Return a world with the groups that the configuration derives, and its sections."""
+        world = with_derived_groups(world, self._loaded)
+        return world, sections(world, now, notices)
 
     def show(self, world: Snapshot, shown: Sections, now: float) -> None:
         """Replace the world by one that was seen at `now`."""
@@ -138,11 +147,11 @@ class Work:
         return await self._alone(lambda: moments(past.attempts(), past.leading()))
 
     async def _back(self, at: float) -> object:
-        def drawn() -> object:
+        def picture() -> object:
             world = self._at(at)
             return with_origin(sections(world, at, world.notices), self._origin)
 
-        return await self._alone(drawn)
+        return await self._alone(picture)
 
     async def _node(self, name: str, at: float | None) -> object:
         def viewed() -> object:
@@ -164,7 +173,7 @@ class Work:
             raise InputError(
                 "nothing is known of the past: it is a daemon, or a decision log, that tells"
             )
-        return self._past.world_at(at, self._world)
+        return with_derived_groups(self._past.world_at(at, self._world), self._loaded)
 
     async def _alone(self, work: Callable[[], T]) -> T:
         # One at a time: two would only share the interpreter, and hold two engines in memory.
@@ -256,7 +265,7 @@ async def page_of_files(
     """Serve the page of an unchanging snapshot, with its known history."""
     work = Work(known, wanted, past, origin)
     at = world.taken_at if wanted.now is None else wanted.now
-    work.show(world, sections(world, at, world.notices), at)
+    work.show(*work.drawn(world, at, world.notices), at)
     page = PageSite(work.feed, work.answers)
     try:
         yield await page.start(port)
@@ -303,10 +312,8 @@ async def _look(work: Work, client: ApiClient, access: ClusterOptions) -> tuple[
     if not pages:
         raise ApiError("you may list nothing in this cluster", code=403, reason="Forbidden")
 
-    def drawn() -> tuple[Snapshot, Sections]:
-        world = reader.snapshot()
-        return world, sections(world, seen.now, seen.notices)
+    def picture() -> tuple[Snapshot, Sections]:
+        return work.drawn(reader.snapshot(), seen.now, seen.notices)
 
-    world, shown = await asyncio.to_thread(drawn)
-    work.show(world, shown, seen.now)
+    work.show(*await asyncio.to_thread(picture), seen.now)
     return seen.notices

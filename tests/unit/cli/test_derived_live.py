@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from scheduler.cli.inputs.asking import options, read_files, setups
 from scheduler.cli.main import run
+from scheduler.cli.verbs.ui import Work
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.sandbox.access.access import KnownUser
 from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
-from scheduler.testing import pod
+from scheduler.testing import node, pod
 
 pytestmark = pytest.mark.allow_blocking("files")
 Json = dict[str, Any]
@@ -202,3 +205,23 @@ async def test_every_verb_finds_a_derived_group_by_its_name(capsys, tmp_path, si
     assert [2] * len(counted) == [one["members"] for one in counted]
     assert ["reached" if size == 2 else "unknown"] * 2 == [one["verdict"] for one in moved]
     assert 'did you mean "default/jobset-w"?' in unknown
+
+
+def test_the_tree_of_topology_and_of_the_page_names_derived_groups(capsys, tmp_path):
+    """Without a daemon as well, which would be the one that derives them."""
+    bound = pod("w-0", labels={LABEL: "w"}, node_name="n0", spec={"schedulerName": "trellis"})
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node("n0"), bound]}))
+    config = configuration(tmp_path, "derive")
+
+    assert 0 == run(
+        ["topology", "--snapshot", str(file), "--config", config, "--nodes", "-o", "json"]
+    )
+    assert {"default/jobset-w": 1} == json.loads(capsys.readouterr().out)["tree"]["groups"]
+
+    wanted = options("", Ties.NAME, None, details=False)
+    work = Work(setups(config), wanted)
+    world, shown = work.drawn(read_files([str(file)], None), 0.0, ())
+    assert {"default/jobset-w": 1} == shown["units"]["n0"]["groups"]
+    assert "default/jobset-w" == shown["pods"]["default/w-0"]["group"]
+    assert ["jobset-w"] == [one.derived_group for one in world.bound]
