@@ -7,13 +7,13 @@ import msgspec
 from operators.api import NOT_FOUND
 from operators.client import Client
 from scheduler.base.errors import ApiError
-from scheduler.objects.kinds import BY_KIND, WATCHED, Kind
+from scheduler.objects.kinds import DERIVABLE, WATCHED, Kind
 
 PAGE = 500
 FORBIDDEN = 403
 NEEDED = ("Node", "Pod")
-# Read for their failure policies.
-READ = (*WATCHED, BY_KIND["Job"])
+# Groups may be derived from these workloads; Jobs have failure policies as well.
+READ = (*WATCHED, *DERIVABLE)
 
 
 class _Meta(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ def answer(question: MoveQuestion, pages: list[bytes], setup: Setup) -> MoveAnsw
 
 
 def read_world(pages: list[bytes]) -> tuple[Snapshot, ClusterFacts]:
-    """Read lists of the API server; Jobs are read for their failure policies alone.
+    """Read lists of the API server, with the workloads from which groups are derived.
 
     Only existing pods count: the controllers of a running cluster create the others.
     """
@@ -53,8 +53,7 @@ def read_world(pages: list[bytes]) -> tuple[Snapshot, ClusterFacts]:
     for number, page in enumerate(pages, 1):
         for item in items_of(SourceFile(f"page {number}", page)):
             facts.take(item)
-            if item.head.kind != "Job":
-                reader.read((item,))
+            reader.read((item,), are_live=True)
     return reader.snapshot(), facts
 
 

@@ -9,7 +9,9 @@ from scheduler.base.errors import InputError
 from scheduler.cli.jobs.movejobs import run_moves
 from scheduler.objects.moveplan import MovePlanSpec, PlanGoal
 from scheduler.objects.movewire import CHECK, PLAN, MoveAnswer, MoveCheck, MoveQuestion, packed
+from tests.unit.cli.test_derived_live import LABEL, jobset
 from tests.unit.moves.test_cluster import GPU, gpu_node, owned, two_nodes, waiting
+from tests.unit.simulate.asking import pod
 
 NOW = 1_800_000_000.0
 FIT = MovePlanSpec(PlanGoal("default/train"))
@@ -157,3 +159,33 @@ def test_a_move_starts_only_if_it_is_still_right(change, field, text):
     found = {name: getattr(check, name) for name in ("over", "stale", "later")}
     assert {name for name, value in found.items() if value} == ({field} - {""})
     assert text in found.get(field, "")
+
+
+DERIVING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: trellis
+  pluginConfig: [{name: ClusterTopologyPlacementGroup, args: {derive: [JobSet]}}]
+"""
+
+
+@pytest.mark.parametrize(("size", "moves"), [(0, []), (2, [("a", "n0", "n1")]), (3, [])])
+def test_a_plan_for_a_derived_group_reads_the_workload_that_describes_it(size, moves):
+    """Two pods of a JobSet need a whole node each; 0: it is not listed, which no move mends.
+
+    A third pod, which its controller did not create yet, has no request: the plan creates none.
+    """
+    workload = jobset(size)
+    (job,) = workload["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["spec"]["schedulerName"] = "trellis"
+    nodes = [gpu_node(f"n{number}") for number in range(3)]
+    workers = [
+        pod(f"w-{number}", requests={"cpu": "1", GPU: "4"}, labels={LABEL: "w"})
+        for number in range(2)
+    ]
+    pods = [owned("a", "n0"), owned("b", "n1", gpus="2"), *workers]
+    spec = MovePlanSpec(PlanGoal("default/jobset-w"))
+    objects = [*nodes, *uids(pods), *([workload] if size else [])]
+    found = ask(objects, spec=spec, config=DERIVING).status.moves
+    assert moves == [(one.name, one.source, one.target) for one in found]
