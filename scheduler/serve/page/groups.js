@@ -66,11 +66,11 @@ function row(group, members) {
   const most = isMissing ? "" : group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
   const asks = [...(members?.asks ?? [])].filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ");
   return el("tr", {},
-    el("td", {}, el("strong", {}, name(keyOf(group))), el("div", { class: "sub" }, `${group.source || "PodGroup missing"}${members?.priority ? ` · priority ${members.priority}` : ""}`)),
+    el("td", {}, el("strong", {}, name(keyOf(group))), el("div", { class: "sub" }, `${group.source || "described by no object"}${members?.priority ? ` · priority ${members.priority}` : ""}`)),
     el("td", {}, el("span", { class: `tag ${KINDS.get(status) ?? "warn"}` }, status)),
     el("td", { class: "num" }, `${needed}${most}`, asks && el("div", { class: "sub" }, asks)),
     el("td", {}, placed > 0 && where(group)),
-    el("td", {}, proof(group)),
+    el("td", { class: "proof" }, proof(group)),
     el("td", { class: "num" }, members?.since ? duration(at - members.since) : ""),
     el("td", { class: "message" }, ...message(group, placed, members)));
 }
