@@ -30,7 +30,11 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 class Pair:
-    """Two daemons, of which the one that was started first leads."""
+    """Two daemons, of which the one that was started first leads.
+
+    One is started only while the other leads: of two that wait for a lease to end either may take
+    it.
+    """
 
     def __init__(self, live: Live, folder: Path) -> None:
         self.live, self.folder = live, folder
@@ -53,11 +57,11 @@ class Pair:
         return str((found.get("spec") or {}).get("holderIdentity") or "")
 
     async def fail_over(self) -> None:
-        """Kill the leader, start another daemon, and return once the second one leads."""
+        """Kill the leader; return once the other daemon leads and a new one is started."""
         first = await self.leader()
         await self._kill()
-        await self.start()
         await asked(self.leader, lambda one: one not in ("", first), "another leader")
+        await self.start()
 
     async def _kill(self) -> None:
         process, drain = self.running.pop(0)
