@@ -3,8 +3,8 @@
 from typing import Final
 
 VERSION: Final = "0.1.0"
-# The API servers that the tests on a real one have run against, and the oldest that the chart
-# takes.
+# The API server releases that the live tests ran against, and the oldest release that the chart
+# accepts.
 KUBERNETES_VERSIONS: Final = ("1.35", "1.36")
 OLDEST_KUBERNETES: Final = "1.30"
 

@@ -1,5 +1,5 @@
-"""The plugins of this installation: those of Trellis, in the order of kube-scheduler's list, and
-others'.
+"""The plugins of this installation: those of Trellis in the order of kube-scheduler's list, then
+those of other packages.
 """
 
 from typing import Any

@@ -30,7 +30,7 @@ def is_any(rows: BoolColumn) -> bool:
 
 @lru_cache(maxsize=64)
 def no_rows(size: int) -> BoolColumn:
-    """Return a read-only column in which nothing is set."""
+    """Return a read-only boolean column of `size` entries, all False."""
     column = np.zeros(size, dtype=np.bool_)
     column.flags.writeable = False
     return column
@@ -39,8 +39,7 @@ def no_rows(size: int) -> BoolColumn:
 def lower_of(one: IntColumn, other: IntColumn) -> IntColumn:
     """Return the lower entry of each row of two columns.
 
-    They may be of different moments: a row that joined after the older one was made keeps the
-    newer's entry.
+    If one column is longer (it was made after nodes joined), the additional rows keep its entries.
     """
     short, long = sorted((one, other), key=len)
     return np.concatenate((np.minimum(short, long[: len(short)]), long[len(short) :]))

@@ -53,9 +53,9 @@ class ManualClock:
 # A high-resolution reading for measuring how long something took, in seconds; taken some thirty
 # times per pod, so it is called directly.
 perf_s: Callable[[], float] = time.perf_counter
-# What the thread that asks has had of the processor.
+# CPU time of the calling thread, in seconds.
 thread_s: Callable[[], float] = time.thread_time
-# And what the whole process has had of it.
+# CPU time of the whole process, in seconds.
 process_s: Callable[[], float] = time.process_time
 
 

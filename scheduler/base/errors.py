@@ -13,11 +13,11 @@ Outcomes (a pod that does not fit) are values of `scheduler.framework.status`, n
 
 
 class TrellisError(Exception):
-    """Anything that Trellis itself raises."""
+    """Base class of all errors that Trellis raises."""
 
 
 class InputError(TrellisError):
-    """Something a person wrote is wrong; `where` names file:line:column or the object."""
+    """An input of a user is invalid; `where` names file:line:column or the object."""
 
     def __init__(self, message: str, *, where: str = "") -> None:
         super().__init__(f"{where}: {message}" if where else message)
@@ -51,7 +51,9 @@ class PluginError(TrellisError):
 
 
 class ApiError(TrellisError):
-    """A failure that the API server answered; `code` is the HTTP status, 0 when none arrived."""
+    """The API server answered with a failure; `code` is the HTTP status, 0 if no response
+    arrived.
+    """
 
     def __init__(
         self, message: str, *, code: int = 0, reason: str = "", retry_after_s: float | None = None

@@ -1,7 +1,7 @@
 """Structured logging: one set-up for the whole process, called once by the command line.
 
-Logs go to stderr, as JSON lines or for a person at a terminal. Values under names that may hold a
-secret are masked. No other module configures logging; they ask structlog for a logger.
+Logs go to stderr, as JSON lines or as text at a terminal. Values under names that may hold a secret
+are masked. No other module configures logging; they ask structlog for a logger.
 """
 
 import logging

@@ -10,7 +10,7 @@ import numpy as np
 # Deeper than any object of Kubernetes, by far.
 MOST_LEVELS = 500
 
-# Brackets and braces differ in one bit.
+# The codes of a bracket and a brace differ in one bit.
 _BIT, _OPEN, _CLOSE, _QUOTE = 0x20, 0x7B, 0x7D, 0x22
 _REST = bytes(set(range(256)) - set(b'"[]{}'))
 
@@ -24,7 +24,8 @@ def is_too_deep(data: bytes, levels: int = MOST_LEVELS) -> bool:
         return False
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Most texts have no bracket; two quotes that meet change nothing for what follows them.
+    # Most texts have no bracket, and are returned at once; adjacent quotes do not change the
+    # result.
     marks = np.frombuffer(data.translate(None, _REST).replace(b'""', b""), dtype=np.uint8)
     quotes = marks == _QUOTE
     signs = marks[~quotes & (np.cumsum(quotes) % 2 == 0)] | np.uint8(_BIT)

@@ -44,7 +44,7 @@ WAITING_FOR_GROUP: Final = "WaitingForGroup"
 # Of a victim's DisruptionTarget condition.
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
-# What each event is about, and when it is written.
+# The subject of each event, and when it is written.
 EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Pod": {
         SCHEDULED: "the binding was confirmed",

@@ -1,4 +1,4 @@
-"""Small text rules that several rooms share: suggestions, byte limits, durations."""
+"""Text rules that several packages share: suggestions, byte limits, durations."""
 
 import difflib
 import re

@@ -50,7 +50,7 @@ class Frame(Generic[V]):
         self.start = start
         self.value: Any = value
         self.first = first
-        # The key whose value comes next.
+        # The key of the next value.
         self.key: str | None = None
         self.at: Position = (1, 1)
         self.is_merge = False

@@ -1,7 +1,7 @@
 """From the text of a selector to a program: parse, type, validate, plan, estimate.
 
-Bounded in size by what the API server accepts, in depth and time by the parser and by the size of
-types; whatever a text does, it ends in a program or in CelCompileError.
+Size is bounded by the limit of the API server, depth and time by the parser and by the size of
+types. Every text yields a program or CelCompileError.
 """
 
 from scheduler.cel.checking.checker import check
@@ -21,8 +21,8 @@ LONGEST_TEXT = 10 * 1024  # resource.k8s.io: CELSelectorExpressionMaxLength, in 
 def compile_selector(text: str) -> Program:
     """Return the program of a selector; CelCompileError with kube-apiserver's words if it is none.
 
-    A program whose `max_cost` is above COST_LIMIT is returned too: stored selectors are evaluated
-    as far as the limit goes, only admission refuses them.
+    A program whose `max_cost` is above COST_LIMIT is returned too: only admission rejects it, while
+    a stored selector is evaluated until it has used COST_LIMIT.
     """
     if len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
         raise CelCompileError(f"Too long: may not be more than {LONGEST_TEXT} bytes")

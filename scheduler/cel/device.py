@@ -1,4 +1,4 @@
-"""The device as selectors see it, and how it is handed in.
+"""The device that a selector reads, and its conversion to CEL values.
 
 The evaluator of selectors builds one `DeviceInput` per device and keeps it until the device
 changes: the maps that CEL reads are built once, at first use. Never reads API objects itself.
@@ -47,9 +47,9 @@ class DeviceInput:
 
 
 class UnseenDevice(DeviceInput):
-    """A device with a known driver only: an expression that reads anything else fails.
+    """A device with a known driver only: an expression that reads any other field fails.
 
-    What an expression answers for it holds for every device of the driver.
+    If an expression has a result for it, that result holds for every device of the driver.
     """
 
     __slots__ = ()

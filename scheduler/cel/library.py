@@ -75,7 +75,7 @@ class Function:
     unguarded: bool = False
 
     def implementation(self, overloads: tuple[Overload, ...]) -> Implementation:
-        """Return what to call where one of these overloads was found to fit the types."""
+        """Return the function to call if one of these overloads fits the types."""
         if self.whole is not None:
             return self.whole
         if len(overloads) != 1:
@@ -111,7 +111,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Library:
-    """Functions that belong together: what each overload does, by its declaration.
+    """A library of functions: the implementation of each overload, by its declaration.
 
     `declared` are those, one a line, that the planner compiles or that are served as a `whole`.
     """

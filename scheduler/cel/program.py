@@ -12,7 +12,7 @@ _CANCELLED = "operation cancelled: actual cost limit exceeded"
 
 
 class DeviceVerdict(NamedTuple):
-    """Whether a device matches, and what finding out cost, in CEL's cost units."""
+    """Whether a device matches, and the cost of the evaluation in CEL's cost units."""
 
     matches: bool
     cost: int

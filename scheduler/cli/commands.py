@@ -445,7 +445,7 @@ queue = Command(QueueFlags, "scheduler.cli.verbs.queue.queue")
 
 
 class StatusFlags(NamedTuple):
-    """Show leader, version, configuration, kinds, rights, and what is wrong."""
+    """noqa: S104 - scrapers and probes come from other nodes"""
 
     cluster: flags.ClusterFlags = flags.ClusterFlags()
     output: flags.OutputFlag = flags.Output.TABLE
@@ -481,7 +481,7 @@ ui = Command(UiFlags, "scheduler.cli.verbs.ui.ui")
 
 
 class ReplayFlags(NamedTuple):
-    """Run a decision log again; exit 0 when it comes out the same, 1 when it does not."""
+    """Run a decision log again; exit 0 if the effects are the same, 1 if they differ."""
 
     file: Annotated[str, typer.Argument(metavar="F", help="A log of trellis run --decision-log.")]
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
@@ -537,7 +537,7 @@ HashNamesFlag = Annotated[
 
 
 class BundleFlags(NamedTuple):
-    """Collect what helps to find a fault of the running daemon: one archive, without secrets."""
+    """Collect data for debugging the running daemon: one archive, without secrets."""
 
     file: FileFlag = "trellis-support.tar.gz"
     seconds: SecondsFlag = 5

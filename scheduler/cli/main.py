@@ -84,7 +84,7 @@ def run(argv: list[str]) -> int:
     except SystemExit as stop:  # typer leaves this way when it has answered a shell
         return stop.code if isinstance(stop.code, int) else 0
     except BrokenPipeError:
-        # The reader (head, less) has gone; Python must not complain while it flushes.
+        # The reader (head, less) has exited; Python must not report that while it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
     except Exception as error:  # noqa: BLE001 - the one place that prints errors
@@ -131,7 +131,7 @@ def help_text() -> str:
 
 
 def _take_verbose(argv: list[str]) -> tuple[bool, list[str]]:
-    """Split off `-v` and `--verbose`, which stand anywhere before `--`."""
+    """Remove `-v` and `--verbose`, which may be anywhere before `--`."""
     end = argv.index("--") if "--" in argv else len(argv)
     head = [word for word in argv[:end] if word not in _VERBOSE_FLAGS]
     return len(head) < end, head + argv[end:]
@@ -191,7 +191,7 @@ def _root() -> None:
 
 
 def _elsewhere() -> None:
-    """Stand in for a verb that is not in use."""
+    """Serve as placeholder for a verb that is not in use."""
 
 
 def _report(error: Exception, *, verbose: bool) -> int:
@@ -202,7 +202,7 @@ def _report(error: Exception, *, verbose: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    # What typer raises for wrong usage has this method, whichever click it carries along.
+    # The exceptions that typer raises for wrong usage have this method, in any version of click.
     describe = getattr(error, "format_message", None)
     is_usage = describe is not None
     text = describe() if describe is not None else str(error)

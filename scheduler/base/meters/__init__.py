@@ -1,4 +1,5 @@
-"""Metrics of the process: `Meters` is the one table, the other names are kinds of values.
+"""Metrics of the process: `Meters` is the table of all metrics, the other names are types of
+values.
 
 The engine, the plugins' runner, kube and the operators' runner add to the values; serve reads them.
 """

@@ -1,7 +1,7 @@
-"""The rows that kube-scheduler has as well, and those that every component of Kubernetes has.
+"""The rows that kube-scheduler has as well, and those of every Kubernetes component.
 
-Names, labels and buckets are those of kube-scheduler 1.36 and 1.37, so that dashboards and
-alerts carry over; a test holds them to that. Read as a part of `Meters` (table.py).
+Names, labels and buckets are those of kube-scheduler 1.36 and 1.37, so that dashboards and alerts
+carry over; a test holds them to that. Read as a part of `Meters` (table.py).
 """
 
 from scheduler.base.meters.values import (
@@ -16,7 +16,7 @@ from scheduler.base.meters.values import (
 
 
 class KubernetesRows:
-    """What dashboards of Kubernetes look for."""
+    """The metrics that dashboards of Kubernetes read."""
 
     # -- attempts, as kube-scheduler counts them
     schedule_attempts = counters(

@@ -1,8 +1,7 @@
-"""The rows that Trellis alone has, `trellis_*`: what kube-scheduler has no counterpart for.
+"""The metrics that only Trellis has, `trellis_*`.
 
-No label takes a value that pods or nodes bear, so that the number of series stays bounded;
-topologies of the network are as many as the configuration names. Read as a part of `Meters`
-(table.py).
+No label has names of pods or nodes as values, so that the number of series stays bounded; network
+topologies are as many as the configuration names. Read as a part of `Meters` (table.py).
 """
 
 from scheduler.base.meters.values import (

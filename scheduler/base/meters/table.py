@@ -1,9 +1,9 @@
 """`Meters`: every metric of the process, one row each: name with labels, buckets, help.
 
-The rows stand in `kubernetes.py` and `own.py`. The attribute of an unlabelled row is the value
-itself; of a labelled one it is the family: take `meters.x.labels(...)` once and keep it where speed
-matters. docs/reference/metrics.md is generated from here. Nothing is computed or rendered in this
-file.
+The rows are declared in `kubernetes.py` and `own.py`. The attribute of an unlabelled row is the
+value itself, that of a labelled row its family: call `meters.x.labels(...)` once and keep the
+result where speed matters. docs/reference/metrics.md is generated from here. Nothing is computed or
+rendered in this file.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Meters(KubernetesRows, OwnRows):
         return {attribute: row.spec for attribute, row in cls.ROWS.items()}
 
     def collect(self) -> Iterator[tuple[Spec, list[MetricSample]]]:
-        """Yield each metric that has values; one whose owner fails is left out and counted."""
+        """Yield each metric that has values; skip and count a metric whose callback fails."""
         for family in self._families:
             try:
                 samples = family.samples()

@@ -33,7 +33,7 @@ class Counter:
 
 
 class Gauge:
-    """A number that goes up and down, or that its owner answers for when it is read."""
+    """A number that goes up and down, or that a callback returns when it is read."""
 
     __slots__ = ("_read", "_value")
 
@@ -60,9 +60,7 @@ class Gauge:
 
 
 class Trace(NamedTuple):
-    """The trace in which something was observed: its id in hex, and when, in seconds since the
-    epoch.
-    """
+    """The trace of an observation: its id in hex, and its time in seconds since the epoch."""
 
     id: str
     at: float
@@ -92,12 +90,13 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """Return how many observations there were."""
+        """Return the number of observations."""
         return sum(self.counts)
 
 
 Value: TypeAlias = Counter | Gauge | Histogram
-# What a gauge's owner answers: numbers by the label's value, or by the tuple of all of them.
+# The result of a gauge's callback: numbers by the label's value, or by the tuple of all label
+# values.
 ByLabels: TypeAlias = Mapping[Any, float]
 V = TypeVar("V", bound=Value)
 T = TypeVar("T")
@@ -114,7 +113,7 @@ class Spec(NamedTuple):
 
 
 class MetricSample(NamedTuple):
-    """One labelled value as `collect` hands it out: a number, or the histogram itself."""
+    """One labelled value as `collect` yields it: a number, or the histogram itself."""
 
     labels: tuple[str, ...]
     value: float | Histogram
@@ -151,7 +150,7 @@ class Family(Generic[V]):
         self._read = read
 
     def samples(self) -> list[MetricSample]:
-        """Return every value now; a callback's exception comes through."""
+        """Return all current values; an exception of a callback is raised."""
         found = [MetricSample(labels, _reading(child)) for labels, child in self._children.items()]
         if self._read is not None:
             for key, number in self._read().items():

@@ -1,4 +1,4 @@
-"""What calls may cost at worst, and how large their results may be: figures of cel-go and
+"""The worst-case cost of calls, and the largest size of their results: figures of cel-go and
 kube-apiserver.
 
 An estimator receives the known sizes of target and arguments and returns (cost, size of the result
@@ -36,7 +36,7 @@ class Argument:
 
     @property
     def size(self) -> Range:
-        """Return the size, unknown where nothing is known."""
+        """Return the size, an unknown one if there is no estimate."""
         return UNKNOWN if self.known is None else self.known
 
 

@@ -1,7 +1,8 @@
 """Types of a tree: every name is resolved, every call gets the overloads that may serve it.
 
-The rules are cel-go's (Hindley-Milner with `dyn`); its oddities count, since they decide which
-texts an API server takes. Loop variables get slots, so that evaluation looks nothing up by name.
+The rules are cel-go's (Hindley-Milner with `dyn`); its oddities are kept, since they determine
+which expressions an API server accepts. Loop variables get slots, so that evaluation looks nothing
+up by name.
 """
 
 from collections.abc import Callable
@@ -52,7 +53,7 @@ def check(tree: syntax.SyntaxNode, problems: SelectorProblems) -> tuple[Type, in
 
 
 def _settle(tree: syntax.SyntaxNode, unifier: Unifier) -> None:
-    """Replace type parameters by what became known of them; what stayed free is dynamic."""
+    """Replace type parameters by the types inferred for them; the others become dynamic."""
     stack = [tree]
     while stack:
         node = stack.pop()

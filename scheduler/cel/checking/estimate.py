@@ -1,4 +1,5 @@
-"""The worst that a selector may cost, from its text alone; above the limit no API server takes it.
+"""The worst-case cost of a selector, estimated from its text; the API server rejects costs above
+the limit.
 
 Sizes come from literals, from the limits of what a device may hold (ResourceSlice validation) and
 from the calls that made a value; a loop costs as often as its range may have elements. (Method:

@@ -149,7 +149,7 @@ _NULLABLE = ("opaque", "struct", "any", "duration", "timestamp", "null")
 
 
 class Unifier:
-    """Which types stand for the type parameters of a text."""
+    """The types inferred for the type parameters of one expression."""
 
     def __init__(self) -> None:
         self._known: dict[str, Type] = {}
@@ -157,7 +157,7 @@ class Unifier:
         self._fresh = 0
 
     def fresh(self) -> Type:
-        """Return a parameter that nothing is known of."""
+        """Return a new type parameter without any constraint."""
         self._fresh += 1
         return parameter(f"_var{self._fresh - 1}")
 
@@ -166,9 +166,9 @@ class Unifier:
         return _more_general(previous, current) if self.assignable(previous, current) else None
 
     def assignable(self, first: Type, second: Type) -> bool:
-        """Return whether `first` may stand where `second` is wanted.
+        """Return whether a value of type `first` is assignable to `second`.
 
-        Learns what follows from it.
+        Binds type parameters that this determines.
         """
         return self.all_assignable((first,), (second,))
 

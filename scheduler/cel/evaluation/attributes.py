@@ -40,7 +40,7 @@ class Chain:
         self.links.append(link)
 
     def resolver(self) -> Step:
-        """Return what finds the value, without the cost of the chain itself."""
+        """Return the function that resolves the value; its cost excludes that of the chain."""
         links = tuple(self.links)
         start = self._start
         if not links:
@@ -69,7 +69,7 @@ class ConditionalAttribute(Chain):
             branch.add(link)
 
     def resolver(self) -> Step:
-        """Return what finds the value of the branch that the test chooses."""
+        """Return the function that resolves the value of the branch that the condition selects."""
         test = self._test
         first, second = (branch.resolver() for branch in self._branches)
 

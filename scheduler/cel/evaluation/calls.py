@@ -22,8 +22,8 @@ def call_step(
     *,
     stops_early: bool,
 ) -> Step:
-    """Return the step of a call; `stops_early` if arguments after a failed one are not looked
-    at.
+    """Return the step of a call; with `stops_early`, arguments after a failed one are not
+    evaluated.
     """
     cost = call_cost(function, overload)
     if function == "@not_strictly_false":
@@ -98,8 +98,8 @@ def _general_step(implementation: Implementation, args: list[Step], cost: CallCo
 
 
 def membership_step(arg: Step, values: list[Any]) -> Step:
-    """Return the step of `x in [constants]`; of plain constants a set is made, which costs
-    nothing.
+    """Return the step of `x in [constants]`; a list of plain constants becomes a set, whose look-up
+    is free.
     """
     if not values:
         return lambda _run: False

@@ -1,7 +1,7 @@
 """The cost of a call at evaluation, in CEL's cost units: the figures of cel-go and kube-apiserver.
 
-A cost is reckoned from the arguments and the result. Where it follows from the arguments alone the
-planner asks before the call, so that what would be too expensive is not done first.
+The cost depends on the arguments and the result. If it depends on the arguments alone, the planner
+computes it before the call, so that a call above the limit is never run.
 """
 
 import math

@@ -42,11 +42,13 @@ WRONG = {
 
 
 class FormatError(ValueError):
-    """A clause that is none, or a value that it cannot show."""
+    """An invalid clause of a format string, or a value that a clause cannot format."""
 
 
 def formatted(template: str, values: list[Any]) -> Any:
-    """Return the template with its clauses filled; a Fault where one cannot be."""
+    """Return the template with its clauses replaced by values, or a Fault if one cannot be
+    formatted.
+    """
     parts: list[str] = []
     try:
         for number, (literal, clause, precision) in enumerate(clauses(template, len(values))):

@@ -1,4 +1,4 @@
-"""Loops when they run: what macros were written out to."""
+"""The run-time steps of loops, into which macros are expanded."""
 
 from __future__ import annotations
 

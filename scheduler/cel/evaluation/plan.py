@@ -1,8 +1,8 @@
 """From a typed tree to closures: each node becomes a function of the run that returns its value.
 
-What a tree costs is paid while it runs, node by node as cel-go's interpreter pays it: names and
-links of chains 1, calls by their arguments, new lists and maps a base price, constants nothing.
-Lists, maps and conversions of constants are made here, once.
+The cost of a tree is charged while it runs, node by node as in cel-go's interpreter: 1 for names
+and links of chains, for calls by their arguments, a base cost for new lists and maps, 0 for
+constants. Lists, maps and conversions of constants are computed here, once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Planned(msgspec.Struct, eq=False):
 
     @property
     def step(self) -> Step:
-        """Return what evaluates the node; a chain may not grow any more."""
+        """Return the step that evaluates the node; the chain is complete then."""
         if self._step is None:
             self._step = self._made()
         return self._step
@@ -80,7 +80,9 @@ def _has_step(resolve: Step) -> Step:
 
 
 def plan(tree: syntax.SyntaxNode) -> Step:
-    """Return what evaluates a typed tree; CelCompileError if a constant part of it fails."""
+    """Return the step that evaluates a typed tree; CelCompileError if a constant part of it
+    fails.
+    """
     return _Planner().plan(tree).step
 
 
@@ -120,7 +122,7 @@ class _Planner:
 
         def accumulator(run: EvaluationState) -> Any:
             value = run.slots[slot]
-            if value is run:  # not yet asked for
+            if value is run:  # not evaluated yet
                 value = run.slots[slot] = first(run)
             return value
 
@@ -195,7 +197,7 @@ class _Planner:
         return Planned(constant=True, value=make(EvaluationState(1)))
 
     def _fold(self, node: syntax.Fold) -> Planned:
-        # The accumulator's first value is found out when it is first asked for.
+        # The accumulator's initial value is evaluated when it is first read.
         init = self.plan(node.init).step
         over = self.plan(node.range).step
         self._inits[node.accu_slot] = init
@@ -323,7 +325,9 @@ _SPECIAL: dict[str, Callable[[_Planner, list[Planned]], Planned]] = {
 
 
 def _on_text(implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with a constant pattern; all values other than texts have one answer."""
+    """Return a function with a constant pattern; it has one result for all values that are no
+    text.
+    """
 
     def call(text: Any, *more: Any) -> Any:
         return implementation(text, *more) if type(text) is str else NO_OVERLOAD
@@ -362,7 +366,9 @@ def _add_entry(
 
 
 def _logical_step(steps: list[Step], *, decides: bool) -> Step:
-    """Return `&&` or `||`: one side that decides makes up for a failure of the other."""
+    """Return the step of `&&` or `||`: if one side determines the result, a failure of the other is
+    ignored.
+    """
     first, second = steps
 
     def evaluate(run: EvaluationState) -> Any:

@@ -50,7 +50,7 @@ class Quantity:
         self.wide = wide
         self.derived = derived
         power = scale - _NANO
-        # Only zero lies below 10**-9.
+        # Only zero is below 10**-9.
         self.nanos: int = unscaled * 10**power if power >= 0 else unscaled // 10**-power
 
     @staticmethod
@@ -60,7 +60,7 @@ class Quantity:
 
     @property
     def integer(self) -> int | None:
-        """Return the value as upstream's AsInt64 does, None where it has no answer."""
+        """Return the value as upstream's AsInt64 does, None if that has no result."""
         if self.wide or self.scale < 0:
             return None
         value = self.unscaled * 10**self.scale

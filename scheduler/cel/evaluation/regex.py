@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from scheduler.cel.evaluation.work import WORK_BUDGET
 
-# Of a program and what a match remembers together.
+# Memory of a program and of the state of a match together, in bytes.
 _MOST_BYTES: Final = 2 << 20
-# Instructions of a program that are run for each byte of a text, at worst, per step of the purse.
+# Instructions of a program that a match runs per byte of text, at worst, per unit of the budget.
 _PER_STEP: Final = 100
 
 _DEEPEST: Final = 1000
@@ -74,8 +74,8 @@ class Regex:
         return self._regexp.search(data) is not None
 
     def find(self, text: str) -> str:
-        """Return the first match, the leftmost and of those the preferred one; empty without
-        any.
+        """Return the leftmost match (of several there, the preferred one), empty without a
+        match.
         """
         return next(self._found(text), "")
 
@@ -84,17 +84,17 @@ class Regex:
         return list(islice(self._found(text), most if most >= 0 else None))
 
     def _found(self, text: str) -> Iterator[str]:
-        """Yield the matches; as in Go no empty one follows at the end of another."""
+        """Yield the matches; as in Go, no empty match directly after another match."""
         data, last_end = _bytes(text), -1
         self._pay(len(data))
         for match in self._regexp.finditer(data):
             start, end = match.span()
-            # The library looks at each byte, and there is nothing between those of one character.
+            # The library reads each byte, and no match begins inside the bytes of one character.
             is_within = start < len(data) and data[start] & 0xC0 == 0x80
             if end > start or (start != last_end and not is_within):
                 yield _text(match.group())
             last_end = end
-            self._pay(len(data) - end)  # each search may look at all that is left
+            self._pay(len(data) - end)  # each search may read all of the remaining text
 
     def _pay(self, size: int) -> None:
         WORK_BUDGET.spend(size * self._steps)
@@ -113,7 +113,7 @@ def _regex_error(reason: str, pattern: str) -> RegexError:
 
 
 def _check_beyond_go(pattern: str) -> None:
-    """Refuse what RE2 takes in a pattern and Go does not."""
+    """Reject RE2 syntax that Go does not accept."""
     names: set[str] = set()
     depth = 0
     for token in _TOKEN.finditer(pattern):

@@ -26,7 +26,7 @@ class Version:
     ) -> None:
         self.text = text
         self.major, self.minor, self.patch = numbers
-        # Numbers come before words, fewer parts before more, any pre-release before none.
+        # Numbers sort before words, fewer identifiers before more, any pre-release before none.
         parts = tuple((1, 0, p) if isinstance(p, str) else (0, p, "") for p in prerelease)
         self._key = (*numbers, not parts, parts)
 

@@ -25,7 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_duration(text: str) -> int | None:
-    """Return a duration such as `-1h30.5m` in nanoseconds; None if the text is none."""
+    """Return a duration such as `-1h30.5m` in nanoseconds; None if the text is invalid."""
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
@@ -57,7 +57,7 @@ def duration_text(nanos: int) -> str:
 
 
 def read_timestamp(text: str) -> int | None:
-    """Return a moment in RFC 3339 as nanoseconds since 1970; None if the text is none."""
+    """Return an RFC 3339 timestamp as nanoseconds since 1970; None if the text is invalid."""
     match = _MOMENT.fullmatch(text)
     if match is None:
         return None

@@ -137,7 +137,9 @@ def key_of(value: Any) -> Any:
 
 
 def find(mapping: dict[Any, Any], key: Any) -> tuple[Any, bool]:
-    """Return the value of a key and whether it is there; an unknown domain is."""
+    """Return the value of a key and whether it is present; for attributes, an unknown domain counts
+    as present.
+    """
     if type(key) is bool:
         key = _BOOL_KEYS[key]
     try:
@@ -192,7 +194,7 @@ def type_name(value: Any) -> str:
 
 
 def size_of(value: Any) -> int:
-    """Return what counts as the size of a value in costs: 1 for all that has no length."""
+    """Return the size of a value for costs: 1 for values without a length."""
     kind = type(value)
     if kind is str or kind is bytes or isinstance(value, (list, dict)):
         return len(value)

@@ -25,7 +25,7 @@ class CostBudget:
         self.left = _MOST
 
     def spend(self, amount: int) -> None:
-        """Take from the purse; WorkExceededError when it is empty."""
+        """Subtract `amount` from the budget; WorkExceededError if it is used up."""
         self.left -= amount
         if self.left < 0:
             raise WorkExceededError

@@ -51,7 +51,7 @@ def _integer(value: Quantity) -> Any:
 
 
 def _signed(number: int) -> int:
-    """Return an unsigned number of 64 bits as Go converts it to a signed one."""
+    """Return an unsigned 64-bit number converted to a signed one as in Go."""
     return number - 2**64 if number >= 2**63 else number
 
 

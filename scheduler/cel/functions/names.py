@@ -1,4 +1,4 @@
-"""Named formats: `format.dns1123Label().validate(name)` returns the mistakes in a name.
+"""Named formats: `format.dns1123Label().validate(name)` returns the errors in a name.
 
 The rules and words are those of the API machinery's validation of names and labels.
 """

@@ -196,7 +196,7 @@ class _Url:
 
     @property
     def port(self) -> str:
-        """Return the port, empty without one."""
+        """Return the port, '' if the URL has none."""
         rest = self.host.rpartition("]")[2]
         return rest.rpartition(":")[2] if ":" in rest else ""
 

@@ -8,7 +8,7 @@ from scheduler.cel.evaluation.values import NO_OVERLOAD, EvaluationFault, shown_
 from scheduler.cel.functions.arithmetic import LARGEST, TOO_LARGE
 from scheduler.cel.library import Library
 
-# What Go's strings.TrimSpace takes off.
+# The characters that Go's strings.TrimSpace removes.
 _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"

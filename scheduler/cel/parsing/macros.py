@@ -190,7 +190,9 @@ def _bind(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode | N
 
 
 def _twice(target: SyntaxNode) -> SyntaxNode:
-    """Return a copy of a target that is needed twice; chains of them would double without end."""
+    """Return a copy of a target that is needed twice; without a limit, chains of copies would
+    double at each link.
+    """
     if target.size > _LARGEST_TWICE:
         raise MacroError(target, "expression is too large to be the target of this macro")
     return copied(target)
@@ -225,7 +227,7 @@ def _sort_by(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
 
 
 def has(at: int, args: list[SyntaxNode]) -> SyntaxNode:
-    """Return the test whether a field is there."""
+    """Return the tree that tests whether a field is present."""
     select = args[0]
     if type(select) is not Select:
         raise MacroError(select, "invalid argument to has() macro")

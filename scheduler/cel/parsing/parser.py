@@ -1,7 +1,8 @@
-"""From tokens to a tree, by precedence (Pratt's way); macros are written out at once.
+"""From tokens to a tree, by precedence (a Pratt parser); macros are written out at once.
 
-Nesting is bounded far below what would exhaust the stack, for this and for all that walks the tree.
-After a single token too many the parser goes on, as upstream does, so that messages agree.
+Nesting is bounded far below the depth that would exhaust the stack, in the parser and in every
+function that walks the tree. After a single extraneous token the parser continues, as upstream
+does, so that messages agree.
 """
 
 from scheduler.cel.parsing import syntax
@@ -25,7 +26,7 @@ LARGEST_TREE = 20_000
 
 
 def parse(text: str, problems: SelectorProblems) -> syntax.SyntaxNode:
-    """Return the tree of a text; CelCompileError with all that was found wrong if there is none."""
+    """Return the tree of a text; CelCompileError with all problems if it is invalid."""
     parser = _Parser(text, problems)
     tree = parser.expression()
     parser.end()
@@ -40,7 +41,7 @@ class _Parser:
         self._text = text
         self._problems = problems
         self._tokens = tokens(text, problems)
-        self._also = ""  # what else than an operand may come next, for messages
+        self._also = ""  # tokens other than operands that are expected next, for messages
         self._at = 0
         self._nesting = 0
 
@@ -68,7 +69,9 @@ class _Parser:
         self._problems.fail(token.at, f"Syntax error: {what}")
 
     def _expect(self, kind: str, among: str = "") -> None:
-        """Consume a token of this kind; recover from one missing at the end or one too many."""
+        """Consume a token of this kind; recover from one missing token at the end or one extraneous
+        token.
+        """
         token = self._next
         if self._skip(kind):
             return
@@ -86,7 +89,7 @@ class _Parser:
         self._give_up(token, f"mismatched input '{token.text}' expecting {among or repr(kind)}")
 
     def end(self) -> None:
-        """Report what follows the expression."""
+        """Report any tokens after the expression."""
         token = self._next
         if token.kind == "<EOF>":
             return
@@ -168,7 +171,7 @@ class _Parser:
         return self._number_or_text(token)
 
     def _start(self) -> Token:
-        """Take a token that an operand may start with; pass over one that is too many."""
+        """Consume a token that an operand may start with; skip one extraneous token."""
         token = self._next
         more, self._also = self._also, ""
         if token.kind in STARTS:
@@ -260,7 +263,7 @@ class _Parser:
         return syntax.FunctionCall(at, dot + token.text, args)
 
     def _message(self, name: str) -> syntax.SyntaxNode | None:
-        """Return `a.b.C{...}` if that is what comes."""
+        """Return `a.b.C{...}` if the next tokens form a message literal."""
         at = self._at
         while self._tokens[at].kind == "." and self._tokens[at + 1].kind == "word":
             name += "." + self._tokens[at + 1].text

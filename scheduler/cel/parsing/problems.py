@@ -1,6 +1,6 @@
 """Mistakes in a text and their positions, in the format of upstream's compiler.
 
-Parser, checker and validators report here; `raise_any` ends the compilation when something was.
+Parser, checker and validators report here; `raise_any` ends the compilation if there is a problem.
 """
 
 from typing import NoReturn

@@ -43,7 +43,9 @@ class Literal(SyntaxNode):
 
 
 class Ident(SyntaxNode):
-    """A name; `constant` is the type it names, if it names one, `slot` where its value is kept."""
+    """A name; `constant` is the type it names (if any), `slot` the index of its value at run
+    time.
+    """
 
     __slots__ = ("constant", "name", "slot")
 
@@ -252,7 +254,7 @@ _COPIERS: dict[type[SyntaxNode], Callable[[Any], SyntaxNode]] = {
 def balanced(
     function: str, terms: list[SyntaxNode], operators: list[int], low: int, high: int
 ) -> SyntaxNode:
-    """Return a chain of one operator as a tree that is as flat as it can be."""
+    """Return a chain of one operator as a balanced tree."""
     middle = (low + high + 1) // 2
     left = terms[middle] if middle == low else balanced(function, terms, operators, low, middle - 1)
     right = (

@@ -1,4 +1,6 @@
-"""`trellis agent`: what runs on every node. One module per agent; each imports only its own."""
+"""`trellis agent`: the agents that run on every node. One module per agent; each imports only its
+own.
+"""
 
 from scheduler.cli.agent.app import agent
 

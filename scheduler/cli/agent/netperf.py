@@ -122,7 +122,7 @@ class Others(NamedTuple):
     file: Path | None
 
     def listed(self) -> Peers | None:
-        """Return those of the file, if there is one."""
+        """Return the peers named in the file, if there is one."""
         from operators.agents.netperf import PeersOfFile
 
         return None if self.file is None else PeersOfFile(self.file)
@@ -139,7 +139,7 @@ class Others(NamedTuple):
 def _agent(
     settings: NetperfSettings, key_file: Path | None, others: Others, links: Path | None
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what runs the agent; files that it needs are read before."""
+    """Return the coroutine that runs the agent; the files that it needs are read before."""
     from random import Random
 
     from operators.agents.netperf import Keys, NetperfAgent, SimulatedLinks
@@ -166,7 +166,7 @@ def throughput(
     most: Annotated[str, typer.Option("--bytes", help="At most, 1Gi or less.")] = "100M",
     output: flags.OutputFlag = flags.Output.TABLE,
 ) -> int:
-    """Send bytes to an agent as fast as they go, and print what arrived."""
+    """Send bytes to an agent at full speed, and print the number that arrived."""
     from operators.agents.netperf import Keys, Target, stream
     from scheduler.base.errors import ConfigError, ObjectError
     from scheduler.cli.output.printing import show_document

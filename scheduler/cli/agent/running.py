@@ -32,7 +32,7 @@ class AgentConnection(NamedTuple):
 
 @asynccontextmanager
 async def cluster(kubeconfig: str, context: str) -> AsyncIterator[AgentConnection]:
-    """Connect to the API server; ConfigError when there is nothing to connect to."""
+    """Connect to the API server; ConfigError without a usable kubeconfig or service account."""
     from operators.api import Api
     from scheduler.about import VERSION
     from scheduler.base.clock import RealClock

@@ -1,4 +1,4 @@
-"""How a cluster is reached, and what is known of a cluster that was read.
+"""How a cluster is reached, and the state of a cluster that was read.
 
 Imports no client: a verb that reads files alone starts without one.
 """

@@ -24,7 +24,7 @@ MOVES_S: Final = 1.0
 
 
 class AfterMoves:
-    """The objects that a world is read from, and the search for moves in it."""
+    """The objects that a cluster is read from, and the search for moves in it."""
 
     def __init__(self) -> None:
         self._items: list[Item] = []
@@ -52,7 +52,7 @@ class AfterMoves:
         try:
             found = find_moves(world, facts, setup, goal, MoveOptions(seconds=MOVES_S), wanted)
         except TrellisError:
-            return ""  # the answer itself names what is wrong
+            return ""  # the answer itself names the problem
         return found.statement if found.moves else ""
 
 

@@ -1,6 +1,6 @@
 """The inputs that `simulate` and `explain` share: files and configuration.
 
-Notices go to stderr, so that stdout has the answer alone.
+Notices go to stderr, so that stdout contains the answer alone.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def read_cluster(
 def listed_kinds(*setups: Setup) -> tuple[Kind, ...]:
     """Return the kinds to list for answers with these configurations.
 
-    Beside the kinds of every snapshot, those from which a profile derives groups.
+    These are the kinds of every snapshot, and those from which a profile derives groups.
     """
     derived = (derived_from(derived_kinds(one.loaded)) for one in setups)
     return tuple(dict.fromkeys((*READ, *chain.from_iterable(derived))))
@@ -105,7 +105,7 @@ def items_in(names: Iterable[str]) -> Iterator[Item]:
 
 
 def node_models(flags: NodeFlags) -> dict[str, Node]:
-    """Return the nodes of the files that flags about nodes name: each holds one Node."""
+    """Return the nodes of the files that the node flags name: each file holds one Node."""
     given = (*(flags.add_nodes or ()), *(flags.offer_nodes or ()))
     names = {text.partition("=")[2] for text in given}
     return {name: _only_node(name) for name in sorted(names) if _is_file(name)}
@@ -118,7 +118,7 @@ def node_changes(flags: NodeFlags, models: Mapping[str, Node]) -> NodeChanges:
 
 
 def _is_file(name: str) -> bool:
-    # No name of a node holds a slash, and hardly one ends like a manifest.
+    # Names of nodes contain no slash and rarely end like a manifest's file name.
     return "/" in name or name.endswith(MANIFEST_SUFFIXES)
 
 
@@ -132,8 +132,8 @@ def _only_node(name: str) -> Node:
 def setups(config: str, access: ClusterOptions | None = None) -> Setups:
     """Return the configurations at hand; the default is that of `--config`.
 
-    Without one it is that of the daemon that runs in the cluster of `access`, else the built-in
-    one.
+    Without that flag it is the configuration of the daemon in the cluster of `access`, else the
+    built-in one.
     """
     known = registry()
     if config or access is None:
@@ -202,7 +202,7 @@ def show_tables(tables: Iterable[TextTable], output: Output = Output.TABLE) -> N
 
 
 def is_shown(record: Any, output: Output, names: Iterable[str]) -> bool:
-    """Print a record as JSON or YAML, or its names; return False where a table is wanted."""
+    """Print a record as JSON or YAML, or its names; return False for output as a table."""
     if output in (Output.JSON, Output.YAML):
         show_document(msgspec.to_builtins(record), output)
     elif output is Output.NAME:

@@ -20,7 +20,7 @@ def read_bytes(name: str) -> bytes:
 
 
 def manifest_files(names: Iterable[str]) -> Iterator[str]:
-    """Yield the files that are named, for a folder the manifests in it in order of their names."""
+    """Yield the named files; for a folder, the manifests in it in order of their names."""
     for name in names:
         if name != "-" and Path(name).is_dir():
             found = (file for file in Path(name).iterdir() if file.suffix in MANIFEST_SUFFIXES)

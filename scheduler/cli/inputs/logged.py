@@ -1,7 +1,8 @@
 """A decision log read for its past: the attempts with their reasons, and the cluster at any moment.
 
-Used by `trellis history` and `trellis ui --decision-log`. The log is run again, so that reasons
-come from the engine itself; where this version decides otherwise it ends, and a notice says so.
+Used by `trellis history` and `trellis ui --decision-log`. The log is replayed, so that reasons come
+from the engine itself. If this version decides differently from the log, the history ends there,
+and a notice states so.
 """
 
 from collections.abc import Iterable, Sequence

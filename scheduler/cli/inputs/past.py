@@ -85,7 +85,7 @@ async def _fetch(
 
 
 def _words(answer: Response, url: str) -> str:
-    """Return why the daemon did not respond, and what to do about it."""
+    """Return why the daemon did not respond, and what the user can do."""
     text = f"the daemon at {url} says: {answer.message or answer.reason or 'nothing'}"
     if answer.code in (401, 403):
         text += "; --token takes one that may get /debug/*, as kubectl create token makes"
@@ -118,7 +118,9 @@ async def _is_pod(cluster: ApiClient, found: Leader, timeout_s: float) -> bool:
 
 
 def _local(found: Leader) -> str:
-    """Return the address of a leader that runs in no pod; InputError when it has none from here."""
+    """Return the address of a leader that does not run in a pod; InputError if it is unreachable
+    from here.
+    """
     lead = f'the leader runs on the host "{found.host}" and not in a pod'
     if not found.endpoint:
         text = f"{lead}, and serves no endpoint: run it without --secure-port 0"

@@ -51,7 +51,7 @@ async def _record(
         if isinstance(event, Listed) and not listed.is_set():
             unlisted.discard(event.kind)
             if not unlisted:
-                # The daemon, too, decides nothing before it has listed every kind.
+                # The daemon, too, decides nothing until it has listed every kind.
                 recorder.take(clock.now(), (Leading(active=True),))
                 listed.set()
 

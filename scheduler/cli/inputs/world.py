@@ -58,9 +58,9 @@ def read_world(
     """Read the cluster and the additional files; `note` receives each object too.
 
     `setups` are the configurations of the answer: a live cluster also lists the kinds from which
-    they derive groups. If there is one, the pods are in the groups that it derives; each of several
-    derives its own.
-    `as_copies`: given pods and workloads are one more of theirs.
+    they derive groups. With one configuration, the pods are in the groups that it derives; with
+    several, each derives its own later. `as_copies`: each given pod or workload is added as one
+    more copy.
     """
     if [*source.snapshots, *source.files].count("-") > 1:
         raise InputError("standard input can be read once only", where="-")
@@ -81,7 +81,7 @@ def read_world(
 
 
 def pods_named(world: Snapshot, target: Target) -> list[Pod]:
-    """Return the pods of a target, those that wait first; MissingError where it has none."""
+    """Return the pods of a target, pending ones first; MissingError if it has none."""
     found = pods_of(world, target)
     if not found:
         raise missing(world, target)
@@ -103,7 +103,7 @@ def chosen_pod(world: Snapshot, target: Target) -> Pod:
 
 
 def given_pod(world: Snapshot) -> Pod:
-    """Return the pod that `-f` gives; InputError when it gives none."""
+    """Return the pod of `-f`; InputError if the file contains none."""
     given = [pod for pod in world.unbound if pod.metadata.uid in world.given]
     if not given:
         raise InputError("gives no pod that waits; name one: NAME or TYPE/NAME", where="-f")
@@ -113,7 +113,7 @@ def given_pod(world: Snapshot) -> Pod:
 
 
 def with_copy(world: Snapshot, target: Target) -> Snapshot:
-    """Return the cluster with one more of a target for its only given pods: a pod, or a whole
+    """Return the cluster whose only given pods are one more copy of the target: a pod, or a whole
     group.
     """
     found = pods_named(world, target)

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkProcess
 
-# So many lines are answered before it is worth while to begin sharing.
+# After this many lines answered here, the others are shared with other processes.
 FEW: Final = 16
-# Lines that a process is given at a time: a moment's work, so that all are done at about the same
-# time.
+# Lines per block for one process: few, so that all processes finish at about the same time.
 BLOCK: Final = 8
 # Beyond that, handing out is all that this process could do.
 MOST: Final = 8
@@ -43,7 +42,7 @@ def processors() -> int:
 def answer_lines(
     source: BinaryIO, out: BinaryIO, answer: Answer, *, processes: int, few: int = FEW
 ) -> None:
-    """Write the answer to each line that is not empty; each goes out as soon as its turn has come.
+    """Write the answer to each line that is not empty, in order and as soon as possible.
 
     `source` may be a file, a pipe or a terminal. InputError if it cannot be read, raised after all
     lines read before are answered.
@@ -72,7 +71,7 @@ class _Incoming:
     def read(self) -> None:
         """Read the available input once; block only if there is none."""
         try:
-            # One read and no more: what is not here yet may come only after an answer.
+            # Read only once: the client may send the next line only after an answer.
             found = self.source.read1(_READ)  # type: ignore[attr-defined]
         except OSError as error:
             self.is_over = True
@@ -201,8 +200,8 @@ class _Workers:
             target=_work, args=(theirs, self._answer, [ours, *others]), daemon=True
         )
         with warnings.catch_warnings():
-            # Newer Pythons warn of threads that a copy lacks: here the idle ones of numpy, which
-            # starts them again.
+            # Newer Pythons warn that a fork lacks threads: here the idle ones of numpy, which
+            # restarts them.
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
         theirs.close()

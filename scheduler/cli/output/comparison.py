@@ -57,7 +57,7 @@ def html(before: ComparedSide, later: ComparedSide) -> str:
     """Return the whole file."""
     files = {name: body.decode() for name, body in page_files().items()}
     data = msgspec.json.encode(document(before, later, diff(before.simulation, later.simulation)))
-    # In a script element only "<" could end or open anything.
+    # In a script element only "<" could end the element or begin a tag.
     text = data.decode().replace("<", "\\u003c")
     icon = _data("image/svg+xml", files["icon.svg"])
     modules = {
@@ -105,7 +105,7 @@ def _side(one: ComparedSide) -> dict[str, Any]:
         "plan": {
             "groups": shown_groups(one.simulation.groups),
             "queueOrder": one.simulation.queue_order,
-            # Those that are placed stand on their nodes.
+            # The placed pods are listed with their nodes.
             "pods": [pod for pod in one.simulation.pods if pod.node is None],
         },
     }

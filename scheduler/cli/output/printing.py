@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.cli.flags import Output
 
-# Below this width a column says nothing; a narrower terminal wraps.
+# Below this width the column is unreadable; a narrower terminal wraps.
 NARROWEST: Final = 6
 GAP: Final = "   "
 EMPTY: Final = "-"

@@ -27,7 +27,7 @@ Value = Callable[[TracePoint], float | None]
 
 
 def html(found: Mapping[str, TraceSummary]) -> str:
-    """Return the page of one or two plays, by title."""
+    """Return the page for one or two plays, keyed by title."""
     digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'"
     parts = ["<h1>Trace simulation</h1>", _keys(found), _overview(found)]

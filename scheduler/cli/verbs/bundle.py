@@ -28,7 +28,7 @@ from scheduler.kube.api import Response
 
 MOST = 10_000
 MASK = "***"
-# Values that open something, by their names in a configuration; the daemon masks the rest.
+# Values that are credentials, by their names in a configuration; the daemon masks the others.
 _KEYS = frozenset(("keyData",))
 _IN_URL = re.compile(r"(?<=://)[^/@\s\"]+@")
 

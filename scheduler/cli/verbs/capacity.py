@@ -40,7 +40,7 @@ from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 from scheduler.snapshot.targets import pods_of, target_of
 
 FEW = 10
-# The name of a copy of a shape that has none, before the reason.
+# The name of a copy of an unnamed shape, as it begins the reason.
 _COPY = re.compile(rf"^the group \S+/{NAME}\S* does not fit: ")
 
 
@@ -147,7 +147,7 @@ def _with_given(seen: SeenWorld, items: Iterable[Item], setup: Setup) -> SeenWor
 
 
 def headline(found: Capacity, asked: AskedShape) -> str:
-    """Return the answer in one line; a shape that was `asked` for by amounts has no name."""
+    """Return the answer in one line; a shape given by amounts (`asked`) has no name."""
     least = "at least " if found.limited else ""
     amounts = str(asked)
     if not amounts:

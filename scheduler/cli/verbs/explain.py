@@ -39,7 +39,7 @@ def explain(flags: ExplainFlags) -> int:
     target = target_of(flags.words, flags.namespace) if flags.words else None
     access = cluster_options(flags.cluster, target.namespace if target else flags.namespace)
     source = WorldSource(access, flags.snapshot or (), flags.filename or ())
-    # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
+    # Of equal nodes, the daemon of a live cluster chooses by the pod's uid.
     ties = Ties.UID if source.is_live else Ties.NAME
     wanted = asking.options(flags.now, ties, None, details=True, kubernetes=flags.kubernetes)
     setup = asking.setups(flags.config, access if source.is_live else None).default

@@ -1,7 +1,7 @@
 """`trellis groups [NAME]`: groups with members, domains, and the proof or the reason for waiting.
 
-What waits is planned here, by the daemon's own engine on what the user may read in the cluster or
-on a snapshot's files. Nothing is written to the cluster. Groups that do not fit come first.
+Pending groups are planned here, by the daemon's own engine, from the objects that the user may read
+or from a snapshot's files. Nothing is written to the cluster. Groups that do not fit come first.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _row(one: GroupReport, racks: Mapping[str, str], *, is_wide: bool) -> list[s
 
 
 def _lines(one: GroupReport, racks: Mapping[str, str]) -> list[str]:
-    """Return one group point by point."""
+    """Return the details of one group, one line each."""
     points = [
         ("status", shown_status(one)),
         ("members", _members_text(one)),

@@ -1,7 +1,7 @@
 """`trellis history TYPE/NAME`: every attempt at a pod that is known, oldest first, with its result.
 
-From the running daemon, which keeps the last ones at all pods, or from a decision log, which has
-them all. Exit codes: 0 there are some, 1 none is known.
+Read from the running daemon, which keeps the last attempts of all pods, or from a decision log,
+which has all. Exit codes: 0 at least one attempt is known, 1 none.
 """
 
 from urllib.parse import quote

@@ -13,7 +13,7 @@ from scheduler.simulate.replay import replay as run_again
 
 
 def replay(flags: ReplayFlags) -> int:
-    """Run a decision log again; exit 0 when it comes out the same, 1 when it does not."""
+    """Run a decision log again; exit 0 if the effects are the same, 1 if they differ."""
     file = flags.file
     try:
         with Path(file).open("rb") as lines:

@@ -99,8 +99,8 @@ def run(flags: RunFlags) -> int:
     log = _decision_file(flags.decision_log, source, loaded, options.seed)
     if log is not None:
         options = options._replace(record=log)
-    # A log is replayed from its header on: with one, a new configuration or release needs a new
-    # start.
+    # A replay starts from the log's header: with a log, a new configuration or release requires a
+    # restart.
     release = ServerRelease(is_fixed=log is not None)
     building = DaemonParts(options, flags.kubeconfig, flags.context, clock, meters, release)
     followed = (file, meters, release) if log is None else (None, meters)
@@ -109,7 +109,7 @@ def run(flags: RunFlags) -> int:
 
 
 class ConfigSource(NamedTuple):
-    """The source of the configuration: a file, stdin (`-`) or none, and the flags over it."""
+    """The source of the configuration: a file, stdin (`-`) or none; flags override its values."""
 
     config: str
     leader_elect: bool | None
@@ -117,11 +117,12 @@ class ConfigSource(NamedTuple):
     preset: str = ""
 
     def open(self, clock: RealClock, meters: Meters) -> tuple[Loaded, ConfigFile | None]:
-        """Read it; return the file as well, when it is one that can be followed."""
+        """Read it; also return the file if it can be watched for changes."""
         if self.config not in ("", "-"):
             file = ConfigFile(self.config, self.read, clock, meters)
             return file.read(), file
-        meters.config_last_reload_successful.set(1)  # there is no file that could be newer
+        # without a file there is no newer configuration
+        meters.config_last_reload_successful.set(1)
         if self.config:
             return self.read(read_text(self.config)), None
         if self.preset:
@@ -147,7 +148,7 @@ def _decision_file(
     if source.gates:
         text = "a decision log is replayed with the file alone; write them there as featureGates"
         raise InputError(text, where="--feature-gates")
-    # Stdin has been read, and has nothing more to say.
+    # Stdin has been read to its end, and cannot change.
     given = source.preset if config in ("", "-") else read_text(config)
     has_file = bool(config or source.preset)
     return DecisionFile(path, Header(VERSION, to_log(loaded, given) if has_file else "", seed))
@@ -189,7 +190,7 @@ async def _run(supervisor: Supervisor, loaded: Loaded) -> int:
 
 
 class DaemonParts(NamedTuple):
-    """What every daemon of this process is built from, beside its configuration."""
+    """The parts that every daemon of this process shares, beside its configuration."""
 
     options: DaemonOptions
     kubeconfig: str
@@ -370,7 +371,7 @@ def _names_of(args: TopologyArgs) -> tuple[tuple[str, ...], str, str]:
 
 
 def figures_settings(loaded: Loaded) -> FiguresSettings | None:
-    """Return where the figures of the risk plugins come from; None when no profile has one."""
+    """Return the source of the figures for the risk plugins; None if no profile has one."""
     asked = [
         profile.args.get(name) or RiskArgs()
         for profile in loaded.profiles

@@ -128,7 +128,8 @@ async def _run(
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    # Thousands of long-lived objects: the collector would walk them again and again for nothing.
+    # The sandbox keeps thousands of long-lived objects; the collector would traverse them
+    # repeatedly and free nothing.
     gc.disable()
     async with Sandbox(options) as started:
         for line in await started.apply(*files):

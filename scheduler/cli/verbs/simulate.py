@@ -189,8 +189,8 @@ def _tables(simulation: Simulation, world: Snapshot, output: Output) -> list[Tex
 
 
 def _setups(flags: SimulateFlags, access: ClusterOptions | None) -> tuple[Setup, ...]:
-    """Return the configuration of the answer, the two that `--against` compares, or, for a trace,
-    which reads its own, none.
+    """Return the configuration of the answer, the two that `--against` compares, or none for a
+    trace, which reads its own.
     """
     if flags.trace:
         return ()

@@ -1,7 +1,7 @@
 """`trellis status`: the leader, its configuration, kinds and rights, and its problems.
 
-Read from the Lease, from the API server's lists of kinds, and from pods. Exit code 1 where
-something is wrong.
+Read from the Lease, from the API server's lists of kinds, and from pods. Exit code 1 if there is a
+problem.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from scheduler.simulate.stage import AnswerOptions
 from scheduler.snapshot.snapshot import Snapshot
 
 OK, NOTICE, PROBLEM, MISSING = "ok", "notice", "problem", "missing"
-# Kinds that a cluster may lack: what each is for.
+# Kinds that a cluster may lack, with the purpose of each.
 _KINDS = {
     "/apis/scheduling.k8s.io/v1alpha2": ("podgroups", "PodGroups of Kubernetes 1.36"),
     "/apis/scheduling.k8s.io/v1beta1": ("podgroups", "PodGroups of Kubernetes 1.37"),
@@ -49,12 +49,13 @@ _KINDS = {
     "/apis/appgroup.diktyo.x-k8s.io/v1alpha1": ("appgroups", "applications on a network"),
     "/apis/topology.node.k8s.io/v1alpha2": ("noderesourcetopologies", "NUMA zones"),
 }
-# What explain, groups, capacity and simulate read; verbs of the daemon are its own account's.
+# The rights that explain, groups, capacity and simulate need; the daemon has rights of its own
+# account.
 _RIGHTS = ("nodes", "pods")
 
 
 class StatusLine(msgspec.Struct, frozen=True):
-    """One thing that was looked at: `state` is ok, notice, problem or missing."""
+    """One check: `state` is ok, notice, problem or missing."""
 
     what: str
     state: str

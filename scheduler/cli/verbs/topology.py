@@ -201,7 +201,8 @@ def _walk(unit: TreeUnit, depth: int = 0) -> Iterator[tuple[int, TreeUnit]]:
 def _tree_table(root: TreeUnit, *, with_nodes: bool, is_wide: bool) -> TextTable:
     rows, unnamed = [], set[int]()
     for depth, unit in _walk(root):
-        # Nodes without the label of a level are one row, whatever labels below they lack.
+        # Nodes without the label of a level share one row, whatever labels of lower levels they
+        # lack.
         is_repeated = not unit.name and depth - 1 in unnamed
         if is_repeated or (unit.level == "node" and not with_nodes):
             continue
@@ -285,7 +286,7 @@ def _age(item: Any) -> str:
 
 
 def _free(item: Any) -> str:
-    """Return what each zone has left: `cpu 4/12 memory 8Gi/60Gi`."""
+    """Return the free amounts of each zone: `cpu 4/12 memory 8Gi/60Gi`."""
     return " ".join(
         f"{name} " + "/".join(amount_text(name, part) for part in parts)
         for name, parts in item["free"].items()

@@ -48,7 +48,8 @@ from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 from scheduler.snapshot.views import Sections, sections, with_origin
 
 AGAIN_S = 2.0
-# Of its time a page spends no more on listing, so that a large cluster is listed less often.
+# The largest share of its time that a page spends on listing, so that a large cluster is listed
+# less often.
 LISTING_SHARE = 0.1
 
 _log = structlog.get_logger()
@@ -90,7 +91,7 @@ class HistoryView:
 
 
 class Work:
-    """The world that the page shows, what came before it, and the answers about both."""
+    """The cluster that the page shows, its history, and the answers about both."""
 
     def __init__(
         self,
@@ -120,12 +121,12 @@ class Work:
     def drawn(
         self, world: Snapshot, now: float, notices: Sequence[str]
     ) -> tuple[Snapshot, Sections]:
-        """Return a world with the groups that the configuration derives, and its sections."""
+        """Return a cluster with the groups that the configuration derives, and its sections."""
         world = with_derived_groups(world, self._loaded)
         return world, sections(world, now, notices)
 
     def show(self, world: Snapshot, shown: Sections, now: float) -> None:
-        """Replace the world by one that was seen at `now`."""
+        """Replace the cluster by the one that was read at `now`."""
         self._wanted = msgspec.structs.replace(self._wanted, now=now)
         self._world = world
         self.feed.publish(with_origin(shown, self._origin))
@@ -176,7 +177,7 @@ class Work:
         return with_derived_groups(self._past.world_at(at, self._world), self._loaded)
 
     async def _alone(self, work: Callable[[], T]) -> T:
-        # One at a time: two would only share the interpreter, and hold two engines in memory.
+        # One at a time: two would share the interpreter and keep two engines in memory.
         async with self._one:
             return await asyncio.to_thread(work)
 
@@ -234,7 +235,7 @@ async def live_page(
     port: int = 0,
     past: PastView | None = None,
 ) -> AsyncIterator[str]:
-    """Serve the page of a live cluster and give its address; ApiError when nothing can be read."""
+    """Serve the page of a live cluster and print its address; ApiError if no object can be read."""
     client = await connect(access)
     work = Work(known, wanted, past, await _origin(client, access))
     try:
@@ -274,7 +275,9 @@ async def page_of_files(
 
 
 async def _origin(client: ApiClient, access: ClusterOptions) -> dict[str, str]:
-    """Return the cluster's address, the context if one was named, and the leader if one leads."""
+    """Return the cluster's address, the context if one was named, and the current leader if there
+    is one.
+    """
     found = {"cluster": client.server}
     if access.context:
         found["context"] = access.context
@@ -294,7 +297,7 @@ async def _follow(work: Work, client: ApiClient, access: ClusterOptions) -> None
         try:
             await _look(work, client, access)
         except (TrellisError, OSError, TimeoutError) as error:
-            # The last picture stays, and says how old it is.
+            # The last picture stays, and shows its age.
             _log.warning("the cluster cannot be read; the page shows what it was", error=str(error))
         took_s = perf_s() - began
 
