@@ -1,8 +1,8 @@
 """Questions about the cluster in memory, answered beside the scheduler.
 
-The cluster is taken from the engine's memory between two turns; a process of its own, of lower
-priority, plans, explains and counts, since that takes as long as scheduling does. It starts with
-the first question, and ends when none has come for a while.
+The cluster is taken from the engine's memory between two turns; a separate process of lower
+priority plans, explains and counts, since that takes as long as scheduling does. The process starts
+with the first question and ends after an idle time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class AnswerPool:
             raise MissingError("too many questions wait; try again later", where=question.what)
         self._waiting += 1
         try:
-            # One after the other, also on the way there: a large cluster is tens of megabytes.
+            # One at a time, also while sending: a large cluster is tens of megabytes.
             async with self._one:
                 return await self._ask(question, world)
         finally:
@@ -90,7 +90,9 @@ class AnswerPool:
         return outcome.body
 
     def spent_s(self) -> float:
-        """Return what questions since the last call have taken of this process's processor."""
+        """Return the CPU time that this process has spent on questions since the last call, in
+        seconds.
+        """
         spent_s, self._spent_s = self._spent_s, 0.0
         return spent_s
 

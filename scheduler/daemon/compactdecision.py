@@ -98,7 +98,7 @@ def keep(decision: Decision, nodes: Nodes, names: tuple[str, ...]) -> CompactDec
         plugin = decision.narrowed_by[0] if decision.narrowed_by else ""
         text = outside_text(decision.narrowed_by)
         mark(decision.outside, Status(Code.UNRESOLVABLE, (text,), plugin))
-    # Who spoke first has the last word.
+    # The plugin that rejected a row last determines its status.
     for rejection in reversed(decision.rejections):
         for rows, status in _by_status(rejection):
             mark(rows, status)

@@ -57,7 +57,9 @@ class ConfigFile:
         _log.error("configuration not reloaded, the last good one stays", error=str(error))
 
     async def changed(self, refused: Callable[[Exception], None]) -> Loaded:
-        """Wait until the file has another valid content; call `refused` for each invalid one."""
+        """Wait until the file has another valid content; call `refused` for each invalid
+        content.
+        """
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -70,7 +72,7 @@ class ConfigFile:
                     return found
 
     async def _look(self) -> Loaded | None:
-        """Return a new configuration; None when there is none, InputError for one that is bad."""
+        """Return a new configuration; None without a change; InputError for an invalid one."""
         try:
             text = await asyncio.to_thread(self._text)
         except InputError as error:

@@ -30,13 +30,13 @@ class DecisionFile:
         self._under_way: asyncio.Future[None] | None = None
 
     def arrive(self, event: Event) -> int:
-        """Take an event that has come in; return the size of its text."""
+        """Record an incoming event; return the size of its text."""
         return self._buffer.arrive(event)
 
     def record(
         self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...]
     ) -> None:
-        """Take one turn, which took in the oldest of the events that have arrived."""
+        """Record one turn, which processed the oldest of the recorded events."""
         self._buffer.end_turn(now, sum(size for _, size in arrived), cycles, effects)
 
     def state_release(self, release: Release | None) -> None:
@@ -65,8 +65,8 @@ class DecisionFile:
             await asyncio.to_thread(self._file.close)
 
     async def _write(self) -> None:
-        # A thread that writes is not ended by cancelling who waits for it: the next one waits as
-        # well.
+        # Cancelling the waiting task does not end the thread that writes; the next writer waits for
+        # the thread.
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
         lines = self._buffer.take()

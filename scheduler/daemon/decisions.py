@@ -30,8 +30,8 @@ _log = structlog.get_logger()
 
 
 class DecisionHistory:
-    """Keeps the last `most` attempts, those in a row that came to the same as one, and logs how
-    they end.
+    """Keeps the last `most` attempts, consecutive ones with equal results as one entry, and logs
+    how they end.
     """
 
     def __init__(self, engine: Engine, traces: Traces | None = None, *, most: int = KEPT) -> None:
@@ -70,7 +70,8 @@ class DecisionHistory:
         # Only numbers are kept: the columns of a decision would keep megabytes alive.
         if self._traces is not None:
             self._traces.decided(queued, decision)
-        now = self._engine.now  # as in the decision log: a history is the same from both
+        # as in the decision log, so that both sources yield the same history
+        now = self._engine.now
         attempt = self._attempt(queued, decision, now)
         key = (attempt.namespace, attempt.name)
         before = self._last.get(key)
@@ -115,7 +116,9 @@ class DecisionHistory:
         )
 
     def _keep_whole(self, key: tuple[str, str], decision: Decision, now: float) -> None:
-        """Keep the verdict on every node, unless this second has `WHOLE_PER_S` of them already."""
+        """Keep the verdict on every node, unless `WHOLE_PER_S` verdicts of this second are kept
+        already.
+        """
         self._forget(key)
         if int(now) != self._second:
             self._second, self._in_second = int(now), 0

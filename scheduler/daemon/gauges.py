@@ -25,7 +25,7 @@ def show_ages(engine: Engine, clock: Clock, meters: Meters) -> None:
     """Connect the gauges of ages to their source; do nothing without the plugin."""
     plugins = [one for one in _plugins(engine) if isinstance(one, LoadAwareScheduling)]
     if not plugins:
-        # The daemon before this one, in the same process, may have had it.
+        # An earlier daemon in the same process may have set this gauge.
         meters.node_metric_age.read_from(dict)
         meters.node_metrics.read_from(dict)
         return
@@ -48,11 +48,11 @@ def show_ages(engine: Engine, clock: Clock, meters: Meters) -> None:
 
 
 def show_network(engine: Engine, clock: Clock, meters: Meters) -> None:
-    """Connect the gauges of costs to their source; do nothing without such a plugin."""
+    """Connect the gauges of network costs to their source; do nothing without the plugin."""
     users = [one for one in _plugins(engine) if isinstance(one, NetworkOverhead | NetworkMinCost)]
     lookups = [one.lookup for one in users]
     if not lookups:
-        # The daemon before this one, in the same process, may have had one.
+        # An earlier daemon in the same process may have set this gauge.
         meters.network_cost.read_from(lambda: 0.0)
         meters.network_weights_age.read_from(dict)
         return

@@ -22,7 +22,7 @@ def keep() -> None:
     """Collect garbage and freeze all live objects."""
     gc.collect()
     gc.freeze()
-    gc.collect()  # so that it counts nothing of what is set aside when it next decides to run
+    gc.collect()  # so that the collector does not count frozen objects when it next decides to run
 
 
 def set_aside() -> None:

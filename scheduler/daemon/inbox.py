@@ -45,7 +45,7 @@ class Inbox:
         return [self._events.popleft() for _ in range(min(most, len(self._events)))]
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Wait until an event is there or the time is up; None waits for ever."""
+        """Wait until an event arrives or the timeout expires; None waits without a limit."""
         if self._events:
             return
         self._arrived.clear()

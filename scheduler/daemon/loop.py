@@ -2,9 +2,9 @@
 
 It takes a batch of events, applies each, lets the engine try a number of pods, hands the effects
 out and sleeps until the next event or the engine's next deadline. All other tasks only put events
-into the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than
-`TURN_S`: half of it is for taking in where pods wait to be tried, so that a flood of events does
-not keep these waiting.
+into the inbox, so nothing here needs a lock. No turn blocks asyncio's loop for much longer than
+`TURN_S`. While pods are active, at most half of that time is spent on events, so that a flood of
+events does not delay these pods.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class TurnRecord(Protocol):
     def record(
         self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...], /
     ) -> None:
-        """Take one turn."""
+        """Record one turn."""
 
 
 class Outside(Protocol):
@@ -51,8 +51,8 @@ class Loop:
     """Drives one engine; `after_turn` is called after each turn, `record` receives its events and
     effects.
 
-    How much a turn takes in depends on how long that takes by `stopwatch`, how much it tries on how
-    long trying took.
+    The number of events per turn depends on their duration by `stopwatch`, the number of attempts
+    on the duration of earlier attempts.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Loop:
         return MOST_IN_FLIGHT - self._engine.view.bindings().busy
 
     def _patience_s(self) -> float | None:
-        """Return for how long nothing needs to be done; None for "until an event comes"."""
+        """Return how long the loop may sleep in seconds; None until an event arrives."""
         if self._engine.has_work() and self._free_bindings() > 0:
             return 0.0
         deadline = self._engine.next_wakeup()

@@ -1,9 +1,8 @@
 """The daemon's page: what each user may see, redrawn while it has readers.
 
 The cluster is taken from the engine's memory between two turns; a thread draws, and a `AnswerPool`
-plans and explains. Users with the same rights share one `_View`. Drawing, and handing the cluster
-over to be planned, takes `IDLE_SHARE` of the time at most, and while pods are being placed
-`BUSY_SHARE`.
+plans and explains. Users with the same rights share one `_View`. Drawing and sending the cluster to
+the pool take at most `IDLE_SHARE` of the time, and `BUSY_SHARE` while pods are being placed.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class DaemonPage:
         took_s = 0.0
         while True:
             await self._rest(took_s)
-            took_s = self.helper.spent_s()  # what is planned is planned of a picture, once
+            took_s = self.helper.spent_s()  # each picture is planned once
             for seen, view in list(self._views.items()):
                 if view.feed.readers:
                     view.used_at = self._clock.now()
@@ -184,7 +183,7 @@ class DaemonPage:
 
 
 class _View:
-    """What users of the same rights see."""
+    """The page as users with the same rights see it."""
 
     def __init__(self, seen: Rights, page: DaemonPage) -> None:
         self.feed = PageFeed()

@@ -1,9 +1,9 @@
 """`Daemon`: builds everything once, runs it, and stops it in the right order.
 
-A life: serve health, list and watch, wait for the lease, schedule, and at the end either give the
-lease back (SIGTERM: everything in flight is finished first) or, when the lease was lost, stop
-sending at once. `run` returns the exit code; a fault of any part ends the whole process, for a
-scheduler that has lost a part is worse than one that starts anew.
+The steps: serve health, list and watch, wait for the lease, schedule. At SIGTERM it finishes
+everything in flight and releases the lease; when the lease is lost, it stops sending at once. `run`
+returns the exit code. A fault of any part ends the whole process: a restart is safer than a
+scheduler without one of its parts.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
 _log = structlog.get_logger()
 
 Operators = Callable[[ClusterView, FencedApi, Solving], Coroutine[Any, Any, None]]
-# Asks for measured load and puts the answers in.
+# Requests load figures and puts the responses into the inbox.
 Figures = Callable[[ClusterView, Callable[[Event], None]], Coroutine[Any, Any, None]]
 
 
@@ -199,12 +199,14 @@ class Daemon:
         self._is_stopping.set()
 
     def announce(self, reason: str, what: str, *, is_warning: bool = False) -> None:
-        """Write an event about this process, regarding its Lease; nothing without one."""
+        """Write an event about this process, regarding its Lease; nothing without a Lease."""
         if self._election is not None:
             self._election.tell(reason, f"says: {what}", is_warning=is_warning)
 
     async def until_newer(self, release: ServerRelease) -> None:
-        """Wait until the API server is of a newer release than the one that this daemon follows."""
+        """Wait until the API server has a newer release than the one that this daemon was built
+        for.
+        """
         await release.changed(self._client)
 
     async def discard(self) -> None:
@@ -280,7 +282,7 @@ class Daemon:
             left_s = deadline - self._clock.now()
             if left_s <= 0:
                 break
-            # Answers reach the engine through the loop, which goes on until the end.
+            # Answers reach the engine through the loop, which runs until the end.
             await asyncio.sleep(min(0.01, left_s))
         self._recorder.finish()
         await self._executor.drain(max(0.1, deadline - self._clock.now()))
@@ -417,7 +419,7 @@ class Daemon:
         return dict(msgspec.json.decode(response.body))
 
     async def _measure_lag(self) -> None:
-        """Measure how late the loop wakes us: what blocks it shows here."""
+        """Measure the delay of the event loop: a timer that fires late shows what blocked it."""
         clock = asyncio.get_running_loop().time
         while True:
             due = clock() + LAG_EVERY_S

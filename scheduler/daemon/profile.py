@@ -1,4 +1,4 @@
-"""A sampling profile of this process, for pprof: where threads were when they had the processor.
+"""A sampling profile of this process, for pprof: the stacks of threads while they used the CPU.
 
 `taken` is the content of `/debug/pprof/profile`. A thread samples all stacks a hundred times a
 second and weighs each by its thread's CPU time since the last sample; nothing is traced, so the
@@ -47,8 +47,7 @@ def _sample(stop: threading.Event, seconds: float) -> Counter[Stack]:
     own, ran = threading.get_ident(), dict(_run_times())
     until = perf_s() + seconds
     usual_s = sys.getswitchinterval()
-    # With the usual 5 ms we would mostly be let in where a thread lets go by itself, and find it
-    # there.
+    # Innermost first: the running function and its current line.
     sys.setswitchinterval(SWITCH_S)
     try:
         _look(stop, until, own, ran, found)
@@ -62,8 +61,9 @@ def _look(
 ) -> None:
     """Count stacks of threads that used CPU until `until` in `found`; `ran` has their CPU times."""
     while perf_s() < until and not stop.wait(PERIOD_S):
-        # At once, for reading a file lets the other threads run on.
-        frames = sys._current_frames()  # noqa: SLF001 - documented, and there is no other way
+        # With the usual 5 ms this thread would run mostly when another one releases the interpreter
+        # by itself, and would sample that place.
+        frames = sys._current_frames()  # noqa: SLF001 - documented, and there is no other interface
         stacks = {one: _stack(frame) for one, frame in frames.items() if one != own}
         del frames
         for ident, total in _run_times():
@@ -80,9 +80,9 @@ def _run_times() -> Iterator[tuple[int, int]]:
         try:
             text = Path(f"/proc/self/task/{thread.native_id}/stat").read_text()
         except OSError:
-            continue  # it has ended meanwhile
-        # The name stands in brackets and may hold anything; user and system time are fields 14 and
-        # 15.
+            continue  # it has ended since
+        # The name is in brackets and may contain any character; user and system time are fields 14
+        # and 15.
         fields = text.rpartition(")")[2].split()
         if thread.ident is not None:
             yield thread.ident, (int(fields[11]) + int(fields[12])) * _TICK_NS

@@ -1,4 +1,5 @@
-"""`ServerRelease`: the API server's minor release, which decides where versions differ.
+"""`ServerRelease`: the API server's minor release, which selects the behaviour where versions
+differ.
 
 Read before a daemon is built and again while it runs: after an upgrade of the control plane the
 next daemon follows the newer release. An older answer does not count: of several API servers that

@@ -71,11 +71,11 @@ async def rights(may: May, namespaces: Mapping[str, Iterable[str]], namespace: s
 
 
 def within(world: Snapshot, seen: Rights) -> Snapshot:
-    """Return the visible part of a cluster."""
+    """Return whether a SubjectAccessReview of these resource attributes permits the request."""
     own = dict(seen.namespaces)
 
     def is_seen(kind: str, obj: Any) -> bool:
-        # What no API server serves are figures of nodes.
+        # Kinds without an API resource are figures of nodes.
         name = kind if kind in _LISTED else NODE.kind
         return name in seen.everywhere or obj.metadata.namespace in own.get(name, ())
 

@@ -1,8 +1,8 @@
 """The daemon's solver: carries `Solve` effects to the helper process, and its solutions back.
 
 The process is started with the first job. A cluster without groups, or with small ones only (the
-engine answers their questions itself), never has it. Operators use it for their long calculations
-too. Owns the pool; knows nothing of groups.
+engine solves those itself), never starts it. Operators also use it for long calculations. Owns the
+pool; does not depend on groups.
 """
 
 import msgspec
@@ -44,7 +44,7 @@ class Solving:
         return answer, Response(code, reason=outcome.code, message=outcome.message)
 
     async def run(self, kind: str, payload: bytes, limit_s: float) -> JobOutcome:
-        """Run a job of another kind, after those that came before it."""
+        """Run a job of another kind, after the jobs that were submitted earlier."""
         await self._pool.start()
         return await self._pool.run(kind, payload, limit_s)
 

@@ -2,8 +2,8 @@
 
 When the configuration file changes, or the API server is of a newer release, the next daemon is
 built first; if that works, the running one finishes its work, as for SIGTERM, and the next one
-takes over: it lists the cluster anew, so nothing of the old memory has to fit the new
-configuration. The endpoints are away for as long as that takes; another replica may lead meanwhile.
+takes over. The next one lists the cluster again, so no old state has to match the new
+configuration. The endpoints are unavailable during the change; another replica may lead meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 class Supervisor:
     """Runs daemons that `build` makes; without a `file` the configuration stays.
 
-    `release` is what `build` follows, None for one that never changes.
+    `release` is the API server's release that `build` uses, None for a fixed one.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Supervisor:
                 self._daemon, successor = successor, None
 
     async def _run_one(self, daemon: Daemon) -> int:
-        gctuning.forget()  # the one before is garbage by now
+        gctuning.forget()  # the previous daemon is garbage by now
         following = asyncio.create_task(self._follow(daemon), name="configuration")
         upgraded = asyncio.create_task(self._follow_release(daemon), name="release")
         try:
@@ -85,7 +85,9 @@ class Supervisor:
             await asyncio.gather(following, upgraded, return_exceptions=True)
 
     async def _follow(self, daemon: Daemon) -> None:
-        """Wait for a configuration that works, then end the daemon in favour of the next one."""
+        """Wait for another valid configuration, then end the daemon and leave its place to the next
+        one.
+        """
         file = self._file
         if file is None:
             return

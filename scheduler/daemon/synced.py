@@ -39,9 +39,7 @@ class Synced:
         return [kind.kind for kind in self._kinds if kind.kind not in self._intake.synced]
 
     def check(self) -> str | None:
-        """Return why no decisions are made, for the readiness endpoint; None if all kinds are
-        synced.
-        """
+        """Return which kinds are not synced, for the readiness endpoint; None if all are."""
         if missing := self.missing():
             return f"not listed yet: {', '.join(missing)}"
         if behind := sorted(self._intake.behind):

@@ -80,7 +80,7 @@ class Traces:
         span.add_event("decided", timestamp=self._now_ns())
         self._open[meta.uid] = span
         if len(self._open) > MOST_OPEN:
-            self._open.popitem(last=False)  # its pod went away; a span without an end is not sent
+            self._open.popitem(last=False)  # its pod was deleted; a span without an end is not sent
 
     def ended(self, queued: QueuedPod, result: str, text: str) -> Trace | None:
         """Close the span of an attempt and name its trace; `text` is the node, or why there is
