@@ -4,7 +4,7 @@ later.
 
 from heapq import heapify, heappop, heappush
 
-# Entries of things that are done by now are cleared away once they are this many, and the most.
+# Obsolete entries are removed once there are this many and they are the majority.
 _MANY = 64
 
 
@@ -13,7 +13,7 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._when: dict[str, float] = {}
-        # Every moment that was ever set; one that is not the key's any more says nothing.
+        # Every deadline that was set; an entry that is not its key's current deadline is ignored.
         self._heap: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
@@ -38,11 +38,11 @@ class Deadlines:
         self.set(key, min(when, self._when.get(key, when)))
 
     def drop(self, key: str) -> None:
-        """Forget when the time of `key` is up."""
+        """Remove the deadline of `key`."""
         self._when.pop(key, None)
 
     def next(self) -> float | None:
-        """Return the first moment, or None."""
+        """Return the earliest deadline, or None."""
         heap = self._heap
         while heap:
             when, key = heap[0]

@@ -54,7 +54,7 @@ class Decision(msgspec.Struct, frozen=True):
 
     @property
     def fits(self) -> bool:
-        """Whether a node was found."""
+        """Return whether a node was found."""
         return bool(self.node)
 
     @property

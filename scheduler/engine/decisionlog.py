@@ -28,10 +28,11 @@ FORMAT = 1
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel"):
-    """How the engine was made: the configuration as text (empty for the defaults) and the seed.
+    """The parameters of the engine: the configuration as text (empty for the defaults) and the
+    seed.
 
-    `kubernetes` is the release of the API server; without one the log is of a version that followed
-    1.36.
+    `kubernetes` is the release of the API server; a log without it was written by a version that
+    followed 1.36.
     """
 
     version: str
@@ -42,7 +43,9 @@ class Header(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LoggedTurn(msgspec.Struct, frozen=True, rename="camel"):
-    """One turn; `cycles` is the number of pods it might try, `effects` are kept as they were."""
+    """One turn; `cycles` is the number of pods it might try, `effects` are as the engine returned
+    them.
+    """
 
     now: float
     events: tuple[Watched | Listed | Complete | Behind | CaughtUp | Answer | Leading, ...]
@@ -116,7 +119,7 @@ def encode_effects(effects: tuple[Effects, ...]) -> bytes:
 
 
 def decode_header(line: bytes, *, where: str = "") -> Header:
-    """Read the first line; InputError when it is none of ours."""
+    """Read the first line; InputError if it is no header of a decision log."""
     try:
         header = _header.decode(line)
     except msgspec.DecodeError as error:
@@ -127,7 +130,7 @@ def decode_header(line: bytes, *, where: str = "") -> Header:
 
 
 def decode_step(line: bytes, *, where: str = "") -> LoggedTurn:
-    """Read the line of one turn; InputError names what is wrong in it."""
+    """Read the line of one turn; InputError states the invalid part."""
     try:
         step = _step.decode(line)
         return msgspec.structs.replace(step, events=tuple(map(_typed, step.events)))

@@ -95,7 +95,7 @@ class Effect(msgspec.Struct, frozen=True, tag_field="effect", rename="camel", om
     """Base of the engine's outputs."""
 
 
-# Why a bind was not sent: what it was decided on is not so any more.
+# Why a bind was not sent: the state that the decision was based on has changed.
 OUTDATED = "Outdated"
 
 
@@ -198,7 +198,7 @@ class AskExtender(Effect, frozen=True, tag="AskExtender"):
 
 
 class ExtenderAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An extender's response to any verb.
+    """The response of an extender to a call.
 
     `nodes` is None if the response has no node list. `failed` and `unresolvable` are reasons by
     node name, `scores` those of prioritize, `error` is the extender's error message.

@@ -1,16 +1,15 @@
 """`Engine`: events in, effects out.
 
 It owns the cluster's memory, the queues and the pods in flight, and does no I/O: no sockets, no
-clock, no global random. `run`, `simulate`, `explain`, `demo` and the tests drive this very object:
+clock, no global random. `run`, `simulate`, `explain`, `demo` and the tests use this class:
 
     engine.handle(event, now)          any number of times
     effects = engine.run(now, cycles)  tries up to that many pods, returns what is to be done
     engine.next_wakeup()               when to call `run` again though nothing happens
 
-The steps of a pod: `intake` → `queue` → `attempt` → `binding`. Each of these knows those before it
-and calls none behind it: what concerns them it puts into one queue of changes (a binding ended, a
-suspended cycle came to its end, a plugin's word at permit), and `_settle` alone takes it from there
-to who acts on it.
+The steps of a pod: `intake` → `queue` → `attempt` → `binding`. Each of these packages may call
+those before it and none after it. A change that concerns a later one (a binding or a suspended
+cycle ended, a plugin's verdict at permit) is put into one queue, and `_settle` alone dispatches it.
 """
 
 from collections import deque
@@ -71,7 +70,7 @@ from scheduler.state.view import LiveView
 
 # What the parts of the engine report to one another; `_settle` dispatches it.
 EngineChange: TypeAlias = Ended | CycleEnded | PermitWord | Change
-# So many pods that are refused in passing cost about as much as one attempt.
+# This many rejections from the cache cost about as much as one attempt.
 IN_PASSING = 8
 
 
@@ -123,7 +122,7 @@ class Engine:
             for name, profile in profiles.items()
         }
 
-        # A pod goes through these in this order; each takes those before it.
+        # A pod passes these in this order; each receives those before it.
         hinted = observation.hinted if observation.stopwatch is not None else None
         unschedulable_pods = UnschedulablePods(
             profiles, observation.fault, hinted=hinted, now_s=observation.now_s
@@ -291,7 +290,7 @@ class Engine:
             self.is_leading = event.active
             self.observation.on_leading(event.active, now)
             self.intake.has_led |= event.active
-            # What was decided in the last moments of a lease may never have been sent.
+            # Effects from the last moments of a lease may never have been sent.
             self.queues.forget_reported()
             if not event.active:
                 self._break_off(now)
@@ -395,7 +394,8 @@ class Engine:
         return EngineHandle(self.cluster, self.settings.feature_gates, release=release)
 
     def position(self, uid: str, now: float) -> tuple[int, int] | None:
-        """Return the place of an active pod and the number of active pods; None for any other pod.
+        """Return the position of an active pod and the number of active pods; None for any other
+        pod.
 
         Takes the pods before it out of the queue: the engine cannot be run afterwards.
         """
@@ -454,7 +454,7 @@ class Engine:
     def _end_binding(self, ended: Ended, now: float) -> None:
         """Record how a pod left the bindings, with its group if it is a member of one."""
         if ended.pod.is_member:
-            self._members.decided(ended.pod.uid)  # before its gate is asked again
+            self._members.decided(ended.pod.uid)  # before its gate runs again
         self._attempts.finished(ended.pod, ended.status, now)
         if ended.pod.is_member:
             is_bound = ended.status.is_success and not ended.pod.is_lost

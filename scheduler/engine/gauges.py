@@ -73,7 +73,9 @@ def _pending(queues: Queues, group_of: GroupOf, planners: Planners) -> dict[tupl
 
 
 def _entities(queues: Queues, group_of: GroupOf, planners: Planners) -> dict[tuple[str, str], int]:
-    """Return the entities that wait, by queue and type; a group that nothing describes is none."""
+    """Return the entities that wait, by queue and type; a group without a description does not
+    count.
+    """
     pods = {where: queues.count(where) for where in _QUEUES}
     groups: dict[str, int] = {}
     for queued in queues:

@@ -72,7 +72,7 @@ class GroupScheduler(Protocol):
         """Take the group of a popped member out of the queue and begin to plan it."""
 
     def answer(self, event: Answer, now: float) -> bool:
-        """Process the answer to a write of a group; return whether a group waited for it."""
+        """Process the answer to a write about a group; return whether a group waited for it."""
 
     def settle(self, now: float) -> None:
         """Open the gates of members whose groups are complete. Called after each event."""
@@ -104,7 +104,7 @@ class NoGroups:
         """Do nothing."""
 
     def describe(self) -> GroupsState:
-        """Return that there is nothing to do."""
+        """Return a state without work."""
         return GroupsState()
 
 

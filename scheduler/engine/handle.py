@@ -70,8 +70,8 @@ class EngineHandle:
         self.planners: dict[str, GroupPlanner] = {}
 
     def group_of(self, pod: Pod) -> str:
-        """Return the key of a pod's group, or an empty text; one whose group is unknown goes on its
-        own.
+        """Return the key of a pod's group, '' without a group; a pod whose group is unknown has
+        none.
         """
         planner = self.planners.get(pod.spec.scheduler_name)
         try:
@@ -82,8 +82,8 @@ class EngineHandle:
             return ""
 
     def lacks_capacity(self, pod: Pod) -> bool | None:
-        """Return whether the pod's rejected group still lacks capacity, judged by amounts alone;
-        None if amounts cannot decide.
+        """Return whether the pod's rejected group still lacks capacity by amounts; None if amounts
+        cannot decide.
         """
         key = self.group_of(pod)
         return self.planners[pod.spec.scheduler_name].group_lacks(key) if key else None
@@ -95,8 +95,8 @@ class EngineHandle:
         return bool(self.group_of(pod))
 
     def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
-        """Return which pods a change may have made members of a group, or members no more; None for
-        none.
+        """Return a predicate for pods that a change may have added to a group or removed from one;
+        None for no pod.
         """
         found = (planner.regrouped_by(change) for planner in self.planners.values())
         return next((one for one in found if one is not None), None)
@@ -106,7 +106,7 @@ class EngineHandle:
         return self.planners[pods[0].spec.scheduler_name].group_priority(key, pods)
 
     def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
-        """Whether others may be evicted for waiting members of a group."""
+        """Return whether pods may be evicted for waiting members of a group."""
         return self.planners[pods[0].spec.scheduler_name].group_may_evict(key, pods)
 
     def build(self, specs: Sequence[ProfileSpec], registry: Registry) -> dict[str, Profile]:
@@ -119,7 +119,7 @@ class EngineHandle:
                     self.planners.setdefault(name, planner)
         meters = None if self._shared.observation is None else self._shared.observation.meters
         for tracker in self.trackers.values():
-            # Asked by name: a protocol's isinstance costs a twentieth of a small simulation.
+            # Looked up by name: a protocol's isinstance costs a twentieth of a small simulation.
             measure = getattr(tracker, "measure", None)
             if measure is not None and meters is not None:
                 measure(meters)
@@ -131,7 +131,7 @@ class EngineHandle:
         return self._cluster.pods
 
     def node(self, name: str) -> Node | None:
-        """Return a node as the API server shows it, None if it is not known."""
+        """Return a node as the API server shows it, None if it is unknown."""
         row = self._cluster.table.rows.get(name)
         return None if row is None else self._cluster.table.nodes[row]
 
@@ -140,7 +140,7 @@ class EngineHandle:
         return self._cluster.store.of(kind)
 
     def tracker(self, kind: type[TrackerT], *arguments: Hashable, name: str = "") -> TrackerT:
-        """Return the one tracker of a class with these arguments, or of a name."""
+        """Return the single tracker of a class with these arguments, or of a name."""
         key = TrackerKey(kind, arguments, name)
         if name:
             key = self._by_name.setdefault(name, key)
@@ -175,7 +175,9 @@ class EngineHandle:
         return frozenset(self._shared.leaving).union(*unanswered)
 
     def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:
-        """Return the members of a group that are to be placed; `pod` is one that has just come."""
+        """Return the members of a group that are to be placed, including `pod`, which has just
+        arrived.
+        """
         members = self._shared.members
         return (pod,) if members is None else members.present(key, pod)
 
@@ -185,7 +187,7 @@ class EngineHandle:
         return {} if members is None else members.uids(key)
 
     def group_tried(self, key: str) -> Collection[str]:
-        """Return those of them that no gate holds."""
+        """Return those pending members that no gate blocks."""
         members = self._shared.members
         return () if members is None else members.tried(key)
 

@@ -65,9 +65,9 @@ class Intake:
             cluster, nominations, lambda pod: changes.append(capacity_freed(pod))
         )
         self.synced: set[str] = set()
-        # Whether this process has begun to lead; written by the engine.
+        # Whether this process has started to lead; written by the engine.
         self.has_led = False
-        # Kinds of which the API server may know more than we do: nothing is decided meanwhile.
+        # Kinds whose objects may be newer at the API server: no decision is made meanwhile.
         self.behind: set[str] = set()
 
     def take(self, kind: str, obj: Any, now: float, *, is_deleted: bool) -> None:
@@ -171,7 +171,7 @@ class Intake:
         return found
 
     def is_placed(self, uid: str) -> bool:
-        """Whether a pod is bound or assumed."""
+        """Return whether a pod is bound or assumed."""
         return self._cluster.pods.get(uid) is not None
 
     def wake(self, change: Change, now: float, *, but: str = "") -> None:
@@ -245,7 +245,8 @@ class Intake:
         uid = pod.metadata.uid
         in_flight = self._bindings.get(uid)
         if in_flight is not None:
-            # Others must see its labels, and preemption that it is leaving already.
+            # Other pods' rules must count its labels, and preemption must know that it is
+            # terminating.
             self.announce(self._cluster.renew(pod), now)
             self._queues.update(self._own_change(in_flight.queued.pod, pod), now)
             if pod.is_terminating and uid in self._bindings.waiting:
@@ -253,7 +254,8 @@ class Intake:
             return
         placed = self._cluster.pods.get(uid)
         if placed is not None and placed.assumed:
-            # We bound it and the watch has not caught up: this version is older than what we know.
+            # This process has bound the pod, and the watch is behind: this version is older than
+            # the known one.
             return
         if placed is not None:
             # The API server takes a binding back only when it was restored from a backup.

@@ -39,7 +39,7 @@ class ProfileInstruments:
         self._observation = observation
         self._meters = observation.meters
         self._profile = profile
-        # What takes the durations, once looked up: a pod passes half a dozen points.
+        # The look-ups of duration metrics, cached: a pod passes half a dozen points.
         self._points: dict[tuple[str, str], Observe] = {}
         self._plugins: dict[tuple[str, str, str], Observe] = {}
 
@@ -53,7 +53,7 @@ class ProfileInstruments:
         observe(seconds)
 
     def plugin(self, point: str, plugin: str, seconds: float, status: str) -> None:
-        """Note how long one plugin took."""
+        """Record the duration of one plugin."""
         observe = self._plugins.get((point, plugin, status))
         if observe is None:
             family = self._meters.plugin_execution_duration
@@ -87,7 +87,7 @@ class Observation:
         self.on_leading: OnLeading = lambda _active, _now: None
 
     def for_profile(self, profile: str) -> Instruments | None:
-        """Return what measures the plugins of a profile; None without a stopwatch."""
+        """Return the instruments for the plugins of a profile; None without a stopwatch."""
         if self.stopwatch is None:
             return None
         return ProfileInstruments(self, self.stopwatch, profile)

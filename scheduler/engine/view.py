@@ -89,7 +89,7 @@ class EngineView:
 
     @property
     def known_release(self) -> Release | None:
-        """Return the release that the settings name, None if they leave it open."""
+        """Return the release that the settings name, None if they name none."""
         return self._settings.release
 
     # Nodes
@@ -101,7 +101,7 @@ class EngineView:
 
     @property
     def generation(self) -> int:
-        """Return a number that changes when nodes come or go."""
+        """Return a number that changes when nodes are added or removed."""
         return self._cluster.table.generation
 
     def nodes(self) -> tuple[Node, ...]:
@@ -154,7 +154,7 @@ class EngineView:
         return map(_queued, self._queues)
 
     def queued(self, uid: str) -> QueuedView | None:
-        """Return a pod that is to be placed, or None."""
+        """Return a pending pod, or None."""
         found = self._queues.get(uid)
         return None if found is None else _queued(found)
 

@@ -1,4 +1,4 @@
-"""The combined answers of a profile's plugins in one attempt."""
+"""The results of a profile's plugins in one attempt, combined."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -18,7 +18,7 @@ from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.profile import Bound, Profile
 
 _POINTS = ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
-# The points that find out that a pod fits nowhere and that no preemption is possible for it.
+# The points that determine that a pod fits nowhere and that no preemption is possible for it.
 _REFUSING = ("pre_filter", "filter", "post_filter")
 
 

@@ -83,8 +83,8 @@ class Attempted(msgspec.Struct, frozen=True):
     def beside(self, pods: Mapping[str, Sequence[Placed]], among: BoolColumn) -> Verdict:
         """Return the rows of `among` that pass with all of these pods on their nodes at once.
 
-        `pods` are given by the filter that is asked about them, which may be one that does not
-        apply to the pod without them. No eviction helps on the rejected rows.
+        `pods` are by the filter that evaluates them; without these pods the filter may not apply to
+        the pod. No eviction helps on the rejected rows.
         """
         cycle, names = self.cycle, {bound.name for bound in self.runner.profile.filter}
         rejections: list[Rejection] = []

@@ -30,7 +30,9 @@ class Elsewhere:
         return sum(not self._others(victim).any() for victim in victims)
 
     def destinations(self, victims: Sequence[Placed]) -> dict[str, str]:
-        """Return by uid the node of each victim that fits one beside those before it."""
+        """Return by uid the destination of each victim that fits another node beside the victims
+        before it.
+        """
         nodes, found = self._attempted.nodes, {}
         taken: dict[tuple[int, str], int] = {}
         for victim in victims:
@@ -52,7 +54,7 @@ class Elsewhere:
         return int(nodes.allocatable(name)[row] - nodes.requested(name)[row])
 
     def _others(self, victim: Placed) -> BoolColumn:
-        """Return the rows that accept a pod like this one, without its own."""
+        """Return the rows that accept a pod like this one, except its own row."""
         found = self._rows.get(victim.shape.id)
         if found is None:
             found = self._rows[victim.shape.id] = self._accepting(victim)

@@ -195,7 +195,9 @@ class PlanningContext(Protocol):
         """Return the live nodes."""
 
     def keep_nominations(self, *, all_of_them: bool) -> bool:
-        """Count or ignore the nominations of less important pods; return whether there are any."""
+        """Respect or ignore the nominations of less important pods; return whether there are
+        any.
+        """
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return each row's free amounts of these resources, less the nominations of other pods."""
@@ -224,9 +226,9 @@ class PlanningContext(Protocol):
     def would_hold(
         self, nodes: Mapping[str, str], victims: Sequence[Placed]
     ) -> AssignmentRejection | None:
-        """Return why the members would not fit on their nodes without `victims`.
+        """Return why the members would not fit on their nodes after the eviction of `victims`.
 
-        None if they would.
+        None if they would fit.
         """
 
     def elsewhere(self) -> Elsewhere:

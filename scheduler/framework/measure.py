@@ -51,7 +51,7 @@ class PointMeasure:
             if getattr(profile, "reserve" if point == "unreserve" else point)
         }
         self._attempts = 0
-        # Whether the plugins of this attempt are timed one by one.
+        # Whether the plugins of this attempt are timed individually.
         self.is_sampled = False
         self._counts = {
             point: {

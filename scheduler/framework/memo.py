@@ -128,7 +128,7 @@ class Memo:
 
 
 class Keeper:
-    """Compute and update the results of one plugin."""
+    """Computes and updates the results of one plugin."""
 
     def __init__(self, plugin: Plugin[Any]) -> None:
         self._plugin: Any = plugin
@@ -140,7 +140,7 @@ class Keeper:
             plugin.handle.objects(fact) for fact in plugin.reads if fact in BY_KIND
         )
         self._score_cells = plugin.serves("score_cells")
-        # The keys with results, by point; the one computed longest ago is dropped first.
+        # The keys with results, by point; the least recently computed one is dropped first.
         self._used: dict[str, dict[PodKind, None]] = {"filter": {}, "score": {}}
 
     @property
@@ -149,7 +149,7 @@ class Keeper:
         return self._plugin.local and not self._objects
 
     def use(self, kind: PodKind, point: str) -> None:
-        """Record that a key gets a result of its own; drop the oldest one above the limit."""
+        """Record that a key has a result of its own; drop the oldest one above the limit."""
         used = self._used[point]
         used.pop(kind, None)
         if len(used) >= MOST_KINDS:
@@ -247,7 +247,7 @@ class Keeper:
 
     def _kept(self, nodes: Nodes, answer: Any) -> Kept:
         facts_log, amounts_log = nodes.facts_touched, nodes.amounts_touched
-        assert facts_log is not None  # noqa: S101 - only live nodes come here
+        assert facts_log is not None  # noqa: S101 - this method is called for live nodes only
         assert amounts_log is not None  # noqa: S101
         return Kept(
             facts_log,

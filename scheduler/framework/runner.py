@@ -72,8 +72,8 @@ class Runner:
                         states.skipped.add(bound.name)
                     elif not answer.is_success:
                         failed = _attributed(answer, bound, "pre_filter")
-                        # Only a plain "unschedulable" lets the other plugins run: they make the
-                        # state that preemption needs.
+                        # Only a plain "unschedulable" lets the other plugins run: preemption needs
+                        # the state that they make.
                         if answer.code is not Code.UNSCHEDULABLE:
                             stopped_by = bound.name
                             break
@@ -81,8 +81,8 @@ class Runner:
                 if isinstance(answer, Narrow):
                     narrowed.append(bound.name)
                     rows = answer.rows if rows is None else rows & answer.rows
-                    # kube-scheduler: one plugin may name unknown nodes, two plugins may not exclude
-                    # each other.
+                    # kube-scheduler: one plugin may name unknown nodes, but two plugins must not
+                    # exclude each other.
                     if answer.is_empty or (len(narrowed) > 1 and not (rows & nodes.exists).any()):
                         failed, stopped_by = none_left(narrowed), bound.name
                         break
@@ -223,7 +223,7 @@ class Runner:
     def _pre_bind(
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
-        """Run the pre-bind plugins, each with its state, until one has no success."""
+        """Run the pre-bind plugins, each with its state, until one does not succeed."""
         bounds = self.profile.pre_bind if states.asked is None else states.asked.pre_bind
         for bound in bounds:
             status = yield from _steps(bound, "PreBind", cycle, node, _state(bound, states))

@@ -52,7 +52,7 @@ class Inventory(msgspec.Struct, frozen=True):
     users: Mapping[str, int]
 
 
-# The inventory of the rows set; computed only for a text, so it may take as long as a search.
+# The inventory of the set rows; computed only for a message, so it may take as long as a search.
 InventoryOf: TypeAlias = Callable[[BoolColumn], Inventory]
 
 

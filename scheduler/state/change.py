@@ -1,6 +1,6 @@
 """`Change`: the effect of one event on the cluster, as facts of `framework.reads`.
 
-`Cluster.apply` returns it; trackers follow it and the queues wake the pods that it may help.
+`Cluster.apply` returns it; trackers apply it and the queues wake the pods that it may help.
 """
 
 from typing import Any
@@ -17,7 +17,8 @@ class Change(msgspec.Struct, frozen=True):
 
     `verb` is add, update or delete; `facts` are what it touches; `label` is kube-scheduler's name
     of it in metrics. `old` and `new` are the objects; for pods on a node `before` and `after` are
-    their records. Assume and forget are changes too: by them trackers count our own pods.
+    their records. Assume and forget are changes too: they let trackers count the scheduler's own
+    pods.
     """
 
     kind: str

@@ -1,9 +1,9 @@
 """`Cluster`: the cluster in memory and the only writer of table, pod index and store.
 
-The engine calls `apply_*` for what the API server says, `assume` and `forget` for what it decides
-itself. A pod counts on its node regardless of the binding client; one whose node does not exist yet
-is stored under the node's name. A pod that failed or ended counts as deleted. Nothing here knows
-about queues.
+The engine calls `apply_*` for changes that the API server reports, `assume` and `forget` for its
+own decisions. A pod counts on its node regardless of the binding client; one whose node does not
+exist yet is stored under the node's name. A pod that failed or ended counts as deleted. Independent
+of queues.
 
     not placed ──assume──▶ assumed ──watch: bound──▶ bound ──watch: deleted, ended──▶ gone
                               └────────forget────────▶ not placed
@@ -34,7 +34,7 @@ class Cluster:
         self.shapes = Shapes()
 
     def put_node(self, node: Node) -> Change:
-        """Take in a node as the API server shows it; ObjectError changes nothing."""
+        """Add or update a node that the API server reports; ObjectError changes nothing."""
         row = self.table.rows.get(node.metadata.name)
         old = self.table.nodes[row] if row is not None else None
         self.table.put(node, self.pods.on(node.metadata.name))
@@ -56,11 +56,11 @@ class Cluster:
         return Change("Node", "delete", facts.NODE_GOES, "NodeDelete", old=old)
 
     def put_pod(self, pod: Pod) -> Change:
-        """Take in a pod that is bound; ObjectError (a bad quantity) changes nothing."""
+        """Add or update a bound pod; ObjectError (an invalid quantity) changes nothing."""
         placed = self._record(pod, pod.spec.node_name)
         before = self._replace(placed)
         if before is None or before.assumed:
-            # An assumed pod is confirmed by the API server, or a foreign one has appeared: the
+            # The API server confirmed an assumed pod, or a pod of another scheduler appeared: the
             # assumed pod was not announced, so for waiting pods it is new.
             old, changed = None, facts.POD_APPEARS
             if before is not None and before.node != placed.node:
@@ -84,7 +84,9 @@ class Cluster:
         )
 
     def assume(self, pod: Pod, node: str) -> Change:
-        """Count a pod on the node we chose, before the API server knows; it must not be placed."""
+        """Count a pod on its chosen node before the API server confirms it; the pod must not be
+        placed.
+        """
         if self.pods.get(pod.metadata.uid) is not None:
             raise StateError(f"pod {pod.key} is placed already and cannot be assumed")
         placed = self._record(pod, node, assumed=True)
@@ -104,7 +106,7 @@ class Cluster:
         return Change("Pod", "update", changed, _label(changed), before.pod, pod, before, placed)
 
     def forget(self, uid: str) -> Change:
-        """Take an assumed pod back; nothing happens to one that the API server has confirmed."""
+        """Remove an assumed pod; do nothing if the API server has confirmed it."""
         placed = self.pods.get(uid)
         if placed is None or not placed.assumed:
             return NOTHING

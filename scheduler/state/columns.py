@@ -52,7 +52,7 @@ class Column(Generic[ScalarT]):
         self.generation += 1
 
     def clear(self, row: int) -> None:
-        """Put the fill value back into one cell."""
+        """Reset one cell to the fill value."""
         self.set(row, self._fill)
 
     def copy(self) -> "Column[ScalarT]":

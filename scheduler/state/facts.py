@@ -1,7 +1,7 @@
 """The vocabulary of `Plugin.reads`, and which facts differ between two versions of an object.
 
-A rejected pod is tried again when a change touches a fact that the rejecting plugin reads; the
-plugin's `hint` narrows it down further.
+A rejected pod is retried when a change touches a fact that the rejecting plugin reads and the
+plugin's `hint` allows it.
 
     node               a node appears              node.deleted       a node goes away
     node.labels        its labels                  node.taints        its taints, spec.unschedulable

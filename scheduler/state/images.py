@@ -40,7 +40,7 @@ class _Image:
 
 
 class ImageIndex:
-    """Image name → rows that hold it; written by `NodeTable` alone.
+    """Image name → rows that have it; written by `NodeTable` alone.
 
     kube-scheduler: the size of an image is the first one seen, whichever node reported it.
     """
@@ -56,7 +56,7 @@ class ImageIndex:
             for name in image.names:
                 sizes.setdefault(name, image.size_bytes)
         before = self._names_on.get(row, ())
-        # Most writes repeat what is there: nodes are written again with every heartbeat.
+        # Most writes change nothing: nodes are written again with every heartbeat.
         if len(before) == len(sizes) and all(name in sizes for name in before):
             return
         for name in before:
@@ -78,7 +78,7 @@ class ImageIndex:
         return name in self._images
 
     def present(self, name: str, rows: int) -> BoolColumn | None:
-        """Return which rows (of `rows` in all) hold the image; None if none does."""
+        """Return which rows (of `rows` in all) have the image; None if none does."""
         image = self._images.get(name)
         return None if image is None else image.present(rows)
 

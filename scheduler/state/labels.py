@@ -94,7 +94,7 @@ class LabelIndex:
         if cached is not None and cached[0] == column.generation:
             return cached[1]
         operator, values = requirement.operator, requirement.values
-        # One verdict per distinct value; the last entry answers for "missing" (id -1).
+        # One verdict per distinct value; the last entry is for a missing label (id -1).
         verdicts = [value_matches(operator, values, value) for value in column.values]
         verdicts.append(value_matches(operator, values, None))
         mask: BoolColumn = np.array(verdicts, dtype=np.bool_)[column.ids]
@@ -105,7 +105,7 @@ class LabelIndex:
         return mask
 
     def integers(self, key: str, default: int) -> IntColumn:
-        """Return a label read as integers, `default` where it is missing or is none."""
+        """Return a label read as integers, `default` if it is missing or no integer."""
         column = self.column(key)
         cached = self._integers.get((key, default))
         if cached is not None and cached[0] == column.generation:

@@ -32,7 +32,7 @@ class NamespaceNames:
         self._matching: dict[Expressions, frozenset[str]] = {}
 
     def labels(self, name: str) -> Mapping[str, str]:
-        """Return the labels of a namespace; none if it is not known."""
+        """Return the labels of a namespace; empty if it is unknown."""
         return self._labels.get(name, _NONE)
 
     def matching(self, expressions: "Expressions") -> frozenset[str]:
@@ -49,7 +49,7 @@ class NamespaceNames:
         return found
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild all state from `cluster`."""
         self.version += 1
         self._labels = {
             name: namespace.metadata.labels

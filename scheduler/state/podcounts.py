@@ -63,7 +63,8 @@ class PodCounts(RowTracker):
             while len(self._counts) >= MOST_SELECTIONS:
                 self._drop(next(iter(self._counts)))
             counts = self._begin(selection)
-        self._counts[selection] = counts  # moved to the end: the least recently used one goes first
+        # moved to the end: the least recently used one is dropped first
+        self._counts[selection] = counts
         return counts
 
     def hold(self, placed: Placed, row: int) -> None:

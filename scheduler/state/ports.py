@@ -41,7 +41,7 @@ class HostPorts:
             rows.setdefault(row, Counter())[ip_of(port)] += 1
 
     def release(self, row: int, ports: Iterable[ContainerPort]) -> None:
-        """Take back what `hold` counted."""
+        """Undo the counting by `hold`."""
         for port in ports:
             key = (port.protocol or "TCP", port.host_port)
             conflicting = self._used[key][row]

@@ -1,4 +1,4 @@
-"""Effective resource requests of a pod, and the columns that resources live in.
+"""Effective resource requests of a pod, and the columns of resources.
 
 Rules of kube-scheduler (component-helpers `PodRequests`): containers are summed, sidecars stay on
 top of later init containers, pod-level requests replace, overhead is added; pods on a node count
@@ -15,10 +15,10 @@ Amounts = dict[str, int]
 CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 FIRST_COLUMNS = (CPU, MEMORY, EPHEMERAL, PODS)
 
-# What scoring assumes for a container that does not name the resource: 100m and 200Mi.
+# The amounts that scoring assumes for a container without a request: 100m and 200Mi.
 ASSUMED_REQUESTS: Mapping[str, int] = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 
-# The most that one pod counts for: as many such pods as a node holds add up within an int64, and no
+# The largest amount that one pod counts for: the sum over all pods of a node fits an int64, and no
 # node offers as much (64 PiB, 7e13 CPUs). A client may bind a pod that requests more.
 LARGEST = 2**56
 
@@ -68,11 +68,11 @@ def pod_requests(
 ) -> Amounts:
     """Return what the pod requests, per resource.
 
-    `use_status` counts what the kubelet says of a pod on a node; `skip_pod_level` leaves out
-    `spec.resources`; `pod_level_in_place` lets the pod-level status count; `non_missing` gives the
-    amount assumed for a container that does not name a resource; `sums_first` compares spec and
-    status by sums over the containers, as Kubernetes does since 1.37. Amounts end at `LARGEST`.
-    ObjectError on a bad quantity.
+    `use_status` counts the amounts that the kubelet reports of a pod on a node; `skip_pod_level`
+    leaves out `spec.resources`; `pod_level_in_place` lets the pod-level status count; `non_missing`
+    gives the amount assumed for a container that does not name a resource; `sums_first` compares
+    spec and status by sums over the containers, as Kubernetes does since 1.37. Amounts end at
+    `LARGEST`. ObjectError on a bad quantity.
     """
     if use_status and sums_first:
         total = _largest_sum(pod, non_missing or {}, pod_level_in_place=pod_level_in_place)
@@ -91,7 +91,7 @@ def pod_requests(
 def _largest_sum(pod: Pod, non_missing: Mapping[str, int], *, pod_level_in_place: bool) -> Amounts:
     """Return per resource the largest of three sums: requested, allocated and in use.
 
-    An infeasible resize leaves out what is requested.
+    With an infeasible resize the requested sum is left out.
     """
     infeasible = _resize_is_infeasible(pod)
     seen = _by_name((*pod.status.container_statuses, *pod.status.init_container_statuses))
@@ -164,7 +164,8 @@ def _containers(pod: Pod, *, use_status: bool, non_missing: Mapping[str, int]) -
     def own(container: Container) -> Amounts:
         needs = amounts(container.resources.requests)
         status = seen.get(container.name)
-        # kube-scheduler 1.36: allocatedResources counts only if status.resources is there as well.
+        # kube-scheduler 1.36: allocatedResources counts only if status.resources is present as
+        # well.
         if status is not None and status.resources is not None:
             needs = {} if infeasible else needs
             _raise(needs, amounts(status.resources.requests))
@@ -190,7 +191,7 @@ def has_resize_status(pod: Pod) -> bool:
     status = pod.status
     if status.resources is not None or _resize_is_infeasible(pod):
         return True
-    # Pods that have not begun have none of these; no generator is made for them.
+    # Pods that have not started have none of these; this avoids creating a generator for them.
     statuses = status.container_statuses + status.init_container_statuses
     return bool(statuses) and any(
         one.resources is not None or one.allocated_resources is not None for one in statuses
@@ -233,5 +234,5 @@ class ResourceIndex(dict[str, int]):
         super().__init__((name, i) for i, name in enumerate(FIRST_COLUMNS))
 
     def column(self, name: str) -> int:
-        """Return the column of a resource, making one if it is new."""
+        """Return the column of a resource, creating it if it is new."""
         return self.setdefault(name, len(self))

@@ -10,7 +10,8 @@ import numpy as np
 from scheduler.base.arrays import IntColumn, Rows
 from scheduler.state.domains import Domains
 
-# From so many rows on, a dense column takes less memory than a dict; below half of it, no longer.
+# From this number of rows on, a dense column takes less memory than a dict; below half of it, the
+# dict does.
 DENSE = 256
 
 
@@ -28,7 +29,7 @@ class RowCounts:
         return bool(self._by_row)
 
     def add(self, row: int, number: int) -> None:
-        """Add to one row; `number` may be negative, the sum must not become so."""
+        """Add to one row; `number` may be negative, the sum must not become negative."""
         number_of_pods = self._by_row.get(row, 0) + number
         if number_of_pods:
             self._by_row[row] = number_of_pods

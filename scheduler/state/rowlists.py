@@ -1,7 +1,7 @@
 """`RowLists`: some pods of each row, side by side in one long list, with their numbers as columns.
 
 Gathers the pods of hundreds of rows with numpy instead of iterating over them. A row is loaded when
-it is first asked for, and again after it was forgotten.
+it is first requested, and again after it was dropped.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -17,14 +17,14 @@ from scheduler.state.resources import CPU, EPHEMERAL, MEMORY
 # The start of a pod that has not started yet: later than any other.
 NOT_STARTED = 2**62
 
-# What is kept of each pod, in this order: then the amounts.
+# The fields stored for each pod, in this order, before the amounts.
 PRIORITY, START, SHAPE, FIRST_AMOUNT = range(4)
 AMOUNTS = (CPU, MEMORY, EPHEMERAL)
 _FIELDS = FIRST_AMOUNT + len(AMOUNTS)
 
 _UNKNOWN = -1
 _LEAST_OUTDATED = 1024
-# What an empty list begins with; nothing is ever written to an array without entries.
+# The initial value of an empty list; an array without entries is never written to.
 _NO_ROWS: IntColumn = np.zeros(0, dtype=np.int64)
 _NO_NUMBERS: IntMatrix = np.zeros((_FIELDS, 0), dtype=np.int64)
 

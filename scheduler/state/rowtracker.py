@@ -1,8 +1,7 @@
-"""`RowTracker`: the half of a tracker that knows which pod sits on which row.
+"""`RowTracker`: the half of a tracker that maps pods to rows.
 
-For trackers that count something of placed pods: they say what a pod adds to a row and takes off
-again. Pods on nodes that are not known count from the moment their node appears, and stop counting
-when it goes.
+For trackers that count something of placed pods: subclasses define what a pod adds to a row and
+removes again. Pods on unknown nodes count from the moment their node appears until it is deleted.
 """
 
 from collections.abc import Mapping
@@ -45,7 +44,7 @@ class RowTracker:
         return before.shape is after.shape and before.pod.is_terminating == after.pod.is_terminating
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild all state from `cluster`."""
         self.clear()
         self._cluster = cluster
         self._rows = dict(cluster.table.rows)

@@ -26,7 +26,7 @@ def pair(key: str, value: str) -> LabelSelectorRequirement:
 
 
 def canonical(expressions: Iterable[LabelSelectorRequirement]) -> Expressions:
-    """Return expressions, ANDed, in their one order and each once."""
+    """Return ANDed expressions in canonical order, without duplicates."""
     distinct = {
         LabelSelectorRequirement(e.key, e.operator, tuple(sorted(set(e.values))))
         for e in expressions

@@ -2,8 +2,8 @@
 
 Replicas of one workload share a shape, and workloads whose pods differ in labels, namespace and
 owner alone share what follows from the spec (effective requests, tolerated taints, matching nodes):
-all that is worked out once. Ids are small integers; they never influence a decision, they only name
-cache entries.
+all of this is computed once. Ids are small integers; they never influence a decision, they only
+name cache entries.
 """
 
 from collections.abc import Mapping
@@ -54,13 +54,12 @@ class SpecShape:
 
 
 class Shape:
-    """One distinct pod but for its name, with what follows from its spec.
+    """All pods that differ in their names only, with values derived from their spec.
 
     `requests` are the effective requests of a pod that is still to be placed; `scored_requests` is
-    (cpu milli, memory bytes) with the assumed amounts for containers that name none, as scoring
-    wants them for the incoming pod; `bound_scored` the same for a pod that sits on a node. `kept`
-    is for what others work out from the shape alone, each under a key of its own; it goes with the
-    shape.
+    (cpu milli, memory bytes) with the assumed amounts for containers without requests, for scoring
+    the incoming pod; `bound_scored` is the same for a pod on a node. `kept` caches results of other
+    modules that follow from the shape alone, each under its own key; it is dropped with the shape.
     """
 
     __slots__ = (
@@ -89,10 +88,9 @@ class Shape:
 def scored(
     pod: Pod, *, use_status: bool, skip_pod_level: bool, sums_first: bool = False
 ) -> tuple[int, int]:
-    """Return (cpu milli, memory bytes) with 100m and 200Mi for containers that name none.
+    """Return (cpu milli, memory bytes) with 100m and 200Mi for containers without requests.
 
-    Where pod-level requests count, that is only assumed of a resource that nothing in the pod
-    names.
+    If pod-level requests count, only for resources that no part of the pod requests.
     """
     assumed: Mapping[str, int] = ASSUMED_REQUESTS
     if not skip_pod_level and has_pod_level(pod):
@@ -127,14 +125,14 @@ def images(pod: Pod) -> tuple[str, ...]:
 class Shapes:
     """The interner: pods of equal spec, labels, group, namespace and controller share one `Shape`.
 
-    A shape lives as long as it is referenced, so the table never outgrows the cluster.
+    A shape exists while it is referenced, so the table never outgrows the cluster.
     """
 
     def __init__(self) -> None:
         self._by_key: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._specs: WeakValueDictionary[bytes, SpecShape] = WeakValueDictionary()
         self._next_id = 0
-        # The pod asked about last, with its key: an attempt asks for its pod several times.
+        # The last requested pod and its key: an attempt requests its pod's shape several times.
         self._last: tuple[Pod | None, bytes] = (None, b"")
 
     def __len__(self) -> int:
@@ -169,7 +167,7 @@ def is_controlled(pod: Pod) -> bool:
 def _key(pod: Pod) -> bytes:
     """Return the same bytes for pods of one shape.
 
-    Annotations that say whether a pod is in a group, and in which, set it apart as labels do.
+    Annotations that name a pod's group distinguish pods as labels do.
     """
     meta = pod.metadata
     said = meta.annotations

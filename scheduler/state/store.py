@@ -12,7 +12,7 @@ def object_key(obj: Any) -> str:
 class Objects(dict[str, Any]):
     """The objects of one kind by key, in order of arrival; `version` moves with each change.
 
-    `is_denied`: this process may not list the kind, so nothing is known of its objects.
+    `is_denied`: this process may not list the kind, so its objects are unknown.
     """
 
     __slots__ = ("is_denied", "version")
@@ -37,7 +37,7 @@ class Store:
         return objects
 
     def sizes(self) -> dict[str, int]:
-        """Return how many objects there are of each kind."""
+        """Return the number of objects of each kind."""
         return {kind: len(objects) for kind, objects in self._kinds.items() if objects.version}
 
     def put(self, kind: str, obj: Any) -> Any:

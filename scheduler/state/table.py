@@ -1,7 +1,7 @@
 """`NodeTable`: one row per node, one column per fact.
 
-Rows never move: a node keeps its row as long as it exists, a freed row is used again later. All
-amounts are int64: CPU in milli, everything else in whole units. `Cluster` is the only writer.
+Rows never move: a node keeps its row until it is deleted, then the row is reused. All amounts are
+int64: CPU in milli, everything else in whole units. `Cluster` is the only writer.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from scheduler.state.resources import CPU, LARGEST, MEMORY, PODS, ResourceIndex,
 from scheduler.state.taints import TaintIndex
 from scheduler.state.touched import Touched
 
-# What a row without a node shows.
+# The values of a row without a node.
 NO_NODE: Final = Node()
 
 
@@ -89,7 +89,7 @@ class NodeTable:
 
     @property
     def generation(self) -> int:
-        """Return a number that moves when nodes come or go."""
+        """Return a number that changes when nodes are added or removed."""
         return self._exists.generation
 
     @property
@@ -149,7 +149,7 @@ class NodeTable:
         return self._scored[resource].values
 
     def reserve(self, count: int) -> None:
-        """Make free rows for `count` nodes to come, which is dearer one by one."""
+        """Create free rows for `count` nodes at once, which is less expensive than one by one."""
         more = range(self.size, self.size + count - len(self._free))
         if more:
             self.nodes += [None] * len(more)
@@ -160,8 +160,8 @@ class NodeTable:
 
     def put(self, node: Node, pods: Mapping[str, Placed]) -> int:
         """Add or replace a node; `pods` already count on it. ObjectError changes nothing."""
-        # Scores are percentages: a hundred times what a node offers must fit into an int64. And a
-        # pod that asks for the most there is must not fit.
+        # Scores are percentages: a hundred times the amount of a node must fit an int64. And a pod
+        # that requests the largest amount must not fit.
         given = amounts(node.status.allocatable)
         offers = {name: max(-LARGEST, min(amount, LARGEST - 1)) for name, amount in given.items()}
         name = node.metadata.name
@@ -186,7 +186,7 @@ class NodeTable:
         return row
 
     def remove(self, name: str, pods: Mapping[str, Placed]) -> int:
-        """Take a node away and return its row; `pods` stop counting on it."""
+        """Remove a node and return its row; `pods` stop counting on it."""
         row = self.rows.pop(name)
         for placed in pods.values():
             self.release(row, placed)

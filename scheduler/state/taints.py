@@ -20,8 +20,7 @@ _MOST_COLUMNS = 256
 def tolerates(toleration: Toleration, taint: Taint, *, compares: bool = False) -> bool:
     """Return whether one toleration matches one taint (operators Exists and Equal).
 
-    `compares` turns on Gt and Lt, which compare the taint's value with the toleration's as
-    integers.
+    `compares` enables Gt and Lt, which compare the taint's value with the toleration's as integers.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -67,8 +66,7 @@ class TaintIndex:
         identity = self._id_of.setdefault(taints, len(self.sets))
         if identity == len(self.sets):
             self.sets.append(taints)
-        # Nodes are written again with every heartbeat; what did not change keeps its cached
-        # columns.
+        # Nodes are written again with every heartbeat; unchanged taints keep their cached columns.
         if row >= len(self.ids) or self.ids[row] != identity:
             self._ids.grow(row + 1)
             self._ids.set(row, identity)

@@ -1,15 +1,15 @@
 """`Touched`: rows that changed since a mark, so that only these are recomputed.
 
-One pod landing changes one row; a column of scores over 5,000 rows then needs one new cell.
+A newly placed pod changes one row; a column of scores over 5,000 rows then needs one new cell.
 """
 
 KEPT = 4096
 
 
 class Touched:
-    """A log of rows. Two logs have nothing to do with each other.
+    """A log of rows; marks are valid for one log only.
 
-    `mark` is the present moment, for `since`: how many rows have been noted.
+    `mark` is the present moment, for `since`: the number of recorded rows.
     """
 
     __slots__ = ("_rows", "mark")
@@ -26,8 +26,8 @@ class Touched:
             del self._rows[:KEPT]
 
     def since(self, mark: int) -> list[int] | None:
-        """Return the rows that changed after `mark`, each once; None if that is not known any
-        more.
+        """Return the rows that changed after `mark`, each once; None if the log does not go back
+        that far.
         """
         start = len(self._rows) - (self.mark - mark)
         if start < 0:

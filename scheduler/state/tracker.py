@@ -1,6 +1,6 @@
 """`Tracker`: columns that a plugin family keeps, fed by every change of the cluster.
 
-The engine calls a tracker right after `Cluster` has taken a change in: watched pods, assumed and
+The engine calls a tracker directly after `Cluster` has applied a change: watched pods, assumed and
 forgotten ones, and those of other schedulers. Invariant: the columns after any sequence of changes
 equal those of a new tracker after `rebuild` on the resulting cluster.
 """
@@ -28,7 +28,7 @@ class Tracker(Protocol):
     kinds: tuple[str, ...]
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild all state from `cluster`."""
 
     def apply(self, change: Change) -> None:
         """Apply one change."""
@@ -52,7 +52,7 @@ class TrackerKey(NamedTuple):
         return self.name or f"{self.kind.__module__}.{self.kind.__qualname__}({said})"
 
     def made(self) -> Tracker:
-        """Return a new tracker of this kind, which has followed nothing yet."""
+        """Return a new tracker of this kind, without any state."""
         return self.kind(*self.arguments)
 
 

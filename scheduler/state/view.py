@@ -1,7 +1,7 @@
 """`ClusterView`: the read-only view of the cluster's memory.
 
 Operators read it, so that kopf does not have to watch pods or nodes. They are notified that a kind
-changed, not of what changed, and read it again.
+changed, without the change itself, and read it again.
 """
 
 from collections.abc import Callable, Iterator, Mapping

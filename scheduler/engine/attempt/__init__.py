@@ -1,1 +1,1 @@
-"""One attempt for one pod: from a popped pod to a decision, and what becomes of it."""
+"""One attempt for one pod: from a popped pod to a decision, and its processing."""

@@ -58,13 +58,13 @@ from scheduler.state.shapes import Shape
 def decide(attempt: Attempt) -> Decision:
     """Decide where the pod of `attempt` goes; PluginError when a plugin fails. Writes nothing.
 
-    PutOffError where only capacity is left that groups need which precede the pod.
+    PutOffError if the only free capacity is reserved for groups that precede the pod.
     """
     cycle, nodes, runner = attempt.cycle, attempt.nodes, attempt.runner
     if nodes.count == 0:
         return NO_NODES
 
-    # 1 pre-filter: what each plugin needs to know once, and which rows are worth looking at
+    # 1 pre-filter: the state that each plugin computes once, and the rows to evaluate
     pre = runner.pre_filter(cycle, nodes, attempt.states)
     if not pre.status.is_success:
         return _nothing_fits(attempt, pre, pre.status, ())
@@ -75,7 +75,7 @@ def decide(attempt: Attempt) -> Decision:
     if feasible is None:
         feasible, rejections = filter_all(attempt, pre)
 
-    # 3 post-filter: where nothing fits, look for a way out
+    # 3 post-filter: if no node fits, plugins may free capacity
     if not np.count_nonzero(feasible):
         return _nothing_fits(attempt, pre, SUCCESS, rejections)
 
@@ -132,14 +132,14 @@ class Attempts:
         self._bindings = bindings
         self._preemptions = preemptions
         self._random = Random(settings.seed)  # noqa: S311 - repeatable, not secret
-        # Where sampling goes on, by profile.
+        # By profile, the row where node sampling continues.
         self._first_rows = dict.fromkeys(runners, 0)
         self.refusals = TurnRefusals()
 
     def schedule(self, queued: QueuedPod, started_s: float, now: float) -> bool:
         """Try one popped pod whose attempt began at `started_s` of the stopwatch.
 
-        Return whether that was not needed, since one like it had just been refused.
+        Return whether the cached rejection of an equivalent pod answered it.
         """
         if queued.pod.is_terminating:
             self._skipped(queued, now)
@@ -205,7 +205,7 @@ class Attempts:
         """Carry a decision out: assume the pod and begin to bind it, or report why not."""
         pod = queued.pod
         if pod.is_terminating:
-            # It was asked to go while extenders were asked about it.
+            # The pod was deleted while extenders were called.
             self._skipped(queued, now)
             return
         self.refusals.note(attempt, decision)
@@ -224,7 +224,7 @@ class Attempts:
         if self._nominations:
             self.outrun(pod, decision.node, now)
 
-        # and reserve, 7 permit; the binding follows as soon as no plugin keeps the pod waiting
+        # and reserve, 7 permit; the binding follows as soon as no plugin delays the pod
         in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)
         in_flight.started_s = started_s
         self._bindings.begin(in_flight, now)
@@ -308,7 +308,7 @@ class Attempts:
                 self.refusals.forget()
             self._nominations.put(queued.pod, decision.nominated_node)
         if decision.victims and decision.nominated_node:
-            self._queues.track(queued)  # what goes at once must not go unnoticed
+            self._queues.track(queued)  # changes that take effect at once must be recorded
             by = failure.PreemptionRecord(
                 queued.pod,
                 decision.nominated_node,
@@ -319,7 +319,7 @@ class Attempts:
             )
             self._preemptions.begin(by, decision.victims, now)
         if decision.calls:
-            self._queues.track(queued)  # what they change at once must not go unnoticed
+            self._queues.track(queued)  # changes that take effect at once must be recorded
             self._send(decision.calls)
         self._outbox.put(
             failure.status_patch(queued, reason, message, decision.nominated_node, now)
@@ -359,7 +359,7 @@ class TurnRefusals:
     """
 
     def __init__(self) -> None:
-        # With a shape, which lives while a table refers to it: none does for waiting pods.
+        # With a shape, which exists while a table refers to it: no table does for waiting pods.
         self._known: dict[Hashable, tuple[Decision, Shape]] = {}
 
     def of(self, attempt: Attempt) -> Decision | None:

@@ -93,7 +93,7 @@ class ReservedCapacity(Protocol):
     """The capacity that undecided groups before the pod in the queue need."""
 
     def left(self, attempt: "Attempt", feasible: BoolColumn) -> BoolColumn:
-        """Return the rows of `feasible` on which the pod leaves enough."""
+        """Return the rows of `feasible` where enough capacity remains after the pod is placed."""
 
     def usable(self, attempt: "Attempt") -> BoolColumn:
         """Return the rows that the groups could use."""
@@ -227,8 +227,7 @@ def infeasible(
         rejections=rejections,
         outside=outside,
         narrowed_by=pre.narrowed_by,
-        # kube-scheduler: where no plugin is to look for a way out, the pod keeps no claim to a
-        # node.
+        # kube-scheduler: if no post-filter plugin may run, the pod keeps no nomination.
         nominated_node=None if attempt.runner.profile.post_filter else "",
     )
 
@@ -252,7 +251,7 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
             disruption=chosen.disruption,
             preempted_by=chosen.plugin,
         )
-    # kube-scheduler: where a plugin fails, what the others said is lost.
+    # kube-scheduler: if a plugin fails, the results of the others are lost.
     failed = [one for one in found if one.status.code is Code.ERROR]
     texts = [one.text for one in failed or found if one.text]
     message = f"{decision.message} {', '.join(texts)}" if texts else decision.message
@@ -292,7 +291,7 @@ def post_filter(
     wanted = attempt.reserved.usable(attempt) & candidates
     found = _ways_out(attempt, pre, failed, rejections, candidates & ~wanted)
     if wanted.any() and not _has_way_out(found):
-        # Its victims, or the capacity beside them, may be what a group is about to use.
+        # A group may be about to use its victims, or the capacity beside them.
         found = _ways_out(attempt, pre, failed, rejections, candidates)
         if _has_way_out(found):
             raise PutOffError(wanted, attempt.cycle.shape)
@@ -351,9 +350,7 @@ def best(
     rejections: tuple[Rejection, ...],
     more: tuple[Scored, ...] = (),
 ) -> Decision:
-    """Score the feasible rows (at least one) and choose; `more` are scores of others than
-    plugins.
-    """
+    """Score the feasible rows (at least one) and choose; `more` are scores from extenders."""
     cycle, nodes = attempt.cycle, attempt.nodes.among(feasible)
     outside = None if pre.rows is None else nodes.exists & ~pre.rows
     if np.count_nonzero(feasible) == 1:

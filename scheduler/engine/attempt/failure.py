@@ -23,7 +23,7 @@ POD_SCHEDULED = "PodScheduled"
 # A note has at most 1,024 bytes; names of pods and nodes may be long.
 MOST_NAMED = 8
 # A patch that the pod does not show after this long was refused, or another client has overwritten
-# it: the next attempt tells it again. Retries of an unanswered patch are over by then.
+# it: the next attempt writes it again. Retries of an unanswered patch are over by then.
 SHOWN_WITHIN_S = 60.0
 
 

@@ -1,6 +1,6 @@
 """Cycles that wait for an answer, from their first request to their end.
 
-A cycle is a generator. It yields tuples of calls (`framework.calls`) that become effects; their
+Each cycle is a generator. It yields tuples of calls (`framework.calls`) that become effects; their
 answers, or the timeout, resume it. While a cycle waits for an extender its profile is in `blocked`
 and tries no other pod; while one waits for the solver other pods go on. The caller that starts a
 cycle sets the key by which it can be dropped; its end is put into `changes`. Decides nothing.
@@ -47,7 +47,7 @@ class _Waiting(msgspec.Struct, eq=False):
 
 
 class SuspendedCycles:
-    """All suspended cycles by key: a pod's uid, or whatever names a group."""
+    """All suspended cycles by key: a pod's uid, or the key of a group."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class SuspendedCycles:
         return key in self.waiting
 
     def begin(self, key: str, profile: str, steps: CycleSteps, subject: Any, now: float) -> None:
-        """Run a cycle up to its first question; it has ended at once if it has none."""
+        """Run a cycle up to its first call; without one, the cycle has ended at once."""
         self._advance(_Waiting(key, profile, steps, subject), None, now)
 
     def hold_all(self, *, is_exclusive: bool) -> None:

@@ -70,7 +70,7 @@ class Bindings:
         self._pods: dict[str, InFlight] = {}
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
-        self._deadlines = Deadlines()  # of who waits at permit, or for an answer
+        self._deadlines = Deadlines()  # timeouts of pods that wait at permit, or for an answer
         # Set by the group scheduler: why a member must not be bound now, or an empty text.
         self.group_objection: Callable[[str], str] = lambda _uid: ""
         # Set by the group scheduler: whether a member whose pre-bind is done waits until `resume`,
@@ -86,8 +86,8 @@ class Bindings:
 
     @property
     def busy(self) -> int:
-        """How many pods are being bound: not those that wait at permit, for volumes or for their
-        group.
+        """Return how many pods are being bound, without those that wait at permit, for volumes or
+        for their group.
         """
         return len(self._pods) - len(self.waiting) - len(self._until) - len(self._paused)
 
@@ -96,7 +96,7 @@ class Bindings:
         return self._pods.get(uid)
 
     def enter(self, pod: InFlight) -> None:
-        """Know of an assumed pod that will `begin` in a later turn."""
+        """Record an assumed pod that will `begin` in a later turn."""
         self._pods[pod.uid] = pod
         pod.short = short_of(pod, self._cluster)
 
@@ -203,7 +203,7 @@ class Bindings:
         return objection(pod, self._cluster) or self.group_objection(pod.uid)
 
     def confirmed(self, uid: str, now: float) -> None:
-        """Learn from the watch that the pod is bound to the chosen node."""
+        """Record that the watch shows the pod bound to the chosen node."""
         pod = self._pods.get(uid)
         if pod is None:
             return
@@ -238,7 +238,7 @@ class Bindings:
         for uid in self._deadlines.take(now):
             pod = self._pods.get(uid)
             if pod is None or uid in self._deadlines:
-                continue  # the end of an earlier one has ended it, or moved it on
+                continue  # the end of an earlier one has ended this binding, or advanced it
             if uid in self.waiting:
                 plugin, timeout_s = self.waiting[uid].first
                 self.reject(uid, plugin, failure.waited_too_long(plugin, timeout_s), now)
@@ -375,7 +375,7 @@ class Bindings:
     def _ask_predicate(self, pod: InFlight, until: WaitUntil, now: float) -> None:
         try:
             holds = until.predicate()
-        except Exception as error:  # noqa: BLE001 - given back to the plugin it comes from
+        except Exception as error:  # noqa: BLE001 - raised again inside the plugin
             self._advance(pod, error, now)
         else:
             if holds:
@@ -391,7 +391,7 @@ class Bindings:
         if not result.ok and result.code != 404:
             self._deadlines.set(pod.uid, now + LOOK_AGAIN_S)
             return
-        # A pod that is not found is not given up: the watch tells whether it is really gone.
+        # A pod that is not found is not abandoned: the watch reports whether it was deleted.
         seen = msgspec.convert(result.body or {}, Seen) if result.ok else Seen(pod.uid)
         if seen.uid == pod.uid and seen.node_name == pod.node:
             self._advance(pod, CallResult(200), now)

@@ -41,7 +41,7 @@ class InFlight(msgspec.Struct, eq=False):
     is_looking: bool = False
     is_lost: bool = False
     is_member: bool = False
-    is_binding: bool = False  # pre-bind is over, and its group may begin with it
+    is_binding: bool = False  # pre-bind has ended, and its group may begin with the pod
     is_recalled: bool = False  # it ends because another member of its group failed
     # The resources that its node had over-committed when chosen, and whether more came since.
     short: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def is_doubtful(asked: BindPod, result: CallResult) -> bool:
-    """Whether a bind that failed may have happened, or happen yet."""
+    """Return whether a bind that failed may have succeeded, or may still succeed."""
     if asked.extender is not None:
         return result.reason in UNKNOWN
     return result.code == 0

@@ -32,7 +32,7 @@ _Asking = tuple[int, str, int, str]
 
 
 class NominatedPods:
-    """Knows which nominations an attempt must respect."""
+    """Determines which nominations an attempt must respect."""
 
     def __init__(self, cluster: Cluster, nominations: Nominations) -> None:
         self._cluster = cluster
@@ -40,10 +40,10 @@ class NominatedPods:
         self._lists = RowLists(self._nominated, priority=self._priority_of)
         # The highest priority of the pods nominated to each row.
         self._highest: IntColumn = np.zeros(0, dtype=np.int64)
-        # Whether a member of a group is nominated to it.
+        # Whether the nominated pod is a member of a group.
         self._grouped: BoolColumn = no_rows(0)
-        # Members of groups by shape, the same by uid, and what `_apart` answered, until a
-        # nomination changes.
+        # Nominated members of groups by shape, the same by uid, and the results of `_apart`, until
+        # a nomination changes.
         self._members: dict[int, list[Placed]] | None = None
         self._placed: dict[str, Placed] = {}
         self._known_apart: dict[_Asking, dict[str, list[Placed]]] = {}
@@ -163,7 +163,7 @@ class NominatedPods:
 
     def _begin_log(self) -> None:
         self._touched = Touched()
-        # The nominations of an attempt that has none to respect.
+        # The nominations of an attempt that must respect none.
         self.none = Nominated(NONE_NOMINATED.rows, NONE_NOMINATED.on, self._touched)
 
     def _catch_up(self) -> None:

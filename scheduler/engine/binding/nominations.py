@@ -23,7 +23,7 @@ class GroupPriority(Protocol):
         """Return the priority that counts for these waiting members of a group."""
 
     def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
-        """Whether others may be evicted for these waiting members of a group."""
+        """Return whether pods may be evicted for these waiting members of a group."""
 
 
 class Nominations(dict[str, str]):
@@ -35,8 +35,8 @@ class Nominations(dict[str, str]):
         self._pods: dict[str, dict[str, Pod]] = {}
         # The nodes whose nominations changed since the last read.
         self.changed: set[str] = set()
-        # Nominated members by the key of their group and by uid, and what has been found to count
-        # for them. Their group may become one of another: they are kept by the key that was theirs.
+        # Nominated members by the key of their group and by uid, and the results computed from
+        # them. A group may become part of another one: its members stay under the old key.
         self._members: dict[str, dict[str, Pod]] = {}
         self._key_of: dict[str, str] = {}
         self._priorities: dict[str, int] = {}
@@ -74,7 +74,7 @@ class Nominations(dict[str, str]):
 
     @property
     def has_members(self) -> bool:
-        """Whether any member of a group is nominated."""
+        """Return whether any member of a group is nominated."""
         return bool(self._members)
 
     def members(self) -> Iterator[Pod]:
@@ -135,11 +135,11 @@ class Nominations(dict[str, str]):
         return self._groups.group_priority(key, pods)
 
     def is_grouped(self, pod: Pod) -> bool:
-        """Whether a pod is of a group."""
+        """Return whether a pod is a member of a group."""
         return bool(self._group_of(pod))
 
     def may_evict(self, pods: Sequence[Pod]) -> bool:
-        """Whether others may be evicted for one pod, or for waiting members of one group."""
+        """Return whether pods may be evicted for one pod, or for waiting members of one group."""
         key = self._group_of(pods[0])
         if self._groups is None or not key:
             return pods[0].spec.preemption_policy != "Never"

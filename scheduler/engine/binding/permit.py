@@ -39,7 +39,7 @@ class WaitingPods(dict[str, PermitWait]):
     """The pods at permit by uid."""
 
     def add(self, queued: QueuedPod, waits: dict[str, float], now: float) -> float:
-        """Let a pod wait, and return until when; `waits` gives each waiting plugin's timeout in
+        """Add a pod and return its deadline; `waits` gives each waiting plugin's timeout in
         seconds.
         """
         until = {plugin: now + timeout for plugin, timeout in waits.items()}
@@ -47,12 +47,12 @@ class WaitingPods(dict[str, PermitWait]):
         return waiting.ends_at
 
     def waits_only_for(self, uid: str, plugin: str) -> bool:
-        """Whether a pod is at permit and `plugin` alone holds it."""
+        """Return whether a pod is at permit and `plugin` is the only one that keeps it there."""
         waiting = self.get(uid)
         return waiting is not None and waiting.until.keys() == {plugin}
 
     def allow(self, uid: str, plugin: str) -> bool:
-        """Take one plugin's hold away; return whether the pod is free to go."""
+        """Record that one plugin allows the pod; return whether no other plugin keeps it."""
         waiting = self.get(uid)
         if waiting is None:
             return False
@@ -60,5 +60,5 @@ class WaitingPods(dict[str, PermitWait]):
         return not waiting.until
 
     def drop(self, uid: str) -> PermitWait | None:
-        """Forget a pod; return it, or None if it did not wait."""
+        """Remove a pod; return it, or None if it did not wait."""
         return self.pop(uid, None)

@@ -152,7 +152,7 @@ class Preemptions:
         try:
             for event in planner.group_evicted(victims, whom, by.group_name, reporter):
                 self._outbox.put(group_event(event, now))
-        except Exception as error:  # noqa: BLE001 - a group's event changes nothing
+        except Exception as error:  # noqa: BLE001 - a group's event changes no decision
             self._observation.fault(planner.name, "GroupEvicted", error)
 
     def _planner(self, by: PreemptionRecord) -> GroupPlanner | None:
@@ -179,7 +179,7 @@ class Preemptions:
         once.
         """
         rank = self._nominations.priority_of
-        # All at once: members that are left alone would count for more than their group.
+        # All at once: the remaining members of a group would count for more than the group.
         lower = [one for one in self._nominations.on(node).values() if rank(one) < rank(pod)]
         for other in lower:
             self._nominations.drop(other.metadata.uid)
@@ -200,8 +200,8 @@ class Preemptions:
             # The preemptor is gone; members of its group may wait for the same evictions.
             self._intake.announce(capacity_freed(running.by.pod), now)
         elif not is_done:
-            # kube-scheduler: it tries again at once. Who is refused would ask hundreds of times a
-            # second.
+            # kube-scheduler: the pod is tried again at once. A pod whose evictions are refused
+            # would be tried hundreds of times a second.
             self._queues.hold_off(uid, "PreemptionFailed")
         elif queued.where is Where.GATED:
             # A gated pod is not woken by the deletion of its victims.

@@ -91,7 +91,7 @@ class Reservations:
             self._count(node)
 
     def followed(self, change: Change) -> None:
-        """Count again on the nodes that a changed pod left or came to."""
+        """Count the nodes again that a changed pod left or arrived on."""
         if change.kind == "Pod":
             for placed in (change.before, change.after):
                 if placed is not None and placed.node in self.by_node:
@@ -112,7 +112,7 @@ class Reservations:
         return [one for found in self.by_node.values() for one in found]
 
     def _count(self, node: str) -> None:
-        """Nominate the placeholders of a destination whose replacements are not there yet.
+        """Nominate the placeholders of a destination whose replacements have not arrived.
 
         One whose replacement has arrived frees nothing: the replacement counts in its place.
         """

@@ -61,7 +61,7 @@ class ExtenderAttempts:
             asked,
             self._observation.fault,
         )
-        # What changes while an answer is awaited must not go unnoticed.
+        # Changes while an answer is awaited must be recorded.
         self._queues.track(queued)
         run = ExtenderRun(queued, cycle, started_s)
         self._suspended.begin(queued.uid, queued.profile, cycle.steps(), run, now)

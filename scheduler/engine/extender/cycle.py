@@ -53,8 +53,8 @@ Complain = Callable[[str, str, Exception], None]
 
 
 class ExtenderCycle:
-    """One attempt at a pod; `attempt` is the one on the newest view, for the caller to go on with
-    it.
+    """One attempt at a pod; the caller continues with `attempt`, which is the one on the newest
+    view.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ExtenderCycle:
         if alone is not None:
             decision = yield from self._on_nominated(alone)
             if decision is None:
-                # As kube-scheduler: then all nodes are tried, this one again among them.
+                # As in kube-scheduler: then all nodes are tried, including this one.
                 decision = yield from self._decide(tries_nomination=False)
             return decision
         feasible, rejections = filter_all(attempt, pre)
@@ -108,7 +108,9 @@ class ExtenderCycle:
         return decision
 
     def _on_nominated(self, alone: BoolColumn) -> Steps:
-        """Return a decision for the node that the pod is nominated to; None if it is not to be."""
+        """Return a decision for the nominated node of the pod; None if the pod does not go
+        there.
+        """
         try:
             said = yield from self._filtered(self.attempt.nodes.names(alone))
         except ExtenderFault as fault:

@@ -102,5 +102,5 @@ def bound_through(extender: ConfiguredExtender, steps: BindSteps) -> BindSteps:
         except GeneratorExit:
             steps.close()
             raise
-        except Exception as error:  # noqa: BLE001 - raised where the plugin asked, as without us
+        except Exception as error:  # noqa: BLE001 - raised again inside the plugin
             answer = error

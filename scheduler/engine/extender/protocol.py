@@ -21,7 +21,7 @@ from scheduler.state.podindex import Placed
 
 # kube-scheduler: extenders score from 0 to 10, plugins from 0 to 100.
 SCALE = 10
-# What an extender's weighted score may be at most, so that sums stay far from overflowing.
+# The largest weighted score of an extender, so that sums stay far from overflowing.
 _LARGEST = 2**53
 
 
@@ -79,7 +79,7 @@ def offers_left(
         if nodes.row(offer.node) is None:
             raise ExtenderFault(f'nodeinfo not found for node name "{offer.node}"')
         present = pods_on(nodes, offer.node, offer.victims)
-        # A victim that was shown may have gone meanwhile: no fault.
+        # A victim that was sent to the extender may have been deleted meanwhile: no fault.
         missing = next(
             (u for u in offer.victims if u not in present and (offer.node, u) not in shown), None
         )

@@ -1,1 +1,1 @@
-"""Pods that wait: active, backing off, unschedulable, gated, and what wakes them."""
+"""Pods that wait (active, backing off, unschedulable, gated), and the changes that wake them."""

@@ -1,7 +1,7 @@
-"""The active pods in the queue's order, one line per profile, so that a profile can be passed over.
+"""The active pods in the queue's order, one line per profile, so that `pop` can skip a profile.
 
-Used by `engine.queue.queues` alone. Entries are not taken out when a pod goes elsewhere; they are
-passed over when their turn comes.
+Used by `engine.queue.queues` alone. An entry whose pod has left stays in its line; `pop` skips it
+when it reaches the front.
 """
 
 import heapq
@@ -11,7 +11,7 @@ from typing import Any
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.state.change import Change
 
-# Key, when the pod came (of pods woken together the older goes first), ticket, pod.
+# Key, the time of arrival (of pods woken together the older goes first), ticket, pod.
 _Entry = tuple[Any, int, int, QueuedPod]
 
 
@@ -27,7 +27,7 @@ class ActiveQueue:
             yield from (queued for *_, ticket, queued in line if queued.ticket == ticket)
 
     def push(self, key: Any, queued: QueuedPod) -> None:
-        """Line a pod up; smaller keys come first."""
+        """Add a pod to the line of its profile; smaller keys come first."""
         line = self._lines.get(queued.profile)
         if line is None:
             line = self._lines[queued.profile] = []
@@ -41,12 +41,12 @@ class ActiveQueue:
         return []
 
     def pop(self, blocked: frozenset[str]) -> QueuedPod | None:
-        """Take out the first pod whose profile is not in `blocked`; None without one."""
+        """Remove and return the first pod whose profile is not in `blocked`; None without one."""
         first = self._first(blocked)
         return None if first is None else heapq.heappop(first)[-1]
 
     def first(self, blocked: frozenset[str]) -> QueuedPod | None:
-        """Return the pod that `pop` would take out; None without one."""
+        """Return the pod that `pop` would return; None without one."""
         first = self._first(blocked)
         return None if first is None else first[0][-1]
 

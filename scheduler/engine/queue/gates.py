@@ -26,7 +26,7 @@ class Gates:
         self._answers = answers
 
     def closed(self, queued: QueuedPod) -> Status | None:
-        """Return the status of the first plugin that keeps a pod out of the queue, or None."""
+        """Return the status of the first plugin that gates a pod, or None."""
         started_s = self._observation.now_s()
         status = self._first_closed(queued.pod)
         self._observation.let_in(queued.profile, started_s)

@@ -65,12 +65,12 @@ class GroupedActiveQueue:
         return sorted((q for q in self if is_moved(q.pod)), key=lambda queued: queued.ticket)
 
     def pop(self, blocked: frozenset[str]) -> QueuedPod | None:
-        """Take out the first pod whose profile is not in `blocked`; None without one."""
+        """Remove and return the first pod whose profile is not in `blocked`; None without one."""
         first = self._first(blocked)
         return None if first is None else first.pop()
 
     def first(self, blocked: frozenset[str]) -> QueuedPod | None:
-        """Return the pod that `pop` would take out; None without one."""
+        """Return the pod that `pop` would return; None without one."""
         first = self._first(blocked)
         return None if first is None else first.first()
 
@@ -89,7 +89,7 @@ class _Line:
 
     def __init__(self, grouping: Grouping) -> None:
         self._grouping = grouping
-        # (rank, ticket, entity, the pod if it stands alone)
+        # (rank, ticket, entity, the pod if it is not in a group)
         self._entities: list[tuple[Key, int, str, QueuedPod | None]] = []
         self._ranks: dict[str, Key] = {}
         self._inside: dict[str, list[tuple[Key, int, QueuedPod]]] = {}
@@ -118,9 +118,7 @@ class _Line:
             heapq.heappush(self._entities, (rank, ticket, name, None))
 
     def head(self) -> Key | None:
-        """Return the key of the first pod, with the heads of both heaps put right; None if
-        empty.
-        """
+        """Return the key of the first pod, after both heaps are corrected; None if empty."""
         while self._entities:
             rank, ticket, name, alone = self._entities[0]
             if alone is not None:
@@ -129,7 +127,7 @@ class _Line:
                 heapq.heappop(self._entities)
                 continue
             if self._ranks.get(name) != rank:
-                heapq.heappop(self._entities)  # it stands elsewhere by now
+                heapq.heappop(self._entities)  # it is at another position by now
                 continue
             line = self._inside[name]
             while line and line[0][2].ticket != line[0][1]:

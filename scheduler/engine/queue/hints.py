@@ -18,17 +18,17 @@ from scheduler.framework.profile import Profile
 from scheduler.state import facts
 from scheduler.state.change import Change
 
-# Rejecting "plugins" without a class: no node at all, an extender, a preemption in our own memory.
-# For the latter two no hint tells what would help, so every change may.
+# Rejecting "plugins" without a class: no nodes at all, an extender, a preemption in progress. The
+# latter two have no hint, so every change may help.
 NO_NODES = "NoNodes"
 EXTENDER = "Extender"
 PREEMPTED = "Preempted"
 BY_ANYTHING = (EXTENDER, PREEMPTED)
-# So many kinds are asked one by one sooner than they are compared.
+# Up to this many kinds it is faster to run their hints than to compare their needs.
 FEW = 64
 
 Complain = Callable[[str, str, Exception], None]
-# Plugin, event, how long its hint took in seconds, and what it said.
+# Plugin, event, the duration of its hint in seconds, and the result.
 Hinted = Callable[[str, str, float, str], None]
 
 
@@ -47,7 +47,7 @@ class UnschedulablePods:
         self._complain = complain
         self._hinted = hinted
         self._now_s = now_s
-        # By plugin and by what its hint goes by, the pods by uid.
+        # The pods by uid, by plugin and by the key that its hint uses.
         self._parked: dict[str, dict[Hashable, dict[str, QueuedPod]]] = {}
         self._needs: dict[str, Needs] = {}
         self._parked_under: dict[str, tuple[tuple[str, Hashable], ...]] = {}
@@ -79,7 +79,7 @@ class UnschedulablePods:
 
     @cached_property
     def _readers(self) -> dict[str, tuple[str, ...]]:
-        # Made when a pod waits: in a small simulation, as a rule, none does.
+        # Created when the first pod waits: in a small simulation usually none does.
         return _readers(self._profiles)
 
     def park(self, queued: QueuedPod) -> None:
@@ -92,13 +92,13 @@ class UnschedulablePods:
         for name, kind in places:
             pods = self._parked.setdefault(name, {}).setdefault(kind, {})
             if not pods and name in self._needing:
-                # A kind without a key is a pod of its own: of what it needs nothing is known.
+                # A pod without a key is a kind of its own, and its needs are unknown.
                 needed = self._needing[name].needs(kind[2]) if isinstance(kind, tuple) else ()
                 self._needs.setdefault(name, Needs()).add(kind, queued.priority, needed)
             pods[uid] = queued
 
     def unpark(self, queued: QueuedPod) -> None:
-        """Forget a pod that leaves its place."""
+        """Remove a pod that leaves its place."""
         self._all.pop(queued.uid, None)
         for name, kind in self._parked_under.pop(queued.uid, ()):
             pods = self._parked[name][kind]
@@ -154,8 +154,8 @@ class UnschedulablePods:
         return any(self._helps(name, queued, change) for name in _rejecting(queued))
 
     def _helps(self, name: str, queued: QueuedPod, change: Change) -> bool:
-        """Whether a change may help a pod as far as one of the plugins that hold it is
-        concerned.
+        """Return whether a change may help a pod, by the hints of the plugins that rejected or gate
+        it.
         """
         plugin = self._profiles[queued.profile].plugins.get(name)
         if plugin is None:

@@ -32,7 +32,7 @@ class GroupMembership:
             self._sweep.clear(self._groups, lambda each: self.first(each) is not None)
             members = self._groups[key] = _Members()
         if (before := self._key_of.get(pod.metadata.uid, key)) != key:
-            self.drop(before, pod.metadata.uid)  # its group has become one of another
+            self.drop(before, pod.metadata.uid)  # its group has become part of another one
         self._key_of[pod.metadata.uid] = key
         if members.removals != self._queued.removals:
             members.removals = self._queued.removals
@@ -52,13 +52,13 @@ class GroupMembership:
         return (queued.pod for queued in self._queued.values())
 
     def drop(self, key: str, uid: str) -> None:
-        """Forget a member that is decided."""
+        """Remove a member that is decided."""
         self._key_of.pop(uid, None)
         if key in self._groups:
             self._groups[key].drop(uid)
 
     def decided(self, uid: str) -> None:
-        """Forget a member whose binding has ended; its gate takes it in again if it is still to be
+        """Remove a member whose binding has ended; its gate adds it again if it is still to be
         placed.
         """
         if (key := self._key_of.get(uid)) is not None:
@@ -69,7 +69,7 @@ class GroupMembership:
         return self._key_of.get(uid, uid)
 
     def enters(self, key: str, queue: str) -> bool:
-        """Note the queue that a member enters; return whether its group was in another one."""
+        """Record the queue that a member enters; return whether its group was in another queue."""
         members = self._groups.get(key)
         if members is None or members.queue == queue:
             return False
@@ -135,7 +135,7 @@ class _Members:
         return self._tuple
 
     def is_new_version(self, pod: Pod) -> bool:
-        """Whether a member is known, but not as it is now."""
+        """Return whether a member is known in another version."""
         return self.pods.get(pod.metadata.uid, pod) is not pod
 
     def renew(self, pods: Iterable[Pod]) -> None:
@@ -144,14 +144,12 @@ class _Members:
         self._tuple = None
 
     def leave(self, pods: Iterable[Pod]) -> None:
-        """Take in as they are now those of its members that are leaving: no member waits for
-        them.
-        """
+        """Record the members that are terminating: no other member waits for them."""
         leaving = [pod for pod in pods if pod.is_terminating]
         if any(self.pods[pod.metadata.uid] is not pod for pod in leaving):
             self.renew(leaving)
 
     def drop(self, uid: str) -> None:
-        """Forget a member."""
+        """Remove a member."""
         if self.pods.pop(uid, None) is not None:
             self._tuple = None

@@ -10,11 +10,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-# Pods can name any number of resources; those beyond these are not compared here.
+# Pods can name any number of resources; those above this limit are not compared here.
 MOST_NAMES = 32
-# No amount is larger, and none that is needed as large.
+# No amount is larger, and no need is as large.
 UNBOUNDED = 2**63 - 1
-# (the least priority it is for, what there may be at most of each name; 0 of others)
+# (the minimum priority it applies to, the upper bound of each name's free amount; 0 for other
+# names)
 Chance = tuple[int, Mapping[str, int]]
 
 
@@ -37,7 +38,7 @@ class Needs:
         return self._names.keys()
 
     def add(self, kind: Hashable, priority: int, needed: Iterable[tuple[str, int]]) -> None:
-        """Take in a kind that is not here; names beyond `MOST_NAMES` are left out."""
+        """Add a new kind; names beyond `MOST_NAMES` are left out."""
         row = self._free.pop() if self._free else self._another_row()
         self._rows[kind] = row
         self._kinds[row] = kind
@@ -51,7 +52,7 @@ class Needs:
             self._amounts[column, row] = min(amount, UNBOUNDED)
 
     def drop(self, kind: Hashable) -> None:
-        """Forget a kind."""
+        """Remove a kind."""
         row = self._rows.pop(kind)
         self._kinds[row] = None
         self._amounts[:, row] = 0

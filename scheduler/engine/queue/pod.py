@@ -67,12 +67,12 @@ class QueuedPod:
         self.errors = 0
         self.rejected_by: tuple[str, ...] = ()
         self.is_pending = False
-        # Whether the group lacked capacity, by amounts alone, when it was refused last.
+        # Whether the group lacked capacity, by amounts alone, when it was last rejected.
         self.lacked_capacity = False
         # Whether the last attempt began without the back-off of the one before it.
         self.skipped_backoff = False
         self.gated_by = ""
-        # What we wrote into the pod's status and the watch may not show yet.
+        # The status that this process wrote and the watch may not show yet.
         self.reported: tuple[str, str] | None = None
         self.reported_at = 0.0
         self.reported_since: str | None = None

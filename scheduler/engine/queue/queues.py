@@ -1,4 +1,4 @@
-"""The scheduling queues: who is next, who waits for how long, who waits for what.
+"""The scheduling queues: which pod is next, how long pods wait, and for which changes.
 
     gated ──gates open──▶ active ──pop──▶ in flight ──rejected──▶ unschedulable
                             ▲  ▲                    └──error──▶ error backoff ─┐
@@ -7,7 +7,7 @@
 
 Rules are kube-scheduler's: order by the sort plugin, back-off by attempts, wake-up by the facts
 that rejecting plugins read, popping from backoff when nothing is active, a flush after five
-minutes. A pod stands in exactly one place. `now` is always an argument.
+minutes. A pod is in exactly one queue. `now` is always an argument.
 """
 
 import heapq
@@ -27,15 +27,15 @@ from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 
 FLUSH_EVERY_S = 30.0
-# So many at a time, and the next a little later: a hundred thousand pods that fit nowhere would be
-# tried all at once, and pods that came a moment later would wait for them.
+# At most this many at a time, the next ones a little later: a hundred thousand infeasible pods
+# would otherwise be tried all at once, and delay the pods that arrived a moment later.
 MOST_FLUSHED = 256
 FLUSH_MORE_AFTER_S = 1.0
 LONGEST_UNSCHEDULABLE_S = 300.0
 
 
 SortKey = Callable[[QueuedPod], Any]
-# What orders the queue; of equal keys the pod that came first goes first.
+# The sort key of the queue; of equal keys the pod that arrived first goes first.
 Place: TypeAlias = tuple[Any, int]
 Gate = Callable[[QueuedPod], Status | None]
 # Takes a pod, the queue that it enters, and the event that moved it.
@@ -52,7 +52,7 @@ def _as_before(_change: Change) -> None:
 
 
 class Queues:
-    """All pods that are to be placed and are not, by uid."""
+    """All pods that are to be placed and have no node yet, by uid."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Queues:
         """Return how many pods are in a place."""
         return self._counts[where]
 
-    # In and out
+    # Add and remove pods
 
     def add(self, pod: Pod, now: float, *, since: float | None = None) -> QueuedPod:
         """Take in a new pod, which is in the queue `since` a time or from now on; it becomes active
@@ -121,8 +121,8 @@ class Queues:
         self._pods.removals += change.pod.is_terminating and not queued.pod.is_terminating
         queued.renew(change.pod)
         queued.is_member = self._is_member(change.pod)
-        # Who keeps the key keeps the place among equals; one that is no tuple cannot tell what it
-        # was.
+        # A pod with an unchanged key keeps its place among equals; a key that is no tuple refers to
+        # the renewed pod and cannot show the old order.
         stays = isinstance(old, tuple) and self._sort_key(queued) == old
         is_same = meta.labels == queued.pod.metadata.labels
         is_same = is_same and meta.annotations == queued.pod.metadata.annotations
@@ -136,7 +136,7 @@ class Queues:
             self._requeue(queued, change.label, now)
 
     def remove(self, uid: str) -> QueuedPod | None:
-        """Forget a pod (deleted, or bound by another client); return it, or None."""
+        """Remove a pod (deleted, or bound by another client); return it, or None."""
         queued = self._pods.pop(uid, None)
         if queued is not None:
             self._pods.removals += 1
@@ -159,8 +159,8 @@ class Queues:
         return queued
 
     def take(self, uid: str, now: float) -> QueuedPod | None:
-        """Take a pod that waits anywhere but at a gate, with the rest of its group; it is in
-        flight.
+        """Remove a pod from any queue except the gated one, together with the rest of its group; it
+        is in flight then.
         """
         queued = self._pods.get(uid)
         if queued is None or queued.where in (Where.GATED, Where.IN_FLIGHT):
@@ -171,7 +171,7 @@ class Queues:
         return queued
 
     def has_next(self, blocked: frozenset[str] = frozenset()) -> bool:
-        """Whether `pop` would return a pod."""
+        """Return whether `pop` would return a pod."""
         if self._counts[Where.ACTIVE]:
             return not blocked or self._active.first(blocked) is not None
         if not blocked or not self._counts[Where.BACKOFF]:
@@ -180,7 +180,7 @@ class Queues:
         return first is not None and first.profile not in blocked
 
     def is_ahead(self, place: Place, blocked: frozenset[str]) -> bool:
-        """Whether an active pod whose profile is not in `blocked` precedes a place."""
+        """Return whether an active pod whose profile is not in `blocked` precedes a place."""
         first = self._active.first(blocked)
         return first is not None and self.place(first) < place
 
@@ -204,7 +204,7 @@ class Queues:
         queued.lacked_capacity = lacks is True
         helpful = next((c for c in missed if self._may_help(queued, c)), None)
         if helpful is not None:
-            # A pending pod that gives back what is nominated for it has not ended.
+            # A pending pod that releases its nomination has not ended.
             is_own = helpful.kind == "Pod" and helpful.pod.metadata.uid in self._pods
             came_during = lacks is False and not is_own
             self._requeue(queued, helpful.label, now, came_during=came_during)
@@ -231,13 +231,13 @@ class Queues:
             queued.reported = queued.reported_since = queued.nominated = None
 
     def place(self, queued: QueuedPod) -> Place:
-        """Return the place of a pod in the order of the queue, wherever it is; smaller ones come
+        """Return the place of a pod in the queue order, whichever queue it is in; smaller ones come
         first.
         """
         return self._sort_key(queued), queued.sequence
 
     def resume(self, queued: QueuedPod, now: float) -> None:
-        """Make a popped pod active again that had to wait for others, at the place that it had."""
+        """Make a popped pod active again that was put off for other pods, at its former place."""
         if self._pods.get(queued.uid) is queued and queued.where is Where.IN_FLIGHT:
             self._in_flight.drop(queued.uid)
             queued.attempts -= 1
@@ -356,7 +356,7 @@ class Queues:
         queued.queued_at = now if since is None else since
         if status is not None:
             if queued.where is not Where.GATED:
-                # kube-scheduler: gated pods count as unschedulable ones when they come.
+                # kube-scheduler: gated pods count as unschedulable ones when they arrive.
                 self._incoming(queued, Where.UNSCHEDULABLE, event)
             self._move(queued, Where.GATED)
             queued.gated_by = status.plugin

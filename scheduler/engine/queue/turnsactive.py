@@ -14,10 +14,10 @@ from typing import Any
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.state.change import Change
 
-# Whose turn it is, among those of a rank; smaller ranks come first.
+# The owners of one rank in the order of their turns; smaller ranks come first.
 TakingTurns = Callable[[QueuedPod], tuple[int, str]]
 _Line = list[tuple[Any, int, QueuedPod]]
-# By profile, by whose they are; the next one first in both.
+# By profile and by owner; the next one is first in both.
 _Rank = OrderedDict[str, OrderedDict[str, _Line]]
 
 
@@ -39,7 +39,7 @@ class TurnsActiveQueue:
                     yield from (queued for _, ticket, queued in line if queued.ticket == ticket)
 
     def push(self, key: Any, queued: QueuedPod) -> None:
-        """Line a pod up; of one owner smaller keys come first."""
+        """Add a pod; among the pods of one owner smaller keys come first."""
         rank, owner = self._taking_turns(queued)
         if rank not in self._ranks:
             self._ranks[rank] = OrderedDict()
@@ -55,7 +55,7 @@ class TurnsActiveQueue:
         return []
 
     def pop(self, blocked: frozenset[str]) -> QueuedPod | None:
-        """Take out the next pod whose profile is not in `blocked`; None without one."""
+        """Remove and return the next pod whose profile is not in `blocked`; None without one."""
         found = self._next(blocked)
         if found is None:
             return None
@@ -68,7 +68,7 @@ class TurnsActiveQueue:
         return queued
 
     def first(self, blocked: frozenset[str]) -> QueuedPod | None:
-        """Return the pod that `pop` would take out; None without one."""
+        """Return the pod that `pop` would return; None without one."""
         found = self._next(blocked)
         if found is None:
             return None
