@@ -1,4 +1,4 @@
-"""The arguments of the plugin; `topologyConfigMapNameSpace` is Sakkara's own, the rest is ours."""
+"""The plugin's arguments; `topologyConfigMapNameSpace` is Sakkara's, the others are Trellis's."""
 
 from collections.abc import Collection, Iterator
 from typing import Literal, Self, TypeAlias
@@ -56,7 +56,7 @@ class ClusterTopologyPlacementGroupArgs(Args):
     derive_on_request: tuple[Derivable, ...] = ()
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield the values that are out of range, and conditions that are none."""
+        """Yield the values that are out of range, and invalid conditions."""
         for name, value in (
             ("solverTimeLimitSeconds", self.solver_time_limit_seconds),
             ("preemptionTimeLimitSeconds", self.preemption_time_limit_seconds),

@@ -1,9 +1,9 @@
 """`FreeSlots`: whether there can be capacity for a refused group, by amounts alone.
 
-Each pod that ends somewhere frees something. If a group is tried each time, it fails each time, and
-its back-off is ten seconds when enough is free at last. So a group is not woken while all nodes
-that it selects have fewer places than it needs, whatever its other rules say. Where the group may
-evict and pods of a lower priority are bound, amounts alone cannot tell (`hints`).
+Each pod that ends frees some capacity. If that woke the group each time, its back-off would have
+grown to ten seconds when enough is free at last. So a group is not woken while the nodes that it
+selects have fewer places in total than it needs, whatever its other rules are. If the group may
+evict and pods of a lower priority are bound, amounts alone cannot decide (`hints`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.resources import PODS
 from scheduler.state.table import NodeTable
 
-# So many different requests are kept; beyond that all are worked out anew.
+# The maximum number of requests in the cache; above it the cache is cleared.
 MOST_KEPT = 256
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _UNLIMITED = np.iinfo(np.int64).max
@@ -63,7 +63,7 @@ def lack_of(
 
 
 class _Slots(msgspec.Struct):
-    """How many members of one kind each row has places for, as of the `marks` of the table."""
+    """The number of members of one kind that fit on each row, as of the `marks` of the table."""
 
     marks: tuple[int, int]
     column: IntColumn
@@ -89,7 +89,7 @@ class FreeSlots:
         """Do nothing: amounts are read from the table."""
 
     def columns(self) -> Mapping[str, Any]:
-        """Return nothing: all that is kept follows from the table."""
+        """Return nothing: all cached values follow from the table."""
         return {}
 
     def may_suffice(self, lack: Lack) -> bool:
@@ -126,8 +126,8 @@ class FreeSlots:
         return np.array(sorted({*amounts, *facts}), dtype=np.intp)
 
     def _places(self, lack: Lack, rows: slice | Rows) -> IntColumn:
-        """Return how many members each row takes; what no node offers may come from a device
-        class.
+        """Return how many members fit on each row; a resource that no node offers may come from a
+        device class.
         """
         table = self._table
         found = np.where(table.exists[rows], _UNLIMITED, 0)

@@ -51,10 +51,11 @@ class Hints:
         self._planned.add(key)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Say whether a change can help a member's group."""
+        """Return whether a change can help a member's group."""
         key = self._members.group_of(pod)
         if change.kind == APP_GROUP:
-            # Whether one is a group decides of whom several groups claim.
+            # Several groups may claim a pod; a change of an AppGroup can move any pod of its
+            # namespace.
             return bool(self._described_by(change)) and any(
                 obj is not None and obj.metadata.namespace == pod.metadata.namespace
                 for obj in (change.old, change.new)
@@ -83,8 +84,8 @@ class Hints:
         return pod.metadata.uid in record.refused and not self.lacks(key)
 
     def lacks(self, key: str) -> bool | None:
-        """Return whether all nodes together have fewer places than a refused group needs; None
-        where its refusal states no such need.
+        """Return whether all nodes together have fewer places than a rejected group needs; None if
+        its rejection states no such need.
         """
         record = self._records.get(key)
         if record is None or record.lack is None or record.awaited:
@@ -120,9 +121,9 @@ class Hints:
         return found + [uid for key in keys for uid in self._handle.group_waiting(key)]
 
     def _described_by(self, change: Change) -> set[str]:
-        """Return the groups of which an object says something new, with those that they are in.
+        """Return the groups whose description an object changes, with those around them.
 
-        What is written about a group asks for nothing else: it must not wake those that wait.
+        Writes about a group's progress are ignored: they must not wake waiting groups.
         """
         kind, objects = change.kind, (change.old, change.new)
         keys = sources.described_by(kind, *objects)
@@ -133,7 +134,7 @@ class Hints:
         return keys | {self._members.root(key) for key in keys}
 
     def _awaits(self, record: GroupRecord | None) -> bool:
-        """Whether victims of a group's last plan are still on their nodes, and will leave.
+        """Return whether victims of a group's last plan are still on their nodes, and will leave.
 
         The gate rejects the group's members until then. If each of 2,000 victims woke 250 members,
         their gates would run half a million times; only the last one that leaves wakes them.
@@ -141,19 +142,19 @@ class Hints:
         return record is not None and any(leaving(self._handle, record.awaited))
 
     def _lacks_capacity(self, key: str) -> bool:
-        """Whether members of a group were refused, or wait for evicted pods to leave."""
+        """Return whether members of a group were rejected, or wait for evicted pods to leave."""
         record = self._records.get(key)
         return record is not None and bool(record.awaited or record.refused)
 
 
 def _is_freed(change: Change) -> bool:
-    """Whether a claim gives its devices back, so that others may have them."""
+    """Return whether a claim releases its devices, so that other pods may use them."""
     had = change.old is not None and change.old.status.allocation is not None
     return had and (change.new is None or change.new.status.allocation is None)
 
 
 def _is_used(claim: ResourceClaim | None, pod: Pod) -> bool:
-    """Whether a pod names a claim: what becomes of one that others share is its business, too."""
+    """Return whether a pod names a claim; a change of a shared claim concerns it, too."""
     if claim is None or claim.metadata.namespace != pod.metadata.namespace:
         return False
     named = {one.resource_claim_name for one in pod.spec.resource_claims}

@@ -142,12 +142,14 @@ class Planner:
     # 3 capacity to 7 evict: which task is tried, and in which order
 
     def _decided(self, task: GroupTask, record: GroupRecord) -> Steps:
-        """Place the members, or evict others for them, or return why neither is possible."""
+        """Return a plan that places the members or evicts pods for them, or why neither is
+        possible.
+        """
         obstacle = conditions.obstacle(task)
         if obstacle is not None:
             return obstacle
-        # All members that the minimum lacks at once, also on nodes that are taken last, before some
-        # of them.
+        # Place all members that the minimum lacks at once, if need be on the nodes that are used
+        # last, rather than some of them.
         whole = task.to_minimum()
         if whole.spec != task.spec:
             if whole.spec.tree is not None and whole.spec.tree != task.spec.tree:
@@ -162,7 +164,8 @@ class Planner:
         if not isinstance(plan, Status) or not self.evictor.may_evict(whole, record):
             return plan
         if task.deadline is not None:
-            return plan  # it turns a rule into a wish soon: evictions would be for a wish
+            # it soon turns a rule into a preference: evictions would serve a preference only
+            return plan
         # Evictions are for the minimum, and never for a place on a node that is taken last.
         task = everywhere[0]
         for part in (whole,) if whole.spec == task.spec else (whole, task):
@@ -175,8 +178,8 @@ class Planner:
     def _first_placed(self, everywhere: Sequence[GroupTask]) -> Steps:
         """Return the first plan that places members, or the last refusal.
 
-        Capacity that is reserved for pods of lower priority is used only if nothing else fits:
-        others were evicted for it already.
+        Capacity that is reserved for pods of lower priority is used only if the group does not fit
+        otherwise: pods were already evicted for it.
         """
         task = everywhere[0]
         plan: groups.Outcome = unschedulable()
@@ -191,7 +194,9 @@ class Planner:
         return plan
 
     def _placed(self, placement: Placement) -> Steps:
-        """Steps 3 to 6: ask, try the answer with all filters, ask again with what that teaches."""
+        """Steps 3 to 6: solve, verify the answer with all filters, solve again without the rejected
+        choices.
+        """
         task = placement.task
         while True:
             asked = placement.question()  # 3 capacity
@@ -240,7 +245,7 @@ class Planner:
             victims = offer[1]
             disruption = self.evictor.disruption(task, victims)
             if disruption is None:
-                continue  # what changed while the solver worked, the next question has right
+                continue  # the next question contains the changes since the solver was called
             rejection = task.context.would_hold(nodes, victims)
             if rejection is None:
                 self._records.of(task.key).orders = orders

@@ -115,7 +115,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._members, self._records, self._described.spec_of, self._history
         )
 
-    # In the queue
+    # The queue
 
     def urgency(self, queued: QueuedMember) -> Key:
         """Return a pod's contribution to its group's key: its priority, at most the group's.
@@ -138,7 +138,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         spec = self._described.spec_of(key)
         if spec is None:
             return True
-        tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
+        tried = {pod.metadata.uid for pod in pods}  # assumed to verify that all of them fit
         bound = list(beside(self.handle, self._members.placed(key), tried))
         _, needed = self._history.asked(key, spec, bound, pods)
         return self._planner.evictor.may_ever_evict(needed, pods, bound)
@@ -152,7 +152,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return lambda pod: sources.group_of(pod) in keys or self._members.group_of(pod) in roots
 
     def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
-        """Return the pods of an application that is a gang since a change, or is none any more."""
+        """Return the pods of an application whose membership in a gang changed."""
         key = sources.began_or_ended(change.kind, change.old, change.new)
         return (lambda pod: sources.group_of(pod) == key) if key else None
 
@@ -172,14 +172,16 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unresolvable(f"several groups claim the pod: {claims}")
         members = self.handle.group_members(key, pod)
         known, record = self._answers.get(key), self._records.get(key)
-        # All members are asked about at once, mostly: what holds for one holds for the next.
+        # Usually all members are checked one after the other: the verdict on one holds for the
+        # next.
         is_known = known is not None and known.members is members
         if (
             known is None
             or not is_known
             or known.version != self._members.version
             or (
-                record is not None and record.victims  # whether they have left is in no version
+                # no version number covers whether they have left
+                record is not None and record.victims
             )
         ):
             if known is None:
@@ -212,7 +214,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_lacks(self, key: str) -> bool | None:
         """Return whether no plan can succeed now: all nodes together have capacity for too few
-        members. None where amounts cannot tell.
+        members. None if amounts cannot decide.
         """
         return self._hints.lacks(key)
 
@@ -238,12 +240,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         bound = staying(self.handle, self._members.bound(key))
         asked, _ = self._history.asked(key, spec, bound, pods)
         missing = asked.size - len(bound)
-        # No more than its object says, of a group of fixed size.
+        # At most the minimum in its object, for a group of fixed size.
         free = LARGEST_GROUP if spec.is_minimum else spec.size - len(bound)
         if spec.tree is not None:
-            missing = 0  # how many of which group, is looked at below
+            missing = 0  # the members of each group are counted below
         if len(pods) < missing:
-            # Members come one by one: to look at all of them each time takes a second for 1,200.
+            # Members arrive one by one: checking all of them each time takes a second for 1,200.
             return unschedulable(incomplete(spec, pods))
         try:
             self._described.check(key, pods)
@@ -270,7 +272,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unschedulable(incomplete(spec, pods))
         taken = able
         if len(able) > free:
-            taken = oldest(able)[:free]  # and not the first to be heard of: lists go by name
+            taken = oldest(able)[:free]  # and not the first that arrived: lists are ordered by name
         return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
 
     def groups_begun(self) -> list[str]:
@@ -296,7 +298,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return ""
         own = sources.group_of(member.pod)
         if next(beside(self.handle, self._members.placed(own), unbound), None) is not None:
-            return ""  # it has begun, and all that it is in
+            return ""  # it has begun, and so have all groups around it
         try:
             spec = self._described.group(key)
         except ObjectError as error:
@@ -366,12 +368,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Record the group's stage; return the writes and events for it."""
         if stage is groups.GroupStage.CHANGED:
             if self._members.root(key) != key:
-                return []  # it is part of another group since, and is reported with that one
+                return []  # it has become part of another group, and is reported with that one
             return self._writer.checked(key, self._described.size_of(key), now)
         said = self._writer.writes(key, stage, now)
         reporter = self._records.of(
             key
-        ).reporter  # none before the first plan, which reads the tree
+        ).reporter  # None before the first plan, which reads the tree
         return [*said, *self._trees.events(reporter)] if reporter else said
 
     def group_evicted(
@@ -413,8 +415,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return Counter(self._writer.status(key, self._described.size_of(key)) for key in keys)
 
     def group_facts(self, key: str) -> GroupFacts | None:
-        """Return how a group is described and the tree it was planned in; None for an unknown
-        one.
+        """Return the description of a group and the tree of its last plan; None for an unknown
+        group.
         """
         spec, record = self._described.spec_of(key), self._records.get(key)
         tree = None if record is None else record.tree
@@ -437,7 +439,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return PostFiltered(unschedulable())
 
     def pre_score(self, cycle: Cycle, nodes: Nodes) -> Status:
-        """Say that single pods are not scored here."""
+        """Skip scoring: groups are scored as a whole."""
         del cycle, nodes
         return SKIP
 
@@ -447,10 +449,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return nodes.constant(0)
 
     def reserve(self, cycle: Cycle, node: str) -> None:
-        """Do nothing: members are counted by the tracker."""
+        """Do nothing: the tracker counts members."""
 
     def permit(self, cycle: Cycle, node: str) -> None:
-        """Do nothing: the engine holds members until all are there."""
+        """Do nothing: the engine keeps members waiting until all are there."""
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
         """Do nothing: the engine reports when the whole group is bound."""

@@ -24,9 +24,7 @@ from scheduler.groups.sources.registry import group_of
 
 PERMIT_TIMEOUT_S = 60.0
 MOST_NAMED = 3
-AT_A_TIME = (
-    64  # how many members one turn of the engine takes a step further: others want theirs as well
-)
+AT_A_TIME = 64  # how many members one turn of the engine advances: other pods need the turn as well
 
 
 class GroupStep(StrEnum):
@@ -87,7 +85,7 @@ class GroupBinding(msgspec.Struct, eq=False):
         return MemberState.BOUND in self.ended.values()
 
     def end(self, uid: str, cause: MemberCause) -> None:
-        """Move a member that is bound, or comes back without a node."""
+        """Move a member that is bound, or returns without a node."""
         self.ended[uid] = member_after(self.members.pop(uid), cause)
         self.has_news = MemberState.READY in self.members.values()
 
@@ -180,7 +178,8 @@ class GroupBindings:
             binding.is_broken = True
             binding.why = f"{pod.queued.pod.key} failed: {ended.message}"
             binding.is_error = ended.is_error
-            # Once a bind has begun, the members in pre-bind go on.
+            # A bind may be sent long after its decision: other binds fail, members are deleted, and
+            # descriptions change.
             has_begun = binding.has_begun or binding.step is GroupStep.BIND
             stay = binding.left if has_begun else sorted(binding.uids)
             binding.turn_to(GroupStep.RECALL, stay, now)
@@ -197,14 +196,13 @@ class GroupBindings:
         binding = self.by_key.get(self.key_of(uid))
         if binding is None:
             return self._joined(uid)
-        # A bind may be sent long after it was decided: others fail, members go, and descriptions
-        # change.
+        # the result for one member applies to equivalent ones on its node
         displaced = self._without_place(binding)
         return binding.planner.group_short(binding.key, uid, binding.uids, displaced)
 
     def _joined(self, uid: str) -> str:
-        """Return why a pod must not be bound that was decided alone, and is one of a group by
-        now.
+        """Return why a pod that was decided alone must not be bound: it has become a member of a
+        group.
         """
         member = self._bindings.get(uid)
         planner = None if member is None else self._planners.get(member.queued.profile)
@@ -218,9 +216,7 @@ class GroupBindings:
         """Yield the unreleased members whose node was deleted or lacks capacity now."""
         if binding.is_broken:
             yield from binding.left
-        lost: dict[
-            tuple[str, int], bool
-        ] = {}  # what holds for one holds for those like it on its node
+        lost: dict[tuple[str, int], bool] = {}  # the same for all pods of one subgroup
         for uid in binding.uids:
             member = self._bindings.get(uid)
             if member is None:
@@ -237,7 +233,7 @@ class GroupBindings:
         return min((one.since for one in waiting), default=None)
 
     def has_work(self) -> bool:
-        """Whether members wait for nothing but the next turn."""
+        """Return whether members wait only for the next turn."""
         return any(binding.left or binding.has_news for binding in self.by_key.values())
 
     def _begin_binds(self, binding: GroupBinding, now: float) -> None:
@@ -255,7 +251,7 @@ class GroupBindings:
         """Yield the ready members that may be bound before the `pending` ones have done their
         pre-bind.
         """
-        short: dict[str, str] = {}  # the same for all pods of one group in a group of groups
+        short: dict[str, str] = {}  # a member has failed: all are recalled
         for uid in binding.those(MemberState.READY):
             member = self._bindings.get(uid)
             own = "" if member is None else group_of(member.queued.pod)

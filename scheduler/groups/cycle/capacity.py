@@ -42,8 +42,8 @@ def unbounded(
 
 
 def free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
-    """Return each row's free amount of a resource; nominations of other pods take none that is not
-    there.
+    """Return each row's free amount of a resource; nominations of other pods never make it
+    negative.
     """
     left = nodes.allocatable(resource) - nodes.requested(resource)
     rows = attempt.nominated.rows

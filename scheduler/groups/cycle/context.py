@@ -92,7 +92,7 @@ class GroupContext:
 
     @property
     def has_lower(self) -> bool:
-        """Whether any pod on a node has a lower priority than the group."""
+        """Return whether any pod on a node has a lower priority than the group."""
         return self._cluster.pods.any_below(self.priority)
 
     @property
@@ -101,7 +101,9 @@ class GroupContext:
         return Nodes(self._cluster.table, self._cluster.pods)
 
     def keep_nominations(self, *, all_of_them: bool) -> bool:
-        """Respect the nominations of lower priority, or not; return whether there are any."""
+        """Respect the nominations of lower priority, or ignore them; return whether there are
+        any.
+        """
         self._keeps_nominations = all_of_them
         return self._nominations.is_any_below(self.priority)
 
@@ -116,14 +118,14 @@ class GroupContext:
             attempt = self._attempt(self.members[0])
             free = {name: capacity.free(attempt, self.nodes, name) for name in resources}
         for name, rows in capacity.unbounded(attempt, self.nodes, free).items():
-            # As much as all members ask for together: the solver's amounts stay small.
+            # The total request of all members is the upper limit: the solver's amounts stay small.
             free[name] = np.where(rows, self._asked(name), free[name])
         return free
 
     def evictable(
         self, resources: Iterable[str], nodes: Nodes, at: slice | Rows
     ) -> dict[str, IntColumn]:
-        """Return what pods of a lower priority than the group's request of resources, by row."""
+        """Return by row the requests of the pods whose priority is lower than the group's."""
         priority, pods, table = self.priority, self._cluster.pods, self._cluster.table
         rows = range(nodes.size) if isinstance(at, slice) else at
         found = {name: np.zeros(len(rows), dtype=np.int64) for name in resources}
@@ -190,7 +192,7 @@ class GroupContext:
         state.
         """
         cluster, follow = self._cluster, self._follow
-        # As they are now: one that was assumed when the solver was asked may be bound since.
+        # The current version: a pod that was assumed when the solver was called may be bound since.
         found = (cluster.pods.get(victim.pod.metadata.uid) for victim in victims)
         leaving = [one for one in found if one is not None]
         for one in leaving:
@@ -424,7 +426,7 @@ def _pod_rules(attempt: Attempt, rejected: Sequence[Rejection]) -> Iterator[str]
 
 
 def _row_capacities(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) -> list[RowCapacity]:
-    """Return how many pods like this one each row takes: the minimum over all plugins that
+    """Return how many pods like this one fit on each row: the minimum over all plugins that
     count.
     """
     found: list[RowCapacity] = []
@@ -438,7 +440,7 @@ def _row_capacities(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) ->
 
 
 def _choosers(attempt: Attempt) -> Iterator[tuple[Plugin[Any], Any]]:
-    """Yield the plugins that choose for several pods at once and have to do with this one."""
+    """Yield the plugins that choose for several pods at once and apply to this pod."""
     states = attempt.states
     for name, plugin in attempt.runner.profile.plugins.items():
         if (
@@ -482,9 +484,9 @@ def _of_all(each: Sequence[Fits]) -> Fits:
 
 
 def _answers_again(attempt: Attempt) -> bool:
-    """Whether an attempt's answers hold for the next pod of its shape as well, row by row.
+    """Return whether an attempt's answers also hold, row by row, for the next pod of its shape.
 
-    So it is when every filter looks at a row alone, and no plugin keeps a choice for reserve.
+    They do if every filter evaluates each row alone, and no plugin stores a choice for reserve.
     """
     states, profile = attempt.states, attempt.runner.profile
     filters = (bound for bound in profile.filter if bound.name not in states.skipped)

@@ -34,7 +34,7 @@ class GroupCounts:
         self._now_s = observation.now_s
 
     def begun(self, profile: str, members: Iterable[Pod], now: float) -> GroupAttempt:
-        """Note that a group's turn has come."""
+        """Record that a group's attempt has begun."""
         created = (parse_rfc3339(pod.metadata.creation_timestamp) for pod in members)
         since = min([now, *(time for time in created if time is not None)])
         return GroupAttempt(profile, self._now_s(), since)

@@ -1,15 +1,14 @@
 """`Groups`: pods that are decided together, from the queue to the last bind.
 
 A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
-planned by its plugin, which may ask the solver and waits for the answer while other pods go on.
-Until it is decided, its possible nodes are reserved against later pods (`planned`). Groups that
-could use the same nodes are planned one after the other, in queue order: a plan is stale once
-another group is placed. A plan is carried out for all members or for none: they are assumed at
-once, `bindings` does the rest. A rejection of many members is spread over several turns of the
-engine.
+planned by its plugin, which may call the solver and waits for the answer while other pods are
+scheduled. Until it is decided, its possible nodes are reserved against later pods (`planned`).
+Groups that could use the same nodes are planned one after the other, in queue order: a plan is
+stale once another group is placed. A plan is carried out for all members or for none: they are
+assumed at once, `bindings` does the rest. A rejection of many members is spread over several turns
+of the engine.
 
-Knows nothing of trees, rules or ConfigMaps: these are the plugin's (framework.groups), what is
-written `writing`'s.
+Trees, rules and ConfigMaps belong to the plugin (framework.groups), writes to `writing`.
 """
 
 from bisect import insort
@@ -70,11 +69,11 @@ class Groups:
         self._runs: dict[str, GroupRun] = {}
         self._line: list[
             GroupRun
-        ] = []  # groups that wait until one before is decided, in queue order
-        self._is_new = True  # whether this process has just begun to decide
+        ] = []  # groups that wait until an earlier one is decided, in queue order
+        self._is_new = True  # whether this process has just started to lead
         # Groups whose members or description changed since the last turn.
         self._changed: dict[str, GroupPlanner] = {}
-        self._late: dict[str, set[str]] = {}  # members that waited for others on their way
+        self._late: dict[str, set[str]] = {}  # members that waited while others were being bound
         self.first: set[str] = set()  # left half bound: before them no pod is tried
         self._refused = MemberRefusals(queues, steps)
         self._counts = GroupCounts(parts.observation)
@@ -94,12 +93,12 @@ class Groups:
         return tuple(self._planners.values())
 
     def planner(self, profile: str) -> GroupPlanner | None:
-        """Return the plugin that decides groups of a profile, None without one."""
+        """Return the plugin that plans groups of a profile, None without one."""
         return self._planners.get(profile)
 
     @property
     def is_planning(self) -> bool:
-        """Whether a group is being planned, or waits for the one before it."""
+        """Return whether a group is being planned, or waits for an earlier one."""
         return bool(self._runs or self._line)
 
     def observe(self, event: GroupEvent, now: float) -> None:
@@ -124,7 +123,7 @@ class Groups:
     def settle(self, now: float) -> None:
         """Open the gates of members whose groups are complete."""
         self._take_changed()
-        # Called after each event; `_settle` has nothing to do without one of these.
+        # Called after each event; `_settle` has no work without one of these.
         if (
             self._changed
             or self._members.answers
@@ -154,7 +153,7 @@ class Groups:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no group has work left: no attempt, event or write; so it is if no pod is in a
+        """Return whether no group has work left: no attempt, event or write. True if no pod is in a
         group.
         """
         self._take_changed()
@@ -179,10 +178,12 @@ class Groups:
             for key in sorted(planner.group_changed()):
                 self._changed[key] = planner
 
-    # Who may come in
+    # Gates
 
     def _hear_gates(self) -> None:
-        """Record which gates opened and which members are gated; siblings may be free as well."""
+        """Record which gates opened and which members are gated; siblings of a changed member may
+        be ungated as well.
+        """
         answers = self._members.answers
         last = {queued.uid: status for queued, status in answers}
         for queued, status in answers:
@@ -192,7 +193,7 @@ class Groups:
             elif status.plugin == self._planners[queued.profile].name:
                 self._blocked[queued.uid] = (key, status.message)
             elif last[queued.uid] is status:
-                # No member that its group can be decided with: the others would wait for it.
+                # The group cannot be decided with this member: the others would wait for it.
                 self._members.drop(key, queued.uid)
         answers.clear()
 
@@ -201,7 +202,7 @@ class Groups:
         reached permit.
         """
         self._hear_gates()
-        # What the gate says of members rests on who stands and on how the group is described.
+        # A gate's verdict on members depends on the bound members and on the group's description.
         changed, self._changed = self._changed, {}
         self._writing.note(changed)
         self._opened.update(self._pace.due(changed, now))
@@ -243,13 +244,13 @@ class Groups:
         return min((time for time in times if time is not None), default=None)
 
     def _has_work(self) -> bool:
-        """Whether members wait for nothing but the next turn."""
+        """Return whether members wait only for the next turn."""
         is_reporting = bool(self._refused.pending or self._blocked)
         return is_reporting or self._may_start or self._bindings.has_work()
 
     @property
     def _may_start(self) -> bool:
-        """Whether the next turn begins to plan a group of the line."""
+        """Return whether the next turn starts to plan a group of the line."""
         return not self._runs and any(map(self._is_next, self._line))
 
     # An attempt
@@ -308,7 +309,7 @@ class Groups:
             self._queues.track(member)
         self._members.taken(key)
         self._planned.begin(run)
-        # A group that comes later frees nothing for those in the line: only it may begin now.
+        # A later group frees no capacity for those in the line: only that group may start now.
         if self._is_free(run):
             self._start(run, now)
         else:
@@ -321,7 +322,7 @@ class Groups:
         self._suspended.hold_all(is_exclusive=bool(first))
 
     def _start_next(self, now: float) -> None:
-        """Begin to plan the first group that competes with none before it that is not decided."""
+        """Start to plan the first group that competes with no undecided group before it."""
         for place, run in enumerate(self._line):
             if self._is_next(run):
                 del self._line[place]
@@ -338,8 +339,8 @@ class Groups:
         return not is_ahead and self._is_free(run)
 
     def _is_free(self, run: GroupRun) -> bool:
-        """Return whether a group can be planned now: it is at rest, and competes with none before
-        it that is not decided.
+        """Return whether a group can be planned now: no attempt is under way, and it competes with
+        no undecided group before it.
         """
         return self._states.is_at_rest(run.key) and not self._planned.competes(run)
 
@@ -359,7 +360,7 @@ class Groups:
         if run is not None:
             self._abandon(run, now)
 
-    # What becomes of members
+    # Ends of members
 
     def _member_ended(self, ended: MemberEnded, now: float) -> None:
         """Note how a member ended after it was decided."""
@@ -368,8 +369,9 @@ class Groups:
         if (binding := self._bindings.landed(ended, now)) is not None:
             if not binding.has_begun:
                 self._engine.give_up([self._queues.get(uid) for uid in binding.unsent], now)
-            self._opened.add(key)  # those who came too late for it may be let in one by one
-            # Nothing in the cluster has to change for members that were recalled or came too late.
+            self._opened.add(key)  # members that arrived too late may be ungated one by one
+            # Members that were recalled or arrived too late are retried without a change in the
+            # cluster.
             if binding.is_error and not binding.has_begun:
                 self._back_off([*binding.failed, *sorted(self._late.pop(key, ()))])
             else:
@@ -395,7 +397,7 @@ class Groups:
                 if not all(self._is_intact(run, member) for member in run.members):
                     return None
                 if self._planned.competes(run):
-                    return None  # a group that precedes it has come, and is decided first
+                    return None  # a group that precedes it has arrived, and is decided first
         except StopIteration as stop:
             return stop.value
         except PluginError:
@@ -406,10 +408,11 @@ class Groups:
             steps.close()
 
     def _keep_evictable(self, run: GroupRun) -> None:
-        """Let later pods also leave what the group could use beside what it may evict.
+        """Make later pods also leave the capacity free that the group could use beside its possible
+        victims.
 
-        Its plan without victims may fail after seconds; a pod of its own priority that was bound
-        meanwhile could not be evicted any more.
+        Its plan without victims may fail after seconds. A pod of the group's own priority that was
+        bound meanwhile could no longer be evicted.
         """
         if run.is_evicting:
             return
@@ -533,14 +536,14 @@ class Groups:
                 self._queues.put_back(member, now)
 
     def _is_intact(self, run: GroupRun, member: QueuedPod) -> bool:
-        """Whether a member is still to be placed, in the same group, and not leaving."""
+        """Return whether a member is still to be placed, in the same group, and not terminating."""
         if not self._refused.is_waiting(member) or member.pod.is_terminating:
             return False
         return self._group_of(member.pod) == run.key
 
 
 def _of(cycle: Cycle, pod: Pod) -> Cycle:
-    """Return the cycle of one member: members with one shape are filtered by one attempt."""
+    """Return the cycle of one member: one attempt filters all members of one shape."""
     return cycle if cycle.pod is pod else msgspec.structs.replace(cycle, pod=pod)
 
 

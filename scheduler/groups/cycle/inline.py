@@ -26,7 +26,7 @@ class InlineSolver:
         try:
             found = at_once(call.instance)
         except InputError:
-            return None  # the helper process reports what is wrong
+            return None  # the helper process reports the error
         if found is None:
             return None
         observe_duration(self._meters, "done", found.placed.seconds)

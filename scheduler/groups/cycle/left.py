@@ -2,9 +2,9 @@
 cannot use.
 
 The API server may refuse to delete one of a group's pods when the others are deleted already, and a
-process may end between two deletions. The members that are left do no work and occupy capacity.
-They follow from the objects (a mark on each, fewer than the minimum), so the leader finishes the
-eviction, however often the server refuses it.
+process may end between two deletions. The remaining members do no work and occupy capacity. The
+objects show them (each is marked as evicted, and they are fewer than the minimum), so the leader
+finishes the eviction, however often the server refuses it.
 
 A group may lose members that no controller replaces, by preemption or with their nodes. The
 nominations of its waiting members are kept for a while, since controllers replace members; then
@@ -61,10 +61,10 @@ class LeftMembers:
         return min(self.due.values(), default=None)
 
     def finish(self, now: float, *, may_decide: bool) -> None:
-        """Evict the members left of groups that have been so for long enough; emit each one's event
-        first.
+        """Evict the remaining members of groups that have had them for long enough; emit each one's
+        event first.
 
-        Clear the nominations of members that have been gated for as long.
+        Also clear the nominations of members that have been gated for as long.
         """
         for key in [key for key, due in self.due.items() if due <= now]:
             left, nominated = self._left(key), self._nominated_members(key)

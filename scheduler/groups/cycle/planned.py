@@ -1,21 +1,22 @@
-"""`PlannedCapacity`: what later pods leave free for groups that are being planned, or wait for it.
+"""`PlannedCapacity`: the capacity that later pods leave free for groups that are being planned or
+wait for it.
 
 A plan may take seconds in another process, and a group may wait until the group before it is
-planned. Until a group is decided, a pod that comes after it in the queue may use a node only if the
-node keeps free, in every resource that the pod requests, what the group could use there: for each
-role as many members as the node has capacity for, at most all of them. A plan that is made on these
-nodes therefore still holds when it is ready, and pods that do not compete with the group go on. A
-pod for which that leaves no node is put off, without back-off, until a group has been decided; it
-keeps its place in the queue, and pods that come after it leave what it requests on each node that
-it fits on. So is a pod that could only evict pods of nodes that the groups could use, and a pod
-that could close a node to one that was put off before it. A group that comes after pods that were
-put off, and could use a node that they fit on, waits as well.
+planned. Until a group is decided, a later pod may use a node only if the node keeps free, in every
+resource that the pod requests, what the group could use there: for each role as many members as the
+node has capacity for, at most all of them. So a plan made on these nodes still holds when it is
+ready, and pods that do not compete with the group are scheduled. A pod for which that leaves no
+node is put off, without back-off, until a group has been decided. It keeps its place in the queue,
+and later pods leave its request free on each node that it fits on. A pod is also put off if it
+could only evict pods of nodes that the groups could use, or if it could close a node to a pod that
+was put off before it. A group that comes after pods that were put off, and could use a node that
+they fit on, waits as well.
 
-What is compared are amounts and the filters that reject a node for good. Where both ask for
-devices, or for one host port, the pod leaves the group's nodes alone. A pod that a member's rules
-about other pods speak of, or whose anti-affinity selects a member, is put off wherever it fits: it
-could close a whole domain to the group. While a second answer is awaited (`is_strict`) later pods
-leave alone every node that the group could use.
+Amounts are compared, and the filters that reject a node for good. If both request devices, or one
+host port, the pod does not use the group's nodes at all. A pod is put off wherever it fits if a
+member's rules about other pods select it, or if its anti-affinity selects a member: it could close
+a whole domain to the group. While a second answer is awaited (`is_strict`), later pods use no node
+that the group could use.
 """
 
 from bisect import insort
@@ -38,7 +39,8 @@ from scheduler.objects.pod import Pod
 from scheduler.state.resources import PODS
 from scheduler.state.shapes import Shape
 
-# Of pods that were put off so many shapes are compared with a pod; with more it is put off as well.
+# At most this many shapes of pods that were put off are compared with a pod; with more the pod is
+# put off as well.
 MOST_SHAPES = 256
 
 
@@ -132,12 +134,12 @@ class _Deferred:
 
     def __init__(self) -> None:
         self.pods: dict[str, QueuedPod] = {}
-        # By shape the first of them, and by two shapes whether a pod may close nodes to the other.
+        # The first pod by shape, and by two shapes whether a pod may close nodes to the other.
         self._firsts: dict[int, tuple[Place, Pod, Profile]] = {}
         self._affects: dict[tuple[int, int], bool] = {}
         # The rows as packed bits: thousands of pods may be put off on thousands of nodes.
         self._requests: list[tuple[Place, int, Any, dict[str, int]]] = []
-        # Of all of them: pods are popped in queue order, so most pods come after all.
+        # The sums of all: pods are popped in queue order, so most pods come after all put-off ones.
         self._sums: dict[str, IntColumn] = {}
         self._rows = np.zeros(0, dtype=np.int64)
         self._last: Place | None = None
@@ -157,7 +159,7 @@ class _Deferred:
         self._last = place if self._last is None else max(self._last, place)
 
     def before(self, place: Place) -> Mapping[str, IntColumn]:
-        """Return what those that precede a place request of each resource, by row."""
+        """Return by row how much of each resource the pods that precede a place request."""
         if self._last is None or self._last < place:
             return self._sums
         sums: dict[str, IntColumn] = {}
@@ -168,7 +170,7 @@ class _Deferred:
         return sums
 
     def is_affected(self, pod: Pod, shape: Shape, place: Place) -> bool:
-        """Return whether a pod may close nodes to one that precedes it."""
+        """Return whether a pod may close nodes to a pod that precedes it."""
         has_rules, looked = _has_rules(pod), 0
         for known, (own, first, profile) in self._firsts.items():
             if own >= place or not (has_rules or _has_rules(first)):
@@ -325,7 +327,7 @@ class CapacityBefore:
             pod, shape, self._place
         ):
             return np.zeros_like(feasible)
-        # Amounts are worked out only for groups that compete with the pod: most pods have none.
+        # Amounts are computed only for groups that compete with the pod: most pods have none.
         competing = [run for run, kept in known if np.count_nonzero(feasible & kept.usable)]
         if not competing and not self._deferred:
             return feasible

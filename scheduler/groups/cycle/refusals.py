@@ -31,7 +31,7 @@ class MemberRefusals:
         self.due: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def has(self, key: str) -> bool:
-        """Whether members of a group are still queued for rejection."""
+        """Return whether members of a group are still queued for rejection."""
         return any(key == refused for refused, _, _ in self.pending)
 
     def put(
@@ -46,10 +46,10 @@ class MemberRefusals:
     ) -> None:
         """Reject members; with `gives_up` also clear their nominations.
 
-        Claims allocated for them by an earlier attempt are released for all that were tried: they
-        may be the cause of the rejection.
-        `pod_rules` are the plugins with rules about other pods that the plan had to keep. A pod
-        that is bound elsewhere may change what they allow: their hints requeue the members too.
+        Claims that an earlier attempt allocated for tried members are released: they may be the
+        cause of the rejection. `pod_rules` are the plugins with rules about other pods that the
+        plan had to keep. A pod that is bound elsewhere may change what they allow: their hints
+        requeue the members too.
         """
         nominated = "" if gives_up else None
         decision = Decision(
@@ -85,6 +85,6 @@ class MemberRefusals:
         return min((at for at, _ in self.due.values()), default=None)
 
     def is_waiting(self, member: QueuedPod) -> bool:
-        """Whether a member is still to be placed or refused."""
+        """Return whether a member is still to be placed or rejected."""
         known: Any = self._queues.get(member.uid)
         return known is member and member.where is Where.IN_FLIGHT

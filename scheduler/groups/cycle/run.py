@@ -12,10 +12,10 @@ from scheduler.groups.cycle.counts import GroupAttempt
 class GroupRun(msgspec.Struct, eq=False):
     """A group that is being planned or waits for it.
 
-    `place` is its place in the queue: the sort key of the member that was popped, and when that
-    came. While `is_strict`, later pods leave alone every node that the group could use. With
-    `is_evicting` the plan may evict pods of a lower priority.
-    `waits_for` is a group before it that could use the same nodes.
+    `place` is its place in the queue: the sort key and the arrival of the member that was popped.
+    While `is_strict`, later pods use no node that the group could use. With `is_evicting` the plan
+    may evict pods of a lower priority. `waits_for` is a group before it that could use the same
+    nodes.
     """
 
     key: str

@@ -102,7 +102,7 @@ WAITING, READY, ASSIGNED, PERMITTED = "Waiting", "Ready", "Assigned", "Permitted
 PREEMPTING, PREEMPTED, FAILED = "Preempting", "Preempted", "Failed"
 
 _G, _M, _S = GroupState, MemberState, GroupStage
-# No attempt is under way in these.
+# The states without an attempt under way.
 AT_REST: Final = (_G.PENDING, _G.GATED, _G.BOUND, _G.DISSOLVING)
 IN_ATTEMPT: Final = (_G.PLANNING, _G.RESERVED, _G.BINDING)
 
@@ -323,7 +323,7 @@ def member_after(before: MemberState, cause: MemberCause) -> MemberState:
 
 
 def observed(present: int, minimum: int) -> Observed:
-    """Return the cause that so many bound or finished members are for a group at rest."""
+    """Return the cause for a group at rest with this many bound or finished members."""
     if 0 < minimum <= present:
         return Observed.COMPLETE
     return Observed.INCOMPLETE if present else Observed.EMPTY

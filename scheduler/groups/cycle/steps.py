@@ -1,7 +1,7 @@
 """The changes that `Groups` makes in the engine: one method for each step of a group.
 
-Keeps nothing itself. `groups` decides when, the owners of queue, nominations and bindings decide
-how.
+It has no state. `groups` calls it; the owners of queue, nominations and bindings carry the changes
+out.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class GroupSteps:
             if plugin.serves("release_allocations"):
                 try:
                     calls += plugin.release_allocations(pods)
-                except Exception as error:  # noqa: BLE001 - they wait with what they have
+                except Exception as error:  # noqa: BLE001 - they wait with their present state
                     self.fault(name, "LetGo", error)
         return tuple(calls)
 
@@ -119,7 +119,7 @@ class GroupSteps:
                 self.intake.announce(capacity_freed(member.pod), now)
 
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:
-        """Report on a member that is on hold what its group waits for."""
+        """Report on a member that is on hold which members its group waits for."""
         self.outbox.put(failure.status_patch(member, reasons.WAITING_FOR_GROUP, message, None, now))
 
     def fault(self, plugin: str, point: str, error: Exception) -> None:

@@ -1,6 +1,6 @@
 """`Writing`: writes about groups, until the objects show them.
 
-The plugin decides what a stage of a group's lifecycle means for its objects; here that becomes
+The plugin decides which objects a stage of a group's lifecycle changes; this module sends the
 requests. A group is checked again when something about it changes, a request fails, or this process
 begins to lead. Such a check may find objects that do not show the last write yet: each member's
 label is a change, and 300 members were labelled 32 times each. So a check does not repeat a write
@@ -21,7 +21,7 @@ from scheduler.groups.cycle.steps import GroupSteps
 
 WRITE_AGAIN_S = 5.0
 SURE_AFTER_S = WRITE_AGAIN_S + 1.0
-# The object is gone, or is not ours to write: asking again would not help, for a while.
+# The object was deleted, or may not be written: the request is not repeated for a while.
 _FINAL = (403, 404)
 REFUSED_FOR_S = 300.0
 
@@ -40,10 +40,10 @@ class Writing:
         self._changed: dict[str, GroupPlanner] = {}
         self._may_compare = False
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
-        # Until when what was said of a group before this process led, and is lost, may look as if
-        # it were on its way.
+        # Per group: the time after which status writes of the previous leader can no longer be in
+        # flight.
         self._unsure: dict[str, float] = {}
-        # What was last written to a path and when, oldest first.
+        # The last write to each path and its time, oldest first.
         self._written: dict[str, tuple[float, Any]] = {}
 
     def tell(self, planner: GroupPlanner, key: str, stage: GroupStage, now: float) -> None:
@@ -56,7 +56,7 @@ class Writing:
             calls = planner.group_reported(key, stage, now)
             if stage is not GroupStage.BOUND:
                 self._observe(planner, key)
-        except Exception as error:  # noqa: BLE001 - what is written about a group changes nothing
+        except Exception as error:  # noqa: BLE001 - a failed write changes no decision
             self._engine.fault(planner.name, "GroupTold", error)
             return
         for call in calls:
@@ -123,7 +123,7 @@ class Writing:
 
     @property
     def has_work(self) -> bool:
-        """Whether a group is to be compared now or later."""
+        """Return whether a group is to be compared now or later."""
         return bool(self._changed or self.due)
 
     def note(self, changed: Mapping[str, GroupPlanner]) -> None:
@@ -133,7 +133,7 @@ class Writing:
     def compare(self, busy: Container[str], now: float, *, may_decide: bool) -> None:
         """Compare the written status of changed groups with the cluster, except those in `busy`.
 
-        Nothing is compared before all kinds are listed: a group with half of its members known
+        No group is compared before all kinds are listed: a group with half of its members known
         would lose its status and its proof.
         """
         self._may_compare = may_decide

@@ -33,8 +33,8 @@ ANNOTATIONS = tuple(f"{PREFIX}{key}" for key in KEYS)
 MOST_RULES = 64
 LARGEST_WEIGHT = 1_000
 LEADER, WORKER = "leader", "worker"
-# Labels whose value is what a member does for its workload, the first that a pod carries counts:
-# ours, Ray's, Kubeflow's (MPI among them), JobSet's, Volcano's.
+# Labels whose value is a member's role in its workload; the first one that a pod carries counts:
+# ours, Ray's, Kubeflow's (also MPI), JobSet's, Volcano's.
 LABELS = (
     "sakkara.group.class",
     "ray.io/node-type",
@@ -110,7 +110,7 @@ class ClassesSpec(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys((*own, *(one.level for one in self.between), *self.costs)))
 
     def of(self, pod: Pod) -> str:
-        """Return the name of a member's class, an empty text if it is in none of these."""
+        """Return the name of a member's class, '' if it is in none of these."""
         name = class_of(pod, self.label)
         return name if any(name == one.name for one in self.classes) else ""
 

@@ -1,7 +1,8 @@
-"""Hard rules that become wishes after a time: which bind now, and when the next one stops.
+"""Hard rules that become preferences after a time: which bind now, and when the next one stops to
+bind.
 
-Counted from the creation of the oldest member that waits, so a restart changes nothing, and a
-member that is made anew waits as long for its place as the first ones did. Pure.
+Counted from the creation of the oldest waiting member, so a restart changes nothing, and a
+recreated member waits for its place as long as the first ones did. Pure.
 """
 
 from collections.abc import Sequence
@@ -31,9 +32,10 @@ class Deadline(msgspec.Struct, frozen=True):
 def at_time(
     spec: GroupSpec, members: Sequence[Pod], now: float
 ) -> tuple[GroupSpec, Deadline | None]:
-    """Return the group as it is at a time, and when it next changes; None if it does not.
+    """Return the group's rules at time `now`, and the time of their next change; None if there is
+    none.
 
-    `members` are those that wait.
+    `members` are the waiting ones.
     """
     timed = {level: rule for level, rule in spec.constraints.items() if rule.for_s}
     if not timed:

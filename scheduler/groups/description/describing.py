@@ -22,7 +22,8 @@ class Descriptions:
         self._handle = handle
         self._members = members
         self._read: dict[str, tuple[Any, GroupSpec | ObjectError]] = {}
-        # Of groups of groups when they last changed, the specs of all in them, and what these make.
+        # By group of groups, since its last change: the specs of all groups in it, and the
+        # resulting spec.
         self._trees: dict[
             str, tuple[int, list[GroupSpec | ObjectError], GroupSpec | ObjectError]
         ] = {}
@@ -84,7 +85,7 @@ class Descriptions:
         if known is None or known[0] != changed:
             keys = self._members.every(key, composite.MOST_GROUPS)
             is_too_large = len(keys) > composite.MOST_GROUPS
-            # What too many groups say, each of them, is not read.
+            # Descriptions of more groups than this are not read.
             specs = {each: self._own(each) for each in (keys[:1] if is_too_large else keys)}
             own = list(specs.values())
             if known is None or is_too_large or not _are_same(known[1], own):
@@ -133,12 +134,12 @@ class Descriptions:
         return self.unit_above(self._members.own_group_of(pod))
 
     def is_in(self, key: str, root: str) -> bool:
-        """Whether a group is `root`, or in it."""
+        """Return whether a group is `root`, or in it."""
         return self._members.root(key) == root
 
     def unit_above(self, key: str) -> str:
-        """Return the topmost group that goes whole of a group and those it is in, else the
-        group.
+        """Return the topmost group evicted only as a whole, of a group and those around it; else
+        the group itself.
         """
         if self._members.root(key) == key:
             return key
@@ -171,8 +172,8 @@ class Descriptions:
         """Return whether a group's members are evicted only together, and the priority of that
         unit.
 
-        A group that no object describes counts as single pods. One whose object cannot be read
-        stays together. A priority that users may write counts only up to that of the members.
+        A group that no object describes counts as single pods. A group whose object is invalid is
+        evicted as a whole. A priority that users may write counts only up to that of the members.
         """
         lowest = min((one.pod.priority for one in members), default=0)
         if not self._is_described(key):
@@ -193,10 +194,10 @@ class Descriptions:
         return max(0, beyond - sum(one.pod.metadata.uid in evicted for one in members))
 
     def beyond_need(self, key: str, members: int) -> int:
-        """Return by how many so many members are more than a group that may shrink needs."""
+        """Return how many of these members a group that may shrink does not need."""
         spec = self._readable(key)
         if spec is None or not spec.may_shrink or spec.classes:
-            return 0  # who of a class can be spared, its numbers do not say
+            return 0  # its numbers do not state which members of a class are surplus
         return max(0, members - spec.size)
 
     def spec_of(self, key: str) -> GroupSpec | None:

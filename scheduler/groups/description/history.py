@@ -1,13 +1,13 @@
-"""`GroupHistory`: what a group still asks for, by the members that have finished and those that
+"""`GroupHistory`: the members that a group still needs, by those that have finished and those that
 were lost.
 
 Everything follows from API objects, so a restart changes nothing. A member that finished counts
-towards the minimum. A group that was whole and of which members run replaces lost members as
-capacity allows, once as many exist as its minimum; when nothing of it runs any more, what is left
-of it starts together.
+towards the minimum. A group that was complete and has running members replaces lost members as
+capacity allows, once as many exist as its minimum. When no member runs any more, the remaining ones
+start together.
 
 A failed member counts as finished when no controller replaces it. Finished pods without a
-controller belong to an earlier run when no member is on a node and as many wait as the whole group
+controller belong to an earlier run if no member is on a node and as many wait as the whole group
 needs.
 """
 
@@ -46,7 +46,7 @@ class GroupHistory:
         return [pod for pod in finished if _counts(pod, is_new_run=is_new_run)]
 
     def done(self, spec: GroupSpec, key: str) -> list[Pod]:
-        """Return the finished members that count beside those that wait now."""
+        """Return the finished members that count beside the waiting ones."""
         return self.completed(spec, key, self._handle.group_waiting(key).values())
 
     def asked(
@@ -70,14 +70,15 @@ class GroupHistory:
             now, whole = (tree.node(spec.tree, joins=joins) for joins in (True, False))
             return replace(spec, tree=now), replace(spec, tree=whole)
         left = _without(spec, completed) if completed else spec
-        # kube-scheduler: lost members wait until as many exist as the minimum, though others run.
+        # kube-scheduler: lost members wait until as many exist as the minimum, even if other
+        # members run.
         there = len(bound) + len(completed) + len(waiting)
         if runs and there >= spec.size and self.was_whole(key, spec.size, runs, completed):
             return _joined(left, [one.pod for one in bound]), left
         return left, left
 
     def _running(self, bound: Sequence[Placed]) -> list[Placed]:
-        """Return the members that nothing evicts."""
+        """Return the members that are not being evicted."""
         evicted: Collection[str] = self._handle.evicted() if bound else ()
         return [
             one
@@ -107,7 +108,7 @@ class _Tree(msgspec.Struct, frozen=True):
     def node(self, node: GroupNode, *, joins: bool) -> GroupNode:
         """Return a group without what has finished; with `joins` as single members may join it.
 
-        A group in it that has finished and of which no member waits counts for it and is left out.
+        A subgroup that has finished and has no waiting member counts for it and is left out.
         """
         runs, finished = self.runs.get(node.key, ()), self.finished.get(node.key, ())
         if not node.is_composite:
@@ -154,8 +155,8 @@ def _counts(pod: Pod, *, is_new_run: bool) -> bool:
 
 
 def _without(spec: GroupSpec, completed: Sequence[Pod]) -> GroupSpec:
-    """Return a group that lacks its finished members no more; any that wait may start once none is
-    lacking.
+    """Return a group without its finished members; if none is missing any more, any waiting member
+    may start.
     """
     left = max(0, spec.size - len(completed))
     classes = None if spec.classes is None else spec.classes.less(completed)

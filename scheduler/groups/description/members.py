@@ -34,24 +34,24 @@ class GroupMembers:
 
     def __init__(self) -> None:
         self._placed: dict[str, dict[str, Placed]] = {}
-        # The same of applications that no object calls a gang: these pods are no group.
+        # The same for applications that no object declares a gang: these pods are no group.
         self._alone: dict[str, dict[str, Placed]] = {}
-        # Finished pods by the group that they name, which may be one or not.
+        # Finished pods by the group that they name, which may not exist.
         self._finished: dict[str, dict[str, Pod]] = {}
         # Keys of workloads whose pods are no group.
         self._lone: set[str] = set()
         # By group, then by kind and name.
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
-        # Of groups that are in others the key of that one, and the other way round.
+        # The parent key of each group in another one, and the reverse.
         self._around: dict[str, str] = {}
         self._inside: dict[str, dict[str, None]] = {}
-        # By what stands for a preemptor in ConfigMaps: the groups that it evicted.
+        # By the name of a preemptor in ConfigMaps: the groups that it evicted.
         self._victims: dict[str, set[str]] = {}
-        # Groups that changed since the last read; not part of what is tracked.
+        # Groups that changed since the last read; not part of the tracked state.
         self.changed: set[str] = set()
         self.version = 0
-        # Groups by when they last changed, the latest last; older ones than `_forgotten` are left
-        # out.
+        # Groups in the order of their last change, the latest last; those older than `_forgotten`
+        # are left out.
         self._touched: dict[str, int] = {}
         self._clock = 1
         self._forgotten = 0
@@ -71,11 +71,11 @@ class GroupMembers:
                 self._describe(kind, None, obj)
 
     def passes_over(self, placed: Placed) -> bool:
-        """Whether a pod is of no group."""
+        """Return whether a pod is in no group."""
         return not sources.group_of(placed.pod)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         self.version += 1
         if change.kind == "Pod":
             if change.before is not None:
@@ -120,7 +120,7 @@ class GroupMembers:
         return key if key not in self._around else self.above(key)[-1]
 
     def above(self, key: str) -> list[str]:
-        """Return a group and those that it is in, the root last; not all of those of a circle."""
+        """Return a group and the groups around it, the root last; for a circle, not all of them."""
         found = [key]
         while (key := self._around.get(key, "")) and len(found) < _MOST_ABOVE and key not in found:
             found.append(key)
@@ -136,10 +136,10 @@ class GroupMembers:
         return sorted(found)
 
     def every(self, key: str, most: int) -> list[str]:
-        """Return a group and all groups in it, each behind the one it is in; not many more than
+        """Return a group and all groups in it, each after the group around it; not many more than
         `most`.
 
-        Groups that do not lead up to it are left out.
+        Groups whose parents do not lead to it are left out.
         """
         found, level = {key: None}, [key]
         for _ in range(_MOST_ABOVE - 1):
@@ -151,7 +151,7 @@ class GroupMembers:
         return list(found)
 
     def placed(self, key: str) -> list[Placed]:
-        """Return the members that sit on a node, assumed ones and those that leave included."""
+        """Return the members on a node, including assumed and terminating ones."""
         if key not in self._inside:
             return list(self._placed.get(key, {}).values())
         every = self.every(key, composite.MOST_GROUPS)
@@ -170,8 +170,8 @@ class GroupMembers:
         return [one for one in found if self._is_group(sources.group_of(one))]
 
     def knows(self, key: str) -> bool:
-        """Whether a group has a member on a node or a finished one of its own, or an object that
-        describes it.
+        """Return whether a group has a member on a node, a finished member of its own, or an object
+        that describes it.
         """
         return key in self._placed or key in self._objects or key in self._finished
 
@@ -182,9 +182,9 @@ class GroupMembers:
         return dict.fromkeys(self.above(key)[-1] for key in (*self._objects, *self._placed))
 
     def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
-        """Return the mark of now, the groups that changed after `mark`, and whether these are all.
+        """Return the current mark, the groups that changed after `mark`, and whether these are all.
 
-        Those that are in others come with those.
+        A group in another one is listed with it.
         """
         if mark <= self._forgotten:
             every = (above for key in (*self._objects, *self._placed) for above in self.above(key))
@@ -197,8 +197,8 @@ class GroupMembers:
         return self._clock, found, False
 
     def last_change(self, key: str) -> int:
-        """Return a number that is another one after each change of a group or of those in it, while
-        it has a root.
+        """Return a number that differs after each change of a group or of those in it, while it has
+        a root.
         """
         return self._touched.get(key, self._forgotten)
 
@@ -237,7 +237,7 @@ class GroupMembers:
             self._forget()
 
     def _touch_all(self, key: str) -> None:
-        """Touch a group and those in it: how these go may depend on it."""
+        """Touch a group and those in it: their eviction may depend on it."""
         for each in self.every(key, composite.MOST_GROUPS):
             self._touch(each)
 
@@ -268,7 +268,7 @@ class GroupMembers:
                 del there[key]
 
     def _finish(self, old: Pod | None, new: Pod | None) -> None:
-        """Follow a finished pod that came, changed or was deleted."""
+        """Record that a finished pod was added, changed or deleted."""
         for pod, is_there in ((old, False), (new, True)):
             key = "" if pod is None else sources.group_of(pod)
             if pod is None or not key:
@@ -320,7 +320,7 @@ class GroupMembers:
             there[key] = pods
 
     def _nest(self, key: str, parent: str) -> None:
-        """Note which group a group is in, none for an empty text; its inner groups move with it."""
+        """Record the group around a group, none for ''; its inner groups move with it."""
         before = self._around.get(key, "")
         if before == parent:
             return

@@ -1,10 +1,10 @@
 """The tree of a group of groups: the topology keys that its groups name as levels, one below the
 other.
 
-A key that a group names stands below those of the groups around it. Keys of groups that are not in
-one another need not nest by what is said of them, and are placed exactly only where the nodes say
-that they do: else the groups are refused by name. A node without the label is in no unit of it
-(`NOWHERE`); the empty value of a label is a unit like any other. Pure.
+A group's key is below the keys of the groups around it. Keys of groups that are not inside one
+another need not nest. Such groups are placed only if the keys nest by the nodes' labels; otherwise
+the groups are rejected by name. A node without the label is in no unit of it (`NOWHERE`); the empty
+value of a label is a unit like any other. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ Columns = Mapping[str, Mapping[str, str]]
 
 
 def tree(root: GroupNode, columns: Columns, nodes: Sequence[str]) -> Topology:
-    """Return the tree of a group's keys; `columns` has the value of each by node. ObjectError names
-    what does not nest.
+    """Return the tree of a group's keys; `columns` has the value of each key by node. ObjectError
+    names keys that do not nest.
     """
     chains = list(_chains(root, ()))
     keys = _ordered(chains, columns)
@@ -42,12 +42,12 @@ def places(found: Iterable[str]) -> str:
 
 
 def keys_of(root: GroupNode) -> tuple[str, ...]:
-    """Return the topology keys that a group or those in it name, each once."""
+    """Return the topology keys of a group and of those in it, each once."""
     return tuple(dict.fromkeys(one.key_label for one in root.every() if one.key_label))
 
 
 def _chains(node: GroupNode, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield for each group that names a key the keys from the root down to it."""
+    """Yield for each group with a topology key the keys from the root down to it."""
     key = node.key_label
     own = (*above, key) if key and key not in above else above
     if own:

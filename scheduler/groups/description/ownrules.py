@@ -1,9 +1,9 @@
-"""What the groups in a group of groups say of levels themselves: the unit that each is in, and its
+"""The level rules of the groups in a group of groups: the unit that contains each of them, and its
 other rules.
 
-A group that has to be in one unit of the next level below the one that it is in anyhow is just in
-that unit, as with a topology key, and one of pods may have them all on different units: like groups
-of that sort are still counted. Rules beyond that bind single groups. Pure.
+A group that must be in one unit of the level directly below its parent's unit is simply in that
+unit, as with a topology key. A group of pods may require all its pods on different units: identical
+groups of that sort can still be counted. Further rules bind single groups. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,9 @@ def by_group(
 
 
 def _look(node: GroupNode, levels: Sequence[str], depth: int, found: dict[str, OwnRules]) -> None:
-    """Look at a group that is in one unit of each of so many levels, and at those in it."""
+    """Record the rules of a group that is in one unit of each of so many levels, and of those in
+    it.
+    """
     if node.key_label:
         depth = max(depth, levels.index(node.key_label) + 1)
         found[node.key] = OwnRules(node.key_label)
@@ -66,8 +68,8 @@ def _look(node: GroupNode, levels: Sequence[str], depth: int, found: dict[str, O
 
 
 def _packed(rules: Mapping[str, LevelRule], levels: Sequence[str], depth: int) -> int:
-    """Return in how many levels a group is in one unit each, that is in one of each of the first
-    `depth`.
+    """Return the number of levels on which a group is in one unit each, given that it is in one
+    unit on each of the first `depth`.
     """
     while depth < len(levels) and rules.get(levels[depth], LevelRule()).is_hard_pack:
         depth += 1

@@ -36,10 +36,10 @@ def never_whole(
 
     It is certain if the waiting members are exactly the missing ones and all existed before the
     first of the others was bound: a member of a complete group would still be bound. A member that
-    was created later may replace a deleted one, of which nothing is known. The objects that
-    describe the group must be as old, and unchanged since (`described` is the time of the last
-    change): earlier objects may have existed, or may have been edited. Terminating members count as
-    placed. Times are whole seconds, so equal ones prove nothing; neither do missing ones.
+    was created later may replace a deleted one whose binding is unknown. The objects that describe
+    the group must be as old, and unchanged since (`described` is the time of the last change):
+    earlier objects may have existed, or may have been edited. Terminating members count as placed.
+    Times are whole seconds, so equal ones prove nothing; neither do missing ones.
     """
     if len(placed) + len(waiting) != size:
         return False
@@ -53,18 +53,18 @@ def never_whole(
 
 
 def is_marked(pod: Pod) -> bool:
-    """Whether an eviction of this pod was begun for one of higher priority, and nothing has undone
-    it.
+    """Return whether an eviction of this pod was begun for a pod of higher priority and has not
+    been undone.
 
-    Kubernetes takes a mark back after two minutes when the pod is still there.
+    Kubernetes removes the mark after two minutes if the pod is still there.
     """
     mark = pod.condition("DisruptionTarget")
     return mark is not None and (mark.status, mark.reason) == ("True", PREEMPTION_BY_SCHEDULER)
 
 
 def bound_at(pod: Pod) -> float | None:
-    """Return when a pod was bound, in seconds since the epoch; None for one that came with a
-    node.
+    """Return when a pod was bound, in seconds since the epoch; None for a pod that was created with
+    a node.
     """
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "True":

@@ -1,8 +1,9 @@
-"""Which groups of a tree can take part in a placement: those whose pods are there, in enough of
-them.
+"""Which groups of a tree can take part in a placement: those with enough existing pods or
+subgroups.
 
-A group of pods needs its minimum, a group of groups so many that can take part. One of which pods
-stand has begun: groups in it come one by one. Pure; called at the gate.
+A group of pods needs its minimum of pods, a group of groups its minimum of groups that can take
+part. A group with bound pods has begun: groups in it are added one by one. Pure; called at the
+gate.
 """
 
 from collections import Counter
@@ -78,10 +79,10 @@ def torn(
     there: Sequence[Placed],
     labels_of: Callable[[str], Mapping[str, str]],
 ) -> str:
-    """Return which group, of those above `own` and that one, would be in several places by its
-    topology key.
+    """Return the first group, of those above `own` and itself, that would be in several domains of
+    its topology key.
 
-    So it may be where another group has come into the tree since it was planned.
+    That happens if another group has been added to the tree since it was planned.
     """
     for node in _above(tree, own):
         inside = {leaf.key for leaf in node.leaves()} if node.key_label else ()
@@ -92,8 +93,8 @@ def torn(
 
 
 def _above(node: GroupNode, own: str) -> list[GroupNode]:
-    """Return the groups on the path from a node down to the group of pods `own`, none if that is
-    not in it.
+    """Return the groups on the path from a node down to the group of pods `own`, none if it is not
+    in the tree.
     """
     if node.key == own:
         return [node]
@@ -113,14 +114,14 @@ def lacking(node: GroupNode, there: Mapping[str, int]) -> str:
 
 
 def has_minimum(spec: GroupSpec, bound: Sequence[Placed]) -> bool:
-    """Whether the bound members reach the group's minimum."""
+    """Return whether the bound members reach the group's minimum."""
     if spec.tree is None:
         return len(bound) >= spec.size
     return is_in(spec.tree, Counter(sources.group_of(one.pod) for one in bound))
 
 
 def is_in(node: GroupNode, bound: Mapping[str, int]) -> bool:
-    """Whether the bound members satisfy a group of the tree."""
+    """Return whether the bound members satisfy a group of the tree."""
     if not node.is_composite:
         return bound.get(node.key, 0) >= node.least
     return sum(is_in(one, bound) for one in node.groups) >= node.least

@@ -33,7 +33,7 @@ class LevelConstraint(msgspec.Struct, frozen=True):
     for_s: float = 0.0
 
     def for_solver(self) -> LevelRule:
-        """Return the solver's rule; a min or max alone binds nothing, as in Sakkara."""
+        """Return the solver's rule; as in Sakkara, a min or max alone does not bind."""
         both = self.min > 0 and self.max > 0
         return LevelRule(
             self.type,

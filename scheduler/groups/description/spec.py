@@ -16,10 +16,11 @@ LARGEST_GROUP = 10_000
 
 
 class TreeMembership(msgspec.Struct, frozen=True):
-    """What a group says of the tree of groups that it is in: `parent` is a key, empty at the root.
+    """A group's statements about the tree of groups around it: `parent` is a key, empty at the
+    root.
 
-    All groups of a tree are made from one `workload`. `alone` names what it says that only a group
-    on its own, or the root, may say.
+    All groups of a tree are made from one `workload`. `alone` names a setting that only a root or a
+    group outside a tree may have.
     """
 
     parent: str = ""
@@ -31,9 +32,9 @@ class TreeMembership(msgspec.Struct, frozen=True):
 class GroupNode(msgspec.Struct, frozen=True):
     """A group in a tree of groups: one of pods, or a composite one of `groups`.
 
-    It is placed whole or stays out: at least `least` of its pods, or of its groups, all of them on
-    nodes with one value of the label `key_label`, if it has one. `constraints` are its own rules by
-    level; those of a root are its spec's.
+    It is placed as a whole or left out: at least `least` of its pods, or of its groups, all of them
+    on nodes with one value of the label `key_label`, if it has one. `constraints` are its own rules
+    by level; those of a root are its spec's.
     """
 
     key: str
@@ -66,8 +67,8 @@ class TierRule(msgspec.Struct, frozen=True):
 
 
 class LabelRule(msgspec.Struct, frozen=True):
-    """Where members go, by labels that are levels of a tree: one unit of `required`, few of
-    `preferred`.
+    """The levels of a tree, as node labels, that members are placed by: one unit of `required`, few
+    of `preferred`.
 
     Units of `slices` take whole slices of `slice_size` members.
     """

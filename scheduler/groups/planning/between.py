@@ -1,7 +1,7 @@
 """The rules of a member's own spec that bind members to one another, as the solver's domains.
 
-Only those that speak of pods like the member itself. What they do not say (rules towards other
-pods) is asked of the filters when an answer is tried. Pure; called for each question to the solver.
+Only rules whose selectors match the members themselves. Rules towards other pods are left to the
+filters, which verify each answer. Pure; called for each question to the solver.
 """
 
 from collections import Counter, defaultdict
@@ -43,9 +43,9 @@ def members(
     """Return the rules of host ports, required affinity and anti-affinity; `rows` are those of the
     leaves.
 
-    Anti-affinity to its own pods lets one member into each domain, beside those in `bound` of whom
-    it does not speak: the instance holds these on its leaves as well. Affinity keeps all in one,
-    unless there are such pods already: then the filters say which domains are open.
+    Anti-affinity to its own pods allows one member per domain, not counting `bound` members that it
+    does not select: the instance has these on its leaves as well. Affinity keeps all in one domain,
+    unless matching pods are placed already: then the filters determine the allowed domains.
     """
     found = _ports(pod, rows)
     affinity = pod.spec.affinity
@@ -126,9 +126,9 @@ def spread(
 ) -> tuple[DomainRule, ...]:
     """Return the rules of hard spread constraints that count the members themselves.
 
-    Pods that are there already count in their domains, but for the members in `bound`, whom the
-    instance holds on its leaves: of these the ones that do not count are taken off. Domains without
-    capacity for a member count as well.
+    Placed pods count in their domains, except the members in `bound`, which the instance has on its
+    leaves: those that the constraint does not count are subtracted. Domains without capacity for a
+    member count as well.
     """
     found = []
     by_uid = {one.pod.metadata.uid: one for one in bound}
@@ -189,7 +189,7 @@ def domains_of(
         tuple(leaf for leaf in by_value.get(value, ()) if counts[rows[leaf]]) for value in values
     ]
     if constraint.min_domains is not None and len(values) < constraint.min_domains:
-        # Fewer domains than wanted: the least of them counts as empty.
+        # Fewer domains than the constraint's minimum: the minimum count is 0.
         leaves.append(())
     found, selector = {}, selector_of(constraint, pod)
     for one in placed:
@@ -203,7 +203,7 @@ def domains_of(
 
 
 def is_free(pod: Pod) -> bool:
-    """Whether a member's own spec makes no rule for the others."""
+    """Return whether a member's own spec has no rule about the other members."""
     affinity = pod.spec.affinity
     near = affinity is not None and affinity.pod_affinity is not None
     apart = affinity is not None and affinity.pod_anti_affinity is not None
@@ -214,10 +214,10 @@ def is_free(pod: Pod) -> bool:
 
 
 def without_spread(pod: Pod) -> Pod:
-    """Return a member without the spread constraints that `spread` puts before the solver.
+    """Return a member without the spread constraints that `spread` states in the problem.
 
-    What a filter says of one member alone does not hold for them: the others fill up the domains
-    that are too empty for it.
+    A filter's verdict on one member alone does not hold for them: the other members fill the
+    domains that have too few pods for it.
     """
     constraints = pod.spec.topology_spread_constraints
     kept = tuple(one for one in constraints if not _counts_members(one, pod))
@@ -228,14 +228,14 @@ def without_spread(pod: Pod) -> Pod:
 
 
 def _counts_members(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
-    """Whether a constraint binds, and counts pods like the member itself."""
+    """Return whether a constraint binds, and counts pods like the member itself."""
     return constraint.when_unsatisfiable == "DoNotSchedule" and selector_matches(
         constraint.label_selector, pod.metadata.labels
     )
 
 
 def _labelled(pod: Pod, nodes: Nodes) -> BoolColumn:
-    """Return the rows with the labels of all binding constraints: no others count for any of
+    """Return the rows with the labels of all binding constraints: other rows count for none of
     them.
     """
     rows = nodes.exists
@@ -306,7 +306,7 @@ def _among(leaves: Iterable[int], numbers: Counter[int]) -> int:
 
 
 def sets_by_label(nodes: Nodes, rows: Sequence[int], key: str) -> dict[int, tuple[int, ...]]:
-    """Return the leaves by value of a label, those without it in no set."""
+    """Return the leaves by value of a label; leaves without the label are in no set."""
     ids = nodes.label_ids(key)[np.array(rows, dtype=np.intp)]
     by_value: dict[int, list[int]] = {}
     for leaf, value in enumerate(ids.tolist()):

@@ -1,9 +1,9 @@
 """How many members each unit of a tree takes, by each limit alone: every request, and the filters.
 
-From these follows which requests keep a group from fitting: a set of limits is in conflict with the
-rules when no unit takes enough members under it, and any smaller set of limits leaves enough. Which
-unit has to hold a group, and which pods use the devices there, is read from the columns. Pure;
-called for the message of a group that does not fit.
+From these follow the requests that make a group infeasible: a set of limits conflicts with the
+rules if no unit takes enough members under it, and every smaller set allows enough. The columns
+also show which unit must contain a group, and which pods use the devices there. Pure; called for
+the message of a group that does not fit.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ from scheduler.groups.topology.tree import Topology
 from scheduler.state.podindex import PodIndex
 from scheduler.state.resources import PODS
 
-FILTERS = ""  # the limit that stands for every filter but that of requests
+FILTERS = ""  # the limit that represents every filter except that of requests
 REQUESTS_FILTER = "NodeResourcesFit"
 ENOUGH = 1 << 31
 
 
 class MemberCapacity:
-    """Members per node of a group's tree under each limit, those already there included.
+    """Members per node of a group's tree under each limit, bound members included.
 
     `nodes` are the indexes of the tree's leaves that are nodes of the cluster; columns are aligned
     with it.
@@ -106,8 +106,8 @@ class MemberCapacity:
     def conflict(self, fits: Callable[[IntColumn], bool | None], depth: int) -> tuple[str, ...]:
         """Return the smallest set found of limits under which `fits(slots)` is false.
 
-        Empty where they leave it open. The limit with the least capacity is kept where any one will
-        do, filters are dropped first, and resources of the node before devices.
+        Empty if the limits do not decide. If any one limit suffices, the one with the least
+        capacity is kept; filters are dropped first, then resources of the node, then devices.
         """
         kept = list(self.by_limit)
         order = sorted(
@@ -158,11 +158,11 @@ NAMED = 2  # how many users of devices a message names
 
 
 def packed(instance: Instance, advice: Advice) -> int:
-    """Return how deep the unit is that has to hold the whole group, by the rules in conflict; 0:
+    """Return the depth of the unit that must contain the whole group, by the rules in conflict; 0:
     none.
 
-    With hard pack on a level the pods below each used unit above it are in one unit; only where
-    that is so on all levels above as well they are all in one.
+    With hard pack on a level, the pods below each used unit of the level above are in one unit; all
+    pods are in one unit only if the same holds for all levels above.
     """
     in_conflict = {one.level for one in advice.conflict if one.rule == "hard"}
     found = 0
@@ -203,7 +203,7 @@ def _inventory(inventory: Inventory, pods: PodIndex) -> str:
 
 
 def _name(user: str, pods: PodIndex) -> str:
-    """Return what the user of a device is called: its group, if it has one."""
+    """Return the name of a device's user: that of its group, if it has one."""
     placed = pods.get(user)
     if placed is None:
         return user

@@ -26,12 +26,11 @@ from scheduler.groups.problem.instance import Level
 from scheduler.groups.problem.roles import GroupProblem
 from scheduler.state.podindex import Placed
 
-# The level above all others, where members share claims: being apart there is no cost of the
-# network.
+# The level above all others, where members share claims: separation on it has no network cost.
 SHARED = "shared claims"
 # The largest cost of a path, so that sums over all pairs stay inside 64 bits.
 DEAREST = 10**9
-# What `GroupProblem` wants to know of classes, in the order of its fields.
+# The arguments of `GroupProblem` for classes, in the order of its fields.
 Parts: TypeAlias = tuple[
     tuple[PodClass, ...], tuple[PairRule, ...], tuple[Traffic, ...], TrafficCosts, tuple[int, ...]
 ]
@@ -45,10 +44,10 @@ def of_classes(
     names: Sequence[str],
     network: AreaPaths | None = None,
 ) -> Parts:
-    """Return what a group says of its classes for leaves of these names in a tree of these levels.
+    """Return the rules of a group's classes for leaves of these names in a tree of these levels.
 
-    `of` is the class of each role, `network` has the paths between the leaves. With traffic nothing
-    is wished for at levels of which the group says nothing: costs decide there.
+    `of` is the class of each role, `network` has the paths between the leaves. With traffic, levels
+    without a rule have no preference: costs decide there.
     """
     asked = spec.classes
     if asked is None:
@@ -85,8 +84,8 @@ def of_classes(
 
 
 def limits(spec: GroupSpec, network: AreaPaths | None) -> tuple[PathLimit, ...]:
-    """Return who may be how far from whom, by the limits of an application; none that nothing is
-    beyond.
+    """Return the limits of an application on path costs between classes, without limits that no
+    path exceeds.
     """
     asked = spec.classes
     if asked is None or network is None:
@@ -108,7 +107,7 @@ def limits(spec: GroupSpec, network: AreaPaths | None) -> tuple[PathLimit, ...]:
 def links(
     spec: GroupSpec, network: AreaPaths | None, classes: Sequence[PodClass], counts: Sequence[int]
 ) -> tuple[tuple[TrafficStream, ...], tuple[LinkLimit, ...]]:
-    """Return what an application sends, and the links that could be too narrow for it.
+    """Return the flows of an application, and the links that could be too narrow for them.
 
     `counts` is how many pods there are to place of each role.
     """
@@ -143,7 +142,9 @@ def _between_nodes(network: AreaPaths, depth: int) -> TrafficCosts:
 
 
 def beside(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Mapping[int, frozenset[int]]:
-    """Return for roles that others stand `with` the leaves of the units where those are."""
+    """Return, for roles that others must be `with`, the leaves of the units that contain those
+    others.
+    """
     found: dict[int, frozenset[int]] = {}
     for one in group.between:
         if one.relation != "with":
@@ -169,7 +170,7 @@ def _step(asked: ClassesSpec, level: str) -> int:
 def _fixed(
     asked: ClassesSpec, bound: Sequence[Placed], names: Sequence[str]
 ) -> dict[str, tuple[int, ...]]:
-    """Return by class how many of it are on each leaf, only for those that have any."""
+    """Return by class its number of bound pods on each leaf, only for classes that have any."""
     place = {name: leaf for leaf, name in enumerate(names)}
     found: dict[str, list[int]] = {}
     for one in bound:

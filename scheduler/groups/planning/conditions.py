@@ -65,7 +65,9 @@ def _on_hold(task: GroupTask, text: str) -> groups.OnHoldStatus:
 
 
 def lack(task: GroupTask, plan: groups.Outcome, *, may_evict: bool) -> Lack | None:
-    """Return the minimum that a rejected group lacks; None if amounts alone cannot decide."""
+    """Return the minimum capacity that a rejected group lacks; None if amounts alone cannot
+    decide.
+    """
     missing = task.spec.size - len(task.bound)
     is_refused = isinstance(plan, Status) and plan.is_rejected
     if not is_refused or missing < 1 or task.spec.tree is not None:
@@ -143,7 +145,7 @@ class GroupEvictor:
         """Return the units that may be evicted for a group."""
         priority = task.context.priority
         if not self.any_below(priority):
-            # The usual case on a full cluster, where a plan would read all pods to find none.
+            # The usual case on a full cluster, where a plan would read all pods and find no victim.
             return []
         return eviction.lower(self._handle.pods, priority, self._described, own=task.key)
 
@@ -163,14 +165,14 @@ class GroupEvictor:
 
     def disruption(self, task: GroupTask, victims: Sequence[Placed]) -> Disruption | None:
         """Return what these victims disrupt; None if they may not be evicted now: their groups may
-        have changed since the question.
+        have changed since the solver was called.
         """
         going = {victim.pod.metadata.uid: victim.node for victim in victims}
         found = gangs = 0
         for unit in self.lower(task):
             here = sum(going.get(one.pod.metadata.uid) == one.node for one in unit.pods)
             if unit.surplus < here < len(unit.pods):
-                return None  # what is left of the group would be less than it needs
+                return None  # the remaining members would be fewer than the group needs
             found += here
             gangs += bool(unit.key) and here == len(unit.pods)
         if found < len(going):

@@ -1,8 +1,8 @@
 """The placed pods that keep members of a group off nodes with capacity for them.
 
 Host ports and required anti-affinity of both sides are read from the pods, so that the fewest
-victims are found for them as well. Rejections by other filters are learnt from trying an answer:
-all candidates on the node then conflict together. Pure; called when a group may evict.
+victims are found for them as well. Rejections by other filters show when an answer is verified: all
+candidates on the node then conflict together. Pure; called when a group may evict.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

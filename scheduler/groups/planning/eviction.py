@@ -1,8 +1,8 @@
 """Candidates for eviction in favour of a group: placed pods of lower priority, for the solver.
 
-A group goes as a whole or not at all; single homogeneous pods on one node are counted together.
-The order of badness is D26: violated budgets, then pods by priority from the highest down, then
-pods that fit no other node if the arguments request that, then groups.
+A group is evicted as a whole or not at all; identical single pods on one node are counted together.
+The order of harm: violated budgets, then pods by priority from the highest down, then pods that fit
+no other node if the arguments request that, then groups.
 """
 
 from collections import Counter
@@ -63,7 +63,7 @@ class VictimProblem(msgspec.Struct, frozen=True):
 def chosen(
     made: Sequence[Candidate], pods: Sequence[tuple[Placed, ...]], evicted: Mapping[int, int]
 ) -> tuple[Placed, ...]:
-    """Return the pods of the candidates that are evicted; of like single pods the first so many."""
+    """Return the candidates' pods that are evicted; of identical single pods the first ones."""
     found: list[Placed] = []
     for index, count in sorted(evicted.items()):
         found += pods[index][:count] if made[index].single else pods[index]
@@ -86,9 +86,9 @@ def victim_problem(
     """Return the problem of freeing capacity in `instance` by evicting some of `candidates`.
 
     `names` and `rows` are the nodes of the leaves, `free` is what each row has left of a resource,
-    `request` what a member asks for, its one pod included. A leaf that someone blocks has nothing
-    of one more resource, of which every member needs some: it comes back when all of them have
-    left. `counted` tells of pods by uid in which set of which rule between members they count.
+    `request` what a member asks for, its one pod included. A leaf with conflicting pods lacks an
+    additional resource that every member requests; the leaf gets it when all these pods have left.
+    `counted` has, by pod uid, the set of each rule between members in which the pod counts.
     """
     resources = tuple(sorted(request))
     known = tuple(budgets)
@@ -192,7 +192,7 @@ class Freed:
         for one in pods:
             if one.node in self._where:
                 amounts = found.setdefault(self._where[one.node], [0] * width)
-                # A host port is a resource of which a pod has one where it holds it.
+                # A host port is a resource of which a pod that uses it has one.
                 ports = {port_name(port) for port in one.shape.host_ports}
                 for at, resource in enumerate(self._resources):
                     is_counted = resource == PODS or resource in ports
@@ -237,7 +237,7 @@ def candidates_of(
             by_likeness.setdefault(_like(unit, one, freed_by, budgets), []).append(one)
     numbers: dict[str, list[int]] = {}
     for like, singles in by_likeness.items():
-        # The one that has run for the shortest time goes first.
+        # The pod that has run for the shortest time is evicted first.
         singles.sort(key=lambda one: one.pod.key)
         singles.sort(key=lambda one: one.pod.status.start_time or "~", reverse=True)
         if like.key:
@@ -250,8 +250,8 @@ def candidates_of(
 
 
 class _Like(msgspec.Struct, frozen=True):
-    """What single pods have in common that may go one by one; `key` is that of their elastic
-    group.
+    """The properties that single pods share which may be evicted one by one; `key` is that of their
+    elastic group.
     """
 
     key: str
@@ -281,7 +281,7 @@ class _Like(msgspec.Struct, frozen=True):
 def _like(
     unit: EvictionUnit, one: Placed, freed_by: Freed, budgets: Sequence[PodDisruptionBudget]
 ) -> _Like:
-    """Return what kind of single pod this is."""
+    """Return the kind of a single pod."""
     return _Like(
         unit.key,
         one.node,

@@ -93,7 +93,9 @@ class HeterogeneousPlacement:
         return Assigned(_assignment(self._problem, task, found), found.stages)
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
-        """Exclude a combination of roles, or lower what a node takes of one."""
+        """Exclude a combination of roles on a node, or lower the number of pods of one role
+        there.
+        """
         task = self.task
         if rejection.conflict:
             self._learnt.append(role_conflict(task.roles, rejection))
@@ -126,7 +128,7 @@ class HeterogeneousPlacement:
         text = f"does not fit: {refusal.text}"
         if not self._why:
             return unschedulable(f"the group {task.name} {text}")
-        # What was learnt from a rejection may exclude too much: no proof.
+        # The rules learnt from a rejection may exclude too much: no proof.
         return task.left_open(messages.sentences(text, f"what was tried last: {self._why}"))
 
 
@@ -140,7 +142,8 @@ class HeterogeneousEviction:
         roles, parts = task.roles, task.shapes
         if parts:
             roles, parts = shapes.needed(roles, parts, task.bound)
-        # What this eviction learns of nodes does not hold for placements of the same task.
+        # The rules that this eviction learns about nodes do not hold for placements of the same
+        # task.
         roles = [msgspec.structs.replace(one) for one in roles]
         self._task = msgspec.structs.replace(task, roles=roles, shapes=parts)
 
@@ -193,7 +196,9 @@ class HeterogeneousEviction:
         return _assignment(self._problem, self._task, found), victims
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:
-        """Exclude a combination of roles, or lower what a node takes of one."""
+        """Exclude a combination of roles on a node, or lower the number of pods of one role
+        there.
+        """
         task = self._task
         if rejection.conflict:
             self._learnt.append(role_conflict(task.roles, rejection))
@@ -208,7 +213,7 @@ def _assignment(problem: RolesProblem, task: GroupTask, found: GroupAnswer) -> d
 
 
 def _uncounted(group: GroupProblem) -> str:
-    """Return the part of an application that cannot be counted exactly, '' if there is none."""
+    """Return the property of an application that cannot be counted exactly, '' if there is none."""
     areas = len(group.costs.matrix)
     if areas > MOST_AREAS:
         return (
@@ -216,6 +221,6 @@ def _uncounted(group: GroupProblem) -> str:
             "are the most"
         )
     if group.links and not parts_of(group):
-        # Shares of so many different numbers of pods have no common unit.
+        # Pod shares of this many different counts have no common unit.
         return "minBandwidth is kept exactly only for about as many pods as minMembers ask for"
     return ""

@@ -1,4 +1,4 @@
-"""Placing, and evicting for, a group whose members are all of one role."""
+"""Place a group whose members all have one role, and evict for it."""
 
 from collections.abc import Callable, Mapping
 
@@ -71,7 +71,7 @@ def eviction(task: GroupTask, tools: PlanningTools) -> "HomogeneousEviction":
 
 
 class HomogeneousPlacement:
-    """A `Placement`; within `preferred` places if there are any."""
+    """A `Placement`; limited to `preferred` places if there are any."""
 
     def __init__(
         self,
@@ -109,7 +109,8 @@ class HomogeneousPlacement:
         if not problem.instance.leaves:
             return self._tools.recorder.no_node(task, problem, fits)
         self._problem = problem if self._refused is None else repairs.mended(problem, self._homes)
-        # While a second answer is awaited nothing else is placed: it must not be stale again.
+        # While a second answer is awaited nothing else is placed: the answer must not be stale
+        # again.
         holds, self._rounds = self._rounds > 0, self._rounds + 1
         advise = preferred is None and not self._problem.is_thin
         return _question(self._problem, self._tools, holds=holds, advise=advise)
@@ -224,7 +225,7 @@ def _node_problem(
     use.
     """
     bound, nodes, count = task.bound, task.context.nodes, len(task.context.members)
-    # Any number is a placement that brings the group to its minimum, or one more beyond it.
+    # Any number is valid that brings the group to its minimum, or above it by one or more.
     is_elastic = task.spec.is_minimum and not task.wants_all
     minimum = max(task.spec.size, len(bound) + 1) if is_elastic else 0
     among = None

@@ -17,10 +17,11 @@ _NO_CONDITIONS: frozenset[str] = frozenset()
 
 
 def passes(task: GroupTask, args: ClusterTopologyPlacementGroupArgs) -> list[GroupTask]:
-    """Return the task with the nodes that it may not use, fewer each time; mostly just as it is.
+    """Return the tasks to try in order, each with fewer forbidden nodes; in most cases only the
+    task itself.
 
-    Without standby nodes and those to be avoided; a group with bound members then has the standby
-    nodes, and at last every group those to be avoided.
+    First without standby and avoided nodes; then, for a group with bound members, with standby
+    nodes; at last, for every group, with avoided nodes.
     """
     nodes = task.context.nodes
     avoided, standby = _carried(nodes, args.avoid_label), _carried(nodes, args.label_of_standby)

@@ -1,5 +1,4 @@
-"""The message of a group that does not fit: the rule, the request, the largest unit, what would
-help.
+"""The message of a group that does not fit: the rule, the request, the largest unit, and a remedy.
 
 One text for the condition, the event and `explain`. It uses the user's own terms (level, label,
 request, claim), not those of the solver's model; the solver reports which rules conflict and which
@@ -67,7 +66,7 @@ def refusal(
         return stocks_in(task.tree, task.context.nodes, unit, fits, pods)
 
     text = _sentence(task, problem, advice, capacities, depth, requests, inventories)
-    # Stocks name what is in use; without rejections it is labels that exclude nodes.
+    # Inventories name the used devices; without rejections, labels exclude the nodes.
     is_by_filters = FILTERS in limits and not fits.inventories and bool(fits.rejections)
     is_by_filters = is_by_filters or not problem.instance.leaves
     notes = [fits.message if is_by_filters else "", left_out(task, fits)]
@@ -87,7 +86,9 @@ EMPTY = '""'  # a label may have this value
 
 
 def apart(key: str, bound: Iterable[Placed], where: Mapping[str, str]) -> str:
-    """Return which bound members are not in one unit of the label `key`; `where` has it by node."""
+    """Return a message on bound members without the label `key`, or with several values of it;
+    `where` has the value by node.
+    """
     without = sorted(
         f"{one.pod.metadata.name} runs on {one.node}" for one in bound if one.node not in where
     )
@@ -190,7 +191,7 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def _depth(task: GroupTask, problem: NodeProblem, advice: Advice) -> int | None:
-    """Return how deep the unit is that has to hold the group (0: the root); None for other
+    """Return the depth of the unit that must contain the group (0: the root); None for other
     rules.
     """
     if not advice.conflict:

@@ -23,7 +23,7 @@ def ordered(
     found, orders = dict(nodes), []
     rule = task.spec.labels
     if task.bound and rule is not None and rule.slices:
-        return found, ()  # lost members of a slice go where the others of it are
+        return found, ()  # lost members of a slice are placed with the other members of it
     roles = _roles(task)
     groups: dict[str, list[Pod]] = {}
     for pod in (*task.context.members, *(one.pod for one in task.bound)):
@@ -47,7 +47,7 @@ def _in_order(
     roles: Mapping[str, int],
     nodes: dict[str, str],
 ) -> MemberOrder:
-    """Put members of one order on the nodes that they have together; `nodes` is changed."""
+    """Assign members of one order to the nodes that they have together; `nodes` is changed."""
     paths = task.tree.paths
     nowhere = ("",) * (len(task.tree.levels) - 1)
     pods = sorted(members, key=order_of)

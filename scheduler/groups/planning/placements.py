@@ -20,12 +20,12 @@ from scheduler.groups.planning.task import GroupTask, Offer
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.solver.questions import Solution
 
-# How often the solver is asked again with what the filters taught.
+# How often the solver is called again with the filters' rejections.
 ROUNDS = 8
 
 
 class PlanningTools(msgspec.Struct, frozen=True):
-    """What placements and evictions of one profile share."""
+    """Tools that placements and evictions of one profile share."""
 
     args: ClusterTopologyPlacementGroupArgs
     handle: Handle
@@ -40,7 +40,7 @@ class Assigned(msgspec.Struct, frozen=True):
 
 
 class Placement(Protocol):
-    """Where the members of one task go."""
+    """The search for nodes of the members of one task."""
 
     task: GroupTask
 
@@ -57,14 +57,14 @@ class Placement(Protocol):
 
 
 class Eviction(Protocol):
-    """Which pods are evicted for the members of one task."""
+    """The search for pods to evict for the members of one task."""
 
     def question(self, lower: Candidates) -> SolverCall | None:
         """Return the next question to the solver; None if evicting these units cannot help."""
 
     def offer(self, solution: Solution) -> Offer:
-        """Return the nodes and the victims of a solution, a status without an answer, None without
-        victims.
+        """Return the nodes and the victims of a solution, a status if there is no answer, None
+        without victims.
         """
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:

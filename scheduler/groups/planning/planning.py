@@ -1,4 +1,4 @@
-"""From the tree, a group and the nodes as they are to an instance for the solver, and back.
+"""Convert tree, group and nodes to an instance for the solver, and its answer back.
 
 The only place where Kubernetes' words meet the solver's. Reads columns, changes nothing.
 """
@@ -24,8 +24,9 @@ from scheduler.state.resources import Amounts, counted, pod_requests
 class NodeProblem(msgspec.Struct, frozen=True):
     """An instance, and the row and name of the node behind each of its leaves.
 
-    A thin one has only leaves that the group can use: what would help when nothing fits is not to
-    be seen in it. `least` are the members that each leaf takes at least: they count as fixed there.
+    With `is_thin` there are only leaves that the group can use; such a problem yields no advice if
+    the group does not fit. `least` are the members that each leaf takes at least: they count as
+    fixed there.
     """
 
     instance: Instance
@@ -49,9 +50,9 @@ def node_problem(
 ) -> NodeProblem:
     """Return the instance of placing `count` members where `slots` (by row) says there is capacity.
 
-    Bound members are fixed where they are; those outside of the tree do not take part.
-    With a `minimum`, fixed ones included, fewer than all may be placed; `levels_first` says what is
-    looked at first then. `among` are the leaves of the tree that are looked at, if not all.
+    Bound members are fixed on their nodes; those outside of the tree do not take part. With a
+    `minimum`, fixed ones included, fewer than all may be placed; `levels_first` orders the
+    objectives then. `among` are the leaves of the tree to use, if not all.
     """
     fixed: dict[str, int] = {}
     for placed in bound:
@@ -89,7 +90,7 @@ def _places(
     known = tree.rows(nodes)
     wanted = np.arange(len(known)) if among is None else np.array(among, dtype=np.intp)
     wanted = wanted[known[wanted] >= 0]
-    # A node that joined after the filters were asked takes no member in this plan.
+    # A node that was added after the filters ran takes no member in this plan.
     free = np.zeros(int(known.max(initial=-1)) + 1, dtype=np.int64)
     free[: len(slots)] = slots[: len(free)]
     has = free > 0
@@ -107,7 +108,7 @@ def rule(constraint: LevelConstraint | None) -> LevelRule:
 def assign(found: NodeProblem, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
     """Return the node of each member by uid: members in order over leaves in order of their paths.
 
-    Where fewer places are taken than there are members, the last of them get none.
+    If there are fewer places than members, the last members get none.
     """
     leaves = found.instance.leaves
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
@@ -120,7 +121,7 @@ def assign(found: NodeProblem, counts: Sequence[int], members: Iterable[Pod]) ->
 
 
 def placements_of(tree: Topology, placed: Iterable[Placed]) -> list[MemberPlacement]:
-    """Return members with their paths; those on nodes outside of the tree have no placement."""
+    """Return members with their paths; those on nodes outside of the tree have no path."""
     paths = tree.paths
     return [
         MemberPlacement(one.pod.metadata.name, one.node, paths[one.node])
@@ -162,7 +163,7 @@ def unlike_requests(members: Sequence[Pod], requests: Mapping[str, Mapping[str, 
 def misclassed(spec: GroupSpec, members: Sequence[Pod]) -> str:
     """Return which member names another priority class than its group, or an empty text.
 
-    A group's priority is that of its pods: no other one was admitted by the API server.
+    A group's priority is that of its pods: the API server has admitted no other.
     """
     wanted = spec.priority_class
     for pod in members if wanted else ():

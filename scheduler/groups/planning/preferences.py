@@ -1,9 +1,9 @@
-"""What members' claims prefer: which places to look at first.
+"""The preferences of members' claims: which places are tried first.
 
-A request of a claim may name alternatives, the best first. What the group says of levels comes
-before that, few units of levels that it does not name come after. A group is planned where all
-members get what they prefer most, then with the fewest members that get less. Only if no such plan
-holds are all places equal. Pure.
+A request of a claim may name alternatives, the best first. The group's level rules come before
+these preferences, few units of levels without a rule come after them. A group is first planned
+where every member gets its best alternative, then with the fewest members that get a worse one. If
+no such plan is valid, all places are equal. Pure.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ class PreferredPlaces(msgspec.Struct, frozen=True):
     """How many members each row may take, and takes at least (`least`, None: 0).
 
     Of all of them `at_most` are on the rows `worse`, where that is set. A plan there counts if the
-    stages of the group's own terms are `own`, the best that is possible anywhere.
+    values of the group's own stages equal `own`, the best possible ones.
     """
 
     slots: IntColumn
@@ -50,11 +50,11 @@ def own_stages(spec: GroupSpec, stages: Sequence[SolvedStage]) -> tuple[SolvedSt
 def places(
     costs: IntMatrix, slots: IntColumn, count: int, *, is_ruled: bool
 ) -> Iterator[PreferredPlaces]:
-    """Yield where to look for places of `count` like members, the best first; nothing if all are
-    equal.
+    """Yield the sets of places to try for `count` identical members, the best first; nothing if all
+    places are equal.
 
-    `costs` [members - 1, row] is what so many lack on a row. With `is_ruled` some level has a rule
-    that binds.
+    `costs` [members - 1, row] is what that many members lack on a row. With `is_ruled` some level
+    has a rule that binds.
     """
     steps, there = _steps(costs, slots)
     values = np.unique(steps[there]).tolist()
@@ -65,7 +65,7 @@ def places(
         if before is not None:
             better = _within(steps, there, before)
             if not is_ruled and int(better.sum()) <= count:
-                # Nothing keeps members from any better place: a best plan takes all of them.
+                # No rule keeps a member from a better place: a best plan uses all of these places.
                 yield PreferredPlaces(within, least=better)
             yield from _mostly(better, within, count)
         if value != values[-1]:
@@ -120,8 +120,8 @@ def placed_roles(task: GroupTask, place: Callable[[GroupTask], Steps]) -> Steps:
 
 
 def narrowed(roles: Sequence[RoleMembers]) -> Iterator[list[RoleMembers]]:
-    """Yield members that differ with the places that each prefers, the best first; nothing if all
-    are equal.
+    """Yield members of several roles with the places that each prefers, the best first; nothing if
+    all are equal.
     """
     steps = [None if one.costs is None else _steps(one.costs, one.slots) for one in roles]
     found = [np.unique(own[0][own[1]]) for own in steps if own is not None]
@@ -161,8 +161,8 @@ def preferring(found: NodeProblem, preferred: PreferredPlaces) -> NodeProblem:
 
 
 def _steps(costs: IntMatrix, slots: IntColumn) -> tuple[IntMatrix, np.ndarray]:
-    """Return what each further member lacks on a row, never less than one before it, and which
-    there are.
+    """Return what each further member lacks on a row, made non-decreasing, and which of these
+    places exist.
     """
     further = np.diff(costs, axis=0, prepend=0)
     there = np.arange(1, len(costs) + 1)[:, None] <= slots[: costs.shape[1]]

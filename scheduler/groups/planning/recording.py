@@ -1,5 +1,5 @@
-"""Findings of a plan in the group's record: what the solver proved, why the group does not fit, and
-whether its bound members are dissolved.
+"""The results of a plan in the group's record: proofs of the solver, why the group does not fit,
+and whether its bound members are dissolved.
 
 The texts of refusals are made here.
 """
@@ -97,8 +97,7 @@ class PlanOutcome:
         """Keep the findings in the group's record; return the outcome of the attempt."""
         context, deadline = task.context, task.deadline
         if is_refusal(plan) and (awaited or awaits_capacity(context, self._handle)):
-            # The victims of these members free capacity that the plan, or the solver's question,
-            # lacked.
+            # Concludes the plans of one profile.
             plan = undecided(plan.message)
         if deadline is not None and is_refusal(plan):
             text = messages.sentences(plan.message, deadline.text(context.now))

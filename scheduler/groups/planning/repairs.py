@@ -1,9 +1,9 @@
-"""Repairs of a group that breaks rules by the members that it has: judged on what they change.
+"""Repairs of a group whose bound members break rules: placements are judged by their changes.
 
-Lost members leave units that break a rule by themselves: a slice of two with one pod, a unit below
-its minimum. Moved labels leave others: two racks where one is allowed. Such units would keep
-replacements from all others. `mended` returns the same problem in which they break nothing, so that
-a placement may complete them or leave them as they are, and break no rule that holds. Pure.
+Lost members leave units that break a rule: a slice of two with one pod, a unit below its minimum.
+Changed labels leave others: two racks where one is allowed. Such units would exclude replacements
+from all other units. `mended` returns the same problem in which they break no rule, so that a
+placement may complete them or leave them unchanged, and breaks no rule that holds. Pure.
 """
 
 from collections import Counter, defaultdict
@@ -29,9 +29,9 @@ def mended(problem: NodeProblem, homes: Mapping[str, Unit]) -> NodeProblem:
 
     `homes` are the units that members to be placed belong to (see `homes`).
 
-    Missing members of a unit are assumed to be there as far as there is nothing to complete it
-    with; members beyond what a unit may hold, and units beyond those that may be used, are left out
-    and take no further pods.
+    Missing members of a unit count as present as far as no waiting member can complete it; members
+    beyond what a unit may hold, and units beyond those that may be used, are left out and take no
+    further pods.
     """
     instance = problem.instance
     leaves = _without_excess(instance)
@@ -112,8 +112,8 @@ def _without_excess(instance: Instance) -> list[Leaf]:
 
 
 def _surplus(leaves: Sequence[Leaf], depth: int, rule: LevelRule) -> Iterable[list[int]]:
-    """Yield the units of a level with fixed members that are more than may be used, those with
-    least space first.
+    """Yield the units of a level with fixed members that exceed the allowed number, those with the
+    least free capacity first.
     """
     below: dict[Unit, list[list[int]]] = defaultdict(list)
     for unit, places in _fixed_units(leaves, depth).items():
@@ -124,7 +124,7 @@ def _surplus(leaves: Sequence[Leaf], depth: int, rule: LevelRule) -> Iterable[li
 
 
 def _hide(leaves: list[Leaf], places: Sequence[int], number: int, *, closes: bool = False) -> None:
-    """Exclude `count` fixed members of a unit, and close the unit for new ones."""
+    """Exclude `number` fixed members of a unit, and close the unit for new ones."""
     if number <= 0 and not closes:
         return
     for at in places:
@@ -139,8 +139,8 @@ def _with_missing(
 ) -> list[Leaf]:
     """Return the leaves with the members that units lack and that cannot be placed there.
 
-    `wanted` is how many of the members to be placed belong to each unit, None where any may be
-    anywhere.
+    `wanted` is how many of the members to be placed belong to each unit, None if each may go to any
+    unit.
     """
     ruled = [
         (depth, level.rule)

@@ -86,7 +86,7 @@ def _roles(task: GroupTask) -> str:
     """Return the members by role, of many roles only their number."""
     if len(task.roles) > MOST_NAMED:
         return f"{len(task.context.members)} pods in {len(task.roles)} roles"
-    # Roles may differ in rules alone: of one request they are counted together.
+    # Roles may differ in rules alone: those with one request are counted together.
     numbers: Counter[str] = Counter()
     for one in task.roles:
         numbers[_asked(one.request)] += len(one.pods)

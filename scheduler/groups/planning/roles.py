@@ -1,6 +1,6 @@
 """The roles of a group whose members differ: members of equal requests that fit the same nodes.
 
-Whatever else their specs state, such members are one role; the filters decide which nodes fit.
+Such members are one role, whatever else differs in their specs; the filters decide which nodes fit.
 Reads, changes nothing.
 """
 
@@ -48,10 +48,10 @@ def members(
     requests: Mapping[str, Amounts],
     device_classes: Mapping[str, DeviceClass],
 ) -> list[RoleMembers]:
-    """Return the members by role; an empty list if all are of one.
+    """Return the members by role; an empty list if all have one.
 
-    Without classes members differ by their claims, or by who counts them. A device class turns the
-    requests of each container into a claim, so equal sums may be unequal claims.
+    Without classes, members differ by their claims, or by the rules that count them. A device class
+    turns the requests of each container into a claim, so equal sums may be unequal claims.
     """
     named = dict.fromkeys(name for amounts in requests.values() for name in amounts)
     claiming = bool(class_backed(device_classes, named)) or any(
@@ -60,7 +60,9 @@ def members(
     first = context.members[0].spec
     if not claiming and all(pod.spec == first for pod in context.members):
         if spec.classes is None and len(kinds(context.members, context.members)) == 1:
-            return []  # the filters need not be asked for that
+            # Class by class: with equal specs, filters may treat the pods of two workloads
+            # differently.
+            return []
     elif not (spec.has_classes or claiming):
         return []
     if spec.classes is None:
@@ -129,7 +131,7 @@ def by_role(
 
 
 def asked(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
-    """Return a member's request, with one pod slot and its host ports."""
+    """Return a member's request, including one pod slot and its host ports."""
     ports = dict.fromkeys(map(port_name, host_ports(pod)), 1)
     return {**requests[pod.metadata.uid], PODS: 1, **ports}
 

@@ -49,7 +49,9 @@ def _by_spec(pods: Sequence[Pod]) -> list[list[Pod]]:
 
 
 def _asks_like(one: Pod, other: Pod) -> bool:
-    """Whether two pods have one spec, with the same selectors once their labels are filled in."""
+    """Return whether two pods have one spec, with the same selectors once their labels are filled
+    in.
+    """
     if one.spec != other.spec:
         return False
     keys = (k for each in one.spec.topology_spread_constraints for k in each.match_label_keys)
@@ -75,7 +77,7 @@ def selected_by(pod: Pod, asking: Iterable[Pod]) -> tuple[bool, ...]:
 
 
 def spreads_like(one: Pod, other: Pod) -> bool:
-    """Whether the hard spread constraints of two pods are the same, over the same nodes."""
+    """Return whether the hard spread constraints of two pods are the same, over the same nodes."""
     constraints = list(_hard(one))
     if constraints != list(_hard(other)):
         return False
@@ -91,10 +93,10 @@ def _where(pod: Pod) -> tuple[Any, Any]:
 
 
 def without_spread(pod: Pod, members: Sequence[Pod]) -> Pod:
-    """Return a member without the spread constraints that `rules` puts before the solver.
+    """Return a member without the spread constraints that `rules` states in the problem.
 
-    What a filter says of one member alone does not hold for them: the others fill up the domains
-    that are too empty for it.
+    A filter's verdict on one member alone does not hold for them: the other members fill the
+    domains that have too few pods for it.
     """
     modelled = list(_among(pod, members))
     if not modelled:
@@ -170,7 +172,7 @@ def _among(pod: Pod, members: Sequence[Pod]) -> Iterator[TopologySpreadConstrain
 
 
 def _counts(constraint: TopologySpreadConstraint, pod: Pod, other: Pod) -> bool:
-    """Whether a constraint of a pod counts another one."""
+    """Return whether a constraint of a pod counts another one."""
     return pod.metadata.namespace == other.metadata.namespace and selector_matches(
         selector_of(constraint, pod), other.metadata.labels
     )

@@ -28,7 +28,7 @@ from scheduler.state.podindex import Placed
 
 
 class RoleConflict(msgspec.Struct, frozen=True):
-    """So many members of each role do not fit on a node together, on any of `rows`."""
+    """A number of members per role that do not fit on a node together, on any of `rows`."""
 
     counts: tuple[int, ...]
     rows: BoolColumn
@@ -165,9 +165,9 @@ def _leaves(
 def _shared(
     tree: Topology, nodes: Nodes, members: Sequence[RoleMembers]
 ) -> list[tuple[str, IntColumn | IdColumn]]:
-    """Return the domains in one of which all members have to be, as levels: names and ids by row.
+    """Return, as levels, the domains that must contain all members: names, and ids by row.
 
-    Required affinity among members comes first, then what all of them share.
+    Required affinity among members comes first, then the domains of shared claims.
     """
     found: list[tuple[str, IntColumn | IdColumn]] = []
     inside = [row for _, name in tree.leaves if (row := nodes.row(name)) is not None]
@@ -181,7 +181,9 @@ def _shared(
 
 
 def _apart(members: Sequence[RoleMembers], nodes: Nodes, rows: Sequence[int]) -> tuple[Apart, ...]:
-    """Return which roles may not meet, by the required anti-affinity of one to the other."""
+    """Return which roles must not share a domain, by the required anti-affinity of one to the
+    other.
+    """
     found = []
     for number, one in enumerate(members):
         pod = one.pods[0]
@@ -202,7 +204,7 @@ def assign(
 ) -> dict[str, str]:
     """Return the node of each member by uid; those without a place have none.
 
-    Where some stand `with` others, the first of those others are handed the places beside them.
+    If a role must be `with` another, the first members of the other one get the places beside it.
     """
     nodes: dict[str, str] = {}
     first = beside(found.group, counts)
@@ -218,5 +220,5 @@ def role_conflict(members: Sequence[RoleMembers], rejection: AssignmentRejection
     """Return the roles that a rejection excludes from sharing a node."""
     uids = {pod.metadata.uid for pod in rejection.conflict}
     counts = tuple(sum(pod.metadata.uid in uids for pod in one.pods) for one in members)
-    assert rejection.rows is not None  # noqa: S101 - a conflict comes with its rows
+    assert rejection.rows is not None  # noqa: S101 - a conflict always has its rows
     return RoleConflict(counts, rejection.rows)

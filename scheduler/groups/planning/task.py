@@ -36,7 +36,7 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed, PodIndex
 from scheduler.state.resources import Amounts
 
-# Where members go and who leaves for them, why that is not known, or None when nothing helps.
+# The nodes of members and the victims, or why they are unknown; None if evictions do not help.
 Offer: TypeAlias = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
 # JobSet's other way of exclusive placement: nodes are labelled beforehand, and all pods made at
 # once.
@@ -60,14 +60,14 @@ def unanswered(name: str) -> UndecidedStatus:
 
 
 class GroupTask(msgspec.Struct, frozen=True):
-    """What is decided in one attempt: the group, its tree, the members to place and the bound ones.
+    """The input of one attempt: the group, its tree, the members to place and the bound ones.
 
     Nodes with one of the labels in `forbidden`, or in one of the conditions `forbidden_conditions`,
-    take no member. `described` is the group as its object says, `spec` as it is now: at the
-    `deadline` a hard rule becomes a wish. A group of groups has `shapes`, which have the members of
-    `roles`. With `wants_all` a placement of fewer members than there are is none. `needs` is the
-    group with the minimum that it still needs, without finished members; `spec` needs fewer where
-    lost members of a group that was whole may come back one by one.
+    take no member. `described` is the group by its object, `spec` by its present rules: at the
+    `deadline` a hard rule becomes a preference. A group of groups has `shapes`, which have the
+    members of `roles`. With `wants_all` all members must be placed. `needs` is the group with the
+    minimum that it still needs, without finished members; `spec` needs fewer if lost members of a
+    group that was complete may return one by one.
     """
 
     key: str
@@ -86,9 +86,10 @@ class GroupTask(msgspec.Struct, frozen=True):
     needs: GroupSpec | None = None
 
     def allowed(self, slots: IntColumn) -> IntColumn:
-        """Return how many members each row takes, none where that is forbidden.
+        """Return how many members each row takes, 0 on forbidden rows.
 
-        Nodes come and go while the solver works, so that is read anew each time.
+        Nodes are added and removed while the solver works, so forbidden rows are computed anew each
+        time.
         """
         for label in self.forbidden:
             slots = np.where(self.context.nodes.label_ids(label) >= 0, 0, slots)
@@ -122,7 +123,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     def least(self) -> int:
         """Return the minimum number of members to place; 0 means all.
 
-        For a group of groups it is one: its groups have minimums of their own.
+        For a group of groups it is 1: its subgroups have their own minimums.
         """
         if self.shapes:
             return 1
@@ -155,8 +156,8 @@ class GroupTask(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, spec=spec)
 
     def left_open(self, what: str) -> UndecidedStatus:
-        """Return a refusal that is no proof; without bound members it keeps no nominated capacity
-        from others.
+        """Return a rejection that is no proof; without bound members it clears the group's
+        nominations.
         """
         text = f"the group {self.name} {what}"
         return UndecidedStatus(Code.UNSCHEDULABLE, (text,), gives_up=not self.bound)
@@ -180,7 +181,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         is_short = needed.tree is None and len(self.bound) + len(nodes) < needed.size
         so_far = "lacks groups" if lacks else "lacks members" if is_short else "has its minimum"
         text = f"the group {self.name} {so_far}; {found} for {others} more of it"
-        # The next attempt may evict others for what the group still needs.
+        # The next attempt may evict pods for the members that the group still needs.
         return GroupPlan(
             nodes,
             message=text if others else "",
@@ -276,7 +277,7 @@ def solution_of(answer: CallResult) -> Solution | None:
 
 
 def limits_of(args: ClusterTopologyPlacementGroupArgs, limit_s: float) -> SolveLimits:
-    """Return the solver's limits for a question that may take so many seconds."""
+    """Return the solver's limits for a question that may take `limit_s` seconds."""
     return SolveLimits(stage_s=limit_s, total_s=limit_s, workers=max(1, args.solver_workers))
 
 
@@ -286,7 +287,7 @@ def with_rules(
     pods: PodIndex,
     shared_domain: IntColumn | None = None,
 ) -> planning.NodeProblem:
-    """Return the problem with the rules that the members' own specs make for one another."""
+    """Return the problem with the rules that the members' own specs have about one another."""
     pod, nodes = task.context.members[0], task.context.nodes
     there = set(found.names)
     fixed_here = [one for one in task.bound if one.node in there]

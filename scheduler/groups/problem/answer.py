@@ -10,7 +10,7 @@ import msgspec
 from scheduler.groups.problem.instance import SolverRecord
 
 Outcome = Literal["placed", "infeasible", "unknown"]
-NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
+NOTHING = -(1 << 62)  # the bound of a stage without any proof
 
 
 class SolvedStage(SolverRecord, frozen=True):
@@ -35,7 +35,7 @@ class SolvedStage(SolverRecord, frozen=True):
 
     @property
     def known_bound(self) -> int | None:
-        """Return the proven lower limit, None where nothing is proven."""
+        """Return the proven lower bound, None if none is known."""
         return None if self.bound <= NOTHING else self.bound
 
     @property

@@ -95,7 +95,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
 
     @property
     def wanted(self) -> int:
-        """Return how many pods there are to place."""
+        """Return the number of pods to place."""
         return sum(role.count for role in self.roles)
 
     def stand(self, leaf: int) -> tuple[int, ...]:

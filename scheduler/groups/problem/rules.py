@@ -185,7 +185,7 @@ def _of_part(group: GroupProblem, part: LikeParts) -> list[Conflict]:
 def _unit_of(group: GroupProblem, part: LikeParts) -> Conflict:
     level = group.levels[part.level]
     if part.parent == ROOT and level.rule.is_hard_pack:
-        # The level has the same rule: listed twice, neither of them could be given up alone.
+        # The level has the same rule: if both were listed, neither could be given up alone.
         return Conflict(level.name, "hard", level.rule.kind)
     return Conflict(part.name, "in one", group.levels[part.level].name)
 

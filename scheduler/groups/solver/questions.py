@@ -19,7 +19,9 @@ ADVICE_PART = 0.8
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="place"):
-    """A request to place a group of one role; with `advise` also to explain why it fits nowhere."""
+    """A request to place a group of one role; with `advise` also to explain why no placement
+    exists.
+    """
 
     instance: Instance
     limits: SolveLimits = SolveLimits()

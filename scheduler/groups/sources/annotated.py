@@ -1,7 +1,6 @@
-"""What PodGroups of either API group say in annotations, because their own fields have no words for
-it.
+"""The annotations of PodGroups of both API groups, for settings without a field of their own.
 
-The rules for levels of the tree, and the name of the tree.
+These are the rules for levels of the tree, and the name of the tree.
 """
 
 from collections.abc import Mapping
@@ -14,15 +13,15 @@ from scheduler.objects.meta import AnnotatedMeta
 
 CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
 TOPOLOGY_ANNOTATION = "sakkara.group/topology"
-# What excludes a source's own words for where members are.
+# Combined with a source's own topology constraint, these annotations are an error.
 OF_TREES = (CONSTRAINTS_ANNOTATION, TOPOLOGY_ANNOTATION)
 
 
 def minimum_group(meta: AnnotatedMeta, size: int, source: str) -> GroupSpec:
-    """Return a group whose object states how many members start together, at least.
+    """Return a group whose object states the minimum number of members that start together.
 
-    Further members are placed with them where they fit, and may be evicted alone. The rules for
-    levels and the tree are those of the annotations; `source` names the object for users.
+    Further members are placed with them if they fit, and may be evicted alone. The rules for levels
+    and the tree are those of the annotations; `source` names the object for users.
     """
     return GroupSpec(
         meta.namespace,
@@ -39,8 +38,8 @@ def minimum_group(meta: AnnotatedMeta, size: int, source: str) -> GroupSpec:
 
 
 def rules(annotations: Mapping[str, str]) -> dict[str, LevelConstraint]:
-    """Read the rules by level from the annotation, none without it; ObjectError says what is
-    wrong.
+    """Read the rules by level from the annotation, none without it; ObjectError states the
+    error.
     """
     if CONSTRAINTS_ANNOTATION not in annotations:
         return {}
@@ -55,5 +54,5 @@ def rules(annotations: Mapping[str, str]) -> dict[str, LevelConstraint]:
 
 
 def topology(annotations: Mapping[str, str]) -> str:
-    """Return the name of the tree that the group is placed in, an empty text if it names none."""
+    """Return the name of the tree that the group is placed in, '' if it names none."""
     return annotations.get(TOPOLOGY_ANNOTATION, "").strip()

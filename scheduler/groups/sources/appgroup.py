@@ -54,13 +54,13 @@ class AppGroups:
     label = "AppGroup"
 
     def key(self, obj: AppGroup) -> str:
-        """Return `namespace/name` behind the word that sets applications apart; nothing of one that
-        is no gang.
+        """Return `namespace/name` behind the prefix of applications; nothing for an application
+        that is no gang.
         """
         return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}" if obj.spec.gang else ""
 
     def read(self, obj: AppGroup) -> GroupSpec:
-        """Return what it asks for; ObjectError names the field that is wrong."""
+        """Return the group that the AppGroup describes; ObjectError names the invalid field."""
         meta, entries = obj.metadata, obj.spec.members
         check_count(entries, MOST_WORKLOADS, "spec.workloads", "workloads of a gang")
         least: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class AppGroups:
         return obj.status.gang is not None and obj.status.gang.schedule_time is not None
 
     def renamed(self, obj: AppGroup, name: str) -> AppGroup:
-        """Return an AppGroup of this name that asks for the same."""
+        """Return a copy of the AppGroup under another name."""
         return renamed(obj, name, status=AppGroupStatus())
 
     def status(self, obj: AppGroup, **news: Any) -> list[ApiCall]:
@@ -122,9 +122,7 @@ class AppGroups:
 
 
 def key_of(pod: Pod) -> str:
-    """Return the key of the gang that a pod's label names, if it is one; an empty text without the
-    label.
-    """
+    """Return the key of the gang that a pod's label names, if it is one; '' without the label."""
     name = pod.metadata.labels.get(GROUP_LABEL)
     return f"{PREFIX}{pod.metadata.namespace}/{name}" if name else ""
 
@@ -161,7 +159,7 @@ def _ties(entries: Iterable[Workload]) -> Iterable[LimitSpec]:
 
 
 def _flows(entries: Iterable[Workload]) -> tuple[FlowSpec, ...]:
-    """Return what pods send; ObjectError on an amount that cannot be read, or is below 0."""
+    """Return the flows between workloads; ObjectError for an invalid or negative amount."""
     listed = tuple(entries)
     find = finder(listed)
     found: Counter[tuple[str, str]] = Counter()

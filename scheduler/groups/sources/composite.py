@@ -1,9 +1,9 @@
 """CompositePodGroups of scheduling.k8s.io (v1alpha3, since 1.37): groups of PodGroups, and of one
 another.
 
-They name no pods: the groups in them name them as their parent. `tree` puts what all groups of a
-tree say together, and refuses by name what kube-scheduler calls an invalid layout, and what is not
-placed exactly here.
+They name no pods: the groups in them name them as their parent. `tree` combines the specifications
+of all groups of a tree. It rejects, by name, layouts that are invalid for kube-scheduler, and rules
+that cannot be placed exactly here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +44,8 @@ class CompositeGroups(WorkloadGroups):
         self.condition = CONDITION
 
     def read(self, obj: CompositePodGroup) -> GroupSpec:  # type: ignore[override]
-        """Return what it asks for, its size in groups; ObjectError names the field that is
-        wrong.
+        """Return the group that the object describes, its size in groups; ObjectError names the
+        invalid field.
         """
         meta, spec = obj.metadata, obj.spec
         policy = spec.scheduling_policy
@@ -84,11 +84,11 @@ SOURCE = CompositeGroups()
 def tree(
     key: str, specs: Mapping[str, GroupSpec], inside: Mapping[str, Sequence[str]]
 ) -> GroupSpec:
-    """Return what the root `key` asks for with all groups in it, by key; ObjectError says what is
-    wrong.
+    """Return the specification of the root `key` with all groups in it, by key; ObjectError states
+    the error.
 
-    `specs` are what the groups say one by one, `inside` the keys of the groups that name each as
-    their parent.
+    `specs` are the specifications of the single groups, `inside` the keys of the groups that name
+    each as their parent.
     """
     root = specs[key]
     if len(specs) > MOST_GROUPS:
@@ -122,7 +122,7 @@ def _pairs(
 
 
 def _check_pair(one: GroupSpec, around: GroupSpec, root: GroupSpec) -> None:
-    """Check a group against the one that it is in; ObjectError names both."""
+    """Check a group against the group around it; ObjectError names both."""
     within, above = one.within or TreeMembership(), around.within or TreeMembership()
     where = f"{one.source} in {around.source}"
     if one.priority != root.priority:
@@ -157,7 +157,7 @@ def _node(
 
 
 def _least(node: GroupNode) -> int:
-    """Return how many pods a group needs at least: those of the smallest groups in it."""
+    """Return the minimum number of pods of a group: that of its smallest subgroups."""
     if not node.is_composite:
         return node.least
     return max(1, sum(sorted(_least(one) for one in node.groups)[: node.least]))

@@ -1,6 +1,6 @@
 """Sakkara's groups: a labelled ConfigMap describes one, a label on the pods names it.
 
-Keys, their meaning and their defaults are Sakkara's; nothing is guessed.
+Keys, their meaning and their defaults are Sakkara's; an unknown or invalid key is an error.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ REPORTED = frozenset(
     )
 )  # fmt: skip
 
-# The fields by which it describes a group, as the API server notes who set them.
+# The fields that describe a group, as `managedFields` names them.
 _SAID = (
     ("f:metadata", "f:labels", f"f:{GROUP_KEY}"),
     ("f:data", "f:name"),
@@ -71,13 +71,13 @@ class ConfigMapGroups:
         return f"{obj.metadata.namespace}/{name_in(obj.data or {})}"
 
     def read(self, obj: ConfigMap) -> GroupSpec:
-        """Return what it asks for; ObjectError names the key that is wrong."""
+        """Return the group that the ConfigMap describes; ObjectError names the invalid key."""
         meta = obj.metadata
         name = f"ConfigMap {meta.namespace}/{meta.name}"
         return from_config_map(meta.namespace, obj.data or {}, name)
 
     def was_placed(self, obj: ConfigMap) -> bool:
-        """Whether its status is Bound."""
+        """Return whether its status is Bound."""
         return (obj.data or {}).get("status") == BOUND
 
     def said_since(self, obj: ConfigMap) -> str | None:
@@ -91,7 +91,7 @@ class ConfigMapGroups:
         return max(known) if len(known) == len(times) else None
 
     def renamed(self, obj: ConfigMap, name: str) -> ConfigMap:
-        """Return a ConfigMap of this name that asks for the same."""
+        """Return a copy of the ConfigMap under another name."""
         asked = {key: text for key, text in (obj.data or {}).items() if key not in REPORTED}
         return renamed(obj, name, data={**asked, "name": name})
 

@@ -1,8 +1,8 @@
 """PodGroups of scheduling.x-k8s.io, which coscheduling made common; a label on the pods names them.
 
-`minMember` is a minimum: members beyond it are placed as well, as capacity allows. Rules
-for levels of the tree stand in an annotation. The members belong to their controller: none is ever
-let go.
+`minMember` is a minimum: members beyond it are placed as well, as capacity allows. Rules for levels
+of the tree are in an annotation. The members belong to their controller, so Trellis never deletes
+one because its group is incomplete.
 """
 
 from typing import Any
@@ -59,7 +59,7 @@ class PodGroups:
         return f"{obj.metadata.namespace}/{obj.metadata.name}"
 
     def read(self, obj: PodGroup) -> GroupSpec:
-        """Return what it asks for; ObjectError names the field that is wrong."""
+        """Return the group that the PodGroup describes; ObjectError names the invalid field."""
         meta, spec = obj.metadata, obj.spec
         check_between(spec.min_member, 1, LARGEST_GROUP, "spec.minMember")
         return replace(
@@ -72,16 +72,16 @@ class PodGroups:
         )
 
     def was_placed(self, obj: PodGroup) -> bool:
-        """Whether its phase is Scheduled or one that comes after it."""
+        """Return whether its phase is Scheduled or a later one."""
         return obj.status.phase not in BEFORE_SCHEDULED
 
     def renamed(self, obj: PodGroup, name: str) -> PodGroup:
-        """Return a PodGroup of this name that asks for the same."""
+        """Return a copy of the PodGroup under another name."""
         return renamed(obj, name, status=PodGroupStatus())
 
 
 def needs(least: ResourceList) -> Amounts:
-    """Return what a group says that it needs in all; ObjectError names the field."""
+    """Return the stated total needs of a group; ObjectError names the field."""
     check_count(least, MOST_RESOURCES, "spec.minResources", "resources")
     try:
         return counted(amounts(least))

@@ -1,4 +1,4 @@
-"""Groups derived from workload objects, where a profile asks for it (`derive`)."""
+"""Groups derived from workload objects, if a profile configures that (`derive`)."""
 
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ def rivals(pod: Pod) -> str:
 
 
 def moved(pod: Pod, name: str) -> Pod:
-    """Return a member as one of another group of its workload's kind."""
+    """Return a copy of a member that is in another group of its workload's kind."""
     labels = {**pod.metadata.labels, **labels_naming(name)}
     return replace(pod, metadata=replace(pod.metadata, labels=labels), derived_group=name)
 
@@ -56,11 +56,13 @@ class DerivedGroups:
         return _key(obj) if obj.is_group else ""
 
     def lone(self, obj: DerivedGroup) -> str:
-        """Return the same key where the object's pods are scheduled one by one, else ''."""
+        """Return the same key if the object's pods are scheduled one by one, else ''."""
         return "" if obj.is_group else _key(obj)
 
     def read(self, obj: DerivedGroup) -> GroupSpec:
-        """Return what it asks for: its size as a minimum, members of any roles."""
+        """Return the group that the workload describes: its size as a minimum, members of any
+        roles.
+        """
         meta = obj.metadata
         return GroupSpec(
             meta.namespace,
@@ -79,7 +81,7 @@ class DerivedGroups:
         return False
 
     def renamed(self, obj: DerivedGroup, name: str) -> DerivedGroup:
-        """Return a group of this name that asks for the same."""
+        """Return a copy of the workload under another name."""
         return renamed(obj, name)
 
 

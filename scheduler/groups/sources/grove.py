@@ -1,9 +1,9 @@
 """PodGangs of scheduler.grove.io, which Grove's operator creates; a label of the pods names them.
 
-Each of its podgroups is a class of members, by the label of their PodClique: `minReplicas` of each
-start together, further pods are placed as capacity allows. A required pack constraint of the gang
-keeps all members in one value of a node label; a preferred one needs a Topology of Kueue with that
-level. The status is the operator's and is not written.
+Each of its podgroups is a class of members, by the label of their PodClique: `minReplicas` pods of
+each start together, further pods are placed as capacity allows. A required pack constraint of the
+gang keeps all members in one value of a node label; a preferred one needs a Topology of Kueue with
+that level. The status is the operator's and is not written.
 """
 
 from typing import Final
@@ -35,7 +35,9 @@ class PodGangs(ServedGroups):
     prefix = PREFIX
 
     def read(self, obj: PodGang) -> GroupSpec:
-        """Return what it asks for; ObjectError names a field that is wrong or not supported."""
+        """Return the group that the PodGang describes; ObjectError names an invalid or unsupported
+        field.
+        """
         meta, spec = obj.metadata, obj.spec
         if spec.topology_constraint_group_configs:
             text = "spec.topologyConstraintGroupConfigs is refused: a constraint is for the gang"

@@ -1,8 +1,7 @@
 """Strict parsing of a ConfigMap's keys: errors name the key.
 
-Nothing is guessed: an unknown key or level, bad JSON or a wrong type raises ObjectError, and the
-caller blocks the group with that message. Pure; sizes are bounded, as any user may write a
-ConfigMap.
+An unknown key or level, invalid JSON or a wrong type raises ObjectError, and the caller blocks the
+group with that message. Pure; sizes are bounded, as any user may write a ConfigMap.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +13,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
 
 LONGEST_TEXT = 1 << 20
-# A rule is short; any user may write a long one, for ten thousand groups.
+# A rule is short; any user may write a long one, in ten thousand groups.
 LONGEST_RULES = 1 << 16
 MOST_LEVELS = 16
 LONGEST_NAMED, LONGEST_LIST = 60, 400
@@ -57,7 +56,7 @@ def parsed(data: Mapping[str, str], key: str, longest: int = LONGEST_RULES) -> A
 
 
 def whole_number(data: Mapping[str, str], key: str, default: int, *, least: int) -> int:
-    """Return the decimal number under `key`, `default` when it is not there or empty."""
+    """Return the decimal number under `key`, `default` if it is absent or empty."""
     text = data.get(key, "").strip()
     if not text:
         return default
@@ -86,7 +85,7 @@ def check_between(number: int, least: int, most: int, where: str) -> None:
 
 
 def known(found: Iterable[str], allowed: Iterable[str], where: str) -> None:
-    """Check that all names of `found` are among `allowed`; ObjectError names the first other
+    """Check that all names in `found` are among `allowed`; ObjectError states the first unknown
     one.
     """
     names = tuple(allowed)
@@ -101,15 +100,15 @@ def known(found: Iterable[str], allowed: Iterable[str], where: str) -> None:
 
 
 def check_count(found: Collection[Any], most: int, where: str, what: str) -> None:
-    """Check that there are not too many of something before each is looked at; ObjectError names
-    the place.
+    """Check that a list is not too long before its entries are read; ObjectError names the
+    place.
     """
     if len(found) > most:
         raise ObjectError(f"{where}: {len(found)} {what} are more than {most}")
 
 
 def kind_of(value: Any) -> str:
-    """Return what JSON calls a value."""
+    """Return the JSON type of a value."""
     if value is None:
         return "null"
     for kind, name in (

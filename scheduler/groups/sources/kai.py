@@ -1,10 +1,10 @@
 """PodGroups of scheduling.run.ai (KAI); an annotation of the pods names them.
 
-`minMember` pods start together, and of each subgroup so many; further members are placed as
-capacity allows. Subgroups are classes of members, by the label that KAI defines. A required level
-keeps all members in one value of a node label; a preferred one needs a Topology of Kueue with that
-level. Queues have no effect: their quotas stay with KAI. The status is its controller's and is not
-written.
+`minMember` pods start together, and in each subgroup its own `minMember`; further members are
+placed as capacity allows. Subgroups are classes of members, by the label that KAI defines. A
+required level keeps all members in one value of a node label; a preferred one needs a Topology of
+Kueue with that level. Queues have no effect: their quotas stay with KAI. The status is its
+controller's and is not written.
 """
 
 from typing import Final
@@ -32,8 +32,8 @@ _EVICTABLE: Final = ("", "preemptible")
 
 
 def name_in(pod: Pod) -> str:
-    """Return the name of the pod's group, '' for none; one character more than a name may have at
-    most.
+    """Return the name of the pod's group, '' for none; cut to one character more than the maximum
+    length.
     """
     return pod.metadata.annotations.kai_group[: LONGEST_NAME + 1]
 
@@ -45,7 +45,9 @@ class KaiGroups(ServedGroups):
     prefix = PREFIX
 
     def read(self, obj: KaiPodGroup) -> GroupSpec:
-        """Return what it asks for; ObjectError names a field that is wrong or not supported."""
+        """Return the group that the PodGroup describes; ObjectError names an invalid or unsupported
+        field.
+        """
         meta, spec = obj.metadata, obj.spec
         check_between(spec.min_member, 0, LARGEST_GROUP, "spec.minMember")
         if spec.preemptibility not in _EVICTABLE:

@@ -1,11 +1,11 @@
-"""Kueue's pod groups: a label of the pods names one, their annotations say its size and where its
-pods go.
+"""Kueue's pod groups: a label of the pods names one; their annotations state its size and its
+topology.
 
-No object describes such a group: its pods do, and all have to say the same. Kueue's gates keep a
-pod out of the queue until it is admitted; what its own topology-aware scheduling has chosen stands
-in the pod's node selector, and nothing is chosen beside it. A group of which pods run takes others
-one by one: those that have ended are not seen. What is not placed exactly here is refused, with the
-annotation named. Pure.
+No object describes such a group: its pods do, and all must state the same. Kueue's gates keep a pod
+out of the queue until it is admitted. If its topology-aware scheduling has chosen nodes, they are
+in the pod's node selector, and Trellis makes no other choice. A group with running pods takes
+further ones one by one, because ended ones are not visible. Constraints that cannot be placed
+exactly here are rejected, with the annotation named. Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,15 +36,13 @@ LAYERS = f"{_DOMAIN}podset-slice-required-topology-constraints"
 
 
 def name_in(pod: Pod) -> str:
-    """Return the name of the pod's group, or an empty text: pods that are admitted one by one are
-    in none.
-    """
+    """Return the name of the pod's group, '' for a pod that is admitted alone."""
     name = pod.metadata.labels.get(LABEL, "")
     return "" if name and pod.metadata.annotations.kueue_is_fast == "true" else name
 
 
 def read(pod: Pod, placed: int = 0) -> GroupSpec:
-    """Return what the group of a pod asks for, of which `placed` are bound; ObjectError names the
+    """Return the group of a pod, `placed` members of which are bound; ObjectError names the invalid
     annotation.
     """
     meta = pod.metadata
@@ -67,7 +65,7 @@ def read(pod: Pod, placed: int = 0) -> GroupSpec:
 
 
 def check(pods: Sequence[Pod]) -> None:
-    """Check that members say the same, and what of it can be placed exactly; ObjectError names two
+    """Check that members state the same, and that it can be placed exactly; ObjectError names two
     that differ.
     """
     first = pods[0]
@@ -123,7 +121,7 @@ def ranks(pods: Sequence[Pod]) -> dict[str, int]:
 
 
 def _role(pod: Pod) -> tuple[str, PodSpec | None]:
-    """Return what is equal for pods of one role, as far as scheduling can see."""
+    """Return a key that is equal for pods of one role, as far as scheduling is concerned."""
     name = pod.metadata.annotations.kueue_role or pod.metadata.labels.get(ROLE_LABEL, "")
     if name:
         return name, None
@@ -131,7 +129,7 @@ def _role(pod: Pod) -> tuple[str, PodSpec | None]:
 
 
 def _differences(one: Pod, other: Pod) -> Iterable[tuple[str, str, str]]:
-    """Yield the annotations in which pods of one group differ, with what they say."""
+    """Yield the annotations in which pods of one group differ, with their values."""
     if one is other:
         return
     a, b = one.metadata.annotations, other.metadata.annotations
@@ -159,8 +157,8 @@ def _topology(said: PodAnnotations) -> tuple[str, ...]:
 
 
 def _is_chosen(pod: Pod) -> bool:
-    """Whether Kueue has chosen the pod's nodes: its selector names a level that the pod asks about,
-    or a node.
+    """Return whether Kueue has chosen the pod's nodes: its selector names a node, or a level that
+    the pod requests.
     """
     chosen, said = pod.spec.node_selector or {}, pod.metadata.annotations
     asked = (said.kueue_required, said.kueue_preferred, said.kueue_slices)

@@ -15,8 +15,8 @@ def placed_by(
 ) -> GroupSpec:
     """Return a group that is placed by these node labels; ObjectError beside rules for a tree.
 
-    A required label alone is a tree of one level, which no object has to describe. A preferred one
-    is a level of a Topology of Kueue.
+    A required label alone is a tree of one level, which needs no object that describes it. A
+    preferred one is a level of a Topology of Kueue.
     """
     if not required and not preferred:
         return spec

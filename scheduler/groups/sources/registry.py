@@ -1,7 +1,7 @@
-"""All sources of groups, asked in a fixed order: whose group a pod is, and what an object asks for.
+"""All sources of groups in a fixed order: the group of a pod, and the specification in an object.
 
-A source says which objects it reads, how a pod names its group, and what the object asks for. All
-are pure. A pod that two of them claim for different groups is gated: no rule says which one
+A source defines which objects it reads, how a pod names its group, and what the object specifies.
+All are pure. A pod that two of them claim for different groups is gated: no rule states which claim
 counts.
 """
 
@@ -50,10 +50,10 @@ class GroupSource(Protocol):
         """Return the key of the group that an object describes."""
 
     def read(self, obj: Any) -> GroupSpec:
-        """Return what it asks for; ObjectError says which field is wrong."""
+        """Return the group that an object describes; ObjectError names the invalid field."""
 
     def was_placed(self, obj: Any) -> bool:
-        """Whether the object itself says that the group has been bound."""
+        """Return whether the object itself states that the group has been bound."""
 
     def renamed(self, obj: Any, name: str) -> Any:
         """Return a copy of an object that describes another group, of this name, with an empty
@@ -73,7 +73,7 @@ SOURCES: tuple[GroupSource, ...] = (
     grove.SOURCE,
     derived.SOURCE,
 )
-# Kubernetes' own, of which one may be in another.
+# Those of Kubernetes, which may be nested.
 NESTED: dict[str, workload.WorkloadGroups] = {
     one.kind: one for one in (*workload.SOURCES, composite.SOURCE)
 }
@@ -89,10 +89,9 @@ _LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL, grove.LABEL)
 
 
 def group_of(pod: Pod) -> str:
-    """Return the key of the group that the pod names, or an empty text; of several claims the
-    first.
+    """Return the key of the group that the pod names, or ''; of several claims the first.
 
-    An application is a group only if an object says so (`is_by_object`).
+    An application is a group only if an object declares it (`is_by_object`).
     """
     return _claimed(pod) or derived.key_of(pod) or appgroup.key_of(pod)
 
@@ -103,12 +102,12 @@ def title_of(pod: Pod) -> str:
 
 
 def is_by_object(key: str) -> bool:
-    """Whether pods that name a group form one only while an object describes it."""
+    """Return whether pods that name a group form one only while an object describes it."""
     return key.startswith(appgroup.PREFIX)
 
 
 def lone(kind: str, obj: Any) -> str:
-    """Return the key whose pods are no group by what an object states, '' for none."""
+    """Return the key whose pods form no group by the object's statement, '' for none."""
     return derived.SOURCE.lone(obj) if kind == derived.KIND and obj is not None else ""
 
 
@@ -150,7 +149,7 @@ def moved(pod: Pod, name: str) -> Pod:
 
 
 def dispute(pod: Pod) -> str:
-    """Return the groups that claim the pod if its claims differ, or an empty text.
+    """Return the groups that claim the pod if its claims differ, or ''.
 
     Equal names under both labels are one claim: a PodGroup may replace the ConfigMap.
     """
@@ -162,7 +161,7 @@ def dispute(pod: Pod) -> str:
     others = of_volcano or of_kai or kueue.LABEL in labels or grove.LABEL in labels
     is_plain = group is None and not others
     if is_plain and (not one or not other or one == other):
-        return ""  # asked of every member again and again
+        return ""  # cached: called for every member repeatedly
     claims = {
         f"label {label}": labels[label]
         for label in (configmap.LABEL, coscheduling.LABEL)
@@ -189,8 +188,8 @@ def dispute(pod: Pod) -> str:
 
 
 def also_claimed(pod: Pod) -> str:
-    """Return the groups that claim a pod besides the application that it names, which is a gang;
-    an empty text for none.
+    """Return the groups that claim a pod beside the application (a gang) that it names; '' for
+    none.
     """
     key = _claimed(pod) or derived.key_of(pod)
     if not key:
@@ -202,12 +201,12 @@ def also_claimed(pod: Pod) -> str:
 
 
 def in_order(found: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Return the (kind, object) pairs that describe one group in the order in which they count."""
+    """Return the (kind, object) pairs that describe one group, in order of precedence."""
     return sorted(found, key=lambda pair: (_RANK[pair[0]], pair[1].metadata.name))
 
 
 def read(kind: str, obj: Any) -> GroupSpec | ObjectError:
-    """Return what an object asks for, or what is wrong with it."""
+    """Return the group that an object describes, or its error."""
     meta = obj.metadata
     source = BY_KIND[kind]
     try:
@@ -225,7 +224,7 @@ def parent(kind: str, obj: Any) -> str:
 
 
 def is_news(kind: str, old: Any, new: Any) -> bool:
-    """Whether a change of an object says anything new of a group."""
+    """Return whether a change of an object changes the description of a group."""
     if old is None or new is None or BY_KIND[kind].key(old) != BY_KIND[kind].key(new):
         return True
     before, after = read(kind, old), read(kind, new)
@@ -241,8 +240,8 @@ def described_by(kind: str, *objects: Any) -> set[str]:
 
 
 def began_or_ended(kind: str, old: Any, new: Any) -> str:
-    """Return the key of the application that a change has made a gang, or one no more; an empty
-    text for none.
+    """Return the key of the application that a change made a gang, or no gang any more; '' for
+    none.
     """
     if kind == derived.KIND:
         alone, still = lone(kind, old), lone(kind, new)
@@ -254,18 +253,16 @@ def began_or_ended(kind: str, old: Any, new: Any) -> str:
 
 
 def label_of(key: str, found: Sequence[tuple[str, Any]]) -> str:
-    """Return how reports name the source of a group that these objects describe, empty if nothing
-    does.
-    """
+    """Return the name in reports of the source that these objects are of, '' without an object."""
     if key.startswith(kueue.PREFIX):
         return kueue.SOURCE_LABEL
     return BY_KIND[found[0][0]].label if found else ""
 
 
 def missing(key: str, is_denied: Callable[[str], bool]) -> str:
-    """Return what to say of a group that no object describes.
+    """Return the message about a group that no object describes.
 
-    Names the resources that this process may not list (`is_denied` of our name of a kind): the
+    Names the resources that this process may not list (`is_denied` by our name of a kind): the
     object may exist.
     """
     text, kinds = _missing(key)
@@ -274,7 +271,7 @@ def missing(key: str, is_denied: Callable[[str], bool]) -> str:
 
 
 def _missing(key: str) -> tuple[str, Sequence[str]]:
-    """Return that nothing describes a group, and the kinds whose objects could."""
+    """Return the message that no object describes a group, with the kinds whose objects could."""
     name = title(key)
     if key.startswith(COMPOSITE_PREFIX):
         return f"no CompositePodGroup describes the group {name}, which others are in", (

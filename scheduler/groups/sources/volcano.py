@@ -45,13 +45,13 @@ UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 NOT_ENOUGH_RESOURCES = "NotEnoughResources"
 HARD, SOFT = "hard", "soft"
 LONGEST_NAME = 253
-MOST_TASKS = 1_000  # of a group whose tasks' numbers do not count; of others `MOST_CLASSES`
+MOST_TASKS = 1_000  # for a group whose tasks' numbers do not count; for others `MOST_CLASSES`
 _DEFAULT_QUEUE = "default"
 
 
 def name_in(pod: Pod) -> str:
-    """Return the name of the pod's group, or an empty text; no longer than what is no name any
-    more.
+    """Return the name of the pod's group, or ''; cut to one character more than the maximum
+    length.
     """
     return pod.metadata.annotations.volcano_group[: LONGEST_NAME + 1]
 
@@ -63,8 +63,8 @@ class VolcanoGroups(ServedGroups):
     prefix = PREFIX
 
     def read(self, obj: VolcanoPodGroup) -> GroupSpec:
-        """Return what it asks for; ObjectError names the field that is wrong, or not placed exactly
-        here.
+        """Return the group that the PodGroup describes; ObjectError names an invalid field, or one
+        that cannot be placed exactly.
         """
         meta, spec = obj.metadata, obj.spec
         check_between(spec.min_member, 0, LARGEST_GROUP, "spec.minMember")
@@ -84,11 +84,11 @@ class VolcanoGroups(ServedGroups):
         )
 
     def was_placed(self, obj: VolcanoPodGroup) -> bool:
-        """Whether its phase is Running or one that comes after it."""
+        """Return whether its phase is Running or a later one."""
         return obj.status.phase not in BEFORE_PLACED
 
     def renamed(self, obj: VolcanoPodGroup, name: str) -> VolcanoPodGroup:
-        """Return a PodGroup of this name that asks for the same."""
+        """Return a copy of the PodGroup under another name."""
         return renamed(obj, name, status=VolcanoGroupStatus())
 
     def status(
@@ -97,8 +97,7 @@ class VolcanoGroups(ServedGroups):
         """Return the request that sets fields of the status, and these conditions, if anything
         differs.
 
-        It goes to the object itself: the definition that Volcano brings has no subresource for the
-        status.
+        It patches the object itself: Volcano's definition has no status subresource.
         """
         changed = {key: value for key, value in news.items() if getattr(obj.status, key) != value}
         said = [one for one in conditions if not _is_said(obj, one)]
@@ -118,12 +117,12 @@ class VolcanoGroups(ServedGroups):
 def _is_said(obj: VolcanoPodGroup, news: VolcanoCondition) -> bool:
     known = obj.condition(news.type)
     if known is None:
-        return news.status == "False"  # what never was so need not be denied
+        return news.status == "False"  # a condition that never was true need not be set to false
     return (known.status, known.reason, known.message) == (news.status, news.reason, news.message)
 
 
 def _check(obj: VolcanoPodGroup) -> None:
-    """Refuse what is not placed exactly, by name."""
+    """Reject fields that cannot be placed exactly, by name."""
     spec = obj.spec
     if spec.queue not in ("", _DEFAULT_QUEUE):
         raise ObjectError(
@@ -167,7 +166,7 @@ def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None
     """Return the tasks as roles, None if their numbers do not count.
 
     Volcano: if `minMember` is below the sum of the tasks' numbers, only `minMember` counts, so that
-    a job of open size may start.
+    a job without a fixed size may start.
     """
     check_count(least, MOST_TASKS, "spec.minTaskMember", "tasks")
     for name, number in least.items():

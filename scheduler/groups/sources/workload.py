@@ -1,11 +1,11 @@
 """PodGroups of scheduling.k8s.io, Kubernetes' own; `spec.schedulingGroup` of the pods names them.
 
-Served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37); all are read into one struct, and what
-differs is the spelling of `disruptionMode` and the type of the condition that tells of them. A gang
-needs `minCount` pods at a time, a basic group none; both take whatever else fits. A topology key
-keeps all pods of the group in one value of a node label, whichever it is: a tree of one level that
-needs no declaration. Without one, annotations may say rules for the levels of a tree. A PodGroup
-may be in a CompositePodGroup (`composite`).
+Served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37); all are read into one struct. They differ in
+the spelling of `disruptionMode` and in the type of the condition that reports the group. A gang
+needs `minCount` pods at a time, a basic group none; further pods are placed if they fit. A topology
+key keeps all pods of the group in one value of any node label: a tree of one level that needs no
+declaration. Without one, annotations may state rules for the levels of a tree. A PodGroup may be in
+a CompositePodGroup (`composite`).
 """
 
 from typing import Any
@@ -79,12 +79,12 @@ class WorkloadGroups:
         return [ApiCall("PATCH", path, body, STRATEGIC_PATCH)]
 
     def was_placed(self, obj: Group) -> bool:
-        """Whether its condition, in either version's word, is true."""
+        """Return whether its condition, whose type depends on the version, is true."""
         conditions = map(obj.condition, (CONDITION_1_36, CONDITION, self.condition))
         return any(one is not None and one.status == "True" for one in conditions)
 
     def renamed(self, obj: Group, name: str) -> Group:
-        """Return a group of this name that asks for the same."""
+        """Return a copy of the PodGroup under another name."""
         return renamed(obj, name, status=WorkloadGroupStatus())
 
     def key(self, obj: Group) -> str:
@@ -111,7 +111,7 @@ class WorkloadGroups:
         return key
 
     def read(self, obj: WorkloadGroup) -> GroupSpec:
-        """Return what it asks for; ObjectError names the field that is wrong."""
+        """Return the group that the PodGroup describes; ObjectError names the invalid field."""
         meta, spec = obj.metadata, obj.spec
         policy = spec.scheduling_policy
         if (policy.gang is None) == (policy.basic is None):
@@ -157,8 +157,8 @@ def _words(one: Condition) -> tuple[str, str, str]:
 
 
 def _key_label(topology: tuple[Any, ...]) -> str:
-    """Return the label that a topology constraint names, "" without one; ObjectError on any
-    other.
+    """Return the label that a topology constraint names, '' without one; ObjectError for any other
+    constraint.
     """
     if len(topology) > 1:
         raise ObjectError(

@@ -1,1 +1,1 @@
-"""What is written to the objects of a group, and the events about them."""
+"""The writes to the objects of a group, and the events about them."""

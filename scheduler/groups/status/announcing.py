@@ -1,10 +1,10 @@
-"""What is written to PodGroups, of both API groups, and AppGroups, and the events about the object
-of any group.
+"""The writes to PodGroups of both API groups and to AppGroups, and the events about the object of
+any group.
 
 Kubernetes' own PodGroups get the condition of their version, coscheduling's the phase that its
 controller would write, AppGroups `status.gang`; an unchanged value is not written. Counts and phase
 of Coscheduling's and Volcano's PodGroups follow the pods. Every change of a message is an event on
-the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
+the group as well. Pure; called by `statuswriter`, which writes ConfigMaps.
 """
 
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.volcano import VolcanoCondition
 from scheduler.state.podindex import Placed
 
-SEEN_BY_THEN_S = 5.0  # what was sent and is not seen after this was lost, and is sent again
+SEEN_BY_THEN_S = 5.0  # seconds after which an unseen write counts as lost and is sent again
 WAITS = (GroupStage.REFUSED, GroupStage.PREEMPTING)
 FOLLOWS = (GroupStage.BOUND, GroupStage.CHANGED)
-# Counts alone are written so often: each member of a group is a change of them.
+# The interval between writes of counts alone: each member of a group changes them.
 COUNTS_EVERY_S = 1.0
 COUNTS = frozenset(("running", "scheduled"))
 
 
 class News(msgspec.Struct, frozen=True):
-    """What is reported of a group: its stage, its members on nodes, the minimum and the finished
-    that count.
+    """A report about a group: its stage, its members on nodes, the minimum, and the finished
+    members that count.
     """
 
     stage: GroupStage
@@ -57,17 +57,19 @@ class News(msgspec.Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether the group has its minimum by finished members alone."""
+        """Return whether the group has its minimum by finished members alone."""
         return not self.members and 0 < self.size <= len(self.finished)
 
     @property
     def is_bound(self) -> bool:
-        """Whether it is news that the group's minimum is bound, as the API server says."""
+        """Return whether the object does not state yet that the group's minimum is bound."""
         return self.has_minimum and self.stage in FOLLOWS
 
     @property
     def has_minimum(self) -> bool:
-        """Whether the group's minimum is bound or has finished: members that wait are beyond it."""
+        """Return whether the group's minimum is bound or has finished: waiting members are beyond
+        it.
+        """
         return 0 < self.size <= self.bound + len(self.finished)
 
 
@@ -84,12 +86,12 @@ def event(
 
 
 def announce(kind: str, obj: Any, news: News) -> list[GroupWrite]:
-    """Return the writes that report news to a PodGroup or AppGroup, and the event about it; nothing
-    if the object has it already.
+    """Return the writes that report the news to a PodGroup or AppGroup, and the event about it;
+    nothing if the object states it already.
     """
     calls: list[GroupWrite] = []
     if kind == derived.KIND:
-        return calls  # no object of the API server is about the group
+        return calls  # no object of the API server describes the group
     if kind == coscheduling.KIND:
         calls += _phase(obj, news)
     elif kind == appgroup.KIND:
@@ -123,7 +125,7 @@ def bound_event(kind: str, obj: Any, news: News) -> GroupEvent:
     count, nodes = len(news.members), len({one.node for one in news.members})
     note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
     if news.record.is_partial:
-        pass  # what was proven last is about its newest members alone
+        pass  # the last proof is about its newest members alone
     elif news.record.proof.optimal:
         note += "; no placement is better"
     elif news.record.proof.objective:
@@ -141,7 +143,7 @@ def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
 
 
 def _is_counting(calls: Sequence[GroupWrite], news: News) -> bool:
-    """Whether nothing but counts of members is to be written."""
+    """Return whether only counts of members are to be written."""
     if news.stage is not GroupStage.CHANGED:
         return False
     bodies = (one.body["status"] for one in calls if isinstance(one, ApiCall))
@@ -149,9 +151,10 @@ def _is_counting(calls: Sequence[GroupWrite], news: News) -> bool:
 
 
 def _is_under_way(kind: str, obj: Any, news: News) -> bool:
-    """Whether the same was sent a moment ago and the object as it became by it is not here yet.
+    """Return whether the same was sent a moment ago and the watch has not returned the changed
+    object yet.
 
-    Members come one by one, and each of them is news of the group.
+    Members arrive one by one, and each changes the report about the group.
     """
     said = "bound" if news.is_bound else "waits" if news.stage in WAITS else "on hold"
     if kind != coscheduling.KIND:
@@ -185,8 +188,8 @@ def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Gr
 def said_of(
     kind: str, obj: Any, status: str, reason: str, message: str, now: float
 ) -> list[GroupWrite]:
-    """Return the request that writes the condition of a group of scheduling.k8s.io, if it is
-    news.
+    """Return the request that writes the condition of a group of scheduling.k8s.io, None if it is
+    unchanged.
     """
     source = NESTED[kind]
     said = Condition(
@@ -203,7 +206,8 @@ def _gang(obj: Any, news: News) -> list[GroupWrite]:
         said = {"phase": appgroup.SCHEDULED, "message": "", "scheduleTime": since}
         return [*source.status(obj, **said)]
     if news.has_minimum:
-        return []  # what is said stays: the next look at the group would take back that it waits
+        # unchanged: the next comparison would remove a report that the group waits
+        return []
     if news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and news.record.message):
         message = news.record.message[:LONGEST_MESSAGE]
         return [*source.status(obj, phase=appgroup.PENDING, message=message)]
@@ -211,7 +215,7 @@ def _gang(obj: Any, news: News) -> list[GroupWrite]:
 
 
 def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
-    """Return what Volcano's scheduler would write: a phase, and why a group waits."""
+    """Return the status that Volcano's scheduler would write: a phase, and why a group waits."""
     source, phase, since = volcano.SOURCE, obj.status.phase, rfc3339(news.now)
     if news.is_bound:
         said = (
@@ -228,7 +232,8 @@ def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
         return [*source.status(obj, phase=phase, running=news.running)]
     waits = news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and bool(news.record.message))
     if news.has_minimum or (news.stage is not GroupStage.ON_HOLD and not waits):
-        return []  # what waits beyond the minimum is no news of a group that has it
+        # members that wait beyond the minimum are not reported for a group that has its minimum
+        return []
     if news.members:
         phase = volcano.UNKNOWN if waits and source.was_placed(obj) else phase
     elif phase != volcano.INQUEUE:
@@ -255,7 +260,8 @@ def _phase(obj: Any, news: News) -> list[GroupWrite]:
     if news.stage is GroupStage.ON_HOLD and not phase:
         return [*source.status(obj, phase=coscheduling.PENDING)]
     if news.stage in WAITS:
-        # The message has no field of its own; the event tells it, also when the phase stays.
+        # The message has no field of its own; the event contains it, also if the phase is
+        # unchanged.
         fields = (
             {} if phase not in ("", coscheduling.PENDING) else {"phase": coscheduling.SCHEDULING}
         )

@@ -1,7 +1,8 @@
 """Conditions of the subgroups of a group: each its own, where it changed.
 
-A placed subgroup is reported as placed; a waiting one with its root's reason; one that stays out
-while the root has its minimum with that reason. Called by `statuswriter`, which reports the root.
+A placed subgroup is reported as placed, a waiting one with its root's reason. If the root has its
+minimum, a subgroup that is left out is reported with that reason. Called by `statuswriter`, which
+reports the root.
 """
 
 from collections import Counter
@@ -25,11 +26,11 @@ class InnerGroupWriter:
 
     def __init__(self, members: GroupMembers) -> None:
         self._members = members
-        # By group what was said of which version of it, and when: what was sent may not be seen
-        # yet.
+        # By group: the condition last sent, for which version of the object, and when; the watch
+        # may not show it yet.
         self._said: dict[str, tuple[str, float]] = {}
-        # By group the uid of the object of which it was said that it is placed: that is final, and
-        # may be on its way.
+        # By group: the uid of the object that was reported as placed; this is final, and may still
+        # be in flight.
         self._final: dict[str, str] = {}
         self._said_sweep, self._final_sweep = Sweep(), Sweep()
 
@@ -76,8 +77,7 @@ class InnerGroupWriter:
             reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
             return self._say(node, "False", reason, record.message, now)
         if stage is GroupStage.BOUND:
-            # What has landed may be a pod in the place of another, while the root lacks whole
-            # groups.
+            # A bound pod may replace another one, while the root lacks whole groups.
             says = "has its minimum without this one"
             if not quorum.is_in(root, there):
                 says = f"is not complete: {quorum.lacking(root, there)}"

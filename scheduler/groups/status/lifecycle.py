@@ -1,8 +1,7 @@
-"""The life of a group as a table, and what of it is written to the group's ConfigMap and its pods.
+"""The lifecycle of a group as a table, and the writes to the group's ConfigMap and its pods.
 
-Status names, keys and formats are Sakkara's; `message` and `proof` are ours. What lasts for a
-moment only (Ready, Assigned, Permitted) is kept in memory and never written: no reader could see it
-in time.
+Status names, keys and formats are Sakkara's; `message` and `proof` are ours. Momentary states
+(Ready, Assigned, Permitted) are kept in memory and never written: no reader could see them in time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,12 +26,13 @@ LONGEST_MESSAGE = 1024
 MEMBER_STATUS, MEMBER_RETRIES = "sakkara.member.status", "sakkara.member.retries"
 MEMBER_RANK = "sakkara.member.rank"
 
-# Statuses of reports alone: the ConfigMap of a group that waits says Failed, as Sakkara's does.
+# Statuses used in reports only: the ConfigMap of a waiting group has the status Failed, as
+# Sakkara's does.
 DOES_NOT_FIT, COMPLETED = "DoesNotFit", "Completed"
 
 
 class PlacementProof(msgspec.Struct, frozen=True):
-    """What is proven of the placement of a whole group: see `GroupReport`.
+    """The proof of the placement of a whole group: see `GroupReport`.
 
     `bound` is empty for a placement in several steps: each step is proven for its own members only.
     Members that were bound before the first step do not move, and the proof is about the placement
@@ -52,9 +52,7 @@ class PlacementProof(msgspec.Struct, frozen=True):
         optimal: bool,
         is_partial: bool,
     ) -> "PlacementProof":
-        """Return what is proven after a solve; `is_partial`: with other members in place
-        already.
-        """
+        """Return the proof after a solve; `is_partial`: with other members in place already."""
         if is_partial and outcome != "placed" and self.objective:
             return self  # the members in place stay where they are
         is_step = is_partial and bool(self.objective)
@@ -67,17 +65,17 @@ class PlacementProof(msgspec.Struct, frozen=True):
 
 
 class GroupRecord(msgspec.Struct):
-    """What is remembered of a group between its attempts, for reports; no decision depends on it.
+    """The state of a group between its attempts, for reports; no decision depends on it.
 
     `is_partial`: the current attempt places members beside others that are bound already.
     `is_whole`: `proof` is about all members, none of them bound before. `preemptor`: the group for
     which it was evicted, empty for a pod on its own. `would_fit` is the largest smaller group that
     fits; `is_final`: it does not fit an empty cluster either. `refused`: the uids of the members
-    that the last plans had no capacity for. `lack`: what a refused group needs at least before a
-    plan can succeed; None where evictions may help. `final`: the uid of the PodGroup that is
-    reported as scheduled: nothing else is reported of it. `tree`: the tree of the last plan.
-    `counted_at`: when counts of members were written last. `orders`: the members of the last plan
-    by index.
+    that the last plans had no capacity for. `lack`: the minimum capacity that a rejected group
+    needs before a plan can succeed; None if evictions may help. `final`: the uid of the PodGroup
+    that is reported as scheduled: nothing else is reported of it. `tree`: the tree of the last
+    plan. `counted_at`: when counts of members were written last. `orders`: the members of the last
+    plan by index.
     """
 
     status: str = WAITING
@@ -121,7 +119,9 @@ class GroupRecord(msgspec.Struct):
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
-    """Return the request that sets keys of a ConfigMap (None takes one away), if any differs."""
+    """Return the request that sets keys of a ConfigMap (None removes one), or None if no value
+    differs.
+    """
     data: Mapping[str, str] = config_map.data or {}
     steps: list[dict[str, str]] = []
     for key, value in values.items():
@@ -140,17 +140,19 @@ def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiC
 
 
 def proof_of(record: GroupRecord) -> str | None:
-    """Return the proof of a whole group's placement as JSON, None if there is none, or not here."""
+    """Return the proof of a whole group's placement as JSON, None if there is none or this process
+    does not have it.
+    """
     return msgspec.json.encode(record.proof).decode() if record.is_whole else None
 
 
 def proven(text: str) -> PlacementProof:
-    """Return what `proof_of` wrote; text that cannot be read proves nothing."""
+    """Return the proof that `proof_of` wrote; an unreadable text is no proof."""
     try:
         found = msgspec.json.decode(text.encode(), type=PlacementProof)
     except (msgspec.MsgspecError, RecursionError):
         return PlacementProof()
-    # Earlier versions wrote the solver's own value for "nothing is proven".
+    # Earlier versions wrote the solver's own value for a missing bound.
     bound = tuple(None if one is None or one <= NOTHING else one for one in found.bound)
     return msgspec.structs.replace(found, bound=bound)
 
@@ -192,6 +194,6 @@ def labels(
 
 
 def began_at(placed: Iterable[Placed], fallback: float) -> float:
-    """Return when a group's oldest member was created: what people wait from."""
+    """Return when a group's oldest member was created: the start of its waiting time."""
     times = [parse_rfc3339(one.pod.metadata.creation_timestamp) for one in placed]
     return min([fallback, *(time for time in times if time is not None)])

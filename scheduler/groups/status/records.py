@@ -1,9 +1,9 @@
-"""`RecordStore`: what is kept of groups in memory between attempts, each of one object and one set
-of pods.
+"""`RecordStore`: the state of groups in memory between attempts, each for one object and one set of
+pods.
 
-A record belongs to the object that describes the group now, by its uid, and to pods of which at
-least one is still there. An object made anew by an old name, or new pods after all old ones have
-gone, start with an empty record: nothing reported about the old group appears on the new one.
+A record belongs to the object that currently describes the group, by its uid, and to pods of which
+at least one still exists. A recreated object, or new pods after all old ones are gone, start with
+an empty record: no report about the old group appears on the new one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ class _Kept(msgspec.Struct, eq=False):
 class RecordStore:
     """Records by the key of the group.
 
-    `uid_of` returns the uid of the object that describes a group, empty without one; `pods_of` the
+    `uid_of` returns the uid of the object that describes a group, '' without one; `pods_of` the
     uids of its members, waiting and placed.
     """
 
@@ -42,7 +42,7 @@ class RecordStore:
         return iter(self._kept)
 
     def get(self, key: str) -> GroupRecord | None:
-        """Return the record of the group as its object describes it now, or None."""
+        """Return the record of the group as its object currently describes it, or None."""
         kept = self._kept.get(key)
         return None if kept is None or kept.uid != self._uid_of(key) else kept.record
 
@@ -63,5 +63,7 @@ class RecordStore:
         record.status, record.message = FAILED, message
 
     def sweep(self, is_there: Callable[[str], bool]) -> None:
-        """Drop records of groups that have neither an object nor a pod, once there are many."""
+        """Drop records of groups that have neither an object nor a pod, if there are many
+        records.
+        """
         self._sweep.clear(self._kept, is_there)

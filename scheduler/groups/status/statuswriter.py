@@ -1,4 +1,4 @@
-"""What is kept of groups in memory, written to their objects, and reported by `simulate`."""
+"""The state of groups in memory, written to their objects, and reported by `simulate`."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -88,7 +88,9 @@ class GroupStatusWriter:
     def _said(
         self, key: str, record: GroupRecord, stage: GroupStage, now: float
     ) -> list[GroupWrite]:
-        """Return what a stage means for the ConfigMap of the group, and for its victims."""
+        """Return the values that a stage sets in the ConfigMap of the group, and in those of its
+        victims.
+        """
         if stage is GroupStage.ON_HOLD:
             # An incomplete group has no fault to report.
             is_faulty = record.status == FAILED and bool(record.message)
@@ -121,11 +123,12 @@ class GroupStatusWriter:
         return [] if spec is None else self._history.done(spec, key)
 
     def checked(self, key: str, size: int, now: float) -> list[GroupWrite]:
-        """Compare what is written with what is: a restart or a lost request may lie between.
+        """Compare the written status with the cluster: it may differ after a restart or a lost
+        request.
 
-        A group that is whole says so with the placement that holds, unless its members are being
-        evicted. One without any member keeps what was written last: it has ended, or begins anew
-        when others come.
+        A complete group is reported with its valid placement, unless its members are being evicted.
+        A group without any member keeps the last status: it has ended, or starts again when new
+        members arrive.
         """
         bound = self._members.bound(key)
         found = self._members.described_by(key)
@@ -138,7 +141,7 @@ class GroupStatusWriter:
         is_whole = 0 < size <= len(bound) + len(self._finished(key))
         is_whole = is_whole and not any(placed.assumed for placed in bound)
         if found and found[0][0] != configmap.KIND:
-            # Pods that came with a node were never scheduled: nothing is to be said of that.
+            # Pods that were created with a node were never scheduled: no report about that.
             if not size or not all(past.bound_at(one.pod) for one in bound):
                 return []
             record = self._records.of(key)
@@ -197,7 +200,7 @@ class GroupStatusWriter:
         return COMPLETED if has_ended else WAITING
 
     def report(self, key: str, size: int) -> GroupReport:
-        """Return what `simulate` reports of a group."""
+        """Return the report about a group for `simulate`."""
         record = self._records.get(key) or GroupRecord()
         bound, tree = self._members.bound(key), record.tree
         namespace, _, name = title(key).partition("/")
@@ -247,7 +250,7 @@ class GroupStatusWriter:
         return calls
 
     def _begun_anew(self, key: str) -> list[GroupWrite]:
-        """Clear the bound status when members wait and none is bound: the group starts again."""
+        """Clear the bound status if members wait and none is bound: the group starts again."""
         maps = self._members.config_maps(key)
         is_reported = any((one.data or {}).get("status") == BOUND for one in maps)
         if not is_reported or self._members.placed(key):
@@ -255,7 +258,7 @@ class GroupStatusWriter:
         return self._write(key, {"status": WAITING})
 
     def spared(self, victims: Sequence[Placed]) -> None:
-        """Let groups say again that they are bound whose eviction has failed."""
+        """Report groups as bound again whose eviction has failed."""
         for key in dict.fromkeys(self._members.group_of(one.pod) for one in victims):
             record = self._records.get(key)
             if record is not None and record.status == PREEMPTED:
@@ -351,7 +354,7 @@ def _placements(tree: Topology | None, bound: list[Placed]) -> list[MemberPlacem
 def _orders_of(
     record: GroupRecord, placed: Iterable[Placed]
 ) -> tuple[MemberOrder, ...] | msgspec.UnsetType:
-    """Return the orders of the last plan as far as their members are where it put them; UNSET for
+    """Return the orders of the last plan, for the members that are still on its nodes; UNSET for
     none.
     """
     nodes = {one.pod.metadata.name: one.node for one in placed}

@@ -1,8 +1,8 @@
-"""The tree that Volcano's HyperNodes make, and rules that speak of their tiers.
+"""The tree of Volcano's HyperNodes, and the rules about their tiers.
 
-Tiers are levels, `tier-2` above `tier-1`; a node that no HyperNode of a tier has is a unit of its
-own there, and so is a HyperNode without one above it. What is no tree is refused with the
-HyperNodes named. Reads, changes nothing; called by `trees`, and by `deciding` for the rules.
+Tiers are levels, `tier-2` above `tier-1`. A node without a HyperNode of a tier is a unit of its own
+there, and so is a HyperNode without a parent. HyperNodes that form no tree are rejected by name.
+Reads, changes nothing; called by `trees`, and by `deciding` for the rules.
 """
 
 import re
@@ -38,8 +38,8 @@ class HyperNodes:
         self._matching: dict[str, frozenset[str]] = {}
 
     def tree(self, found: Mapping[str, HyperNode], nodes: Mapping[str, Labels]) -> Topology:
-        """Return the tree of these HyperNodes over nodes with these labels; ObjectError says why it
-        is none.
+        """Return the tree of these HyperNodes over nodes with these labels; ObjectError states why
+        they form none.
         """
         if len(found) > MOST:
             raise ObjectError(f"{len(found)} HyperNodes are more than {MOST}")
@@ -112,7 +112,7 @@ NODE_TYPE, HYPER_NODE_TYPE = "Node", "HyperNode"
 
 
 def with_strays(tree: Topology, nodes: Iterable[str]) -> Topology:
-    """Return the tree with each node that it does not have as a unit of its own."""
+    """Return by HyperNode its parent."""
     paths, depth = tree.paths, len(tree.levels) - 1
     more = [((name,) * depth, name) for name in nodes if name not in paths]
     return replace(tree, leaves=tuple(sorted((*tree.leaves, *more)))) if more else tree
@@ -141,7 +141,7 @@ def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
     if highest is None or highest < tiers[-1]:
         raise ObjectError(f"{where}: {highest} is below the lowest tier, {tiers[-1]}")
     if highest > tiers[0]:
-        return spec  # Volcano: above all tiers is one that has all nodes
+        return spec  # Volcano: a tier above all others contains all nodes
     lowest = next(at for at, tier in enumerate(tiers) if tier <= highest)
     rules = {level: LevelConstraint("pack", hard=True) for level in inner[: lowest + 1]}
     return replace(spec, constraints=rules)
@@ -188,7 +188,7 @@ def _hyper_nodes(
         raise ObjectError(f"HyperNode {name}: labelMatch is for members of type Node")
     if selector.exact_match is not None:
         return (selector.exact_match.name,) if selector.exact_match.name in found else ()
-    assert selector.regex_match is not None  # noqa: S101 - one of them is set
+    assert selector.regex_match is not None  # noqa: S101 - exactly one of them is set
     matches = _compiled(name, selector.regex_match.pattern)
     return [one for one in found if matches.search(one)]
 
@@ -223,7 +223,7 @@ def _compiled(name: str, pattern: str) -> re.Pattern[str]:
 
 
 def _upwards(name: str, above: Mapping[str, str]) -> list[str]:
-    """Return a HyperNode and those that it is in; tiers grow, so it ends."""
+    """Return a HyperNode and all HyperNodes around it; tiers increase, so it ends."""
     found = [name]
     while name in above:
         name = above[name]
@@ -244,7 +244,7 @@ def _filled(
 
 
 def _called(found: Mapping[str, HyperNode], tiers: Mapping[str, int]) -> dict[str, str]:
-    """Return the levels by the names of their tiers; a name that several tiers have is none."""
+    """Return the levels by the names of their tiers; a name shared by several tiers is left out."""
     called: dict[str, set[int]] = {}
     for name, one in found.items():
         if one.spec.tier_name:

@@ -11,11 +11,11 @@ from scheduler.groups.topology.tree import Topology
 
 
 def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
-    """Return a group with its rule for labels as rules for levels; ObjectError on slices that are
-    not inside.
+    """Return a group with its label rule as rules for levels; ObjectError on slices that are not
+    nested.
 
-    One unit of a level is one of each level above it. What is preferred needs no rule: few units,
-    from the top down, are what is wished for anyway.
+    One unit of a level implies one unit of each level above it. A preferred level needs no rule:
+    few units, from the top down, are preferred anyway.
     """
     asked = spec.labels
     if asked is None:

@@ -16,7 +16,7 @@ from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.topology.tree import Topology
 
-WORTHWHILE = 200  # with fewer leaves nothing is left out
+WORTHWHILE = 200  # with fewer leaves none is left out
 
 
 def useful(

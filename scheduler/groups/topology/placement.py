@@ -47,8 +47,8 @@ def oldest(pods: Iterable[Pod]) -> list[Pod]:
 def ranks(placements: Sequence[MemberPlacement]) -> dict[str, int]:
     """Return each pod's rank: its place in the order of distance from the master.
 
-    Distance is the number of edges of the tree between two pods; equally far ones stand in the
-    order of their paths and names. The master is the first whose name says so, or the first of all.
+    Distance is the number of edges of the tree between two pods; ties are ordered by path and name.
+    The master is the first pod with a master's name, else the first pod.
     """
     if not placements:
         return {}

@@ -21,8 +21,8 @@ DEFAULT_TREE = "default-tree"
 NODE = "node"
 DEFAULT_LEVELS = ("rack", NODE)
 RACK_LABEL = "sakkara.topology.rack"
-# What node labels may stand for a level that is named in one word; the first that all nodes carry
-# counts. Ours, Kubernetes' own, those of Kueue's examples, of topograph, and of the clouds.
+# Node labels for a level that is named in one word; the first that all nodes carry counts: ours,
+# those of Kubernetes, of Kueue's examples, of topograph, and of cloud providers.
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "region": ("topology.kubernetes.io/region",),
     "zone": ("topology.kubernetes.io/zone",),
@@ -55,9 +55,9 @@ NAMED = 3  # how many nodes a message names
 class Topology(msgspec.Struct, frozen=True, dict=True):
     """A tree: `levels` from the top to the leaves, `leaves` as (path of inner units, node name).
 
-    Every path has one entry per inner level; a node that stands higher than the deepest one gets
-    units of its own name below, so that it takes part like all others and shares them with no other
-    node. `aliases` are other words for levels.
+    Every path has one entry per inner level; a node above the deepest level gets units of its own
+    name on the missing levels, so that every path has the same length. `aliases` are other words
+    for levels.
     """
 
     name: str
@@ -122,8 +122,8 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 def from_config_map(data: Mapping[str, str], source: str) -> Topology:
     """Read a topology ConfigMap; ObjectError names the key that is wrong.
 
-    `resource-names` is checked and chooses nothing: whatever members request counts, listed or not,
-    as a group that is placed by some of it only would be refused by its nodes.
+    `resource-names` is checked but has no effect: all requests of members count, listed or not,
+    because the nodes would reject a group that was placed by some of them only.
     """
     tree = json_object(data, "tree", LONGEST_TEXT)
     levels = json_names(data, "level-names") if data.get("level-names") else DEFAULT_LEVELS

@@ -1,4 +1,4 @@
-"""The trees that groups are placed in: reads objects into a `Topology`, or reports what is wrong.
+"""The trees that groups are placed in: reads objects into a `Topology`, or reports their errors.
 
 A group may name a tree: that of a topology ConfigMap, a `Topology` of Kueue, or `hypernodes`.
 Otherwise the argument `topology` names it. Without that it is the tree of the first topology
@@ -63,9 +63,7 @@ class Trees:
         self._hyper_tree = hypernodes.HyperNodes()
 
     def of(self, spec: GroupSpec, nodes: Nodes) -> Topology:
-        """Return the tree that a group is placed in; ObjectError when it cannot be read or is not
-        there.
-        """
+        """Return the tree that a group is placed in; ObjectError if it is invalid or missing."""
         if spec.by_network:
             return self._by_labels(nodes, (), (topology.NODE,), "all nodes")
         if spec.key_label:
@@ -122,9 +120,7 @@ class Trees:
         )
 
     def _of_hyper_nodes(self, nodes: Nodes, *, with_strays: bool) -> Topology:
-        """Return the tree that HyperNodes make: the same one until one of them, or a node,
-        changes.
-        """
+        """Return the tree of the HyperNodes: cached until one of them, or a node, changes."""
         marked = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
         mark = (marked, self._hyper_nodes.version)
         key = (hypernodes.NAME, str(with_strays))
@@ -148,7 +144,7 @@ class Trees:
         return self._by_labels(nodes, labels, levels, f"Topology {name} of Kueue")
 
     def _with_levels(self, labels: Sequence[str], nodes: Nodes) -> Topology:
-        """Return the tree of the Topology of Kueue that has these levels; ObjectError where none or
+        """Return the tree of the Topology of Kueue that has these levels; ObjectError if none or
         several do.
         """
         found: dict[str, Any] = {}
@@ -227,7 +223,7 @@ class Trees:
         """
         marked = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
         mark = (marked, self._slices.version)
-        tree = (source, *labels, *levels)  # two labels may give their levels one name
+        tree = (source, *labels, *levels)  # two labels may yield one level name
         known = self._labelled.get(tree)
         if known is not None and known[0] == mark and marked >= 0:
             return known[1]

@@ -27,7 +27,7 @@ from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
 
 # With more patterns the model takes longer to build than a search without patterns.
 MOST_PATTERNS = 30_000
-ALL_PODS = -1  # stands for all pods where an index of a class is expected
+ALL_PODS = -1  # represents all pods where an index of a class is expected
 
 
 class Cell(msgspec.Struct, frozen=True):

@@ -57,8 +57,8 @@ def skew_rows(
 ) -> None:
     """Limit each set in which pods arrive to `max_skew` above the set with the fewest.
 
-    `after` has by set all pods that count, `arriving` those for which the rule has to hold, of at
-    most `size`.
+    `after` has by set all pods that count, `arriving` the at most `size` pods that must satisfy the
+    rule.
     """
     lowest = cp.new_int_var(0, size + max(rule.existing, default=0), "")
     for total, new in zip(after, arriving, strict=True):

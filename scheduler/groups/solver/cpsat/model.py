@@ -147,7 +147,9 @@ class GroupModel(GroupVariables):
         sets_of: Mapping[int, tuple[tuple[int, int], ...]],
         leaving: Mapping[tuple[int, int], Any],
     ) -> None:
-        """Keep the skew of what counted roles have in each set, where asking roles put pods."""
+        """Limit the skew of the counted roles in each set, where pods of asking roles are
+        placed.
+        """
         after: list[Any] = [
             old - leaving.get((number, at), 0) for at, old in enumerate(rule.existing)
         ]

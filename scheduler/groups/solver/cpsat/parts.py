@@ -74,7 +74,9 @@ class PartModel(LeafModel):
                 cp.add(sum(pods) == 0).only_enforce_if(~grows)
 
     def _keep_apart(self, number: int) -> None:
-        """Allow one pod of each copy on a unit: no more pods there than copies around it."""
+        """Allow at most one pod of each copy on a unit: no more pods there than copies around
+        it.
+        """
         one = self._group.parts[number]
         if one.apart < 0:
             return

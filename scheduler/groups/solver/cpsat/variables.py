@@ -182,7 +182,7 @@ class GroupVariables:
                 if pods:
                     cp.add(sum(taken[at:]) <= least * scale)
         used = sum(y for pods, y in zip(rows, taken, strict=True) if pods)
-        # As sums of `new` OR-Tools 9.15 ended the process over a wrong answer of its own
+        # As sums of `new`, OR-Tools 9.15 aborted the process over an invalid answer of its own
         # (tests/unit/solver/test_presolve.py).
         total = sum(pods * y for pods, y in zip(rows, taken, strict=True) if pods)
         return CellVariables(total, used, tuple(taken))

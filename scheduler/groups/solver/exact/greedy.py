@@ -61,7 +61,9 @@ def _descend(tree: Tree, free: list[Ints], level: int, unit: int, pods: int, tak
 
 
 def _order(tree: Tree, level: int, rule: LevelRule, free: Ints, span: tuple[int, int]) -> list[int]:
-    """Return the children in the order of their visit; with partitions only the first so many."""
+    """Return the children in the order of their visit; with partitions only as many as the rule
+    uses.
+    """
     children = np.arange(*span)
     sign = -1 if rule.kind == "pack" else 1
     ordered: list[int] = children[np.lexsort((children, sign * free[children]))].tolist()

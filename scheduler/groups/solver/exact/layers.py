@@ -19,7 +19,7 @@ from scheduler.groups.problem.instance import DomainRule, Instance, Level
 from scheduler.groups.solver import tree
 from scheduler.groups.solver.tree import Bools, Ints, Tree
 
-MOST_RULES = 3  # the rules are tried in all orders: 6 for three of them
+MOST_RULES = 3  # the rules are tried in every order: 6 orders of three rules
 
 # level -> [unit, pods]: the allowed counts of a unit, up to the largest capacity of the level
 Masks: TypeAlias = Mapping[int, Bools]

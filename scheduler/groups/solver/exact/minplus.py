@@ -96,7 +96,7 @@ def _block(padded: Ints, child: Ints, options: Ints, out: Ints, space: Ints) -> 
     out[0] = np.where(impossible, NEVER, best)
     if len(padded) == 1:
         return
-    best[impossible] = -NEVER  # no sum equals it
+    best[impossible] = -NEVER  # larger than any sum
     option, column = np.divmod(np.flatnonzero(sums == best), columns)
     for word in range(1, len(padded)):
         pods = options[option]

@@ -1,4 +1,4 @@
-"""The entry point for groups of several roles, which have requests of their own.
+"""The entry point for groups of several roles, each with its own request.
 
 The rules of levels hold for all pods together, those of classes (scheduler.groups.problem.classes)
 for the pods of the class. `solve` places the most pods, then prefers by levels from the top, as for

@@ -1,8 +1,8 @@
-"""Equal leaves, in any unit: pods of one may be on another without a change of rules.
+"""Equal leaves, in any unit: pods can move from one to another without violating a rule.
 
 Called by scheduler.groups.solver.roles.patterns, and by
-scheduler.groups.solver.traffic.trafficleaves and scheduler.groups.solver.traffic.trafficunits where
-the change costs nothing.
+scheduler.groups.solver.traffic.trafficleaves and scheduler.groups.solver.traffic.trafficunits if
+the move does not change the cost.
 """
 
 import numpy as np
