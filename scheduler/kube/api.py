@@ -38,7 +38,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_transient(self) -> bool:
-        """Return whether the same request may well succeed later."""
+        """Return whether the same request may succeed later."""
         return self.code in (0, 401, 408, 429) or self.code >= 500
 
 
@@ -101,7 +101,7 @@ def failure(code: int, body: bytes, retry_after_s: float | None = None) -> Respo
     try:
         status = _statuses.decode(body)
     except msgspec.MsgspecError:
-        # Proxies answer in HTML or plain text; the beginning tells a person enough.
+        # Proxies answer in HTML or plain text; the beginning is enough for a message.
         return Response(code, body, "", body[:200].decode(errors="replace"), retry_after_s)
     if retry_after_s is None and status.details is not None:
         seconds = status.details.retry_after_seconds

@@ -30,7 +30,7 @@ from scheduler.kube.writing.fence import Fence
 
 # An extender that is shown whole nodes sends them back: 15,000 of the largest fit.
 MOST_BYTES = 256 * 1024 * 1024
-# What is longer is read in a thread, to keep the loop going.
+# Longer responses are parsed in a thread, so that the loop is not blocked.
 LONG_BYTES = 512 * 1024
 CONNECTIONS = 64
 KEEP_IDLE_S = 90.0
@@ -54,7 +54,7 @@ class _Endpoint:
 
 
 class Extenders:
-    """All extenders of a configuration, by their number in the order of asking.
+    """All extenders of a configuration, by their number in call order.
 
     `raw_objects` has the objects to send; the watches fill it.
     """
@@ -112,7 +112,7 @@ class Extenders:
             text = f"the extender at URL {url} did not answer as it should: {error}"
             return Answer(effect.id, 0, "BadAnswer", text)
         if effect.verb == "bind" and found.error:
-            # It may have bound the pod all the same: the engine looks.
+            # The extender may have bound the pod nevertheless: the engine looks it up.
             return Answer(effect.id, 0, "ExtenderFailed", found.error)
         return Answer(effect.id, 200, body=found)
 
@@ -160,7 +160,7 @@ def _said(error: Exception) -> str:
 
 
 def _raw_objects(configured: Sequence[Extender]) -> RawObjects:
-    """Return what keeps the objects that these extenders are shown."""
+    """Return the store of raw objects that these extenders receive."""
     whole = [extender for extender in configured if not extender.node_cache_capable]
     return RawObjects(
         nodes=any(extender.filter_verb or extender.prioritize_verb for extender in whole),
@@ -189,7 +189,7 @@ def _context(extender: Extender, wanted: ExtenderTLSConfig) -> ssl.SSLContext:
         raise ValueError(
             "specifying a root certificates file with the insecure flag is not allowed"
         )
-    # Read here, because the library does not say which file it could not open.
+    # Read here, because the library's error does not name the file.
     return client_context(
         _content(wanted.ca_data, wanted.ca_file),
         _content(wanted.cert_data, wanted.cert_file),

@@ -132,7 +132,7 @@ def _offers(found: dict[str, bytes]) -> tuple[Offer, ...]:
 
 
 def _nodes(effect: AskExtender, raw_objects: RawObjects) -> bytes:
-    """Return the whole nodes; one that went away meanwhile is left out."""
+    """Return the whole nodes; a node that was deleted meanwhile is left out."""
     whole = (raw_objects.node(name) for name in effect.nodes)
     return b'{"metadata":{},"items":[%b]}' % b",".join(node for node in whole if node is not None)
 

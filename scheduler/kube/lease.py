@@ -1,10 +1,10 @@
 """Leader election on a Lease, with a fence for the leader's writes.
 
-The daemon runs an `Election`, acts between `on_lead` and `on_lost`, and leaves at the end. A leader
-that could not renew stops before another one may begin: the fence closes `renew_deadline_s` after
-the last renewal was SENT, others wait `lease_s` after they SAW it. Clocks of different machines are
-never compared. (kubernetes-asyncio's election cancels a task on loss; requests in progress would
-still be sent, so it cannot fence.)
+The daemon runs an `Election`, acts between `on_lead` and `on_lost`, and releases the lease at the
+end. A leader that could not renew stops before another one may start: the fence closes
+`renew_deadline_s` after the last renewal was SENT, others wait `lease_s` after they SAW it. Clocks
+of different machines are never compared. (kubernetes-asyncio's election cancels a task on loss;
+requests in progress would still be sent, so it cannot fence.)
 """
 
 import asyncio
@@ -22,7 +22,8 @@ from scheduler.kube.api import Api, Response
 from scheduler.kube.leaserecord import LeaseRecord, LeaseSettings
 from scheduler.kube.writing.fence import Fence, FencedError
 
-# A standby looks a little less often than the holder renews, so that several do not march in step.
+# A standby reads slightly less often than the holder renews, so that several standbys do not
+# synchronise.
 JITTER = 0.2
 HEALTH_GRACE_S = 20.0
 _log = structlog.get_logger()
@@ -64,11 +65,11 @@ class Election:
         self._status.set(0)
         self._won = meters.lease_transitions.labels(settings.name)
         self.is_leader = False
-        # Whether another process may have led before us: we did not make the Lease ourselves.
+        # Whether another process may have led before: this one did not create the Lease.
         self.has_succeeded = False
 
     def is_healthy(self, now: float) -> bool:
-        """Return whether we are no leader, or one that could renew lately."""
+        """Return whether this process is no leader, or a leader that renewed recently."""
         if not self.is_leader or self._renewed_at is None:
             return True
         return now - self._renewed_at < self._settings.lease_s + HEALTH_GRACE_S
@@ -135,7 +136,8 @@ class Election:
                 async with asyncio.timeout(self._left_s()):
                     await self._try()
             except (TimeoutError, FencedError):
-                # A process that was stopped finds its time up: not even a renewal goes out.
+                # A process that was stopped finds its deadline passed: it does not even send a
+                # renewal.
                 pass
             if self._left_s() <= 0 or not self._record.is_ours:
                 _log.error(
@@ -223,7 +225,7 @@ class Election:
         return True
 
     def tell(self, reason: str, what: str, *, is_warning: bool = False) -> None:
-        """Write an event about the lease and us; nothing waits for it."""
+        """Write an event about the lease and this process, without waiting for it."""
         event = self._record.event(reason, what, self._clock.now(), is_warning=is_warning)
         path = f"/api/v1/namespaces/{self._settings.namespace}/events"
         task = asyncio.create_task(self._send("POST", path, event))

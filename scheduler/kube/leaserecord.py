@@ -14,7 +14,8 @@ from scheduler.base.clock import rfc3339, rfc3339_micro
 from scheduler.base.text import cut_bytes
 
 MESSAGE_BYTES = 1024
-# Annotations by which the command line finds the leader: its address, and what it decides by.
+# Annotations by which the command line finds the leader: its address, and the hash of its
+# configuration.
 ENDPOINT, CONFIGURATION = "trellis.dev/endpoint", "trellis.dev/configuration"
 VERSION = "trellis.dev/version"
 # The resources that the leader may not list, separated by commas.
@@ -53,7 +54,7 @@ class LeaseRecord:
 
     @property
     def holder(self) -> str:
-        """Return the holder of the lease, empty without one."""
+        """Return the holder of the lease, '' without one."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
@@ -110,7 +111,7 @@ class LeaseRecord:
     def released(self, now: float) -> dict[str, Any]:
         """Return the next version, without a holder."""
         lease = _annotated(self.claimed(now), {})
-        # One second, not none: the API refuses a lease without a duration.
+        # One second, not zero: the API rejects a lease without a duration.
         lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         return lease
 

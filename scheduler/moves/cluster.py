@@ -67,7 +67,7 @@ class ClusterProblem(msgspec.Struct, frozen=True):
     excluded: tuple[tuple[str, str], ...]
     level_names: tuple[tuple[str, ...], ...]
     labels: tuple[str, ...]
-    units: tuple[int, ...]  # of each resource, what one of the problem's amounts is
+    units: tuple[int, ...]  # by resource, the amount that one unit of the problem stands for
 
 
 class ProblemBuilder:
@@ -245,7 +245,7 @@ class ProblemBuilder:
     # Goals
 
     def waiting(self, goal: MoveGoal) -> list[Pod]:
-        """Return the pods that are to fit; InputError if none waits."""
+        """Return the pods that are to fit; InputError if none is pending."""
         if isinstance(goal, CapacityGoal):
             return list(goal.pods)
         if not isinstance(goal, FitGoal):

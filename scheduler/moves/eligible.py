@@ -1,7 +1,7 @@
-"""Which pods may move, and for each of the others the reason in one line.
+"""Which pods may move, and why each other pod stays, in one line.
 
-The strictest rule of every component that could be asked counts: controllers that create no
-replacement, budgets, opt-outs, data that would be lost. Nothing here reads a cluster.
+The strictest rule of all components that can evict counts: controllers that create no replacement,
+budgets, opt-outs, data that would be lost. Nothing here reads a cluster.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Eligibility:
         return self.why_forbidden(pod) or self.why_unavailable((pod,))
 
     def why_forbidden(self, pod: Pod) -> str:
-        """Return the first reason that waiting does not remove; empty if there is none."""
+        """Return the first reason that does not disappear by waiting; '' if there is none."""
         return next(self._forbidden(pod), "")
 
     def why_unavailable(self, pods: Sequence[Pod]) -> str:
@@ -95,7 +95,7 @@ class Eligibility:
         return next(reasons, "") or self.over_budget(pods)
 
     def over_budget(self, pods: Sequence[Pod]) -> str:
-        """Return which budget does not allow that all of these pods are evicted; empty for none."""
+        """Return the budget that forbids evicting all of these pods, '' for none."""
         covering = [budget for pod in pods for budget in self.budgets(pod)]
         for budget in covering:
             allowed = budget.status.disruptions_allowed
@@ -217,14 +217,14 @@ class Eligibility:
 
 
 def owner_uid(pod: Pod) -> str:
-    """Return the uid of the controller of a pod; empty if it has none."""
+    """Return the uid of the controller of a pod, '' if it has none."""
     return next(
         (one.uid or one.name for one in pod.metadata.owner_references if one.controller), ""
     )
 
 
 def is_ready(pod: Pod) -> bool:
-    """Return whether a pod is Ready; one without a status, as in a written snapshot, counts as
+    """Return whether a pod is Ready; a pod without a status, as in a written snapshot, counts as
     Ready.
     """
     condition = pod.condition("Ready")
@@ -245,7 +245,7 @@ def is_leaving(node: Node) -> bool:
 
 
 def is_bound_to_node(pod: Pod) -> bool:
-    """Return whether a pod goes with its node: it keeps no node occupied."""
+    """Return whether a pod ends with its node: it keeps no node in use."""
     return any(one.kind in BOUND_TO_NODE for one in pod.metadata.owner_references)
 
 

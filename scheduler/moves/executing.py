@@ -173,7 +173,7 @@ def _checked(
 def _settled(
     builder: ProblemBuilder, judge: PlanJudge, goal: FitGoal, steps: list[Step]
 ) -> MoveCheck | None:
-    """Return that the goal is settled or out of reach; None if the moves that are left reach it."""
+    """Return that the goal is reached or out of reach; None if the remaining moves reach it."""
     try:
         waiting = builder.waiting(goal)
     except InputError as error:

@@ -121,8 +121,8 @@ class ClusterFacts:
         return self._namespaces.get(name, {})
 
     def take(self, item: Item) -> None:
-        """Read one object; what cannot be read is left to the reader of snapshots, which names
-        it.
+        """Read one object; an invalid object is left to the reader of snapshots, which
+        reports it.
         """
         try:
             self._take(item)

@@ -19,7 +19,7 @@ from scheduler.moves.wording import amount
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.snapshot import Snapshot
 
-ROUNDS = 6  # plans that are judged before the search ends without one
+ROUNDS = 6  # plans that are verified before the search ends without one
 EXAMPLES = 3
 DEFAULT_MOST = 16
 
@@ -48,7 +48,7 @@ def find_moves(
 
 
 class _Finding:
-    """One search for a plan that the scheduler agrees with."""
+    """One search for a plan that the scheduler's own filters confirm."""
 
     def __init__(
         self, built: ClusterProblem, goal: MoveGoal, judge: PlanJudge, options: MoveOptions

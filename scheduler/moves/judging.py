@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How many of the pods that wait fit, of how many, and what keeps the next one pending."""
+    """How many of the pending pods fit, of how many, and why the next one does not."""
 
     fits: int
     of: int
@@ -43,12 +43,12 @@ class Outcome(NamedTuple):
 
     @property
     def is_reached(self) -> bool:
-        """Whether all of them fit."""
+        """Return whether all pending pods fit."""
         return self.fits >= self.of
 
 
 class PlanJudge:
-    """Plays plans on a snapshot under one configuration."""
+    """Simulates plans on a snapshot under one configuration."""
 
     def __init__(self, snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> None:
         self._snapshot, self._setup, self._options = snapshot, setup, options
@@ -109,7 +109,7 @@ class PlanJudge:
 
 
 def pinned(pod: Pod, node: str) -> Pod:
-    """Return a pod that may run on one node only, its own rules included."""
+    """Return a copy of a pod that may run on one node only, in addition to its own rules."""
     field = NodeSelectorRequirement("metadata.name", "In", (node,))
     affinity = pod.spec.affinity or Affinity()
     own = affinity.node_affinity or NodeAffinity()

@@ -57,7 +57,7 @@ REMOVAL_TAINTS = (
 def protection(
     annotations: Mapping[str, str], labels: Mapping[str, str], age_s: float | None
 ) -> str:
-    """Return the annotation or label that keeps a pod in place, as `key=value`; empty for none.
+    """Return the annotation or label that keeps a pod in place, as `key=value`; '' for none.
 
     `age_s` is the time since the pod started, None if it is unknown: then a minimum run time
     protects.
@@ -85,9 +85,7 @@ def protection(
 
 
 def node_protection(annotations: Mapping[str, str]) -> str:
-    """Return the annotation of a node that keeps its pods in place, as `key=value`; empty for
-    none.
-    """
+    """Return the annotation of a node that keeps its pods in place, as `key=value`; '' for none."""
     value = annotations.get(DO_NOT_DISRUPT)
     return f"{DO_NOT_DISRUPT}={value}" if value == "true" else ""
 

@@ -55,7 +55,7 @@ class PodRules:
 
     @property
     def is_too_large(self) -> bool:
-        """Return whether there are more distinct terms than a problem takes."""
+        """Return whether there are more distinct terms than a problem supports."""
         return len(self._anti) + len(self._near) > MOST_TERMS
 
     def tags(self, pod: Pod) -> frozenset[str]:

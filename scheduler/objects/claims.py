@@ -19,7 +19,7 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 EXACT_COUNT = "ExactCount"
 ALL = "All"
 
-# Limits of the API: results of one allocation, pods that one claim is reserved for.
+# Limits of the API: results of one allocation, consumers of one claim.
 MOST_RESULTS = 32
 MOST_RESERVED = 256
 

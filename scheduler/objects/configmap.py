@@ -28,7 +28,7 @@ class ConfigMapMeta(ObjectMeta, frozen=True):
 
 
 class ConfigMap(Object, frozen=True):
-    """A ConfigMap; `data` is None when it is empty."""
+    """A ConfigMap; `data` is None if it is empty."""
 
     metadata: ConfigMapMeta = ConfigMapMeta()
     data: dict[str, str] | None = None

@@ -35,7 +35,7 @@ _RAY: Final = "ray.io/cluster"
 _JOB, _JOB_INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
 _MPI, _OPERATOR = "training.kubeflow.org/job-name", "training.kubeflow.org/operator-name"
 
-# The labels by which pods of a workload that nothing here makes pods for name it.
+# Labels that name a pod's workload, for kinds whose pods no code here creates.
 OWNER_LABELS: Final[Mapping[str, str]] = {"RayCluster": _RAY, "MPIJob": _MPI}
 
 

@@ -1,4 +1,4 @@
-"""Finished pods: which of them are kept, and which fields of each.
+"""Finished pods: which of them are kept, and which of their fields.
 
 A finished pod uses no capacity, but it was a member of its group, so the group counts it. Only pods
 that name a group are kept, without their containers. The store has them under the name `FINISHED`.

@@ -140,7 +140,7 @@ def namespace_of(there: Container[str], own: str, others: Iterable[str]) -> str 
     """Return the namespace of the AppGroup that a pod of namespace `own` names by its label.
 
     `there` are the namespaces with an AppGroup of that name: the pod's own comes first, then
-    `others`, those of the plugin's arguments, in their order. None when there is no such group.
+    `others`, those of the plugin's arguments, in their order. None if there is no such group.
     """
     return next((one for one in (own, *others) if one in there), None)
 

@@ -37,7 +37,7 @@ class DependsOn(Object, frozen=True):
 
 
 class ReplicatedJob(Object, frozen=True):
-    """So many equal Jobs of a JobSet."""
+    """A number of identical Jobs of a JobSet."""
 
     name: str = ""
     replicas: Int32 = 1
@@ -84,7 +84,7 @@ class RolloutStrategy(Object, frozen=True):
 
 
 class LeaderWorkerSetSpec(Object, frozen=True):
-    """So many equal groups."""
+    """A number of identical groups."""
 
     replicas: Int32 = 1
     leader_worker_template: LeaderWorkerTemplate = LeaderWorkerTemplate()
@@ -134,7 +134,7 @@ class RayCluster(Object, frozen=True):
 
 
 class MPIReplicas(Object, frozen=True):
-    """So many launchers or workers."""
+    """A number of launchers or workers."""
 
     replicas: Int32 = 1
 

@@ -1,8 +1,7 @@
 """The kinds that Trellis reads: kind ↔ struct ↔ URL ↔ facts that a change of it affects.
 
-`scheduler.kube` lists and watches them, the engine stores them, `simulate` reads them from files. A
-kind that is not required and that the API server does not offer is skipped, and picked up when it
-appears.
+`scheduler.kube` lists and watches them, the engine stores them, `simulate` reads them from files.
+An optional kind that the API server does not serve is skipped until it appears.
 """
 
 from collections.abc import Mapping
@@ -99,7 +98,7 @@ def _optional(
     return Kind(name, group, version, plural, struct, namespaced=namespaced, required=False)
 
 
-# Finished pods as well: they count for their groups. A second watch would report the end of a pod
+# Includes finished pods, which count for their groups. A second watch would report the end of a pod
 # before or after the first one does.
 POD = Kind("Pod", "", "v1", "pods", Pod)
 NODE = Kind("Node", "", "v1", "nodes", Node, namespaced=False)

@@ -17,7 +17,7 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 class FreeNodesGoal(Object, frozen=True):
-    """So many nodes, or domains of the node label `level`, run no pod that can leave."""
+    """`number` nodes, or domains of the node label `level`, run no pod that can leave."""
 
     number: Int32 = 1
     level: str = ""
@@ -36,7 +36,7 @@ class RepairGoal(Object, frozen=True):
 
 
 class PlanGoal(Object, frozen=True):
-    """One of these goals; `waiting` is `namespace/name` of a pod or a group that waits."""
+    """One of these goals; `waiting` is `namespace/name` of a pending pod or group."""
 
     waiting: str = ""
     free_nodes: FreeNodesGoal | None = None

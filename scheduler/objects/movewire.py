@@ -16,7 +16,7 @@ _HEAD_BYTES = 8
 
 
 class MoveQuestion(Object, frozen=True):
-    """Plan a spec, or check whether the first of `moves`, the ones that are left, may start now.
+    """Plan a spec, or check whether the first of `moves` (the remaining ones) may start now.
 
     `cooling` are uids of owners whose pods were moved too recently. `config` is the text of the
     configuration in use, empty for the default one.
@@ -56,7 +56,7 @@ def packed(question: MoveQuestion, pages: Sequence[bytes]) -> bytes:
 
 
 def unpacked(payload: bytes) -> tuple[MoveQuestion, list[bytes]]:
-    """Return the question and its lists; InputError for bytes that are none."""
+    """Return the question and its lists; InputError for invalid bytes."""
     end = _HEAD_BYTES + int.from_bytes(payload[:_HEAD_BYTES], "big")
     try:
         question = msgspec.json.decode(payload[_HEAD_BYTES:end], type=MoveQuestion)

@@ -15,7 +15,9 @@ class ResourceMap(Object, frozen=True):
 
 
 class AggregatedUsage(Object, frozen=True):
-    """Usage over one window; `usage` has avg, p50, p90, p95, p99, without amounts where unknown."""
+    """Usage over one window; `usage` has avg, p50, p90, p95, p99, without amounts that are
+    unknown.
+    """
 
     duration: str = ""
     usage: dict[str, ResourceMap] = {}

@@ -2,8 +2,8 @@
 
 Containers are named by a hash of namespace, pod and container. Their positions in the sorted list
 of all hashes are written zone by zone, as differences, in an alphabet of 89 characters: 64 of them
-end a number, the other 25 continue it. The zone with most containers is left out, since the rest is
-in it. Invalid or inconsistent texts yield None.
+end a number, the other 25 continue it. The zone with most containers is left out: all remaining
+containers are in it. Invalid or inconsistent texts yield None.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,7 +1,7 @@
 """Plain data → structs: Kubernetes objects from YAML and JSON loaders.
 
 For the public entry points that take manifests (`scheduler.testing`, `simulate`); the watch decodes
-bytes and does not use this. Sets what the API server would have set: a namespace and a uid.
+bytes and does not use this. Sets the namespace and the uid, as the API server would.
 """
 
 from collections.abc import Mapping

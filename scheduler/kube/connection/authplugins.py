@@ -12,7 +12,7 @@ from typing import Any
 from scheduler.base.errors import ConfigError
 from scheduler.kube.connection.access import Access, Accesses, AccessProof
 
-# How long a program or a provider may take to answer; one that takes longer is ended.
+# The time limit of a program or a provider, which is stopped after it.
 PLUGIN_LIMIT_S = 15.0
 
 
@@ -75,10 +75,10 @@ class _EndingLoop(asyncio.SelectorEventLoop):
         for transport in self._programs:
             if transport.get_returncode() is None:
                 transport.kill()
-            while transport.get_returncode() is None:  # noqa: ASYNC110 - it tells only when asked
+            while transport.get_returncode() is None:  # noqa: ASYNC110 - must be polled
                 await asyncio.sleep(0.01)
             transport.close()
-        await asyncio.sleep(0)  # in which the loop lets go of their pipes
+        await asyncio.sleep(0)  # in which the loop closes their pipes
 
 
 async def _bounded(loop: _EndingLoop, work: Coroutine[Any, Any, Any]) -> None:

@@ -27,7 +27,7 @@ from scheduler.kube.connection.wire import NotSentError, Wire
 
 CONNECTIONS = 256
 CONNECT_TIMEOUT_S = 10.0
-# How much of a watch is taken in one piece: small enough to decode within a few milliseconds.
+# The size of one read of a watch: small enough to decode within a few milliseconds.
 READ_BYTES = 128 * 1024
 
 Guard = Callable[[], None]
@@ -124,7 +124,7 @@ class ApiClient:
         self._wire.close()
         await self._wire.wait_closed()
         await self._session.close()
-        await asyncio.sleep(0)  # in which the loop lets go of watches that were given up
+        await asyncio.sleep(0)  # in which the loop closes abandoned watches
 
     async def request(
         self,

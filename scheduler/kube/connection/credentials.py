@@ -19,7 +19,7 @@ from scheduler.kube.connection.kubeconfig import KubeconfigSource
 
 CHECK_EVERY_S = 60.0
 FORCED_EVERY_S = 5.0
-# How long a request waits for new credentials; they may come later, and serve the next one.
+# How long a request waits for new credentials; later ones serve the next request.
 PATIENCE_S = 3.0
 SERVICE_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _log = structlog.get_logger()
@@ -43,8 +43,8 @@ class Credentials:
         self._checked_at = clock.now()
         self._forced_at = float("-inf")
         self.access = access
-        # Why the server's refusal could not be answered with new credentials; None when all is
-        # well.
+        # Why new credentials could not be loaded after the server refused the old ones; None
+        # without a problem.
         self.problem: str | None = None
 
     @classmethod
@@ -80,7 +80,7 @@ class Credentials:
         return now.authorization != before.authorization or now.tls != before.tls
 
     async def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for a reload."""
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
@@ -118,7 +118,7 @@ class Credentials:
 
 
 def find_source(kubeconfig: str, context: str) -> CredentialSource:
-    """Return where credentials come from; raise ConfigError when there is nothing."""
+    """Return the source of the credentials; raise ConfigError if there is none."""
     paths = kubeconfig or os.environ.get("KUBECONFIG", "")
     default = Path.home() / ".kube" / "config"
     if not paths and default.exists():
@@ -152,8 +152,7 @@ class _InClusterSource:
                 f"Bearer {token}",
                 SERVICE_TOKEN.with_name("ca.crt").read_bytes(),
                 namespace=namespace.read_text() if namespace.exists() else "",
-                # A Service's address has no meaning to a proxy, which stands outside of the
-                # cluster.
+                # A Service's address is not reachable for a proxy outside of the cluster.
                 is_direct=True,
             )
         )
@@ -165,8 +164,9 @@ def _load(source: CredentialSource, *, force: bool) -> Access:
         return source.load(force=force)
     except ConfigError as error:
         raise ConfigError(str(error)) from error
-    except Exception as error:  # from YAML, files, TLS, exec plugins: all end in one line
+    except Exception as error:  # errors of YAML, files, TLS and exec plugins: all become one line
         text = str(error) or type(error).__name__
-        if type(error).__name__ == "ConfigException":  # kubernetes-asyncio's own: it says it all
+        # kubernetes-asyncio's own message is complete
+        if type(error).__name__ == "ConfigException":
             raise ConfigError(text) from error
         raise ConfigError(f"the kubeconfig cannot be used: {text}") from error

@@ -17,7 +17,7 @@ from scheduler.kube.connection.credentials import Credentials
 
 
 class _Fixed:
-    """Credentials that are not refreshed: a request is shorter than their life."""
+    """Credentials that are not refreshed: a request is shorter than their lifetime."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -39,7 +39,7 @@ def client_at(
     """Return a client of the daemon at `url`; ConfigError for an address to which no token may be
     sent.
 
-    `authority` is a file of certificates to trust; without one the system's hold.
+    `authority` is a file of certificates to trust; without one those of the system.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:

@@ -114,7 +114,7 @@ class AnswerReader:
 
     def _finish(self, body: bytes, rest: bytes, *, closes: bool = False) -> HttpAnswer:
         head = self._head
-        # We never ask twice before an answer: bytes after it belong to nothing.
+        # One request at a time is sent: bytes after its answer belong to no request.
         closes = closes or bool(rest) or not head.startswith(b"http/1.1")
         closes = closes or header(head, b"connection") == b"close"
         answer = HttpAnswer(self._code, head, body, closes)
@@ -130,7 +130,7 @@ class _Chunks:
     def __init__(self) -> None:
         self._buffer = b""
         self._parts: list[bytes] = []
-        self._need = 0  # bytes of the current chunk that are still to come, its line end included
+        self._need = 0  # bytes of the current chunk that have not arrived, including its line end
         self._size = 0
         self._in_trailer = False
         self.rest = b""
@@ -184,9 +184,7 @@ class _Chunks:
 
 
 def _whole(data: bytes) -> HttpAnswer | None:
-    """Parse a response that arrived whole and has a plain length, as nearly all do; None for any
-    other.
-    """
+    """Parse a complete response with a plain length, the usual case; return None for any other."""
     end = data.find(b"\r\n\r\n")
     head = data[: end + 2].lower()
     at = head.find(b"\r\ncontent-length: ")
@@ -201,7 +199,7 @@ def _whole(data: bytes) -> HttpAnswer | None:
 
 
 def header(head: bytes, name: bytes) -> bytes | None:
-    """Return a header's value out of a lower-case head, or None."""
+    """Return a header's value from a lower-case head, or None."""
     at = head.find(b"\r\n" + name + b":")
     if at < 0:
         return None

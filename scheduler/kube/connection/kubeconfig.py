@@ -97,7 +97,7 @@ class _Merged(NamedTuple):
 
 
 class KubeconfigSource:
-    """The files in `paths` (separated as in PATH), seen from one context."""
+    """The kubeconfig files in `paths` (separated as in PATH), read for one context."""
 
     def __init__(self, paths: str, context: str) -> None:
         self._paths = paths
@@ -118,7 +118,7 @@ class KubeconfigSource:
             user = self._pick(merged.users, "user", context.user)
         who, _ = user
         if who.is_impersonating:
-            # Made in our own name, they might be allowed more than was meant.
+            # Sent as our own user, the requests might have more rights than intended.
             text = f'user "{context.user}" impersonates another (as, as-groups): unsupported'
             raise ConfigError(f"{text}: name the credentials of that user", where=self._paths)
         if who.exec is None and who.auth_provider is None:
@@ -186,7 +186,7 @@ def _proof(
 
 def _authorization(who: KubeconfigUser, folder: Path) -> str:
     if who.token_file:
-        # The file is the newer one where both are given, as long as it can be read.
+        # If both are given, the file is newer and is used, if it is readable.
         path = folder / who.token_file
         if not who.token or os.access(path, os.R_OK):
             return f"Bearer {path.read_text()}"

@@ -1,6 +1,7 @@
 """TLS contexts of our own connections, made from PEM that is in memory already.
 
-Used for the API server and for extenders. Nothing is read here; callers name the file of a fault.
+Used for the API server and for extenders. No file is read here; callers add the file's name to an
+error.
 """
 
 import ssl
@@ -8,9 +9,9 @@ import tempfile
 from asyncio.sslproto import SSLProtocol
 from pathlib import Path
 
-# asyncio makes a buffer of this size for each connection, fills it with zeros, and asks for as much
-# memory again at each reading. Its own 256 KiB came to 34 MiB of a daemon's 232 with 128 binds
-# under way, whose answers have some hundred bytes; a record of TLS has 16 KiB at most.
+# asyncio allocates and zeroes a buffer of this size for each connection, and the same again at each
+# read. Its own 256 KiB took 34 MiB of a daemon's 232 with 128 binds in flight, whose answers have
+# some hundred bytes; a TLS record has at most 16 KiB.
 SSLProtocol.max_size = 64 * 1024
 
 
@@ -21,10 +22,10 @@ def client_context(
 
     `is_blind`: the certificate of the server is not verified. Raises OSError or ValueError.
     """
-    # What stands between the certificates may be in any language; they themselves are ASCII.
+    # Text between the certificates may be in any language; the certificates are ASCII.
     text = authorities.decode("ascii", "ignore")
     context = ssl.create_default_context(cadata=text or None)
-    # Python 3.13 asks for extensions that many clusters' own authorities do not have.
+    # Python 3.13 requires extensions that many clusters' own authorities lack.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if is_blind:
         context.check_hostname = False

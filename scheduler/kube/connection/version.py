@@ -14,7 +14,7 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def server_version(client: ApiClient, timeout_s: float) -> str:
-    """Return a version such as `v1.37.2`, an empty text if the API server reports none."""
+    """Return a version such as `v1.37.2`, '' if the API server reports none."""
     response = await client.request("GET", _PATH, timeout_s=timeout_s)
     if not response.ok:
         return ""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from scheduler.kube.connection.http1 import AnswerReader, HttpAnswer, HttpProtocolError
 
 CONNECT_TIMEOUT_S = 10.0
-# One look at all connections instead of one timer per request: timers were a tenth of the cost.
+# One check of all connections instead of one timer per request: timers were a tenth of the cost.
 CHECK_EVERY_S = 0.25
 
 
@@ -38,7 +38,8 @@ class Wire:
         self.tls = tls
         self._server_hostname = server_hostname
         self._limit = limit
-        # The last one used is used first, so that a short burst does not keep all of them open.
+        # The connection used last is used first, so that a short burst does not keep all of them
+        # open.
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
         self._connecting = 0
@@ -58,8 +59,8 @@ class Wire:
         """
         while True:
             connection = await self._acquire()
-            # One that the server closed while it was idle is found out here, before anything is
-            # sent.
+            # A connection that the server closed while it was idle is detected here, before
+            # anything is sent.
             if connection.is_usable:
                 break
         if self._check is None:
@@ -79,7 +80,7 @@ class Wire:
         return answer
 
     def retire(self, tls: ssl.SSLContext | None) -> None:
-        """Use `tls` for new connections; the idle ones, made with older credentials, are closed."""
+        """Use `tls` for new connections; close the idle ones, which use older credentials."""
         self.tls = tls
         for connection in list(self._idle):
             connection.abort()
@@ -203,7 +204,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - create_connection's promise
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - by create_connection
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:

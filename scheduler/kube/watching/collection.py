@@ -94,7 +94,7 @@ class Collection:
         groups = await discovered(self._api, "/apis")
         if groups is None or groups.code == 404:
             return None
-        # A group that is named and whose resources are not found: one of the two answers is wrong.
+        # The API group is listed, but its resources are not found: one of the two answers is wrong.
         return None if self._root.removeprefix("/apis/") in groups.names else False
 
     async def _get(self, path: str) -> DecodedPage | Response:

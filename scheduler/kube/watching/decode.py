@@ -1,8 +1,8 @@
 """From bytes of the API server to structs, one `Decoder` per kind.
 
-The ordinary case is one msgspec call per watch line or list page. What does not fit the struct is
-tried once more without its nulls, alone, and if that fails too it becomes a `DecodeFault`: the
-object is left out, all others are decoded. Only bytes that are no JSON at all raise. No I/O.
+The ordinary case is one msgspec call per watch line or list page. An object that does not fit the
+struct is decoded again, alone and without its nulls. If that fails too it becomes a `DecodeFault`:
+the object is left out, all others are decoded. Only bytes that are no JSON raise. No I/O.
 """
 
 from collections.abc import Callable, Hashable
@@ -89,9 +89,9 @@ _anything = msgspec.json.Decoder(Any)
 
 @cache
 def _decoders(struct: Any) -> tuple[msgspec.json.Decoder[Any], ...]:
-    """Return what reads one object of a kind, a line of its watch, and a page of its list.
+    """Return the decoders of a kind: for one object, a line of its watch, and a page of its list.
 
-    They hold no state: all that read a kind share them.
+    They have no state: all readers of a kind share them.
     """
     line = msgspec.defstruct("Line", [("type", str), ("object", struct)], frozen=True)
     page = msgspec.defstruct(
@@ -118,7 +118,7 @@ class Decoder:
         self._object, self._line, self._page = _decoders(cast(Hashable, kind.struct))
 
     def page(self, data: bytes) -> DecodedPage:
-        """Read one page of a list; raise GarbageError when it is none."""
+        """Read one page of a list; raise GarbageError for anything else."""
         try:
             page = self._page.decode(data)
             objects = page.items
@@ -171,7 +171,7 @@ class Decoder:
             identity = _identity(raw)
             if line.type != DELETED:
                 return Bookmark(identity.resource_version)
-            # For a deletion its name is enough: the object must not stay for ever.
+            # For a deletion the name is enough: the object must not stay forever.
             obj = msgspec.convert({"metadata": msgspec.to_builtins(identity)}, self._kind.struct)
         return Watched(self._kind.kind, line.type, obj)
 

@@ -31,11 +31,11 @@ class RawObjects:
         self._nodes: dict[str, bytes] = {}
 
     def pod(self, uid: str) -> bytes | None:
-        """Return a pod, or None if it is not kept."""
+        """Return a pod, or None if it is not stored."""
         return self._pods.get(uid)
 
     def node(self, name: str) -> bytes | None:
-        """Return a node, or None if it is not kept."""
+        """Return a node, or None if it is not stored."""
         return self._nodes.get(name)
 
     def keeper(self, kind: str) -> Keep | None:

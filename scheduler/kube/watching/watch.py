@@ -27,11 +27,10 @@ from scheduler.kube.watching.decode import Bookmark, DecodedPage, DecodeFault, D
 from scheduler.objects.kinds import Kind
 
 _log = structlog.get_logger()
-# A watch that lasted so long was well, whatever it brought; one this short was turned away.
+# A watch that lasted this long was successful, whatever it brought; a shorter one was refused.
 HEALTHY_S = 10.0
 SHORT_S = 1.0
-# A busy watch proves within this time that it is current; listing a quiet kind anew proves it as
-# well.
+# A busy watch shows within this time that it is current; for a quiet kind a new list shows it.
 CATCH_UP_S = 0.5
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _KEPT_FAULTS = 1000
@@ -40,8 +39,8 @@ _KEPT_FAULTS = 1000
 class WatchSettings(msgspec.Struct, frozen=True):
     """Settings of lists and watches; times in seconds.
 
-    A watch without a byte for `silence_s` is taken for dead: API servers send bookmarks about once
-    a minute, and beginning again from the last version costs one request.
+    A watch without a byte for `silence_s` counts as dead: API servers send bookmarks about once a
+    minute, and restarting from the last version costs one request.
     """
 
     page_limit: int = 500
@@ -156,7 +155,7 @@ class Reflector:
         call of `run`.
         """
         if not self._is_watching:
-            # A kind that is not offered is asked for again by itself.
+            # A kind that is not offered is polled on its own.
             return self._is_offered is False
         try:
             async with asyncio.timeout(CATCH_UP_S):
@@ -217,7 +216,7 @@ class Reflector:
         if why.code == 403 and not (self._lists == 0 and await self._stays_denied()):
             return False
         is_offered = await self._collection.is_offered()
-        # Rights are checked first: a kind that is not offered is forbidden as well.
+        # Rights are checked first: an unavailable kind is forbidden as well.
         self._is_denied = why.code == 403 and is_offered is not False
         return self._is_denied or is_offered is False
 
@@ -238,7 +237,8 @@ class Reflector:
         while True:
             end, why = await self._watch()
             self._meters.watch_restarts.labels(self.kind.kind, end.value).inc()
-            # A server that forgets at once what it has just listed must not be asked in a circle.
+            # A server that expires at once the version that it has just listed must not be called
+            # in a tight loop.
             is_expected = end is _End.EXPIRED and self._version != listed_at
             if why is not None and not is_expected:
                 await self._pause("watch", why, self._backoff)
@@ -248,7 +248,8 @@ class Reflector:
                 return
             if end is _End.GARBAGE:
                 if self._garbage_at == self._version:
-                    # The same place twice: not the connection is bad, and only a list gets past it.
+                    # The same position twice: the connection is not the cause, and only a list gets
+                    # past it.
                     self._garbage_at = None
                     return
                 self._garbage_at = self._version
@@ -277,7 +278,7 @@ class Reflector:
         if failure is not None:
             return _failed(failure), failure
         if self._backoff.failures or clock() - opened_at < SHORT_S:
-            # It ended at once and brought nothing: the server is going down, or coming up.
+            # It ended at once without an event: the server is stopping or starting.
             return _End.CLOSED, Response(0, reason="Closed", message="closed at once")
         return _End.CLOSED, None
 
@@ -303,7 +304,7 @@ class Reflector:
             if failure is not None:
                 return failure
             pending, size = [tail] if tail else [], len(tail)
-            # A fast server keeps the buffer full; others want their turn between two pieces.
+            # A fast server keeps the buffer full; other tasks run between two pieces.
             await asyncio.sleep(0)
         return None
 
@@ -380,6 +381,6 @@ def _is_reached(newest: str, version: str) -> bool:
 
 
 def _failed(response: Response) -> _End:
-    # A server that was restored from a backup is behind what we know: it would never catch up.
+    # A server that was restored from a backup is behind the known version: it would never catch up.
     is_ahead = response.code == 504 and "Too large resource version" in response.message
     return _End.EXPIRED if is_ahead or response.code == 410 else _End.ERROR

@@ -17,7 +17,7 @@ from scheduler.kube.watching.rawobjects import RawObjects, noting
 from scheduler.kube.watching.watch import Reflector, WatchSettings
 from scheduler.objects.kinds import Kind
 
-# Groups that come with the definition of their kind are not to wait for long.
+# Kinds whose API group arrives with their definition must be found soon.
 LOOK_S = 5.0
 # API discovery may list a group before all of its kinds are served.
 TRIES = 3

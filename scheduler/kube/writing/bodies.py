@@ -36,7 +36,7 @@ class _Binding(_Body, frozen=True):
 
 
 class _Condition(_Body, frozen=True, kw_only=True):
-    # Without a default it is always written: a null tells the server to keep none.
+    # Written even without a value: a null makes the server use no default.
     last_probe_time: None
     type: str
     status: str

@@ -43,7 +43,7 @@ from scheduler.kube.writing.sender import EffectRequest, Sender
 from scheduler.kube.writing.writequeue import WriteQueue, aside
 from scheduler.objects.pod import Pod
 
-# The engine takes a bind for lost after a minute and looks; none may be sent after that.
+# The engine counts a bind as lost after a minute and looks it up; none may be sent after that.
 BIND_PATIENCE_S = 45.0
 BIND_TIMEOUT_S = 30.0
 CALL_TRIES = 5
@@ -91,7 +91,7 @@ class OutdatedError(Exception):
     """A bind that was not sent, because its decision is outdated."""
 
 
-# Carries an effect out, given when it was handed in; returns the answer, and its outcome for
+# Carries out an effect, given the time of its submission; returns the answer, and its outcome for
 # metrics.
 Carry = Callable[[Any, float], Awaitable[tuple[Answer, Response]]]
 
@@ -126,8 +126,7 @@ class Executor:
         self._clock = clock
         self._meters = meters
         self._sender = Sender(api, fence, random, meters)
-        # By path the last of a plugin's requests that change the object there, until it is
-        # answered.
+        # By path: a plugin's last request that changes the object there, until it is answered.
         self._changing: dict[str, asyncio.Event] = {}
         self._evictor = PodEvictor(self._sender, clock)
         capacity = limits.capacity
@@ -179,7 +178,7 @@ class Executor:
                 self._queues[type(effect)].put(_Task(effect, now))
 
     async def wait_capacity(self) -> None:
-        """Wait until no queue is full: the caller decides nothing new before."""
+        """Wait until no queue is full; the caller makes no new decision before."""
         for write_queue in self._all:
             await write_queue.wait_capacity()
 
@@ -307,7 +306,7 @@ class Executor:
         self._changing[effect.path] = done
         try:
             if before is not None:
-                async with aside():  # what is to be changed elsewhere does not wait for this
+                async with aside():  # requests for other objects do not wait for this one
                     await before.wait()
             return await self._sent(effect)
         finally:

@@ -58,7 +58,7 @@ class _SeriesPatch(_Body, frozen=True):
 
 
 def _regarding(record: Record) -> _Ref:
-    # An event stands in a namespace even where the object that it is about has none.
+    # An event has a namespace even if the object it is about has none.
     namespace = "" if record.kind == "Node" else record.namespace
     uid, version = record.uid, record.resource_version
     return _Ref(record.kind, namespace, record.name, uid, record.api_version, version)
@@ -74,7 +74,7 @@ class EventBodies:
 
     def __init__(self, host: str) -> None:
         self._host = host
-        # The text of a second is made once for all its events: formatting it is dear.
+        # The text of a second is formatted once for all its events: formatting it is expensive.
         self._second = -1
         self._second_text = ""
 

@@ -1,8 +1,8 @@
 """Evicting victims of preemption: mark each, then delete it with its own grace period.
 
-Victims of one unit wait for one another between the two: where one cannot be marked the others'
-places would not help the preemptor, and a group would have lost its work in vain. The mark also
-states, for the next leader, that the eviction of a group has begun.
+Victims of one unit wait for one another between the two steps: if one cannot be marked, evicting
+the others would not free enough for the preemptor, and a group would have lost its work in vain.
+The mark also states, for the next leader, that the eviction of a group has begun.
 """
 
 import asyncio
@@ -16,15 +16,13 @@ from scheduler.kube.writing.sender import EffectRequest, Sender
 from scheduler.kube.writing.writequeue import aside
 
 MAX_TRIES = 6
-# So long before the engine considers a preemption failed no victim is marked any more: none may be
-# deleted after that.
+# No victim is marked any more this long before the engine considers a preemption failed: none may
+# be deleted after that.
 MARGIN_S = 15.0
 
 
 class _Unit:
-    """Victims that go together: how many are not marked yet, how many have not come to their
-    end.
-    """
+    """Victims that are evicted together: how many are not marked yet, how many are not finished."""
 
     def __init__(self, size: int) -> None:
         self.unmarked = self.left = size
@@ -67,8 +65,8 @@ class PodEvictor:
         finally:
             unit.left -= 1
             if not unit.left:
-                # Who was fenced has forgotten all units, while some of their victims come to an
-                # end.
+                # A fenced process has dropped all units, while some of their victims are still
+                # being processed.
                 self._units.pop(effect.unit, None)
 
     def forget(self) -> None:

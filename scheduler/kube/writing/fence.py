@@ -31,11 +31,11 @@ class Fence:
         self._until = moment
 
     def close(self) -> None:
-        """Allow nothing any more."""
+        """Permit no further write."""
         self._until = -inf
 
     def check(self) -> None:
-        """Raise FencedError when nothing may be sent any more."""
+        """Raise FencedError if no request may be sent any more."""
         if not self.is_open:
             raise FencedError
 

@@ -25,7 +25,7 @@ from scheduler.kube.writing.sender import EffectRequest, Sender
 from scheduler.kube.writing.writequeue import WriteQueue, aside
 
 MAX_TRIES = 20
-# At most so many pods of a namespace wait for the write of their condition; further ones are
+# At most this many pods of a namespace wait for the write of their condition; further ones are
 # written after a later attempt.
 MOST_REFUSALS = 100_000
 _log = structlog.get_logger()

@@ -1,8 +1,8 @@
 """Writing events (events.k8s.io/v1) about pods, as kube-scheduler does.
 
-The executor hands `Record` effects over. The first of its kind is created at once, its first repeat
-turns it into a series, later repeats are counted here and written when the series ends or every
-half hour. Nothing is dropped: when writing is slower than scheduling, the queue fills and the
+The executor passes `Record` effects. The first event of a series is created at once, its first
+repeat turns it into a series, later repeats are counted here and written when the series ends or
+every half hour. Nothing is dropped: when writing is slower than scheduling, the queue fills and the
 daemon waits until it is shorter. Events that the server refuses permanently are counted as errors.
 
 FailedScheduling events are treated differently, because a tenant may create a hundred thousand
@@ -118,7 +118,7 @@ class Recorder:
     def put(self, record: Record) -> None:
         """Queue an event, or count it on the one it repeats."""
         if record.reason == reasons.SCHEDULED:
-            # A pod is bound once: remembering every one for minutes would only cost memory.
+            # A pod is bound once: keeping each of these events for minutes would only cost memory.
             self.write_queue.put(self._entry(record))
             return
         key = _key(record)
@@ -148,7 +148,7 @@ class Recorder:
 
     def tick(self, now: float) -> None:
         """End series that have been quiet for six minutes; write all every half hour."""
-        # The oldest observation stands first.
+        # The oldest observation is first.
         while self._entries:
             key, entry = next(iter(self._entries.items()))
             if entry.last_s > now - FINISH_S:
@@ -168,7 +168,7 @@ class Recorder:
             self._finish(key)
 
     def stop(self) -> int:
-        """Write nothing any more; return how many writes were left undone."""
+        """Stop writing; return how many writes were not done."""
         left = self.write_queue.stop() + self.refusals.stop()
         self._dropped.inc(left)
         self._entries.clear()
@@ -235,7 +235,7 @@ class Recorder:
                 "PATCH", path, self._bodies.series_patch(entry.count, entry.last_s)
             )
             if response.code == 404:
-                # Events live an hour; a series may well outlive its first one.
+                # Events expire after an hour; a series may outlive its first event.
                 response = await self._create(entry)
         else:
             response = await self._create(entry)

@@ -166,7 +166,7 @@ class WriteQueue(Generic[T]):
                 self._returning.append(place)
                 await place
         finally:
-            # The task that passed its place on has counted this one already.
+            # The task that released its place has counted this one already.
             if place is None or not place.done() or place.cancelled():
                 self._count_in()
 
@@ -193,7 +193,8 @@ class WriteQueue(Generic[T]):
         self._begin()
 
     def _check_capacity(self) -> None:
-        # Who stepped aside is still to be done: else a server that is busy would fill our memory.
+        # A task that released its place is unfinished work: otherwise a busy server would fill the
+        # memory.
         if len(self._queue) + self.aside < self._capacity:
             self._has_capacity.set()
         else:
@@ -213,7 +214,7 @@ class WriteQueue(Generic[T]):
                 await self._work(item)
             except FencedError:
                 self.dropped += 1
-            except Exception:  # noqa: BLE001 - one fault must not hold up the others
+            except Exception:  # noqa: BLE001 - one fault must not stop the others
                 _log.exception("work failed", write_queue=self.name)
             finally:
                 self.in_flight -= 1

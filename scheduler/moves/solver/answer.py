@@ -44,7 +44,7 @@ class Stage(NamedTuple):
 
     @property
     def proven(self) -> bool:
-        """Whether no plan is better in this stage."""
+        """Return whether no plan is better in this stage."""
         return self.value <= self.bound
 
 
@@ -78,7 +78,7 @@ class Answer(NamedTuple):
 
     @property
     def proven(self) -> bool:
-        """Whether no plan moves fewer units and pods. Run time lost is not part of this
+        """Return whether no plan moves fewer units and pods. Lost run time is not part of this
         statement.
         """
         if self.verdict is Verdict.UNKNOWN:

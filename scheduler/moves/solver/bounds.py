@@ -1,6 +1,6 @@
-"""Bounds without search: the conservation test, and the least number of units that have to leave.
+"""Bounds without search: the conservation test, and the minimum number of units that have to leave.
 
-Both drop the condition that what leaves gets a destination, so that they hold for every plan.
+Both ignore that a unit that leaves needs a destination, so that they hold for every plan.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _departures(problem: Problem, nodes: frozenset[int], resource: int) -> int:
 
 
 class Weights(NamedTuple):
-    """One number per unit, so that sums compare as the counts by priority do, from the highest
-    on.
+    """One number per unit, whose sums are ordered like the counts by priority, the highest
+    first.
     """
 
     priorities: tuple[int, ...]
@@ -125,7 +125,7 @@ class Departures:
         for unit in problem.units:
             weight = 1 if scale is None else scale.of(unit.priority)
             if len(unit.pods) > 1 and scale is not None:
-                # A group frees several nodes at once: its weight counts at none of them.
+                # A group frees several nodes at once: its weight is counted at none of them.
                 self.has_groups, weight = True, 0
             for pod in unit.pods:
                 record = problem.pods[pod]
@@ -166,8 +166,8 @@ def _cover(pods: Sequence[tuple[int, Amounts]], resource: int, deficit: int) -> 
     """Return the least weight of pods whose requests of one resource add up to a deficit.
 
     Weights of different priorities are lexicographic: as few as possible of the highest, provided
-    that all lower ones may leave. So pods are taken from the lowest weight on, then the surplus is
-    given back.
+    that all lower ones may leave. So pods are removed from the lowest weight on, then those that
+    are not needed are restored.
     """
     if deficit <= 0:
         return 0

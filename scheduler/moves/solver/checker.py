@@ -27,7 +27,7 @@ class Body(NamedTuple):
     node: int
     request: Amounts
     tags: frozenset[str]
-    number: int  # of the pod; of a waiting pod a negative one
+    number: int  # index of the pod; negative for a waiting pod
 
 
 def faults(problem: Problem, answer: Answer) -> list[str]:
@@ -60,7 +60,7 @@ def costs(problem: Problem, moved: Iterable[int]) -> tuple[tuple[str, int], ...]
 
 
 class Check:
-    """One plan under examination: initial pods, arrivals and waiting pods by node."""
+    """The verification of one plan: initial pods, arrivals and waiting pods by node."""
 
     def __init__(self, problem: Problem, answer: Answer) -> None:
         self.problem, self.answer = problem, answer
@@ -247,7 +247,7 @@ class Check:
                     yield f"{record.name} stays overcommitted"
 
     def stages(self) -> Iterator[str]:
-        """Yield stages whose values are not those of the moves."""
+        """Yield stages whose stated values differ from those of the moves."""
         moved = [
             index for index, unit in enumerate(self.problem.units) if self.moved & set(unit.pods)
         ]
@@ -266,9 +266,7 @@ def _by_node(bodies: Iterable[Body]) -> dict[int, list[Body]]:
 
 
 def _fits(free: Amounts, bodies: list[Body]) -> bool:
-    """Return whether the requests fit; a resource that none of the pods requests is not
-    compared.
-    """
+    """Return whether the requests fit; a resource that no pod requests is not compared."""
     sums = [sum(body.request[at] for body in bodies) for at in range(len(free))]
     return all(not needed or needed <= left for needed, left in zip(sums, free, strict=True))
 

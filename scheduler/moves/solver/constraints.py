@@ -130,7 +130,7 @@ def _anchor(model: Variables, rule: Anchor) -> None:
 
 
 def _any(model: Variables, flows: Iterable[Flow]) -> Any:
-    """Return a boolean that is true if a pod of one of the flows comes."""
+    """Return a boolean that is true if a pod of one of the flows arrives."""
     flows = list(flows)
     found = model.cp.new_bool_var("")
     model.cp.add(sum(flow.pods for flow in flows) <= sum(flow.most for flow in flows) * found)

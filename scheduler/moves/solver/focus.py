@@ -1,4 +1,4 @@
-"""Which nodes take part in the model: few promising ones first, then more, at last all of them."""
+"""The nodes that take part in the model: few promising ones first, then more, at last all nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.moves.solver.amounts import emptied, fitting
 from scheduler.moves.solver.bounds import Departures
 from scheduler.moves.solver.problem import Cool, Fit, Free, Problem, Repair
 
-SMALL = 96  # a model of so many nodes is solved at once
+SMALL = 96  # a model of this many nodes is solved at once
 GROWTH = 4
 DESTINATIONS = 2  # destination nodes per node that takes waiting pods or becomes free
 

@@ -90,7 +90,7 @@ def _departures(model: Variables) -> None:
 
 
 def _free(model: Variables, goal: Free) -> None:
-    """Empty domains: all units leave, and none arrives."""
+    """Empty domains: all units leave, and no unit arrives."""
     members = model.problem.members(goal.level)
     out: defaultdict[int, list[Flow]] = defaultdict(list)
     into: defaultdict[int, list[Flow]] = defaultdict(list)
@@ -134,7 +134,9 @@ def _cool(model: Variables) -> None:
 
 
 def _repair(model: Variables, goal: Repair) -> None:
-    """Let one pod of each clause leave, and as many as an overcommitted node demands."""
+    """Require that one pod of each clause leaves, and as many pods as an overcommitted node
+    needs.
+    """
     sources = {unit: index for index, one in enumerate(model.kinds.sources) for unit in one.units}
     owner = {pod: at for at, unit in enumerate(model.problem.units) for pod in unit.pods}
     for clause in goal.clauses:

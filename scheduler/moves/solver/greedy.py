@@ -129,7 +129,7 @@ class Filling:
             if (apart and node in used) or not self._clear(node, leaving):
                 continue
             self._end[node] -= role.request
-            self._now[node] = 0  # no arrival where waiting pods will be
+            self._now[node] = 0  # no arrivals on nodes that waiting pods will use
             self._is_target[node] = True
             self._version[node] += 1
             self.placed.append(Placed(number, copy, at, node))
@@ -145,8 +145,8 @@ class Filling:
                 heapq.heappush(heap, (found[0], node, self._version[node], found[1]))
 
     def _departures(self, node: int, role: Role) -> tuple[Cost, list[int]] | None:
-        """Return cost and pods of few departures after which one pod of a role fits; None if
-        none do.
+        """Return cost and pods of few departures after which one pod of a role fits; None if it
+        never fits.
         """
         short = [
             max(0, need - have) if need else 0

@@ -1,8 +1,8 @@
 """`plan`: the fewest moves that reach a goal, with proof, or why there are none.
 
 1. Without moves: the goal may hold already.
-2. Conservation test: what can be free at most is compared with what is needed.
-3. Bound: the least weight of units that have to leave, wherever they go.
+2. Conservation test: the largest amount that can become free is compared with the needed one.
+3. Bound: the least weight of units that have to leave, whatever their destination.
 4. The model over promising nodes. Where its plan equals the bound, it is optimal for the whole
    cluster.
 5. More nodes, up to all of them; then the model's own bound is valid for the cluster.
@@ -159,7 +159,9 @@ class Planner:
         return tuple(found)
 
     def _needs_no_model(self, found: Found) -> bool:
-        """Whether a plan is proven; run time lost is optimised too where the cluster is small."""
+        """Return whether a plan is proven; lost run time is optimised too if the cluster is
+        small.
+        """
         is_large = len(self._problem.nodes) > SMALL
         return self._is_optimal(is_all=False) and (is_large or found.stages[-1].proven)
 

@@ -45,7 +45,7 @@ class Pod(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Pods that restart together: all of them move, or none. `cost` is the run time lost.
+    """Pods that restart together: all of them move, or none. `cost` is the lost run time.
 
     With a `level`, all pods are placed inside one domain of that level.
     """
@@ -80,7 +80,8 @@ class Conflict(NamedTuple):
 class Anchor(NamedTuple):
     """A pod tagged `dependent` needs a pod tagged `provider` in its domain of `level`.
 
-    Domains in `anchored` have a provider that cannot move. In the others one has to stay.
+    Domains in `anchored` have a provider that cannot move. In the other domains one provider has to
+    stay.
     """
 
     level: int
@@ -139,7 +140,7 @@ Goal = Fit | Free | Cool | Repair
 
 
 class Problem(NamedTuple):
-    """The whole question. `levels[level][node]` is the domain of a node, -1 for none."""
+    """The whole problem. `levels[level][node]` is the domain of a node, -1 for none."""
 
     resources: tuple[str, ...]
     nodes: tuple[Node, ...]

@@ -70,7 +70,7 @@ def search(
         stages.append(Stage(stage.name, value, min(value, max(lower, known))))
         open_stages = open_stages and stages[-1].proven
         model.cp.add(stage.expression <= value)
-    assert best is not None  # noqa: S101 - there is always the stage of lost run time
+    assert best is not None  # noqa: S101 - the stage of lost run time always exists
     best = _better_destinations(model, best, left_s, seed)
     return _decoded(model, best, tuple(stages))
 

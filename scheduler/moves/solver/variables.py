@@ -1,7 +1,7 @@
 """The decision variables: how many pods of a kind leave a node or arrive there, which groups move.
 
 All constraints read two lists: `leaving` and `arriving`. Single pods and members of groups are
-equal in them. Only `active` nodes take part; what runs on the other nodes stays.
+equal in them. Only `active` nodes take part; pods on the other nodes stay.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Variables:
         self.out: dict[int, Any] = {}  # by source
         self.arrivals: dict[tuple[int, int], Any] = {}  # by kind and node
         self.moves: dict[int, Any] = {}  # by group
-        self.homes: dict[tuple[int, int, int], Any] = {}  # by group, role of it and node
+        self.homes: dict[tuple[int, int, int], Any] = {}  # by group, its role, and node
         self.group_roles: dict[int, list[list[int]]] = {}
         self.waiting: dict[tuple[int, int, int], Any] = {}  # by claim, role and node
         self.copies: dict[tuple[int, int], Any] = {}  # by claim and domain
@@ -98,7 +98,7 @@ class Variables:
             source = self.kinds.sources[index]
             here = self.arrivals.get((source.kind, source.node))
             if here is not None:
-                # A pod that leaves and one of its kind that arrives would only exchange their
+                # A departure and an arrival of one kind on one node would only exchange the pods'
                 # names.
                 leaves = self.cp.new_bool_var(f"leaves{index}")
                 self.cp.add(variable == 0).only_enforce_if(~leaves)
