@@ -44,7 +44,7 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
         return required_features(pod) or None
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | frozenset[str]:
-        """Return the features that the pod needs, Skip for none."""
+        """Return the features that the pod needs; Skip if it needs none."""
         return self._features.of(cycle) or SKIP
 
     def filter(self, _cycle: Cycle, nodes: Nodes, features: frozenset[str]) -> Rejected | None:

@@ -42,7 +42,7 @@ class NodePorts(Plugin[NoArgs]):
     def filter(
         self, _cycle: Cycle, nodes: Nodes, ports: tuple[ContainerPort, ...]
     ) -> Rejected | None:
-        """Reject the nodes where one of them is in use."""
+        """Reject the nodes where one of the ports is in use."""
         taken = nodes.ports_taken(ports)
         return reject(taken, REASON) if taken.any() else None
 

@@ -49,7 +49,7 @@ class NodeResourcesBalancedAllocationArgs(Args):
         return self.resources or DEFAULT_RESOURCES
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what kube-scheduler rejects."""
+        """Yield the values that kube-scheduler rejects."""
         seen: set[str] = set()
         for index, spec in enumerate(self.counted):
             if spec.name in seen:

@@ -61,7 +61,7 @@ class NodeResourcesFitArgs(Args):
     scoring_strategy: ScoringStrategy = msgspec.field(default_factory=ScoringStrategy)
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what kube-scheduler rejects when it builds the plugin."""
+        """Yield the values that kube-scheduler rejects when it builds the plugin."""
         for index, name in enumerate(self.ignored_resources):
             yield from _name_faults(f"ignoredResources[{index}]", name)
         for index, group in enumerate(self.ignored_resource_groups):

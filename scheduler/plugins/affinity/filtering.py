@@ -53,7 +53,7 @@ class AffinityState(msgspec.Struct, eq=False):
             self._add(self.near, key, holders)
 
     def avoid(self, key: str, selection: Selection, counts: PodCounts) -> None:
-        """Take in one anti-affinity term."""
+        """Add one anti-affinity term."""
         self.avoided += ((key, selection),)
         self._add(self.far, key, counts.count(selection))
 
@@ -139,7 +139,7 @@ def _far_from_all(nodes: Nodes, state: AffinityState) -> BoolColumn:
 
 
 def _in_any(nodes: Nodes, sums: Sums) -> BoolColumn | None:
-    """Return the rows in a domain with a number above 0; None if there is none."""
+    """Return the rows in a domain with a number above 0, or None."""
     found: BoolColumn | None = None
     for key, numbers in sums.items():
         existing = numbers > 0

@@ -21,7 +21,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
     placed: PodIndex
 
     def wants(self, pod: Pod | None) -> bool:
-        """Return whether a pod is one to be near to: it matches all required terms at once."""
+        """Return whether a pod satisfies the affinity: it matches all required terms at once."""
         terms = self.terms.affinity
         return pod is not None and bool(terms) and all(self._means(terms, pod))
 
@@ -73,7 +73,8 @@ def _pod_helps(change: Change, waiting: WaitingPod) -> bool:
 def _is_rid_of(old: Pod, new: Pod | None, waiting: WaitingPod) -> bool:
     """Return whether a pod stopped conflicting with the waiting one."""
     if waiting.wants(old) and not waiting.wants(new) and waiting.wants(waiting.pod):
-        return True  # if it was the last of the group, the waiting one may be the first again
+        # if it was the last pod of the group, the waiting one may become the first again
+        return True
     in_the_way = waiting.avoids(old)
     return bool(in_the_way) and (new is None or not in_the_way <= waiting.avoids(new))
 
@@ -85,7 +86,7 @@ def _node_helps(change: Change, waiting: WaitingPod) -> bool:
         near = [term.key for term in waiting.terms.affinity]
         return not near or any(key in new.metadata.labels for key in near)
     if old is None or new is None:
-        # The pods of a node that goes are still known by its name; they count no longer.
+        # The pods of a deleted node are still known by its name; they no longer count.
         gone = waiting.placed.on(change.node.metadata.name).values()
         return any(_is_rid_of(placed.pod, None, waiting) for placed in gone)
     before, after = old.metadata.labels, new.metadata.labels

@@ -99,7 +99,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return state
 
     def filter(self, _cycle: Cycle, nodes: Nodes, state: AffinityState) -> Rejected | None:
-        """Reject nodes away from those to be near to, and nodes near to those to keep off."""
+        """Reject nodes outside the domains that affinity requires, and nodes in the domains that
+        anti-affinity forbids.
+        """
         return filtering.rejected(nodes, state)
 
     def add_pod(self, state: AffinityState, placed: Placed, row: int) -> None:
@@ -111,14 +113,16 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         state.move(placed.pod, self._terms.of(placed).anti_affinity, row, -1)
 
     def concerns(self, state: AffinityState, placed: Placed) -> bool:
-        """Return whether a term of the pod selects a placed one, or an anti-affinity term of that
-        one selects the pod.
+        """Return whether a term of the pod selects a placed pod, or an anti-affinity term of that
+        pod selects this one.
         """
         return state.is_meant(placed.pod, self._terms.of(placed).anti_affinity)
 
     def is_affected(self, pod: Pod, other: Pod) -> bool:
-        """Return whether a required anti-affinity term of either selects the other one, or the pod,
-        which may be the first of those that it has to be near to, has to follow the other.
+        """Return whether placing `other` may close nodes to the pod.
+
+        True if a required anti-affinity term of either selects the other one. Also true if the pod
+        could be the first of the pods that its affinity selects, and would have to follow `other`.
         """
         if pod.spec.affinity is None and other.spec.affinity is None:
             return False

@@ -16,7 +16,7 @@ from scheduler.state.rowcounts import RowCounts
 
 MOST = 100
 
-# Up to so many different scores are worked out beforehand.
+# The number of scores that are computed in advance.
 _FEW = 4096
 
 Weights: TypeAlias = Mapping[str, IntColumn]
@@ -78,9 +78,9 @@ def normalized(nodes: Nodes, scores: IntColumn) -> IntColumn:
         return nodes.constant(0)
     above = scores - least
     if most - least <= _FEW:
-        # Looking numbers up is several times cheaper than dividing; those out of range are clipped.
+        # A look-up is several times cheaper than a division; numbers out of range are clipped.
         return _shares(most - least).take(above, mode="clip")
-    # Rows that are not in the running may lie anywhere; the framework wants 0..100 on all.
+    # Infeasible rows may have any value; the framework requires 0..100 on all rows.
     return np.where(feasible, _share(above, most - least), 0)
 
 

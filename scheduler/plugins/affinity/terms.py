@@ -1,6 +1,6 @@
-"""Affinity terms as the plugin works with them, read from a pod's spec.
+"""Affinity terms parsed from a pod's spec.
 
-Nothing here depends on nodes or on other pods, so it is worked out once per shape of pods.
+They do not depend on nodes or other pods, so they are computed once per shape of pods.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +54,7 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
         selector = self.namespace_selector
         if selector is None:
             return Selection(self.namespaces, self.expressions)
-        if not selector:  # an empty selector matches every namespace, also one not seen yet
+        if not selector:  # an empty selector matches every namespace, also a later one
             return Selection(None, self.expressions)
         return Selection(self.namespaces | matching(selector), self.expressions)
 
@@ -120,7 +120,7 @@ def pod_terms(pod: Pod) -> PodTerms:
 def _terms(
     pod: Pod, written: Sequence[PodAffinityTerm], name: str, faults: list[str]
 ) -> tuple[Term, ...]:
-    """Read terms of one kind; with a fault in one of them there are none."""
+    """Read the terms of one kind; empty if one of them is invalid."""
     for one in written:
         fault = selector_fault(one.label_selector) or selector_fault(one.namespace_selector)
         if fault:
@@ -148,8 +148,8 @@ def _term(pod: Pod, written: PodAffinityTerm) -> Term:
 def _unmerged(keys: Sequence[str], selector: LabelSelector | None) -> list[str]:
     """Return the label keys that the API server has not merged into the selector yet.
 
-    It merges them when the pod is created, with the labels of that time; a key may not stand in
-    both places otherwise.
+    It merges them when the pod is created, with the labels of that time; otherwise a key must not
+    be in both places.
     """
     if not keys or selector is None:
         return []

@@ -1,4 +1,4 @@
-"""DynamicResources: devices for pods, allocated from what drivers publish in resource slices."""
+"""DynamicResources: allocate devices for pods from the resource slices that drivers publish."""
 
 from scheduler.plugins.dynamicresources.args import DynamicResourcesArgs
 from scheduler.plugins.dynamicresources.plugin import DynamicResources

@@ -13,7 +13,7 @@ class DynamicResourcesArgs(Args):
     binding_timeout: Duration = "10m0s"
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what kube-scheduler rejects."""
+        """Yield the values that kube-scheduler rejects."""
         if seconds(self.filter_timeout) < 0:
             shown = canonical(self.filter_timeout)
             yield "filterTimeout", f'Invalid value: "{shown}": must be zero or positive'

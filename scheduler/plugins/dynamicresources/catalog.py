@@ -30,7 +30,8 @@ from scheduler.state.change import Change
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
-# Situations are renumbered above this number: nodes come and go, and each use is another one.
+# Situations are renumbered above this number: nodes are added and removed, and each use creates
+# another one.
 MOST_SITUATIONS = 65536
 
 
@@ -55,11 +56,12 @@ class DeviceCatalog:
     def __init__(self, follows_rules: bool = False) -> None:
         self._cluster: Cluster | None = None
         self._follows_rules = follows_rules
-        # Set by `measure`; unit tests of the plugin count nothing.
+        # Set by `measure`; unit tests of the plugin measure nothing.
         self.meters: Meters | None = None
         self.contents = Contents()
         # Set by a plugin that chooses among shareable devices: from the free milli of each and the
-        # milli requested it returns the order of trying them. None: as they are published.
+        # milli requested it returns the order of trying them. None: the order in which they are
+        # published.
         self.order: Callable[[Sequence[int], int], Sequence[int]] | None = None
         # Changes with each change of the devices in use.
         self.version = 0
@@ -71,7 +73,7 @@ class DeviceCatalog:
         self.slices = DeviceSlices(self.contents)
         self._tainted: dict[str, ResourceSlice] = {}  # slices with taints of rules, by name
         self._pending: dict[str, Pending] = {}  # claim uid → allocation
-        self._shown: set[str] = set()  # those whose claim has devices in the API server
+        self._shown: set[str] = set()  # claims that have devices by the API server
         self._extended: dict[str, str] = {}  # pod uid → key of its claim for extended resources
         self._rows: dict[str, int] = {}
         self._stale: dict[str, None] = {}  # nodes whose situation must be recomputed
@@ -82,7 +84,7 @@ class DeviceCatalog:
         self.epoch = 0
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Rebuild from `cluster`; nothing is pending afterwards."""
+        """Rebuild from `cluster`; no allocation is pending afterwards."""
         epoch = self.epoch
         self._clear()
         self.epoch = epoch + 1

@@ -90,7 +90,7 @@ def _of_resource(
                 largest = made
     if largest is None:
         return list(lasting.values()), mappings + of_passing
-    # They run one after the other, so the largest request serves them all.
+    # They run one after the other, so the largest request covers all of them.
     shared = [
         msgspec.structs.replace(one, request_name=largest.name) if one.request_name in own else one
         for one in of_passing

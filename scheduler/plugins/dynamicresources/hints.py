@@ -31,7 +31,7 @@ def helps(change: Change, pod: Pod, claims: podclaims.ClaimLookup) -> bool:
     if change.kind in podclaims.GROUP_KINDS:
         return _is_of(change.new, pod) and _is_ready(pod, claims)
     if change.kind == RULE:
-        return change.old is not None  # a rule that comes taints devices, and frees none
+        return change.old is not None  # a new rule taints devices, and frees none
     return change.kind != DEVICE_CLASS or change.new is not None
 
 

@@ -193,7 +193,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             if len(claim.status.reserved_for) <= 1 and self._is_unused(claim, (cycle.pod,))
         ]
         if free:
-            # kube-scheduler has no criterion for choosing one either.
+            # kube-scheduler has no criterion for this choice either.
             one = free[cycle.random.randrange(len(free))]
             text, calls = DEALLOCATED, tuple[ApiCall, ...]((writing.deallocate_call(one),))
         elif devices.leftover is not None:

@@ -213,7 +213,7 @@ def _protect(claim: ResourceClaim) -> Steps:
     answer = yield ApiCall("PATCH", path_of(claim), body, MERGE)
     if answer.code != 422 or IMMUTABLE not in answer.message:
         return _taken(answer, doing, claim)
-    # Its parameters do not survive JSON; see `protobuf`.
+    # Its parameters change in JSON; see `protobuf`.
     read = yield ApiCall("GET", path_of(claim), content_type=PROTOBUF)
     if not read.ok:
         return _taken(read, doing, claim)

@@ -36,10 +36,10 @@ class FragmentationAwareArgs(Args):
     eighth of the largest node counts as a device, and the other one is named in `beside`.
     `shapesWeight` is the number of bound pods that `shapes` weigh as much as. Tables are recomputed
     when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1). With
-    `keepsOthersOff` a node with devices scores below every node without for pods that use none.
-    `history` names a PodMixHistory, in which pods that have left count for the mix; '' keeps none.
-    Their weight halves every `historyHalfLifeHours`, and the leader writes it at most once in
-    `historyPeriodSeconds`.
+    `keepsOthersOff`, for pods that use no device, a node with devices scores below every node
+    without. `history` names a PodMixHistory, in which pods that have left count for the mix; ''
+    keeps none. Their weight halves every `historyHalfLifeHours`, and the leader writes it at most
+    once in `historyPeriodSeconds`.
     """
 
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")
@@ -62,7 +62,7 @@ class FragmentationAwareArgs(Args):
 
     @property
     def divisible(self) -> str:
-        """Return cpu or memory if that is what counts as devices, else ''."""
+        """Return cpu or memory if that counts as devices, else ''."""
         return next((name for name in self.resources if name in ("cpu", "memory")), "")
 
     def validate(self) -> Iterator[tuple[str, str]]:

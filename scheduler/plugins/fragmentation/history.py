@@ -1,9 +1,9 @@
 """`MixHistory`: the pods that have left, by shape, in a PodMixHistory object.
 
-The mix of pods counts what the object says, never what this process alone has seen: a restarted
-daemon, a standby and a simulation of the same objects count the same. Pods that leave are collected
-until the leader writes them, at most once per period, with a change of the cluster. Standbys drop
-what they have collected when the leader has written.
+The mix of pods counts the shapes in the object, never those that only this process has seen: a
+restarted daemon, a standby and a simulation of the same objects have the same mix. Pods that leave
+are collected until the leader writes them, at most once per period, with a change of the cluster.
+Standbys drop what they have collected when the leader has written.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ class MixHistory:
 
     def __init__(self, name: str, encoded: bytes) -> None:
         self.name = name
-        # The arguments by which shapes are counted: an object belongs to one set of them.
+        # The arguments by which shapes are counted: an object belongs to one set of arguments.
         self.encoded = encoded
         self.half_life_s = 0.0
         self.period_s = 0.0
@@ -55,7 +55,7 @@ class MixHistory:
         self._handle, self.half_life_s, self.period_s = handle, half_life_s, period_s
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Read the object from `cluster`; nothing has left yet."""
+        """Read the object from `cluster`; no departed pod is recorded yet."""
         self._found = cluster.store.of(KIND).get(self.name)
         self._gone.clear()
 
@@ -142,7 +142,7 @@ class MixHistory:
         if self._found is None:
             head = {"apiVersion": "trellis.dev/v1alpha1", "kind": KIND}
             return ApiCall("POST", _PATH, {**head, "metadata": {"name": self.name}, **body})
-        # With the version a write fails that another one has overtaken; it is repeated later.
+        # With the version, the write fails if another writer was faster; it is repeated later.
         meta = {"resourceVersion": self._found.metadata.resource_version}
         path = f"{_PATH}/{self.name}"
         return ApiCall("PATCH", path, {"metadata": meta, **body}, "application/merge-patch+json")
@@ -154,5 +154,5 @@ class MixHistory:
             "create and patch podmixhistories.trellis.dev; a change by another client has the same "
             "effect once. The pods that have left are written later"
         )
-        assert self._handle is not None  # noqa: S101 - set before anything is sent
+        assert self._handle is not None  # noqa: S101 - set before any write
         self._handle.fault("FragmentationAware", "History", ApiError(text))

@@ -51,7 +51,7 @@ class PodNeeds:
         self._slices = objects(SLICE)
         self._claims = ClaimLookup(objects)
         self._capacities: tuple[int, dict[str, int]] = (-1, {})
-        # Node requirements of pods, by number; 0 is none.
+        # Node requirements of pods, by number; 0 means none.
         self.required: list[RequiredNodes | None] = [None]
         self._numbers: dict[bytes, int] = {}
         self._plain = PerSpec(lambda pod: self.of(pod, counted(pod_requests(pod))))
@@ -62,7 +62,7 @@ class PodNeeds:
         devices, milli = sum(requests.get(name, 0) for name in self._args.resources), WHOLE
         if pod.spec.resource_claims:
             for count, share in self._asked(pod):
-                # Shares of several devices are rare: they count as whole ones.
+                # Shares of several devices are rare: they count as whole devices.
                 milli = share if not devices and count == 1 else WHOLE
                 devices += count
         if not devices:

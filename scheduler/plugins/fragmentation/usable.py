@@ -40,7 +40,7 @@ def usable_texts(
     frequent = sorted(sizes.items(), key=lambda entry: -sum(share for _, share in entry[1]))
     found = []
     for size, shapes in frequent[:_MOST_TEXTS]:
-        # Pods of one size differ in what they request beside devices: the most frequent one counts.
+        # Pods of one size differ in their other requests: the most frequent combination counts.
         shape = max(shapes, key=lambda entry: entry[1])[0]
         count = int(pods_that_fit(left, shape)[0]) if shape.admits(model) else 0
         found.append(f"{count} x {size}")

@@ -64,7 +64,7 @@ class LoadAwareSchedulingArgs(Args):
     thresholds: str = HARD
 
     def validate(self) -> Iterator[Fault]:
-        """Yield what does not hold, once defaults are filled in."""
+        """Yield the rules that the arguments violate, after defaults are filled in."""
         yield from range_faults(effective(self))
 
 
@@ -88,7 +88,7 @@ def effective(args: LoadAwareSchedulingArgs) -> LoadAwareSchedulingArgs:
 
 
 def range_faults(args: LoadAwareSchedulingArgs) -> Iterator[Fault]:
-    """Yield (field, message) for each value that is out of range; nothing is defaulted here."""
+    """Yield (field, message) for each value that is out of range; sets no default."""
     expiration = args.node_metric_expiration_seconds
     if expiration is not None and expiration <= 0:
         yield (

@@ -15,7 +15,7 @@ from scheduler.objects.podclass import BATCH, MID, NONE, PROD, priority_class
 from scheduler.plugins.loadaware.settings import Settings, Vector
 from scheduler.state.resources import Amounts, amounts, pod_requests
 
-# As many pods as a node holds add up within an int64, a hundred times that as well.
+# The sum over as many pods as a node runs fits an int64, also a hundred times that.
 LARGEST = 2**46
 
 DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES = 250, 200 * 1024 * 1024

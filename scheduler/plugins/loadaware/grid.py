@@ -64,7 +64,7 @@ class LoadColumns:
         self.prod_free: IntMatrix
         divisors: IntMatrix
         self.node_headroom, self.prod_headroom, self.node_free, self.prod_free, divisors = groups
-        # What percentages are taken of, at least 1: floats, while dividing by them is exact.
+        # The amounts that percentages refer to, at least 1: floats, if dividing by them is exact.
         self.divisors: Numbers = divisors
         if self._is_exact:
             self.divisors = self._floats[:, :size]

@@ -1,7 +1,7 @@
 """`NodeLimits`: the divisors of a node's percentages, and its thresholds.
 
-Both come from the node and its annotations. A threshold becomes the smallest usage that breaks it,
-so that deciding needs no division.
+Both come from the node and its annotations. A threshold is converted to the smallest usage that
+exceeds it, so that filtering needs no division.
 """
 
 import msgspec
@@ -15,7 +15,7 @@ from scheduler.plugins.loadaware.settings import Percentile, Settings, Vector, p
 
 # Hundred times as much still fits into an int64.
 LARGEST_OFFER = 2**56
-# No usage comes near it, and what is taken off it stays far from the ends of an int64.
+# No usage comes near it, and subtractions from it stay far from the ends of an int64.
 UNLIMITED = 2**61
 
 # Beyond these, floating point is coarser than whole units and following it step by step takes long.
@@ -40,7 +40,7 @@ class NodeLimits(msgspec.Struct, frozen=True):
     """The thresholds of one node.
 
     `percentile` is the usage of the node that is compared with `node_breaks`; None: the average.
-    The vectors `…_breaks` are the smallest usage that is too much; None where nothing is checked.
+    The vectors `…_breaks` are the smallest usage that is too high; None if it is not checked.
     """
 
     allocatable: Vector

@@ -1,8 +1,8 @@
-"""`LoadTracker`: the tracker of load: what every node uses, kept in columns by every change.
+"""`LoadTracker`: the usage of every node as columns, updated with every change.
 
-One tracker per `Settings`, which are its argument. Everything that deciding needs is worked out
-when a report, a node or a pod changes, one row at a time; the plugin only compares columns. No
-clock: ages are the plugin's to judge.
+One tracker per `Settings`, which are its argument. All values for filtering are computed when a
+report, a node or a pod changes, one row at a time; the plugin only compares columns. It has no
+clock: the plugin checks the age of reports.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ class LastReport(msgspec.Struct, frozen=True):
 
 
 class LoadTracker:
-    """Follows nodes, NodeMetrics and placed pods; without NodeMetrics it costs next to nothing."""
+    """Follows nodes, NodeMetrics and placed pods; without NodeMetrics its cost is negligible."""
 
     kinds: tuple[str, ...] = (KIND,)
 
@@ -74,11 +74,11 @@ class LoadTracker:
         self._limits: dict[str, NodeLimits] = {}
         self._headrooms: dict[str, Headrooms] = {}
         self.touched = Touched()
-        # Nodes for one of whose percentiles another figure stands in.
+        # Nodes on which another figure replaces a missing percentile.
         self.substitutes: set[str] = set()
         self.last_report = LastReport()
 
-    # What the plugin reads: columns over all rows; `index` is a place in `settings.resources`.
+    # Columns over all rows, read by the plugin; `index` is a position in `settings.resources`.
 
     def headroom(self, index: int, *, prod: bool) -> IntColumn:
         """Return the least further usage that breaks a threshold of a resource."""
@@ -86,7 +86,7 @@ class LoadTracker:
         return column
 
     def free(self, index: int, *, prod: bool) -> IntColumn:
-        """Return allocatable minus usage, as scoring sees it; -1 where nothing is offered.
+        """Return allocatable minus usage, as scoring uses it; -1 for a node without the resource.
 
         The column of production pods is filled only if the settings score by it.
         """
@@ -158,7 +158,7 @@ class LoadTracker:
     # The tracker.
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild all state from `cluster`."""
         self._clear()
         self._cluster = cluster
         self._grid.grow(cluster.table.size)
@@ -208,7 +208,7 @@ class LoadTracker:
                 self._write(name)
 
     def _open(self, name: str, metric: NodeMetric) -> None:
-        """Start counting a load if the node is known; nodes without a report need none."""
+        """Start to count the load of a known node; nodes without a report need no entry."""
         cluster = self._cluster
         row = None if cluster is None else cluster.table.rows.get(name)
         if cluster is None or row is None:

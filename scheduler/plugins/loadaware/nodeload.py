@@ -1,7 +1,7 @@
 """`NodeLoad`: the pods on one node, and the estimates to add to its last report.
 
-A pod counts with its estimate until a report can have seen it: one that is not reported, or was
-assigned within the interval that the report covers, or for as long as its owner asks. All times are
+A pod counts with its estimate until a report can include it: a pod that is not reported, that was
+assigned within the interval of the report, or whose owner requests it for longer. All times are
 compared with the report's, never with the clock, so that the sums change with events alone.
 """
 
@@ -59,7 +59,9 @@ def entry_of(pod: Pod, weight: Weight, settings: Settings) -> Entry | None:
 
 
 def forced_until(pod: Pod, assigned: float, settings: Settings) -> float:
-    """Return until when a pod is estimated although reports name it; `NO_DEADLINE` if never."""
+    """Return the time until which a pod counts with its estimate although reports include it;
+    `NO_DEADLINE` if none.
+    """
     after_scheduled = settings.seconds_after_scheduled
     after_initialized = settings.seconds_after_initialized
     if settings.customizable:
@@ -74,11 +76,11 @@ def forced_until(pod: Pod, assigned: float, settings: Settings) -> float:
 
 
 class NodeLoad:
-    """The sums of one node, kept with every pod that comes or goes and every report.
+    """The sums of one node, updated with every pod and every report.
 
-    `node_delta` is what unseen pods add to the node's usage. With `counts_prod`, `prod_delta` is
-    the same for production pods and `prod_usage` what reported production pods use; else both are
-    zero.
+    `node_delta` is the estimated usage of pods that the report lacks. With `counts_prod`,
+    `prod_delta` is the same for production pods and `prod_usage` what reported production pods use;
+    else both are zero.
     """
 
     __slots__ = (
@@ -116,7 +118,7 @@ class NodeLoad:
         return entry is not None
 
     def take(self, report: LoadReport | None) -> None:
-        """Take in a report, or that there is none any more."""
+        """Apply a new report; None for its removal."""
         self.report = report
         self._recount()
 
@@ -143,7 +145,7 @@ class NodeLoad:
             self._count(entry, 1)
 
     def production(self) -> list[int]:
-        """Return the use of production pods: reported ones, and the system if requested."""
+        """Return the usage of production pods: reported ones, and the system's if requested."""
         if self.report is None:
             return list(self.prod_usage)
         return [used + more for used, more in zip(self.prod_usage, self.report.system, strict=True)]
@@ -197,9 +199,10 @@ class NodeLoad:
 def _unseen_by(
     report: LoadReport, entries: Iterable[Entry], *, with_prod: bool = False
 ) -> list[Entry]:
-    """Return those whose usage the report cannot hold yet: few; with `with_prod` all prod ones too.
+    """Return the pods whose usage the report cannot include yet: few; with `with_prod` also all
+    production pods.
 
-    One pass over all of a node's pods for every report that comes, so without a call per pod.
+    One pass over all pods of a node per report, therefore without a call per pod.
     """
     seen, updated = report.pods, report.updated
     covered = updated - report.interval_s
@@ -231,7 +234,7 @@ def _since(pod: Pod, condition: str, otherwise: float) -> float:
 
 
 def _whole(text: str, otherwise: int) -> int:
-    """Read seconds of an annotation; a negative or unreadable one is as absent."""
+    """Read seconds from an annotation; a negative or invalid value counts as absent."""
     if not text:
         return otherwise
     digits = text.removeprefix("+")

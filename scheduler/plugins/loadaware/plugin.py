@@ -1,8 +1,8 @@
 """LoadAwareScheduling: keep pods off busy nodes, and off nodes without recent reports.
 
 Filter and score compare columns of a `LoadTracker`, which follows every report and every pod;
-assuming a pod counts at once, so reserve has nothing to do. The plugin judges only how old figures
-are.
+assuming a pod counts at once, so reserve has nothing to do. The plugin only checks the age of
+reports.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ REASON_AGGREGATED = "node(s) {} aggregated usage exceed threshold"
 _MOST_WARNINGS = 16
 _NO_ROWS: BoolColumn = np.zeros(0, dtype=np.bool_)
 
-# With soft thresholds: what nodes within them score at least, and the others at most.
+# With soft thresholds: the minimum score of nodes within them, and the maximum of the others.
 _WITHIN, _BEYOND = 50, 10
 
 
@@ -107,7 +107,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
             return None
         for reason in reasons if hit is None else reasons[1:]:
             hit = reason.rows if hit is None else hit | reason.rows
-        assert hit is not None  # noqa: S101 - there is a reason
+        assert hit is not None  # noqa: S101 - a reason exists
         return Rejected(hit, np.zeros_like(hit), tuple(reasons))
 
     def score(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> IntColumn:
@@ -144,11 +144,11 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         """
         weight = self._waiting.of(pod)
         if change.kind == KIND:
-            # A report may come earlier after the moment of expiry than its time says.
+            # A report may arrive sooner after its expiry than its timestamp suggests.
             return self.tracker.last_report.may_help(weight, self.expiration_s / 2)
         if change.kind == "Node":
             return self.tracker.fits(change.node.metadata.name, weight)
-        # A pod that goes may take its estimate along; otherwise it is the waiting pod that changed.
+        # A deleted pod may reduce the estimates; otherwise the waiting pod itself changed.
         return change.before is None or self.tracker.fits(change.before.node, weight)
 
     def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
@@ -171,11 +171,11 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         return msgspec.structs.replace(weight, estimate=self.settings.nothing)
 
     def _stale(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> BoolColumn | None:
-        """Return the nodes with thresholds whose report has expired; None if there is none."""
+        """Return the nodes with thresholds whose report has expired, or None."""
         old = nodes.part(self.tracker.updated) <= cycle.now - self.expiration_s
-        # A node with any threshold has one for production pods.
+        # A node with any threshold also has one for production pods.
         old &= nodes.part(self.tracker.checked(prod=True))
-        if nodes.amounts_touched is not None:  # the cluster as it is, and all of it
+        if nodes.amounts_touched is not None:  # all of the live cluster
             self._warn(cycle, nodes, old)
         if not np.count_nonzero(old):
             return None
@@ -183,7 +183,9 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         return stale if np.count_nonzero(stale) else None
 
     def _warn(self, cycle: Cycle, nodes: Nodes, old: BoolColumn) -> None:
-        """Write one event per silence on each node that gets no pods; a few nodes per decision."""
+        """Emit an event for a node without recent reports, once until it reports again; a few nodes
+        per decision.
+        """
         if not np.count_nonzero(old):
             self._warned = _NO_ROWS
             return

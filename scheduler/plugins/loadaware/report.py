@@ -1,7 +1,7 @@
 """`LoadReport`: a NodeMetric decoded into vectors, with invalid values left out.
 
-A figure that cannot be read counts as not reported; an unreadable usage of the node itself makes
-the whole report one without measurements, never one of an idle node.
+An invalid figure counts as not reported. If the usage of the node itself is invalid, the report
+counts as one without measurements, never as one of an idle node.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class ChosenUsage(msgspec.Struct, frozen=True):
 
 
 class LoadReport(msgspec.Struct, frozen=True):
-    """One report; `usage` is None when it holds no measurements. Times are seconds.
+    """One report; `usage` is None if it has no measurements. Times are in seconds.
 
     Contains only pods (`namespace/name`) with reported usage. Figures of pods and windows are
     decoded at their first use: most reports are replaced before it.
@@ -130,7 +130,7 @@ def _duration_s(text: str) -> float | None:
 
 
 def _vector(amounts: ResourceList, settings: Settings) -> Vector | None:
-    """Return amounts as a vector, at least 0; None if one of them cannot be read."""
+    """Return amounts as a vector, at least 0; None if one of them is invalid."""
     try:
         return tuple(
             [_amount(name, amounts[name]) if name in amounts else 0 for name in settings.resources]
@@ -140,7 +140,7 @@ def _vector(amounts: ResourceList, settings: Settings) -> Vector | None:
 
 
 def _amount(name: str, value: str | float) -> int:
-    """Read an amount; the forms that agents write go a short way, there are many per report."""
+    """Read an amount; the usual forms of agents have a fast path, because a report has many."""
     if type(value) is str and len(value) <= _MOST_DIGITS and value.isascii():
         if name == "cpu":
             if value[-1:] == "n" and (digits := value[:-1]).isdigit():

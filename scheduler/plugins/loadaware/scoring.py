@@ -1,6 +1,6 @@
 """The scores of LoadAwareScheduling, on whole columns, in integers as Koordinator rounds.
 
-Called by the plugin with the columns of a tracker; knows neither reports nor pods.
+Called by the plugin with the columns of a tracker; does not depend on reports or pods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Numbers: TypeAlias = NDArray[np.number[Any]]
 
 
 class ResourceWeights(msgspec.Struct, frozen=True):
-    """How resources count; `weights` goes with the resources of the settings, 0 for none."""
+    """The weights of resources in the order of the settings' resources, 0 for none."""
 
     weights: tuple[int, ...]
     dominant: int
@@ -45,12 +45,13 @@ def weighing_of(
 def usage_scores(
     weighing: ResourceWeights, left: Mapping[int, IntColumn], divisors: Mapping[int, Numbers]
 ) -> IntColumn:
-    """Return 0..100 per row: the weighted mean over resources, with the lowest as one more of them.
+    """Return 0..100 per row: the weighted mean over resources, with the lowest as an additional
+    one.
 
-    `left` is what remains of a node's amount once the pod runs; below 0 is worth 0, as it is where
-    nothing is offered. `divisors` holds the amounts, at least 1 and as floats where these divide
-    exactly. `weighing.total` is positive. When packing, what is used counts instead of what
-    remains.
+    `left` is the remaining amount of a node after the pod starts; a value below 0, or no
+    allocatable amount, scores 0. `divisors` has the amounts, at least 1 and as floats if these
+    divide exactly. `weighing.total` is positive. With bin packing, the used amount counts instead
+    of the remaining one.
     """
     total: Numbers | None = None
     lowest: Numbers | None = None

@@ -1,6 +1,6 @@
-"""`Settings`: the part of the arguments that accounting depends on, as one hashable value.
+"""`Settings`: the arguments that determine the accounting, as one hashable value.
 
-Profiles that agree on it share one tracker. A vector of amounts has one entry per name of
+Profiles with equal settings share one tracker. A vector of amounts has one entry per name of
 `resources`, in that order: cpu in milli, everything else in whole units.
 """
 
@@ -14,14 +14,14 @@ Vector = tuple[int, ...]
 
 
 class Percentile(msgspec.Struct, frozen=True):
-    """A type (avg, p50, p90, p95, p99) over a window; 0 s is the longest one that has data."""
+    """A type (avg, p50, p90, p95, p99) over a window; 0 s is the longest window with data."""
 
     type: str
     duration_s: float = 0.0
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What reports and pods are weighed by; a vector of thresholds has 0 where there is none."""
+    """The weights for reports and pods; a vector of thresholds has 0 for a missing one."""
 
     resources: tuple[str, ...]
     factors: Pairs
@@ -91,5 +91,5 @@ def settings_of(given: LoadAwareSchedulingArgs) -> Settings:
 
 
 def percentile(kind: str, duration: str) -> Percentile | None:
-    """Return the percentile that a type and a Go duration name; None without a type."""
+    """Return the percentile of a type and a Go duration; None without a type."""
     return Percentile(kind, max(seconds(duration), 0.0)) if kind else None

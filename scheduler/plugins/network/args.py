@@ -1,4 +1,4 @@
-"""The arguments of the network plugins that look at dependencies."""
+"""The arguments of the network plugins that use dependencies."""
 
 from collections.abc import Iterator
 from enum import StrEnum

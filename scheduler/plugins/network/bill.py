@@ -1,8 +1,8 @@
 """The network cost of a placement: of a whole cluster, or of one pod on a node.
 
-For `simulate` and `explain`, which put the same question to any configuration: a profile without
-network plugins is measured by the same table. Costs are those of NetworkOverhead: nothing on one
-node, 1 inside a zone, the listed cost beyond, 100 where it is not known; every pair of pods counts.
+For `simulate` and `explain`, which compute it for any configuration: for a profile without network
+plugins the same table is used. Costs are those of NetworkOverhead: 0 on one node, 1 inside a zone,
+the listed cost beyond, 100 if it is unknown; every pair of pods counts.
 """
 
 from collections.abc import Collection, Mapping
@@ -41,9 +41,7 @@ class Tie(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Bill:
-    """Answers for the cluster behind a handle, by the arguments of the network plugins there
-    are.
-    """
+    """Network costs in the cluster behind a handle, by the arguments of its network plugins."""
 
     def __init__(self, handle: Handle, plugins: Collection[Plugin[Any]] = ()) -> None:
         self._handle = handle

@@ -3,10 +3,10 @@
 Each placed pod of a workload books its `minBandwidth` once per dependency workload, split evenly
 over that workload's placed pods. Two pods of one zone book nothing, two of one region the link
 between their zones, others the link between their regions; places without names are left out.
-Amounts are whole bit/s, rounded up per group and link, worked out from counts: the same pods always
-book the same, whatever happened before. Sums are floats of whole numbers, which add and subtract
-exactly. With more places than `RowPlaces.most` nothing is booked between zones, with more regions
-nothing between those.
+Amounts are whole bit/s, rounded up per group and link, and computed from counts: the same pods
+always book the same, whatever the history. Sums are floats of whole numbers, which add and subtract
+exactly. With more places than `RowPlaces.most`, links between zones have no bookings; with more
+regions than that, links between regions have none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link
 from scheduler.plugins.network.places import RowPlaces
 
-# Shares are fractions of bits; what rounding leaves over is not booked.
+# Shares are fractions of a bit; the rounding error is not booked.
 GRAIN = 1e-3
 _NOTHING: FloatMatrix = np.zeros((0, 0))
 
@@ -60,7 +60,8 @@ class Bookings:
         self._by_group: dict[str, _Part] = {}
         self._amounts = BookedAmounts(np.zeros((0, 0)), np.zeros((0, 0)))
         self._touched: dict[str, None] = {}
-        # What each group asks for at most, wherever its pods are; and whose sum is to be redone.
+        # The largest demand of each group, wherever its pods are; and the groups whose sum must be
+        # recomputed.
         self._asked: dict[str, int] = {}
         self._most = 0
         self._unsummed: dict[str, None] = {}
@@ -71,7 +72,7 @@ class Bookings:
         self._unsummed[group] = None
 
     def moved(self, group: str, workload: str, count: int) -> None:
-        """Count pods of a group that came to a node (positive) or left one (negative)."""
+        """Count pods of a group that were placed on a node (positive) or left it (negative)."""
         self._touched[group] = None
         needs = self._needs(group)
         asked = needs.asked.get(workload) if needs is not None else None
@@ -106,7 +107,7 @@ class Bookings:
         return self._amounts
 
     def totals(self) -> dict[Link, int]:
-        """Return the allocated bandwidth per link in bit/s; links without any are left out."""
+        """Return the allocated bandwidth per link in bit/s, without links that have none."""
         zones, regions = self.amounts()
         names, of_region = self._places.names, self._places.regions
         found: dict[Link, int] = {}
@@ -170,7 +171,7 @@ class Bookings:
         is_link = self._places.is_link()
         used, bins = np.unique(places, return_inverse=True)
         if 2 * len(used) > size:
-            # Most places: whole matrices are added faster than parts of them.
+            # Most places are affected: adding whole matrices is faster than adding parts.
             return None, between(places, size) * is_link
         return used, between(bins, len(used)) * is_link[used[:, None], used]
 
@@ -194,7 +195,7 @@ def _add(amounts: BookedAmounts, part: _Part | None, sign: int) -> None:
     ):
         size = len(own)
         if not len(whole) or not size:
-            continue  # so many that there are no matrices
+            continue  # too many for matrices
         if places is None:
             whole[:size, :size] += sign * own
         else:

@@ -75,9 +75,9 @@ class CostTable(PathTable):
         return PlaceCosts(price, cost.astype(np.float64))
 
     def _matrix(self, level: str, numbers: Mapping[str, int]) -> IntMatrix:
-        """Return the listed costs between names, -1 where none is known."""
+        """Return the listed costs between names, -1 if unknown."""
         matrix = np.full((len(numbers), len(numbers)), -1, dtype=np.int64)
-        for reverse in (True, False):  # what is listed for the very direction overwrites
+        for reverse in (True, False):  # an entry for this direction overrides it
             for (origin, destination), cost in self.costs[level].items():
                 one, other = numbers.get(origin), numbers.get(destination)
                 if one is not None and other is not None:

@@ -128,8 +128,8 @@ def needs_of(members: Iterable[Workload]) -> GroupNeeds:
 def _resolved(ref: WorkloadRef, labels: set[str], names: Mapping[str, str]) -> str:
     if ref.label in labels:
         return ref.label
-    # Pods are labelled by selector: one that is written down is only then not taken as it stands
-    # when it is in truth the name of a workload.
+    # The reference is used unchanged, since pods carry the selector as a label. Exception: it is no
+    # workload's selector but the name of a workload.
     return names.get(ref.label) or ref.label
 
 

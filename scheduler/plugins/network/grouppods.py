@@ -162,7 +162,7 @@ class GroupPods:
         return self.totals[number] if number is not None else 0
 
     def of(self, workload: str) -> tuple[Rows, IntColumn]:
-        """Return the rows of a workload's pods, each once, and the numbers there."""
+        """Return the rows of a workload's pods, each once, and the numbers of pods there."""
         cells = np.flatnonzero(self.works == self.numbers.get(workload, -1))
         return self.rows[cells], self.counts[cells].astype(np.int64)
 
@@ -205,7 +205,7 @@ class GroupPods:
     def copy(self) -> "GroupPods":
         """Return an independent copy."""
         twin = GroupPods(self._numbering)
-        self._is_own = False  # shared by two now: the one that needs another number copies it
+        self._is_own = False  # shared by two groups: the one that needs another number copies it
         twin.totals = list(self.totals)
         twin._at, twin._size = dict(self._at), self._size
         twin._cells, twin._counts = self._cells.copy(), self._counts.copy()

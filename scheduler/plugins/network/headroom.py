@@ -47,7 +47,7 @@ class _Listed(NamedTuple):
 class _Asked(NamedTuple):
     """A pod's change of its group's allocations, per region or place, in bit/s.
 
-    `towards` is the bandwidth from the pod to there, `back` from there to the pod's workload,
+    `towards` is the bandwidth from the pod to the bin, `back` from the bin to the pod's workload,
     `among` between pods of its own workload. `own` counts these pods, `total` all pods. `sent`
     times `received` is the group's present allocation between two places.
     """
@@ -177,7 +177,7 @@ def _asked(state: TiesState, edges: Sequence[BandwidthEdge], bins: Rows, size: i
 def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple[int, str]]:
     """Yield (candidate's domain, message) where the request does not fit."""
     if not listed.names:
-        return  # so many that nothing is booked between them
+        return  # too many: no bookings between them
     columns = (asked.towards, asked.back, asked.among)
     most = sum(column.max(initial=0.0) for column in columns)
     if 2 * (booked.max(initial=0.0) + most + 1) <= listed.least:

@@ -1,9 +1,9 @@
 """Looks up the AppGroup and the NetworkTopology of a pod, and reports a missing one.
 
 The AppGroup is looked up in the pod's own namespace first, then in those of the arguments; the
-NetworkTopology in those of the arguments. If an object is missing, the plugin gives all nodes the
-same score and rejects none; an event on the pod names the object and the namespaces, a metric
-counts it.
+NetworkTopology in those of the arguments. If an object is missing, the plugin scores all nodes
+equally and rejects none; an event on the pod names the object and the namespaces, a metric counts
+it.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class PodTies(NamedTuple):
 
 
 class Lookup:
-    """Answers for one plugin; caches the table of costs until its object changes."""
+    """The look-ups of one plugin; caches the table of costs until its object changes."""
 
     def __init__(self, plugin: str, args: TopologyArgs, handle: Handle) -> None:
         self.tracker = handle.tracker(NetworkTracker)
@@ -83,7 +83,7 @@ class Lookup:
     def network_paths(self, pod: Pod, rows: Rows, *, books: bool) -> AreaPaths | None:
         """Return the network cost between these rows; None without a NetworkTopology.
 
-        If it `books`, with the links that could be too narrow for the pod's application.
+        With `books`, include the links that could be too narrow for the pod's application.
         """
         table = self.table()
         if table is None:
@@ -114,7 +114,8 @@ class Lookup:
             return None
         if self._known is None or self._known[0] is not topology:
             known, table = self._known, CostTable(topology, self._args.weights_name)
-            # The operator's notes on nodes and bookings change no cost: what was worked out stays.
+            # The operator's annotations of nodes and bookings change no cost: cached results stay
+            # valid.
             is_same = known is not None and known[1].is_same(table)
             self._known = (topology, known[1] if known is not None and is_same else table)
         return self._known[1]

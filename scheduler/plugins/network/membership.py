@@ -16,7 +16,7 @@ from scheduler.plugins.network.dependencies import Dependencies, GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods, Numbering
 from scheduler.plugins.network.places import RowPlaces
 
-AppGroups = dict[str, dict[str, AppGroup]]  # those of a name by namespace
+AppGroups = dict[str, dict[str, AppGroup]]  # AppGroups of one name by namespace
 
 
 class Named(NamedTuple):
@@ -59,8 +59,8 @@ class Labelled:
                 self.pods[named] = self.pods[named].renumbered(numbering)
 
     def _numbering(self, named: Named) -> Numbering | None:
-        """Return the numbers of the group that is probably meant; any would do, shared ones are
-        fast.
+        """Return the numbers of the group that most likely has these pods; any numbers work, shared
+        ones are faster.
         """
         there = self.app_groups.get(named.label)
         if not there:
@@ -83,7 +83,8 @@ class Membership:
         self._namespaces = namespaces
         self._labelled = labelled
         self._dependencies = dependencies
-        # Group → whose pods are its own; and those pods together where there are several.
+        # Group → the labels whose pods belong to it, and their pods combined if there are several
+        # labels.
         self._parts: dict[str, dict[Named, None]] = {}
         self._joined: dict[str, GroupPods] = {}
         self._groups: dict[Named, str] = {}
@@ -92,7 +93,7 @@ class Membership:
             self._enter(named)
 
     def key_of(self, pod: Pod) -> str:
-        """Return the key of a pod's AppGroup; nothing for a pod without one."""
+        """Return the key of a pod's AppGroup, '' for a pod without one."""
         meta = pod.metadata
         label = meta.labels.get(GROUP_LABEL, "")
         return self._key(Named(meta.namespace, label)) if label else ""
@@ -108,7 +109,7 @@ class Membership:
         return self._labelled.app_groups.get(name, {}).get(namespace)
 
     def needs_of(self, key: str) -> GroupNeeds | None:
-        """Return the dependencies between a group's workloads; None if the group is gone."""
+        """Return the dependencies between a group's workloads; None if the group was deleted."""
         group = self.group(key)
         return self._dependencies.of(group) if group is not None else None
 

@@ -40,7 +40,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         self._numbers: tuple[NodeGraph, int, Rows] | None = None
 
     def pre_score(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
-        """Find the placed pods that the pod is tied to; Skip when there are none."""
+        """Find the placed pods that the pod is tied to; Skip if there are none."""
         ties = self.lookup.ties(cycle.pod, both=True)
         state = None if ties is None else TiesState.on(nodes, ties, self.lookup)
         return SKIP if state is None else state

@@ -1,4 +1,4 @@
-"""`Need`: what ties a pod to the pods of another workload of its AppGroup."""
+"""`Need`: the dependency between a pod and the pods of another workload of its AppGroup."""
 
 import msgspec
 

@@ -86,7 +86,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return EACH_POD if pod.metadata.labels.get(GROUP_LABEL) else None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | TiesState:
-        """Find the placed pods that the pod is tied to; Skip when there are none."""
+        """Find the placed pods that the pod is tied to; Skip if there are none."""
         if not cycle.pod.metadata.labels.get(GROUP_LABEL):
             return SKIP
         ties = self.lookup.ties(cycle.pod, both=self._both)
@@ -114,8 +114,8 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
     def pre_score(
         self, cycle: Cycle, nodes: Nodes, state: TiesState | None = None
     ) -> Status | TiesState:
-        """Find pods that the pod is tied to indirectly, if to none directly; Skip when there are
-        none.
+        """Find pods that the pod is tied to indirectly, if it is tied to none directly; Skip if
+        there are none.
         """
         if not cycle.pod.metadata.labels.get(GROUP_LABEL):
             return SKIP
@@ -131,7 +131,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             if isinstance(answer, Status):
                 return nodes.constant(0)
             state = answer
-        # Places are numbers that are there, so that nothing is clipped: it is only twice as fast.
+        # Places are valid indices: mode="clip" changes nothing and is twice as fast as "raise".
         raw = state.verdicts().cost.take(self._tracker.place_column(nodes), mode="clip")
         state.take_off_own(raw, nodes)
         return raw
@@ -151,12 +151,14 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         state.move(placed.pod, row, -1)
 
     def concerns(self, state: TiesState, placed: Placed) -> bool:
-        """Return whether the pod is one tied to, or may book bandwidth."""
+        """Return whether the pod is tied to the placed one, or the placed one may book
+        bandwidth.
+        """
         group, workload = state.membership.key_and_workload(placed.pod)
         if not group:
             return False
         if self._enforces and state.ties.table.capacities:
-            return True  # it may book on a link that this pod needs
+            return True  # the placed pod may book on a link that this pod needs
         return group == state.ties.group and any(
             need.workload == workload for need in state.ties.needs
         )
@@ -185,8 +187,8 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
     def _too_expensive(
         self, nodes: Nodes, state: TiesState, places: Rows
     ) -> tuple[BoolColumn | None, Callable[[int], tuple[int, int]]]:
-        """Return the rows where too many limits are broken, None for none, and the counts by
-        row.
+        """Return the rows where too many limits are violated, None for none, and the counts
+        by row.
         """
         kept, broken, _ = state.verdicts()
         lone = self._on_lone_nodes(nodes, state)
@@ -206,9 +208,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return rows, counts
 
     def _on_lone_nodes(self, nodes: Nodes, state: TiesState) -> IntColumn | None:
-        """Return the number of tied pods on each row without region and zone; None for none at
-        all.
-        """
+        """Return the number of tied pods on each row without region and zone, or None."""
         if not state.is_any_nowhere():
             return None
         lone = np.flatnonzero(state.cell_places() == NOWHERE)
@@ -219,8 +219,8 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, score_at_zero: int = 100) -> 
     """Return 100 for the feasible node of least cost and 0 for that of highest cost; equal ones get
     100.
 
-    Where all cost nothing, `score_at_zero`. The percentage is rounded down before it is subtracted
-    from 100.
+    If all costs are 0, `score_at_zero`. The percentage is rounded down before it is subtracted from
+    100.
     """
     # Picking by a mask costs twice as much as finding the rows first.
     feasible = nodes.feasible
@@ -244,7 +244,7 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, score_at_zero: int = 100) -> 
 def _shares(width: int) -> IntColumn:
     """Return 100 minus the percentage for each distance from the cheapest up to `width`.
 
-    The cheapest is at `_TABLE`, so that a part of the table begins with what costs nothing.
+    The cheapest is at `_TABLE`, so that a slice of the table starts with the cost 0.
     """
     shares = 100 - 100 * np.arange(width + 1) // width
     table: IntColumn = np.concatenate((np.full(_TABLE, 100), shares))

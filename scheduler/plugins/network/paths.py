@@ -58,7 +58,7 @@ class ClosedTable:
 
     def _gathered(self, level: str, names: NDArray[np.str_]) -> NDArray[np.float64]:
         numbers, closed = self._closed[level]
-        # One more row and column for names that the table does not know.
+        # An additional row and column for names that the table lacks.
         padded = np.pad(closed, (0, 1), constant_values=_FAR)
         column = np.array([numbers.get(str(name), len(numbers)) for name in names])
         gathered: NDArray[np.float64] = padded[np.ix_(column, column)]
@@ -191,7 +191,7 @@ class _Directed(NamedTuple):
 
 
 class _Relaxing:
-    """Edges sorted by where they start, so that one sweep betters all starts at once."""
+    """Edges sorted by their source, so that one sweep relaxes all sources at once."""
 
     def __init__(self, starts: Rows, ends: Rows, weights: FloatColumn, size: int) -> None:
         order = np.argsort(starts, kind="stable")

@@ -1,7 +1,7 @@
-"""`RowPlaces`: where nodes stand, as small numbers for pairs of region and zone.
+"""`RowPlaces`: the location of each node as a number for its pair of region and zone.
 
 A missing label counts as an empty name. Place 0 is that of nodes with neither label. Numbers are
-given as pairs appear and stay; nothing that leaves this package depends on them.
+assigned as pairs appear and never change; no result outside this package depends on them.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from scheduler.state.columns import Column
 Place = tuple[str, str]  # region, zone
 
 NOWHERE = 0
-# Up to so many places (or regions) there are matrices over all of them.
+# Up to this number of places (or regions) there are matrices over all of them.
 MOST = 2048
 
 

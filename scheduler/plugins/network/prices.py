@@ -16,7 +16,7 @@ from scheduler.framework import FloatColumn, IntColumn, Rows
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, RowPlaces
 
-UNKNOWN_COST = 100  # what an unknown way adds to a score
+UNKNOWN_COST = 100  # the score's addend for an unknown path
 SAME_PLACE_COST = 1
 ALWAYS = -1.0
 _MOST_LIMITS = 64
@@ -64,7 +64,9 @@ class PlaceCosts:
         return self.price[:, columns], self.cost[:, columns]
 
     def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
-        """Judge numbers of pods: a product with parts of one matrix per limit."""
+        """Compare the numbers of pods with their limits: a product with parts of one matrix per
+        limit.
+        """
         size = len(self.cost)
         if size > MOST_JUDGED:
             return judged_anew(self, size, tied)

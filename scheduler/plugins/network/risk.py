@@ -1,9 +1,9 @@
 """The risk that a node's use of a resource exceeds its capacity, from mean and deviation.
 
-risk = (mu + sigma) / 2, where mu is the average use plus what the pod asks for, sigma the
-deviation, both as shares of capacity between 0 and 1; sigma is raised to 1/sensitivity and
-multiplied by margin. Plain arithmetic over columns, in the order in which the peer computes, so
-that figures agree to the last bit.
+risk = (mu + sigma) / 2, where mu is the average use plus the pod's request, sigma the deviation,
+both as shares of capacity between 0 and 1; sigma is raised to 1/sensitivity and multiplied by
+margin. Plain arithmetic over columns, in the order of operations of scheduler-plugins, so that
+results agree to the last bit.
 """
 
 from typing import NamedTuple
@@ -42,7 +42,7 @@ def risk_of(use: NodeUse, margin: float, sensitivity: float) -> FloatColumn:
 
 
 def unrounded_score(use: NodeUse, margin: float, sensitivity: float) -> FloatColumn:
-    """Return how little risk there is, 0 to 100; 0 where there is no capacity."""
+    """Return the score 0 to 100, lower for a higher risk; 0 without capacity."""
     score = (1.0 - risk_of(use, margin, sensitivity)) * MAX_SCORE
     result: FloatColumn = np.where(use.capacity > 0, score, 0.0)
     return result

@@ -69,7 +69,7 @@ class RiskArgs(Args):
 
 
 class LoadVariationRiskBalancingArgs(RiskArgs):
-    """As the peer's: a negative margin or sensitivity counts as 1."""
+    """As in scheduler-plugins: a negative margin or sensitivity counts as 1."""
 
     def __post_init__(self) -> None:
         if self.safe_variance_margin < 0:
@@ -98,8 +98,8 @@ class CheckRiskNodeBandwidthArgs(RiskArgs):
 class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
     """Reject nodes whose link would probably be too busy with the pod on them.
 
-    Measured use is the busier direction; without figures it is what placed pods request. Nodes that
-    advertise no bandwidth are left alone.
+    The measured use is that of the busier direction; without figures, the requests of placed pods
+    count. Nodes that advertise no bandwidth are never rejected.
     """
 
     reads = ("node", "node.allocatable", "pod.deleted", "pod.requests", "WatcherMetrics")

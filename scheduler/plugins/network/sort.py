@@ -13,7 +13,7 @@ LAST = 2**31  # behind every index that the API allows
 
 
 class Fallback(StrEnum):
-    """How entities are ordered among one another."""
+    """The order of entities among one another."""
 
     QOS_SORT = "QOSSort"
     PRIORITY_SORT = "PrioritySort"
@@ -56,7 +56,9 @@ class TopologicalSort(GroupSort[TopologicalSortArgs]):
         return group[0], (index, -queued.priority, queued.queued_at, meta.uid)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
-        """Return the pods of an AppGroup whose order changed, or which came or went."""
+        """Return a predicate for the pods of an AppGroup whose order changed, or that was created
+        or deleted; None for no pod.
+        """
         if change.kind != "AppGroup":
             return None
         old, new = change.old, change.new

@@ -1,7 +1,7 @@
 """`TiesState`: the placed pods that an incoming pod is tied to, and the verdicts that follow.
 
 What pre-filter returns. Hypothetical pods are counted in a copy of their group; verdicts and costs
-are worked out for places at once, and from there for rows.
+are computed per place, and then expanded to rows.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ class TiesState:
 
     @classmethod
     def on(cls, nodes: Nodes, ties: PodTies, lookup: Lookup) -> "TiesState | None":
-        """Return the state for a view; None when no pod it depends on is or was placed."""
+        """The ties of one pod, with the hypothetically moved pods."""
         state = cls(ties, lookup.tracker, lookup.membership)
         was_tied = state._is_tied()
         for placed, row, sign in nodes.moves():
@@ -60,7 +60,7 @@ class TiesState:
 
     @property
     def places(self) -> RowPlaces:
-        """Return the place of each row."""
+        """Return the state for a view; None if no pod that it depends on is or was placed."""
         return self.tracker.places
 
     @property
@@ -123,7 +123,7 @@ class TiesState:
         """Return whether a tied pod is on a node without region and zone."""
         if self._is_any_nowhere is None:
             places = self.cell_places()
-            # NOWHERE is 0: mostly, counting what is not is all there is to do.
+            # NOWHERE is 0: in most cases, counting nonzero entries is enough.
             self._is_any_nowhere = bool(
                 np.count_nonzero(places) < len(places)
                 and self.ties_by_cell()[places == NOWHERE].any()
@@ -131,7 +131,9 @@ class TiesState:
         return self._is_any_nowhere
 
     def take_off_own(self, raw: IntColumn, nodes: Nodes) -> None:
-        """Subtract from costs per row what tied pods on that very node were counted with."""
+        """Subtract the cost of tied pods on the row itself, which were counted with the place's
+        cost.
+        """
         own = self.ties_by_cell()
         if self.is_any_nowhere():
             own = own * np.where(self.cell_places() == NOWHERE, UNKNOWN_COST, SAME_PLACE_COST)

@@ -36,7 +36,7 @@ def group_cost(pods: GroupPods, needs: GroupNeeds, prices: Prices, places: RowPl
         origins, destinations = np.array(edges[first : first + _EDGES_AT_ONCE]).T
         total += float(((numbers[origins] @ cost) * numbers[destinations]).sum())
     for row, pairs in pods.beside(edges):
-        # Pods on one node talk for nothing.
+        # Traffic between pods on one node is free.
         total -= pairs * (UNKNOWN_COST if places.of(row) == NOWHERE else SAME_PLACE_COST)
     return round(total)
 
@@ -49,7 +49,7 @@ class TotalCost:
         self._known: dict[str, tuple[_Stand, int]] = {}
 
     def now(self, most: int = AT_A_TIME) -> int:
-        """Return the cost; 0 without costs to go by.
+        """Return the total cost; 0 without a table of costs.
 
         At most `most` of the applications whose pods moved are recomputed (some 0.2 ms each); the
         others keep their last cost until the next call.

@@ -1,5 +1,5 @@
-"""`NetworkTracker`: the placed pods of every AppGroup by workload and row, and where the rows
-stand.
+"""`NetworkTracker`: the placed pods of every AppGroup by workload and row, and the places of the
+rows.
 
 Counts pods by namespace and label; `membership` maps these to AppGroups. Pods on unknown nodes
 count from the moment their node appears. `bookings` computes the allocation of links from these
@@ -54,12 +54,12 @@ class NetworkTracker(RowTracker):
         return found
 
     def node_name(self, row: int) -> str:
-        """Return the name of a row's node, nothing for a row without one."""
+        """Return the name of a row's node, '' for a row without one."""
         node = self._cluster.table.nodes[row] if self._cluster is not None else None
         return node.metadata.name if node is not None else ""
 
     def row_of(self, name: str) -> int | None:
-        """Return the row of a node, None if it is not known."""
+        """Return the row of a node, None if it is unknown."""
         return self._rows.get(name)
 
     def node_names(self) -> list[str]:
@@ -83,7 +83,7 @@ class NetworkTracker(RowTracker):
             raw -= self.spread(nodes, rows, amounts)
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild all state from `cluster`."""
         self.places = RowPlaces()
         for row in cluster.table.rows.values():
             node = cluster.table.nodes[row]

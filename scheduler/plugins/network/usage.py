@@ -19,7 +19,7 @@ CPU, MEMORY, TRANSMIT, RECEIVE = "cpu", "memory", "transmit", "receive"
 AVERAGE, DEVIATION = "average", "deviation"
 PERCENT = 100.0
 
-Figure = tuple[str, str]  # what, and AVERAGE or DEVIATION
+Figure = tuple[str, str]  # the subject, and AVERAGE or DEVIATION
 
 
 class UsageTracker:
@@ -32,7 +32,7 @@ class UsageTracker:
         self._columns: dict[Figure, FloatColumn] | None = None
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild all state from `cluster`."""
         self._cluster, self._columns = cluster, None
 
     def apply(self, change: Change) -> None:

@@ -43,7 +43,7 @@ class ZoneScoring(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     resources: tuple[ResourceWeight, ...] = ()
 
     def weight_of(self, resource: str) -> int:
-        """Return the weight of a resource; one that is not listed weighs 1."""
+        """Return the weight of a resource; an unlisted one weighs 1."""
         return next((one.weight for one in self.resources if one.name == resource), 1) or 1
 
 

@@ -147,7 +147,7 @@ def _number_counted(resources: ResourceList) -> int:
 
 
 def _counted(resources: ResourceList) -> dict[str, int]:
-    """Return those of cpu and memory that are named and not 0."""
+    """Return the amounts of cpu and memory that are named and not 0."""
     found = {name: milli_quantity(resources[name]) for name in (CPU, MEMORY) if name in resources}
     return {name: amount for name, amount in found.items() if amount}
 

@@ -98,11 +98,11 @@ class ZoneEvictions:
         return used.given(np.ones(len(here), dtype=np.bool_))
 
     def _by_everybody(self, view: ZoneView, nodes: Nodes, leaving: RowPods) -> "_Given | None":
-        """Return the amounts of removed pods that are all pods with exclusive amounts of their
-        rows.
+        """Return the amounts of removed pods if these are all pods with exclusive amounts on their
+        rows; None otherwise.
 
-        None for any others. So the pods of a row are not evaluated where the preemptor does not fit
-        without all of them.
+        So the pods of a row need not be evaluated if the preemptor does not fit even without all of
+        them.
         """
         if leaving.below is None:
             return None
@@ -129,7 +129,7 @@ class ZoneEvictions:
         Those of a row follow one another. Several pods may have one number: they are removed
         together.
 
-        There may be tens of thousands: repeated pods cost no call.
+        There may be tens of thousands: a repeated pod costs no call.
         """
         holdings = _Holdings(view, index)
         reported, owners, cells, used = (
@@ -159,7 +159,7 @@ class ZoneEvictions:
         return holdings
 
 
-# No row has so many slots before it.
+# Larger than the number of slots before any row.
 _NOWHERE = -(2**48)
 _Entries = tuple[Rows, Rows, IntColumn]
 

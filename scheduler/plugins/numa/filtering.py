@@ -45,7 +45,7 @@ class Fit(msgspec.Struct, frozen=True):
     lost: BoolColumn | None
 
     def infeasible(self, size: int) -> BoolColumn:
-        """Return the rows where nothing fits."""
+        """Return the rows where the request fits no zones."""
         if self.zones is None:
             return np.zeros(size, dtype=np.bool_) if self.lost is None else self.lost
         none = no_zone(self.zones)
@@ -285,7 +285,7 @@ class _Search:
     def __init__(self, view: ZoneView, demand: ZoneDemand, row: int) -> None:
         self._demand = demand
         self._steps = 0
-        # The zones that fit each container in an empty node; amounts are deducted from there.
+        # The zones that fit each container on an empty node; amounts are deducted from there.
         self._suits: list[list[int]] = []
         self._staying: list[Needs] = []
         self._free: dict[str, list[int]] = {}

@@ -116,7 +116,7 @@ class ZoneInventory:
             if matrix is None:
                 cells[place] = UNLISTED
             else:
-                # No row is out of range; only with clipping nothing is copied twice.
+                # All rows are in range; with "clip" the result is not copied a second time.
                 np.take(matrix, rows if left is None else some, 0, cells[place], mode="clip")
         by_slot = cells[:, :, : len(self.layout.ids)].transpose(0, 2, 1)
         free: Amounts = np.ascontiguousarray(by_slot, np.float64 if as_floats else np.int64)
@@ -246,7 +246,7 @@ class _Finding:
         usable = np.logical_and.reduce(free >= 0)
         asked = [place for place, (_, amount) in enumerate(needs) if amount > 0]
         limits = [needs[place][1] for place in asked]
-        # More than the request is no better, and sums clipped to it are exact.
+        # An amount above the request has no additional value, and sums clipped to it are exact.
         most = np.array(limits, dtype=free.dtype).reshape(-1, 1, 1)
         amounts: Amounts = np.minimum(free if len(asked) == len(needs) else free[asked], most)
         if usable.all():

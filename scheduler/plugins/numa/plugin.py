@@ -161,7 +161,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         lists them.
         """
         if demand.is_guaranteed or self.args.preemption_mode == ENABLED:
-            return False  # a dry run may be impossible whatever the pod asks for
+            return False  # a dry run may be impossible whatever the pod requests
         topologies, reserving = self._topologies, self._reserving
         if topologies.has_reserved or (reserving is not None and reserving.has_stale):
             return False
@@ -267,7 +267,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
 
 class _Reported:
-    """A version that changes when the first node reports, or the last report goes."""
+    """A version that changes when the first node reports, or the last report is deleted."""
 
     def __init__(self, topologies: Topologies) -> None:
         self._topologies = topologies

@@ -73,11 +73,11 @@ class Reservations(msgspec.Struct, eq=False):
     # The sum of all pods on the node; None if it must be recomputed.
     node_totals: NodeTotals | None = None
     _marks: dict[str, int] = {}
-    # A pod, and whether it came or went; the newest last.
+    # A pod, and whether it was added or left; the newest last.
     _log: list[tuple[Placed, bool]] = []
 
     def remember(self, placed: Placed, *, came: bool) -> None:
-        """Record that a pod came to the node, or left it."""
+        """Record that a pod was added to the node, or left it."""
         self.node_totals = None
         if len(self._log) >= 2 * _REMEMBERED:
             del self._log[:_REMEMBERED]
@@ -96,7 +96,7 @@ class Reservations(msgspec.Struct, eq=False):
         return placed.assumed or placed.pod.status.phase == "Pending"
 
     def accounted_for(self, pods: Mapping[str, Placed]) -> Iterator[Placed]:
-        """Yield the pods that the figures include, also those that left since."""
+        """Yield the pods that the figures include, also those that have left since."""
         yield from (placed for placed in pods.values() if not self.misses(placed))
         if self.seen is not None:
             went = {placed.pod.metadata.uid: placed for placed, came in self._log if not came}

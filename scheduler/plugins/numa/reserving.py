@@ -198,7 +198,7 @@ class Reserving:
         self._offer(name, reserved, topology, zones)
 
     def pod(self, before: Placed | None, after: Placed | None) -> None:
-        """Apply a pod that came to a node, left one, or changed on it."""
+        """Apply a pod that was added to a node, left one, or changed on it."""
         if before is not None and after is not None and before.node == after.node:
             self._altered(before, after)
             return

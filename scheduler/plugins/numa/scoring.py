@@ -101,7 +101,7 @@ def most_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatCol
 
 
 def _balanced(view: ZoneView, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
-    """Score by the sample variance of the shares; a single share has none."""
+    """Score by the sample variance of the shares; a single share has the variance 0."""
     shares = [_share(view.free(name), amount, shape) for name, amount in needs]
     if not shares:
         return np.full(shape, HIGHEST, dtype=np.int64)

@@ -1,9 +1,8 @@
 """The state of each node's zones, for users: gauges, events and `trellis topology --numa`.
 
-without   no report: the node is used as if zones did not matter
-used      the report is in force
-behind    a newer report waits, because it names pods that are not known yet
-stale     a foreign pod took a zone that no report tells: no aligned pod goes there
+without   no report: the node is used as if zones did not matter used      the report is in force
+behind    a newer report waits, because it names pods that are not known yet stale     a foreign pod
+took a zone that no report includes: no aligned pod goes there
 """
 
 from collections.abc import Iterator
@@ -70,7 +69,7 @@ def figures(topologies: Topologies, name: str, now: float) -> tuple[str, ...]:
 
 
 def amount_text(resource: str, thousandths: int) -> str:
-    """Return an amount for people: bytes as GiB, a dash where the zone lists none."""
+    """Return an amount for display: bytes as GiB, a dash if the zone lists none."""
     if thousandths < 0:
         return "-"
     whole = thousandths / 1000

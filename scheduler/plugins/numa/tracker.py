@@ -3,7 +3,7 @@
 One for all profiles. `latest` has the last reports of agents. `reserving`, if a profile uses it,
 has the free amounts after every pod that the figures do not include has used its share of every
 zone: ours as soon as they are assumed, other schedulers' too. The plugin reads it and writes only
-the marks of nodes with pods being bound.
+the marks of nodes to which a pod is being bound.
 """
 
 from collections import Counter

@@ -151,8 +151,8 @@ _OLD_NAMES: Final = {
     )
     for level, scope in (("PodLevel", POD), ("ContainerLevel", CONTAINER))
 } | {
-    # The value of the design text, with a check container by container. Its other values
-    # (Restricted, BestEffort, None) require no check, as for a kubelet without the attribute.
+    # The value of the design text, with a check container by container. For the other values
+    # (Restricted, BestEffort, None) no check is made, as for a kubelet without the attribute.
     "SingleNumaNode": (SINGLE, CONTAINER)
 }
 

@@ -1,6 +1,7 @@
 """`BudgetIndex`: the disruption budgets of a pod, and the evictions that would violate one.
 
-A violated budget forbids nothing: preemption spares such pods first, and prefers nodes without any.
+A violated budget does not forbid an eviction: preemption restores such pods first, and prefers
+nodes without violations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ _MOST_SHAPES = 65536
 class BudgetIndex:
     """All budgets; the budgets of a shape of pods are looked up once.
 
-    The look-ups are dropped when a budget comes, goes or selects other pods.
+    The look-ups are dropped when a budget is added, deleted, or selects other pods.
     """
 
     kinds: tuple[str, ...] = ()
@@ -77,7 +78,7 @@ class BudgetIndex:
         pods, budgets = self._lookup.pairs(victims)
         apart = set(victims.index[list(victims.gangs)].tolist()) if victims.gangs else set()
         if first_ends:
-            # Pods are looked at one by one where one is under several budgets.
+            # Pods are counted one by one if one of them has several budgets.
             several = pods[1:][pods[1:] == pods[:-1]]
             apart |= set(victims.index[several].tolist())
         if apart:
@@ -140,7 +141,7 @@ class _Lookup:
         """Return which pods count against which budgets, as numbers."""
         shapes = victims.shape_ids
         where = np.searchsorted(self._shapes, shapes)
-        # An entry past the end means "later than all known ones".
+        # A position past the end means "later than all known ones".
         unknown = shapes != np.append(self._shapes, -1)[where]
         if unknown.any():
             self._learn(victims, np.flatnonzero(unknown))

@@ -15,7 +15,7 @@ _ABOVE_ZERO = 2**31
 CRITERIA = 6
 
 
-# The first of them that keep the victims few: violated budgets, priorities, their number.
+# The criteria from the first on that keep victims few: violated budgets, priorities, their number.
 MINIMAL = 4
 
 # Picks one of several equal rows; the second argument returns the uids of a row's victims.

@@ -133,7 +133,7 @@ class UnitIndex:
 
 
 def _is_same(one: DisruptionUnit, other: DisruptionUnit) -> bool:
-    """Return whether nothing relevant changed; records of pods are new ones after any change."""
+    """Return whether nothing relevant changed; any change creates new records of pods."""
     return (
         (one.mode, one.priority, one.surplus) == (other.mode, other.priority, other.surplus)
         and len(one.members) == len(other.members)

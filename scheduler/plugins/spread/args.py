@@ -25,7 +25,9 @@ class StrictLabelSelector(LabelSelector, frozen=True, forbid_unknown_fields=True
 
 
 class DefaultConstraint(TopologySpreadConstraint, frozen=True, forbid_unknown_fields=True):
-    """A constraint for pods that bring none; its selector follows from the pod's owners."""
+    """A constraint for pods without constraints of their own; its selector follows from the pod's
+    owners.
+    """
 
     max_skew: int = 0
     label_selector: StrictLabelSelector | None = None

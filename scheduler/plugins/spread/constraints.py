@@ -1,6 +1,6 @@
-"""Spread constraints as the plugin works with them, read from a pod's spec.
+"""Spread constraints, parsed from a pod's spec.
 
-Nothing here depends on nodes or on other pods, so it is worked out once per shape of pods.
+They do not depend on nodes or other pods, so they are computed once per shape of pods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,8 @@ ZONE = "topology.kubernetes.io/zone"
 class SpreadConstraint(msgspec.Struct, frozen=True):
     """One constraint of one pod.
 
-    `selection` are the placed pods that count (None: none at all), `matches_self` whether the pod
-    itself is one of its kind. `honors_affinity` and `honors_taints` leave nodes out of the count
-    that the pod may not go to.
+    `selection` are the placed pods that count (None: no pod), `matches_self` states whether the pod
+    itself counts. `honors_affinity` and `honors_taints` exclude nodes that the pod may not use.
     """
 
     key: str
@@ -46,7 +45,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 class Constraints(msgspec.Struct, frozen=True):
     """All constraints of one action; `fault` states why they are invalid.
 
-    `ignores_unlabelled`: nodes that lack one of the topology keys are left out altogether.
+    `ignores_unlabelled`: nodes that lack one of the topology keys are ignored for all constraints.
     """
 
     items: tuple[SpreadConstraint, ...] = ()

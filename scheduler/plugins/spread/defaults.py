@@ -1,7 +1,7 @@
-"""The constraints of a profile for pods that bring none, kept per shape of pods.
+"""The constraints of a profile for pods without their own, cached per shape of pods.
 
-They follow from the services of the pod's namespace and from its controller; what was worked out
-for a shape holds until one of these selectors changes. Pods without either pay a look-up.
+They follow from the services of the pod's namespace and from its controller; the result for a shape
+is valid until one of these selectors changes. For pods without either, the cost is one look-up.
 """
 
 from weakref import WeakKeyDictionary
@@ -41,7 +41,7 @@ class Defaults:
         }
         self._handle = handle
         self._services = handle.tracker(Services)
-        # What `may_spread` looks at beside the pod.
+        # The selectors that `may_spread` reads beside the pod.
         self.follows = (self._services,)
         self._known: WeakKeyDictionary[Shape, _Known] = WeakKeyDictionary()
 

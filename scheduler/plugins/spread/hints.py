@@ -14,7 +14,7 @@ from scheduler.plugins.spread.inclusion import Inclusion
 def may_help(change: Change, pod: Pod, constraints: Constraints, inclusion: Inclusion) -> bool:
     """Return whether a change may make a rejected pod feasible."""
     if not constraints.items:
-        return True  # nothing rejects it any more
+        return True  # no constraint rejects it any more
     if change.kind == "Node":
         return _node_helps(change, pod, constraints, inclusion)
     if change.pod.metadata.uid == pod.metadata.uid:

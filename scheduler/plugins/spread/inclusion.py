@@ -1,6 +1,6 @@
 """Which nodes count for a constraint: those with the labels, and those its policies include.
 
-`None` stands for "all of them", the usual answer, which spares every later operation a mask.
+`None` stands for "all of them", the usual answer, so that later operations need no mask.
 """
 
 from collections.abc import Callable, Sequence

@@ -56,7 +56,7 @@ class Services:
         return merged
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild all state from `cluster`."""
         self.version += 1
         self._selectors = {}
         for service in cluster.store.of("Service").values():
@@ -87,7 +87,7 @@ class Services:
     def _put(self, service: Any) -> None:
         meta, selector = service.metadata, service.spec.selector
         if not selector:
-            # One without a selector selects nothing; it may have had one before.
+            # A service without a selector selects no pod; it may have had a selector before.
             if self._selectors.get(meta.namespace, {}).pop(meta.name, None) is not None:
                 self._moved(meta.namespace)
             return

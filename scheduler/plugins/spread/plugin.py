@@ -62,7 +62,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         self._soft: PerShape[Constraints] = PerShape(lambda pod: own_constraints(pod, SOFT))
 
     def key(self, pod: Pod) -> Hashable | None:
-        """Return None for a pod that has no constraints, and gets none from the profile."""
+        """Return None for a pod without constraints of its own or from the profile."""
         is_spread = pod.spec.topology_spread_constraints or self._defaults.may_spread(pod)
         return EACH_POD if is_spread else None
 

@@ -1,8 +1,8 @@
 """The score of PodTopologySpread: fewer matching pods in a node's domains are better.
 
 Each constraint adds, for the node's domain, count x weight + maxSkew - 1; the weight grows with the
-logarithm of the number of domains among the nodes that are left, so that a topology of many small
-domains is not drowned by one of few large ones. For host names each node is its own domain.
+logarithm of the number of domains among the feasible nodes, so that a topology of many small
+domains is not dominated by one of few large ones. For host names each node is its own domain.
 """
 
 from math import log
@@ -88,7 +88,7 @@ class Scorer:
 
 
 def normalized(nodes: Nodes, constraints: Constraints, raw: IntColumn) -> IntColumn:
-    """Turn scores around and onto 0..100; nodes that are left out get 0."""
+    """Invert the scores and scale them to 0..100; ignored nodes get 0."""
     with_labels = labelled(nodes, constraints.keys) if constraints.ignores_unlabelled else None
     among = nodes.feasible if with_labels is None else nodes.feasible & with_labels
     kept = raw[among]
@@ -96,11 +96,11 @@ def normalized(nodes: Nodes, constraints: Constraints, raw: IntColumn) -> IntCol
         return nodes.constant(0)
     most, least = int(kept.max()), int(kept.min())
     if most in (least, 0):
-        # 100 * (most + least - raw) / most comes to 100 for all of them.
+        # 100 * (most + least - raw) / most is 100 for all of them.
         return nodes.constant(MOST) if with_labels is None else among * np.int64(MOST)
     scores = np.int64(MOST) * (most + least - raw)
     scores //= most
-    # Rows that are not in the running may lie anywhere; the framework wants 0..100 on all.
+    # Infeasible rows may have any value; the framework requires 0..100 on all rows.
     return np.where(among, scores, 0)
 
 

@@ -255,7 +255,9 @@ class AttachedVolumes:
             self._hold(node, volume, -1, 1)
 
     def _hold(self, node: str, volume: CountedVolume, sign: int, kind: int) -> None:
-        """Count one use by a pod (kind 0) or one attachment (kind 1) more or less."""
+        """Add `sign` to the number of pods that use a volume (kind 0) or of its attachments (kind
+        1).
+        """
         on = self._on.setdefault(node, {})
         by_pods, attached = on.get(volume, (0, 0))
         was_there = by_pods + attached > 0

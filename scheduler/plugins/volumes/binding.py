@@ -1,4 +1,4 @@
-"""VolumeBinding: a pod runs where its volumes are, can be bound, or can be provisioned.
+"""VolumeBinding: place a pod where its volumes are, can be bound, or can be provisioned.
 
 Bound claims restrict the nodes. For an unbound claim of a class that waits for a consumer, a node
 needs a matching volume, or must be one where the class provisions. The volumes chosen with the node
@@ -69,14 +69,14 @@ REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 class VolumeBindingArgs(Args):
     """How long to wait for volumes, in seconds, and the score over the utilization of storage.
 
-    An empty `shape` prefers most free capacity; without one it is the same.
+    An empty or missing `shape` prefers most free capacity.
     """
 
     bind_timeout_seconds: int = 600
     shape: tuple[UtilizationShapePoint, ...] | None = None
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what kube-scheduler refuses."""
+        """Yield the values that kube-scheduler rejects."""
         seconds = self.bind_timeout_seconds
         if seconds < 0:
             text = "invalid BindTimeoutSeconds, should not be a negative value"
@@ -90,7 +90,7 @@ class VolumeBindingArgs(Args):
 
 
 class PodClaims(msgspec.Struct, eq=False):
-    """The claims of a pod in one attempt; `steps` is what reserve decided about them."""
+    """The claims of a pod in one attempt; `steps` are the decisions about them at reserve."""
 
     nodes: Nodes
     bound: dict[str, storage.PersistentVolumeClaim] = {}
@@ -149,7 +149,9 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return unresolvable(REASON_IMMEDIATE) if is_immediate else found
 
     def filter(self, _cycle: Cycle, nodes: Nodes, claims: PodClaims) -> Rejected | None:
-        """Reject the nodes that bound volumes exclude, or that unbound claims find nothing on."""
+        """Reject the nodes that bound volumes exclude, or on which an unbound claim gets no
+        volume.
+        """
         masks = self._bound_elsewhere(nodes, claims)
         if claims.unbound:
             plan = self._matcher.plan(nodes, tuple(claims.unbound.values()))

@@ -52,7 +52,7 @@ class BindingHints:
             )
         if change.kind == CAPACITY:
             return new.storage_class_name in classes and (old is None or _limit(new) > _limit(old))
-        # A CSINode: what counts is which in-tree plugins it has taken over.
+        # A CSINode: the relevant part is the list of migrated in-tree plugins.
         return old is None or _migrated(old) != _migrated(new)
 
     def _driver_helps(self, change: Change, claims: list[PersistentVolumeClaim]) -> bool:
@@ -75,8 +75,8 @@ class BindingHints:
 
 
 def _volume_helps(change: Change, claims: list[PersistentVolumeClaim]) -> bool:
-    """Return whether a volume is one of the claims', could become one, or was one and was in
-    conflict.
+    """Return whether a volume belongs to the claims, could be bound to one, or did belong to one
+    and conflicted.
     """
     if change.new is None:
         return any(is_reserved_for(change.old, claim) for claim in claims)

@@ -40,7 +40,7 @@ class VolumeCatalog:
         self._assumed_claims: dict[str, tuple[PersistentVolumeClaim, PersistentVolumeClaim]] = {}
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds; nothing is assumed any more."""
+        """Rebuild all state from `cluster`, without any assumption."""
         self._clear()
         self._cluster = cluster
         for volume in cluster.store.of(VOLUME).values():
@@ -72,7 +72,7 @@ class VolumeCatalog:
         found.update({f"for {claim}": sorted(names) for claim, names in self._reserved.items()})
         return found
 
-    # Questions. Where something is assumed, it counts as written.
+    # Queries: an assumption counts as written.
 
     def volume(self, name: str) -> PersistentVolume | None:
         """Return a volume by name."""
@@ -168,8 +168,8 @@ def _owner(volume: PersistentVolume) -> str:
 
 
 def _entry(volume: PersistentVolume) -> tuple[int, str] | None:
-    """Return the position of a volume among the free ones of its class, None for one that is
-    not.
+    """Return the position of a volume among the free ones of its class, None for a volume that is
+    not free.
     """
     if volume.status.phase != AVAILABLE or volume.metadata.deletion_timestamp is not None:
         return None

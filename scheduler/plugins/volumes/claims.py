@@ -1,6 +1,6 @@
 """The claims of a pod and the state of their objects, for all volume plugins.
 
-Looks objects up and compares fields; decides nothing about nodes and keeps nothing.
+Looks objects up and compares fields; has no state and decides nothing about nodes.
 """
 
 from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ from scheduler.plugins.volumes.claims import has_storage, keeps_volumes
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
-# What makes two volumes the same disk: a kind and its identity.
+# The identity of a disk: a kind and its identifying fields.
 Disk = tuple[str, ...]
 
 
@@ -67,7 +67,7 @@ class DisksInUse:
         self._claims: dict[str, dict[str, int]] = {}
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild all state from `cluster`."""
         self._disks, self._claims = {}, {}
         for placed in cluster.pods:
             self._count(placed, 1)

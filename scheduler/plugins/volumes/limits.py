@@ -182,7 +182,7 @@ class NodeVolumeLimits(Plugin[NoArgs]):
         wanted: Sequence[CountedVolume],
         moved: dict[int, dict[CountedVolume, int]],
     ) -> BoolColumn:
-        """Return the rows of the table where these volumes of one driver are too many."""
+        """Return the rows of the table where these volumes of one driver would exceed the limit."""
         used, limit = self._attached.used(driver), self._attached.limit(driver)
         full: BoolColumn = used > limit - len(wanted)
         special = {row for volume in wanted for row in self._attached.rows_with(volume)}

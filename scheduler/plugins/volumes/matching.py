@@ -1,9 +1,10 @@
-"""Which volumes the unbound claims of a pod would get on each node, or whether one can be made
-there.
+"""The volumes that a pod's unbound claims would get on each node, and whether missing ones can be
+provisioned.
 
 The rules of Kubernetes' volume binder, for all nodes at once: of the free volumes that suit a claim
-and can be reached from a node the smallest is taken, one set aside for the claim comes first, a
-volume serves one claim; where none is left, the claim's class must be able to make one. Reads only.
+and are reachable from a node, the smallest is taken, but one that is set aside for the claim comes
+first. A volume serves one claim; if none is left, the claim's class must be able to provision one.
+Reads only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ class VolumeChoice(msgspec.Struct, frozen=True):
 
 
 class VolumePlan(msgspec.Struct, frozen=True):
-    """What becomes of the claims on each row.
+    """The choice for each claim on each row.
 
     `unmatched` are the rows on which some claim gets no volume, `cramped` those without storage
     capacity to provision one. On all other rows each claim has a choice there or is one of `made`
@@ -76,7 +77,7 @@ class Matcher:
         choices: list[VolumeChoice] = []
         sent = [claim for claim in claims if SELECTED_NODE in claim.metadata.annotations]
         for claim in sent:
-            # Its volume is being made for one node: no other will do.
+            # Its volume is being provisioned for one node: no other node is possible.
             left = left & nodes.rows_named((claim.metadata.annotations[SELECTED_NODE],))
         unmatched = nodes.exists & ~left
         made += [(claim, left) for claim in sent]
@@ -98,7 +99,7 @@ class Matcher:
         choices: list[VolumeChoice],
         made: list[tuple[PersistentVolumeClaim, BoolColumn]],
     ) -> VolumePlan:
-        """Find the rows where a claim without a volume cannot get one made."""
+        """Find the rows where no volume can be provisioned for a claim without one."""
         cramped = np.zeros(nodes.size, dtype=np.bool_)
         for claim, rows in made:
             needy = rows & left
@@ -143,7 +144,7 @@ class Matcher:
             number[here] = len(volumes)
             volumes.append(volume)
             taken.setdefault(volume.metadata.name, []).append(here)
-            # One set aside for the claim is its volume also where it is out of reach.
+            # A volume that is set aside for the claim is its volume even if it is unreachable.
             still_open = _without(still_open, available if is_set_aside else here)
             if not np.count_nonzero(still_open):
                 break

@@ -1,4 +1,4 @@
-"""In-tree volumes that a CSI driver serves: under which names, and with which topology.
+"""The names and the topology of in-tree volumes that a CSI driver serves.
 
 Facts of the Kubernetes CSI translation library for the plugins that it migrates everywhere. Called
 by NodeVolumeLimits, which counts volumes by driver and handle, and by VolumeBinding, since a
@@ -47,7 +47,7 @@ MIGRATIONS = (
     ),
     Migration("kubernetes.io/portworx-volume", "portworx_volume", "pxd.portworx.com"),
 )
-# Inline volumes of these have a driver as well, but no count of theirs is known to the scheduler.
+# Inline volumes of these types have a driver as well, but the scheduler knows no count of them.
 _UNCOUNTED = ("azure_file", "vsphere_volume")
 _BY_PLUGIN = {migration.plugin: migration for migration in MIGRATIONS}
 

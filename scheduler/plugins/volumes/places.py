@@ -1,8 +1,8 @@
 """`SelectedRows`: the rows that the node selector of a volume, a class or a capacity object
 selects.
 
-A cluster with local disks has as many selectors as volumes, each for one host, so rows are grouped
-by the values of a label once and then looked up; any other selector is evaluated as a mask.
+A cluster with local disks has as many selectors as volumes, each for one host. So rows are grouped
+once by the values of a label, and then looked up; any other selector is evaluated as a mask.
 """
 
 from collections.abc import Sequence

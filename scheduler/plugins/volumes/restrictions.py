@@ -113,7 +113,7 @@ class VolumeRestrictions(Plugin[NoArgs]):
         return wanted if wanted.disks or wanted.is_claim_used else SKIP
 
     def filter(self, _cycle: Cycle, nodes: Nodes, wanted: WantedDisks) -> Rejected | None:
-        """Reject the nodes that hold one of the disks, and all if a claim is taken."""
+        """Reject the nodes that use one of the disks, and all nodes if a claim is taken."""
         rejected: Rejected | None = None
         if wanted.disks:
             taken = self._taken(wanted, nodes)
@@ -124,7 +124,7 @@ class VolumeRestrictions(Plugin[NoArgs]):
         return everywhere if rejected is None else rejected.otherwise(everywhere)
 
     def add_pod(self, wanted: WantedDisks, placed: Placed, _row: int) -> None:
-        """Count a pod that comes to a node."""
+        """Count a pod that is added to a node."""
         wanted.move(placed, 1)
 
     def remove_pod(self, wanted: WantedDisks, placed: Placed, _row: int) -> None:

@@ -118,8 +118,8 @@ def wait(progress: "Progress", timeout_s: float) -> Generator[BindStep, CallResu
 class Progress:
     """Whether the volumes of one pod are bound; checked after each change.
 
-    As long as the catalog has an assumption for the pod's claims, by it or by another pod, the
-    watch has not shown the write.
+    While the catalog has an assumption for the pod's claims, by it or by another pod, the watch has
+    not shown the write.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Progress:
             name = step.volume.metadata.name if step.volume is not None else ""
             volume = self._catalog.volume(name or (claim.spec.volume_name if claim else ""))
             seen += (claim, volume)
-        # Every change of any claim comes here: most of them are about others.
+        # Called for every change of any claim: most changes concern other pods.
         if len(seen) == len(self._seen) and all(map(_is, seen, self._seen)):
             return False
         self._seen = seen

@@ -144,7 +144,7 @@ def view_of(
     seen = newest(relevant)
     generation, count = seen[0].spec.pool.generation, seen[0].spec.pool.resource_slice_count
     if len(seen) != count:
-        # These slices may be outdated: a newer generation may have nothing for this node.
+        # These slices may be outdated: a newer generation may have no devices for this node.
         if any(one.spec.pool.generation > generation for one in everything):
             return None
         same = [one for one in everything if one.spec.pool.generation == generation]

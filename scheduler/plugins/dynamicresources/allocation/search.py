@@ -206,7 +206,7 @@ class DeviceSearch:
         wanted = self._wanted[frame.ask.number] or []
         if frame.cursor < 0:
             return -1
-        frame.cursor = -1  # there is no other choice
+        frame.cursor = -1  # no other choice is left
         self._steps.count()
         place = wanted[frame.index]
         if not self._is_free(frame.ask, place):

@@ -134,7 +134,7 @@ def as_cel(device: DeviceObject, driver: str) -> DeviceInput:
         try:
             capacity[name] = Quantity.parse(str(offered.value))
         except ObjectError:
-            continue  # no API server stores it
+            continue  # the API server rejects it
     return DeviceInput(driver, attributes, capacity, device.allow_multiple_allocations)
 
 
