@@ -74,7 +74,7 @@ class Sandbox:
         return self.server.url
 
     async def start(self) -> None:
-        """Start everything.
+        """Start the server and all controllers.
 
         Return when all nodes of the shape are Ready and the kubeconfig is written.
         """
@@ -100,7 +100,7 @@ class Sandbox:
             raise
 
     async def stop(self) -> None:
-        """Stop everything; the objects are dropped."""
+        """Stop the server and all controllers; the objects are dropped."""
         if self._acting is not None:
             self._acting.cancel()
             await asyncio.gather(self._acting, return_exceptions=True)

@@ -1,9 +1,9 @@
 """Authentication and authorisation of requests by the API server.
 
-A client certificate that the TLS layer accepted names the user; else a bearer token goes to a
-TokenReview; else the user is anonymous. A SubjectAccessReview on the path decides. Answers are
-cached for a short time under a hash of the token; a failed review never is. This module sends
-nothing itself: `review` does, and no other function receives a token.
+A client certificate that the TLS layer accepted names the user. Otherwise a bearer token is sent to
+a TokenReview; without one, the user is anonymous. A SubjectAccessReview on the path decides.
+Answers are cached for a short time under a hash of the token; a failed review never is. This module
+sends nothing itself: `review` does, and no other function receives a token.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ class ReviewedUser(NamedTuple):
     extra: Mapping[str, Any] = {}
 
 
-# kube-scheduler: no review for these; the API server would allow them everything without a look.
+# kube-scheduler: no review for these; the API server would allow all their requests anyway.
 ALLOWED_GROUP = "system:masters"
 ANONYMOUS = ReviewedUser("system:anonymous", ("system:unauthenticated",))
 
 
 class AccessRequest(NamedTuple):
-    """What access is decided on; `certificate` is what ssl's `getpeercert` gives."""
+    """The input of a decision about access; `certificate` is the result of ssl's `getpeercert`."""
 
     verb: str
     path: str
@@ -147,7 +147,7 @@ class RequestAuthorizer:
         try:
             async with asyncio.timeout(REVIEW_TIMEOUT_S):
                 answer = await self._review(body)
-            return dict(answer["status"])  # an answer without one is a fault
+            return dict(answer["status"])  # an answer without a status is a fault
         except Exception:  # counted, then the caller denies access
             self._meters.access_reviews.labels(kind, "error").inc()
             raise
@@ -157,7 +157,7 @@ class RequestAuthorizer:
 
 
 class _Cache(Generic[T]):
-    """Answers for a while: the oldest leave first, also when there are too many."""
+    """Cached answers with a time limit; above the size limit the oldest are removed first."""
 
     def __init__(self, clock: Clock, ttl_s: float) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
 """The forms of an answer: JSON, plain text, and Kubernetes' `Status` for refusals and faults.
 
-Used by every handler here. Nothing is fetched or decided in this module; it only writes, within
-`LARGEST_PAGE_BYTES`, and masks values under names that hold secrets where asked to.
+Used by every handler here. This module fetches and decides nothing; it only writes, within
+`LARGEST_PAGE_BYTES`, and on request masks values of keys that may contain secrets.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ def text_page(text: str, code: int = 200) -> web.Response:
 
 
 def json_page(record: object) -> web.Response:
-    """Answer with a record as JSON; one that is too large is refused with advice."""
+    """Return a record as a JSON response; a record that is too large is refused with advice."""
     body = msgspec.json.encode(record)
     if len(body) > LARGEST_PAGE_BYTES:
         message = f"the answer has {len(body)} bytes, more than {LARGEST_PAGE_BYTES}: use ?limit="

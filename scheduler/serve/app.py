@@ -35,7 +35,7 @@ CERTIFICATE_INTERVAL_S = 10.0
 class Address(NamedTuple):
     """The address to listen on; port 0 disables it, `FREE_PORT` selects any free port."""
 
-    host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler's default; everything asks for access
+    host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler's default; every path requires access
     port: int = DEFAULT_PORT
 
 
@@ -43,7 +43,7 @@ NOWHERE = Address("127.0.0.1", 0)
 
 
 class Server:
-    """The endpoints of one process; `page_address` is where the page is besides."""
+    """The endpoints of one process; `page_address` is the page's additional address."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Server:
             application(sources, health, access, self._page),
             access_log=None,
             # A stranger's broken request is worth no line; `rules` logs the faults of handlers.
-            logger=logging.Logger("serve", logging.CRITICAL),  # noqa: LOG001 - for this one only
+            logger=logging.Logger("serve", logging.CRITICAL),  # noqa: LOG001 - for this logger only
             handle_signals=False,
             keepalive_timeout=75.0,
             lingering_time=1.0,  # for a body that is not read
@@ -97,7 +97,7 @@ class Server:
             site = web.SockSite(self._runner, listener, ssl_context=context)
         else:
             host, port = self._address
-            port = 0 if port == FREE_PORT else port  # for 0 the system chooses a free one
+            port = 0 if port == FREE_PORT else port  # for port 0 the system chooses a free one
             site = web.TCPSite(self._runner, host, port, ssl_context=context)
         try:
             await site.start()

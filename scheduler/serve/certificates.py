@@ -1,7 +1,7 @@
-"""The serving certificate: from files that may be replaced while we run, or made in memory.
+"""The serving certificate: from files that may be replaced at run time, or created in memory.
 
-`app.py` takes the TLS context from here and calls `refresh` now and then. New connections get the
-new certificate, open ones keep theirs. A pair of files that cannot be used (half written, key of
+`app.py` takes the TLS context from here and calls `refresh` regularly. New connections get the new
+certificate, open ones keep theirs. A pair of files that cannot be used (half written, key of
 another certificate) leaves the last good one in place. No key is ever written to a disk.
 """
 
@@ -118,8 +118,9 @@ class ServingCertificate:
         files = contextlib.ExitStack()
         try:
             certificate, key = _memory_file(files, pair[0]), _memory_file(files, pair[1])
-            # A context keeps the first half when the second is refused: try on another one.
-            # An empty password makes an encrypted key fail; without one, ssl asks at the terminal.
+            # A context keeps the certificate if the key is refused: try the pair on another
+            # context. An empty password makes an encrypted key fail; without one, ssl asks at the
+            # terminal.
             _server_context().load_cert_chain(certificate, key, password="")
         except BaseException:  # the files are memory that only a close frees
             files.close()

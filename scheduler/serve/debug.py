@@ -1,6 +1,6 @@
 """The debug endpoints: configuration, state, queues, decisions and tasks.
 
-Routes for `app.py`. Each asks one function of `EndpointSources` and writes its record as JSON, the
+Routes for `app.py`. Each calls one function of `EndpointSources` and writes its record as JSON, the
 small overviews also as text; no handler computes. Lists are bounded by `?limit=`.
 """
 
@@ -56,7 +56,7 @@ class Pages:
         return json_page(masked(self._sources.configz()))
 
     async def statusz(self, request: web.Request) -> web.Response:
-        """Show what runs here and since when."""
+        """Show the version and the start time of this process."""
         about = self._sources.about
         up_s = max(0, int(self._sources.clock.now() - about.started))
         if _wants_json(request):
@@ -152,7 +152,7 @@ class Pages:
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[str]:
-    """Yield where a task waits, outermost first: asyncio itself shows one frame only."""
+    """Yield the frames where a task waits, outermost first: asyncio itself shows only one."""
     waiting: object = task.get_coro()
     for _ in range(FRAMES_SHOWN):
         kind = next((k for k in ("cr", "gi", "ag") if hasattr(waiting, f"{k}_frame")), None)

@@ -1,10 +1,10 @@
-"""`PageFeed`: one document that changes, for many readers, as a whole first and as patches from
-then on.
+"""`PageFeed`: one changing document for many readers, sent as a whole first and as patches
+afterwards.
 
-The owner of the document publishes it; `ui.py` forwards it to readers. A document is made of
-sections of records by key; a patch says which records are set and which go. Every event is written
-once for all readers. One that does not read fast enough loses its patches and gets the whole
-document again: it can hold up neither the publisher nor the other readers. Does no I/O.
+The owner of the document publishes it; `ui.py` forwards it to readers. A document consists of
+sections of records by key; a patch states which records are set and which are removed. Every event
+is encoded once for all readers. A reader that is too slow loses its patches and gets the whole
+document again, so it delays neither the publisher nor the other readers. Does no I/O.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-# Patches that wait for one reader; a whole document is cheaper than a long tail of them.
+# The maximum of queued patches per reader; beyond it a whole document is smaller.
 MOST_WAITING = 16
 
 _NONE = object()
@@ -39,7 +39,7 @@ def patch(before: Document, after: Document) -> dict[str, dict[str, Any]]:
 
 
 class FeedReader:
-    """What waits for one reader; made by `PageFeed.reader`."""
+    """The messages queued for one reader; created by `PageFeed.reader`."""
 
     def __init__(self, feed: "PageFeed") -> None:
         self._feed = feed
@@ -110,5 +110,5 @@ class PageFeed:
 
 
 def _event(name: str, record: object) -> bytes:
-    # JSON has no bare line breaks, so that one `data:` line holds it.
+    # JSON contains no bare line breaks, so it fits one `data:` line.
     return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(record) + b"\n\n"

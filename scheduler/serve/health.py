@@ -1,8 +1,8 @@
 """Named health checks and their text forms, as Kubernetes' components write them.
 
-The daemon registers a check per thing that can be unwell (leaderElection, shutdown,
-sched-handler-sync, operators) for the endpoints it matters to. A check is a plain function that
-answers at once: None when well, else a reason. Checks never wait and never repair anything.
+The daemon registers one check per component that can fail (leaderElection, shutdown,
+sched-handler-sync, operators) for the relevant endpoints. A check is a plain function that returns
+at once: None if healthy, else a reason. Checks never wait and never repair anything.
 """
 
 import json
@@ -60,7 +60,7 @@ class HealthChecks:
             self._checks[endpoint][name] = check
 
     def checks(self, endpoint: Endpoint) -> dict[str, Check]:
-        """Return the checks of an endpoint by name; one without any has `ping`."""
+        """Return the checks of an endpoint by name; an endpoint without checks has `ping`."""
         return self._checks[endpoint] or {"ping": _ping}
 
     def run(self, endpoint: Endpoint, exclude: Collection[str] = ()) -> HealthReport:
@@ -89,7 +89,9 @@ class HealthChecks:
         return HealthReport(healthy=not failed, lines="".join(lines))
 
     def ask(self, endpoint: Endpoint, name: str) -> str | None:
-        """Run one check: None when well, else its reason; a check that raises has failed."""
+        """Run one check: return None if healthy, else the reason; a check that raises has
+        failed.
+        """
         try:
             reason = self.checks(endpoint)[name]()
         except Exception as error:  # noqa: BLE001 - a broken check is a failed check

@@ -1,8 +1,8 @@
 """The three pages of metrics: `/metrics`, `/metrics/resources`, `/metrics/slis`.
 
 Routes for `app.py`. The values are read from the table, the health checks and the daemon's provider
-while the page is written, one metric (of the pods' amounts: fifty pods) at a time, so that the
-loop goes on in between; nothing else here waits.
+while the page is written, one metric (or the amounts of fifty pods) at a time, so that other tasks
+of the loop run in between. No other code here waits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The routes of the page: files, live events and questions.
 
 `ui.py` (a page for one user on loopback) and `app.py` (the daemon's `/ui`) mount these routes; each
-says by an `Entry` what the caller of a request may see. Times (`at`) are seconds since the epoch.
+passes an `Entry` that returns the objects which the caller of a request may see. Times (`at`) are
+seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class TrialChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Answers(NamedTuple):
     """The answers to the page's questions: JSON records, or TrellisError with a reason.
 
-    `at` is a moment of the past, None for now. `moments` lists the decisions between which one can
-    go back, `world` is the document as it was then.
+    `at` is a time in the past, None for now. `moments` lists the times of stored decisions, `world`
+    is the document at such a time.
     """
 
     plan: Callable[[float | None], Awaitable[object]]
@@ -78,7 +79,8 @@ class PageView(NamedTuple):
     expires: Callable[[], Awaitable[None]] | None = None
 
 
-# Says what the caller of a request may see; raises web.HTTPException for who may see nothing.
+# Returns the objects that the caller of a request may see; raises web.HTTPException for a caller
+# without access.
 Entry = Callable[[web.Request], Awaitable[PageView]]
 
 
@@ -135,7 +137,7 @@ class PageRoutes:
             await response.prepare(request)
             await _hand_on(shown.feed, response, ending)
         except ConnectionError:
-            pass  # the reader has gone
+            pass  # the reader has disconnected
         finally:
             self._readers -= 1
             for task in ending:
@@ -205,7 +207,7 @@ async def _hand_on(
             if news not in done:
                 news.cancel()
                 await asyncio.wait({news})
-            # A comment keeps the connection, and finds out when the reader has gone.
+            # A comment keeps the connection open, and detects a disconnected reader.
             await response.write(news.result() if news in done else b": here\n\n")
 
 

@@ -24,7 +24,8 @@ from scheduler.serve.answers import status_page
 from scheduler.serve.certificates import ServingCertificate
 from scheduler.serve.pageroutes import Entry, PageRoutes, PageView
 
-# A tunnel may begin at any port; a name that a foreign page resolves to us is none of these.
+# Accepted Host headers: a tunnel may use any port; a name that a foreign page resolves to this
+# address is not accepted.
 _LOOPBACK_HOST = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
 Show = Callable[[ReviewedUser, str], Awaitable[PageView]]
 
@@ -83,7 +84,7 @@ class PageServer:
 
     @property
     def port(self) -> int:
-        """Return the port that is listened on, 0 for none."""
+        """Return the port in use, 0 for none."""
         return int(self._runner.addresses[0][1]) if self._runner.addresses else 0
 
     async def stop(self) -> None:

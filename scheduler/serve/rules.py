@@ -1,8 +1,8 @@
 """Rules that apply to every request: metrics, errors, limits and access.
 
 `app.py` wraps them around the handlers in this order, so that a handler's error has a response and
-an unauthenticated client learns nothing, not even which paths exist. This module does not depend on
-the handlers.
+an unauthenticated client gets no information, not even which paths exist. This module does not
+depend on the handlers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scheduler.base.meters import Meters
 from scheduler.serve.access import OPEN_PATHS, AccessRequest, RequestAuthorizer
 from scheduler.serve.answers import status_page, text_page
 
-# Health checks are not counted: a probe must get its answer while others queue for reviews.
+# Health checks are not counted: a probe must get its answer while other requests wait for reviews.
 IN_FLIGHT = 64
-# A client that reads nothing for so long is disconnected: 64 of them would block all others.
+# A client that reads nothing for this long is disconnected: 64 of them would block all others.
 SLOWEST_READER_S = 30.0
 
 _log = structlog.get_logger()
@@ -43,7 +43,7 @@ def outcome(meters: Meters) -> Middleware:
 
 
 def limit(in_flight: int = IN_FLIGHT) -> Middleware:
-    """Refuse what goes beyond `in_flight` requests at a time."""
+    """Refuse requests beyond `in_flight` at a time."""
     now = 0
 
     @web.middleware
@@ -116,11 +116,12 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
         headers = {"Allow": allow} if allow else None
         return status_page(error.status, error.reason.replace(" ", ""), error.reason, headers)
     except ConnectionError:
-        raise  # the client went away
+        raise  # the client has disconnected
     except Exception:  # a fault of one page must not end the server
         _log.exception("endpoint failed", path=_route(request))
         if request.writer.output_size:
-            raise  # half a page is out: only closing the connection tells the reader
+            # half of the page is sent: only closing the connection shows the error to the reader
+            raise
         return status_page(500, "InternalError", "Internal error occurred; the log says more")
 
 

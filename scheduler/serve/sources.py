@@ -1,9 +1,8 @@
 """The data sources of the endpoints: the only interface between serve and the daemon.
 
-The daemon fills in `EndpointSources`; handlers call these functions and write down what they
-return. Every function answers at once from memory, returns a record of its own (nothing that
-changes while it is being written out) and leaves secrets out. Records are msgspec structs or plain
-JSON values.
+The daemon fills in `EndpointSources`; handlers call these functions and write their results. Every
+function returns at once, from memory, a record of its own that does not change while it is written,
+without secrets. Records are msgspec structs or plain JSON values.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -33,7 +32,7 @@ class PodResources(NamedTuple):
 
 
 class About(NamedTuple):
-    """What runs here; `started` is seconds since the epoch."""
+    """The running program; `started` is in seconds since the epoch."""
 
     name: str
     version: str
@@ -46,10 +45,10 @@ class EndpointSources:
     """Everything that the endpoints can show.
 
     `configz` has kube-scheduler's key `componentconfig`. `state` and `queues` take the largest
-    number of entries to return per list, `decision` that of nodes; it returns None for a pod it
-    knows nothing of. `pod_resources` is iterated while the loop goes on, so it must not read the
-    live cluster; it is empty while another process leads. `set_verbosity` takes a klog number (0
-    and up). `history` are the attempts at a pod, `attempts` the last ones at any, as many as that.
+    number of entries to return per list, `decision` that of nodes; it returns None for an unknown
+    pod. `pod_resources` is iterated while other tasks run, so it must not read the live cluster; it
+    is empty while another process leads. `set_verbosity` takes a klog number (0 and up). `history`
+    returns the attempts at a pod, `attempts` the given number of latest ones at any pod.
     """
 
     about: About
@@ -64,7 +63,7 @@ class EndpointSources:
     set_verbosity: Callable[[int], None]
     history: Callable[[str, str], object]
     attempts: Callable[[int], object]
-    # What the page shows to a user, who may name a namespace; None: there is no page.
+    # The page's view for a user and an optional namespace; None: there is no page.
     page: Callable[[ReviewedUser, str], Awaitable[PageView]] | None = None
-    # Takes seconds; None: no profiles are taken.
+    # The argument is in seconds; None: profiles are disabled.
     profile: Callable[[float], Awaitable[bytes]] | None = None

@@ -81,7 +81,7 @@ class PageSite:
             return await handler(request)
         except web.HTTPException as error:
             return status_page(error.status, error.reason, error.reason)
-        except Exception as error:  # noqa: BLE001 - a fault of one answer ends no page
+        except Exception as error:  # noqa: BLE001 - a fault of one answer does not end the page
             _log.error("an answer to the page failed", exc_info=error)
             return status_page(500, "InternalError", "the answer failed; see the log")
 

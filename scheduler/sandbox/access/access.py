@@ -150,7 +150,7 @@ class AccessControl:
         return KnownUser(name, (*groups, *(known.groups if known else ())))
 
     def review(self, resource: kinds.Resource, body: Object, user: KnownUser) -> Object:
-        """Answer a review; the object comes back with its status."""
+        """Answer a review; the returned object has its status set."""
         spec = body.get("spec") or {}
         answer = {
             "apiVersion": resource.api_version,

@@ -1,8 +1,4 @@
-"""The sandbox's own certificate authority and the server certificate it signs.
-
-Made in memory at start, valid for a year, never reused: `server.py` loads them into its TLS context
-and `kubeconfig.py` writes the authority's certificate for the clients.
-"""
+"""a path: users without full rights may read public paths only"""
 
 import contextlib
 import datetime as dt

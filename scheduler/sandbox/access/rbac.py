@@ -202,7 +202,9 @@ def _has(values: Sequence[str] | None, wanted: str) -> bool:
 
 
 def _has_resource(values: Sequence[str] | None, wanted: str) -> bool:
-    """`*` covers everything, `*/status` the status of every resource."""
+    """Return whether `*` or a listed value covers a resource; `*/status` covers the status of every
+    resource.
+    """
     if _has(values, wanted):
         return True
     _, slash, subresource = wanted.partition("/")

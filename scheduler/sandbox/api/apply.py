@@ -182,7 +182,7 @@ def _child(value: Any, step: str, field: TypeField | None) -> Any:
 def _conflicts(
     fields: Object, config: Object, live: Object, others: list[Object], shape: TypeShape | None
 ) -> Iterator[tuple[Object, tuple[str, ...]]]:
-    """Fields that another applier owns and that `config` sets to something else."""
+    """Return the fields that another applier owns and that `config` sets to another value."""
     del shape
     for path in _leaves(fields, ()):
         wanted, seen = _at(config, path), _at(live, path)

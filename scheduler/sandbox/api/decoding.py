@@ -161,7 +161,7 @@ class _Walk:
                 self.unknown.append(_written((*path, name)))
                 del obj[name]
             elif value is None:
-                # Only this one is written out as null by kube-apiserver itself.
+                # The only one that kube-apiserver itself writes as null.
                 if name not in {"lastProbeTime", "lastTransitionTime"}:
                     del obj[name]
             else:

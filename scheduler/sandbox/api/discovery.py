@@ -53,7 +53,7 @@ class Discovery:
         self._made: dict[str, bytes] = {}
 
     def answer(self, path: str, accept: str) -> tuple[bytes, str] | None:
-        """Body and content type of a discovery path, None when it is none."""
+        """Return body and content type of a discovery path, None for any other path."""
         parts = [part for part in path.split("/") if part]
         if not parts or parts[0] not in ("api", "apis") or len(parts) > 3:
             return None

@@ -77,7 +77,7 @@ class HttpConnection(asyncio.Protocol):
         """Return whether the write buffer is full; `on_writable` reports the end of that."""
         return self._is_paused
 
-    # What a handler uses to stream
+    # Methods that a handler uses to stream
 
     def begin_stream(self) -> None:
         """Start a chunked answer; the handler then returns None."""
@@ -109,13 +109,13 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the connection of a new client."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  what a TCP server makes
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  the transport of a TCP server
         self._transport = transport
         transport.set_write_buffer_limits(high=1 << 20)
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Handle the end of the client's connection."""
         del exc
         self._transport = None
         self._server.leave(self)
@@ -188,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
             if not colon or not name or name[-1] in " \t":
                 raise MalformedError("malformed header")
             name, value = name.lower(), value.strip()
-            # Of these several may come, one per group; line breaks cannot be part of a value.
+            # These may occur several times, one per group; a value cannot contain line breaks.
             is_more = name in headers and name.startswith("impersonate-")
             headers[name] = f"{headers[name]}\n{value}" if is_more else value
         path, _, query = parts[1].partition("?")
@@ -244,7 +244,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpServer:
-    """Listens with TLS and hands every request to one handler."""
+    """Listens with TLS and passes every request to one handler."""
 
     def __init__(self, handler: Handler, *, body_limit_bytes: int) -> None:
         self.handler = handler

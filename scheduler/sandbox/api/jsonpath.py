@@ -1,7 +1,7 @@
 """The part of JSONPath that printer columns, scale paths and selectable fields use.
 
-`.a.b`, `['a']`, `[0]`, `[*]` and filters such as `[?(@.type=="Ready")]`; everything else finds
-nothing.
+`.a.b`, `['a']`, `[0]`, `[*]` and filters such as `[?(@.type=="Ready")]`; any other path yields no
+value.
 """
 
 import re

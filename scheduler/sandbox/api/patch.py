@@ -55,7 +55,7 @@ def merge_patch(obj: Any, patch: Any) -> Any:
 
 
 def rejected() -> StatusError:
-    """422: the patch is well-formed but does not fit the object."""
+    """Return 422: the patch is well-formed but does not fit the object."""
     return failure(
         422, "Invalid", "the server rejected our request due to an error in our request", {}
     )

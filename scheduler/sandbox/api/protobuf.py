@@ -1,8 +1,8 @@
-"""Kubernetes' protobuf bodies to raw objects: what `kubectl create` and kube-scheduler send.
+"""Kubernetes' protobuf bodies to raw objects: `kubectl create` and kube-scheduler send them.
 
 `decoding.read_body` calls `read_protobuf`. Field numbers and types come from the field table;
-answers are always JSON, which every client accepts. Unknown fields are skipped, as protobuf wants
-it.
+answers are always JSON, which every client accepts. Unknown fields are skipped, as protobuf
+requires.
 """
 
 import base64

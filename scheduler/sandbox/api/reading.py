@@ -92,7 +92,7 @@ def list_body(resource: Resource, page: ListPage) -> bytes:
 
 
 def page_of(store: ObjectStore, call: ResourceRequest) -> ListPage:
-    """Return the objects that a list request asks for."""
+    """Return the objects of a list request."""
     limit = call.number("limit")
     token = call.option("continue")
     accepts = matcher(call.resource, call.option("labelSelector"), call.option("fieldSelector"))
@@ -113,7 +113,9 @@ def page_of(store: ObjectStore, call: ResourceRequest) -> ListPage:
 
 
 def check_version(store: ObjectStore, call: ResourceRequest) -> int | None:
-    """Return the exact version a list asks for, None for the newest; 400, 410 or 504 otherwise."""
+    """Return the exact version that a list requests, None for the newest; 400, 410 or 504
+    otherwise.
+    """
     text, match = call.option("resourceVersion"), call.option("resourceVersionMatch")
     if match and not text:
         text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
@@ -132,7 +134,7 @@ def check_version(store: ObjectStore, call: ResourceRequest) -> int | None:
 
 
 def parse_version(text: str) -> int:
-    """Return a resource version as a number; 400 when it is none."""
+    """Return a resource version as a number; 400 for any other text."""
     try:
         return int(text)
     except ValueError:

@@ -52,7 +52,7 @@ class ResourceRequest:
         return self.query.get(name, "")
 
     def number(self, name: str) -> int:
-        """Return a whole number, 0 when absent; 400 when it is none."""
+        """Return a whole number, 0 when absent; 400 for any other text."""
         text = self.query.get(name, "")
         if not text:
             return 0
@@ -63,7 +63,7 @@ class ResourceRequest:
 
     @property
     def dry_run(self) -> bool:
-        """Return whether nothing is stored; 422 for an unknown directive."""
+        """Return whether the request is a dry run; 422 for an unknown directive."""
         text = self.query.get("dryRun", "")
         if text and text != _DRY_RUN:
             fault = f'Unsupported value: ["{text}"]: supported values: "All"'
@@ -82,7 +82,7 @@ class ResourceRequest:
 
 
 def parse(kinds: Kinds, method: str, path: str, query: str) -> ResourceRequest:
-    """Read a path below /api or /apis; 404 when nothing is served there."""
+    """Read a path below /api or /apis; 404 for an unknown one."""
     parts = [unquote(part) if "%" in part else part for part in path.split("/") if part]
     if parts[0] == "api":
         group, version, rest = "", parts[1] if len(parts) > 1 else "", parts[2:]

@@ -123,7 +123,7 @@ class ApiServer:
             await asyncio.sleep(0)
 
     def _handle(self, request: HttpRequest, connection: HttpConnection) -> bytes | None:
-        """Answer one request; return None when it has become a watch."""
+        """Answer one request; return None if it has become a watch."""
         try:
             return self._respond(request, connection)
         except StatusError as fault:

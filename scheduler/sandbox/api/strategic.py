@@ -84,9 +84,9 @@ def _merged_by_key(current: list[Any], value: list[Any], field: TypeField) -> li
 
 
 def _ordered(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Listed items in the listed order.
+    """Return listed items in the listed order.
 
-    The others stay at their place relative to what precedes them.
+    The others stay at their place relative to the items before them.
     """
     wanted = [entry.get(key) if key else entry for entry in order]
 

@@ -71,7 +71,7 @@ def table(
 def row(
     resource: Resource, columns: Sequence[PrinterColumn], stored: Stored, now: float, include: str
 ) -> Object:
-    """One line of a table."""
+    """Return one row of a table."""
     cells = [column.cell(stored.obj, now) for column in columns]
     if include == "None":
         return {"cells": cells}

@@ -29,7 +29,7 @@ _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
 class WatchStream:
-    """One client's watch; `wake` is called when `next` has something."""
+    """One client's watch; `wake` is called when `next` has changes."""
 
     def __init__(self, store: ObjectStore, call: ResourceRequest, wake: Callable[[], None]) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class WatchStream:
         self._initial = self._begin(call, wake)
 
     def _begin(self, call: ResourceRequest, wake: Callable[[], None]) -> list[Stored] | None:
-        """Open the watch; returns the objects to send first, None for none."""
+        """Open the watch; return the objects to send first, None for none."""
         text = call.option("resourceVersion")
         send_initial = call.option("sendInitialEvents")
         check_options(call)

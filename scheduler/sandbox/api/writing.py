@@ -140,7 +140,7 @@ def patch(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     old = store.get(call.resource, call.namespace, call.name)
     before = from_storage(call.resource, old.obj)
     if call.subresource == "status" and media != JSON_PATCH:
-        # Nothing else can change, so nothing else must be merged, checked and cleaned.
+        # No other field can change, so no other field must be merged, checked and pruned.
         before = {name: part for name, part in before.items() if name in _STATUS_PARTS}
     obj = _patched(call.resource, before, media, call.body)
     if obj.get("metadata") is None:

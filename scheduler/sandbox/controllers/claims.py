@@ -30,7 +30,7 @@ class ControllerRefs:
         self._open: set[str] = set()
 
     def interests(self) -> list[Interest]:
-        """Both kinds."""
+        """Return both kinds."""
         return [(self._owners, self._observe_owner), (self._owned, self._observe_owned)]
 
     def settle(self, key: str, owner: Object) -> None:

@@ -41,7 +41,7 @@ class Collector:
         self._terminating: dict[tuple[str, str], None] = {}
 
     def step(self) -> bool:
-        """Do the work that is due; return True when it changed something."""
+        """Do the work that is due; return True if it changed an object."""
         before = self._store.version
         gone, self._gone = self._gone, []
         for uid in gone:
@@ -223,7 +223,7 @@ class Collector:
         self._store.replace(resource, stored, {**stored.obj, "metadata": meta})
 
     def _distinct(self) -> list[kinds.Resource]:
-        """One namespaced resource per storage that keeps objects."""
+        """Yield one namespaced resource per storage with objects."""
         found = {row.storage: row for row in self._store.kinds if row.namespaced}
         return [row for row in found.values() if "list" in row.verbs]
 

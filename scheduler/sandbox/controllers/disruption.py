@@ -153,7 +153,7 @@ class DisruptionBudgets:
         return expected, share(least or 0, expected, round_up=True)
 
     def _scale(self, namespace: str, cover: _Cover) -> int:
-        """Return the replicas that the controllers of the covered pods ask for."""
+        """Return the replicas that the controllers of the covered pods request."""
         total, seen = 0, set()
         for kind, name, uid in cover.owners:
             found = self._top(namespace, {"kind": kind, "name": name, "uid": uid})

@@ -1,7 +1,8 @@
 """Events of controllers for `kubectl describe` and `kubectl get events`.
 
-Repetitions of the same event on the same object count up in one Event object, as in client-go.
-Writing an event never fails its controller: in a terminating namespace it is dropped.
+Repetitions of the same event on the same object count up in one Event object, as in client-go. A
+failed write of an event does not stop its controller: in a terminating namespace the event is
+dropped.
 """
 
 from scheduler.sandbox.api.status import Object, StatusError
@@ -62,7 +63,7 @@ def record(
 
 
 def _tag(text: str) -> int:
-    """FNV-1a, 64 bit: the same in every process, unlike `hash`."""
+    """Return the FNV-1a hash, 64 bit: the same in every process, unlike `hash`."""
     found = 0xCBF29CE484222325
     for byte in text.encode():
         found = (found ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

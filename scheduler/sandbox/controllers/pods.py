@@ -24,7 +24,7 @@ def condition_of(obj: Object, *types: str) -> Object | None:
 
 
 def phase(pod: Object) -> str:
-    """`status.phase`, Pending when there is none yet."""
+    """Return `status.phase`, Pending if there is none yet."""
     return str((pod.get("status") or {}).get("phase", "Pending"))
 
 

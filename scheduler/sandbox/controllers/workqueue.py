@@ -99,7 +99,7 @@ class WorkQueue:
         return key
 
     def next_due(self) -> float | None:
-        """When something is due next; 0.0 for at once, None for never."""
+        """Return the next due time; 0.0 for at once, None for never."""
         if self._ready:
             return 0.0
         timers = self._timers
@@ -173,7 +173,7 @@ class ControllerLoop:
         return False
 
     def tick(self, now: float | None = None) -> None:
-        """Do everything that is due at `now`, including its consequences."""
+        """Do all work that is due at `now`, including its consequences."""
         moment = self._store.clock.now() if now is None else now
         while self.turn(moment, _never):
             pass

@@ -173,7 +173,7 @@ def job_duration(obj: Object, now: float) -> str:
 
 
 def job_completions(obj: Object) -> str:
-    """Succeeded pods of those wanted."""
+    """Return the succeeded pods of the wanted number."""
     done, wanted = field(obj, "status", "succeeded") or 0, field(obj, "spec", "completions")
     return f"{done}/{wanted}" if wanted is not None else f"{done}/1"
 

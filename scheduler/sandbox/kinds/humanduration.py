@@ -8,7 +8,7 @@ _UNKNOWN: Final = "<unknown>"
 
 
 def age(written: Any, now: float) -> str:
-    """How long ago an RFC 3339 time was; `<unknown>` without one."""
+    """Return the age of an RFC 3339 time; `<unknown>` without one."""
     then = parse_rfc3339(written) if isinstance(written, str) else None
     return _UNKNOWN if then is None else duration(now - then)
 

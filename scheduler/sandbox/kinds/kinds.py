@@ -3,8 +3,8 @@
 The store keys its collections by `Resource.storage`, the server finds a row by group, version and
 plural, and discovery prints the whole table. In-process clients name a resource by the constants
 (`PODS`, `NODES`, ...). Several rows may share a storage: core and events.k8s.io events, and the
-served versions of one CRD. What a kind consists of is found by `typed_as` where its name is not
-enough: it grew from one release to the next. This module holds names only: no objects, no rules.
+served versions of one CRD. `typed_as` names the type of a kind whose fields differ between
+releases. This module contains names only: no objects, no rules.
 """
 
 from collections.abc import Iterable, Iterator
@@ -252,7 +252,7 @@ class Kinds:
         return self._by_path.get((group, version, plural))
 
     def serves(self, group: str) -> bool:
-        """Return whether anything is served in a group."""
+        """Return whether a resource of a group is served."""
         if self._groups_at != self.generation:
             self._groups = {row.group for row in self._by_path.values()}
             self._groups_at = self.generation

@@ -203,7 +203,7 @@ def _check_weight(weighted: Object, path: str) -> Iterator[Cause]:
 
 
 def check_node_term(term: Object, path: str) -> Iterator[Cause]:
-    """Faults of one node selector term."""
+    """Yield the faults of one node selector term."""
     for index, rule in enumerate(term.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{index}]"
         operator, values = rule.get("operator"), rule.get("values") or ()

@@ -43,7 +43,7 @@ class Rules(Protocol[Store_contra]):
         """Return the columns that a custom resource's definition adds to tables."""
 
     def scale_paths(self, resource: Resource, /) -> Object | None:
-        """Where a custom resource keeps its replicas, None for built-in kinds."""
+        """Return where a custom resource has its replicas, None for built-in kinds."""
 
     def shape_of(self, resource: Resource, /) -> TypeShape | None:
         """How lists and maps of a kind merge."""
@@ -68,18 +68,18 @@ class NoRules:
         return None
 
     def mark_deleted(self, resource: Resource, obj: Object) -> None:
-        """Add nothing."""
+        """Change nothing."""
 
     def prune(self, _resource: Resource, _obj: Object) -> Sequence[str]:
-        """Keep everything."""
+        """Remove no field."""
         return ()
 
     def printer_columns(self, _resource: Resource) -> Sequence[Object]:
-        """None."""
+        """Return None."""
         return ()
 
     def scale_paths(self, _resource: Resource) -> Object | None:
-        """None."""
+        """Return None."""
         return None
 
     def shape_of(self, _resource: Resource) -> TypeShape | None:
@@ -87,5 +87,5 @@ class NoRules:
         return None
 
     def openapi_schema(self, _resource: Resource) -> Object | None:
-        """None."""
+        """Return None."""
         return None

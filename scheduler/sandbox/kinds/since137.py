@@ -1,7 +1,8 @@
-"""What kube-apiserver 1.37 answers otherwise than 1.36: fields that it fills in, texts of faults.
+"""Differences of kube-apiserver 1.37 from 1.36: fields that it fills in, texts of faults.
 
 The other modules fill in and check objects as 1.36 does. `ApiRules` calls `complete` and `restated`
-for every release; for 1.36 they change nothing, except that `complete` drops what 1.36 lacks.
+for every release; for 1.36 they change nothing, except that `complete` drops fields that 1.36
+lacks.
 """
 
 import re
@@ -41,7 +42,7 @@ _OWN_TEXTS: Final = (
     ),
 )
 _NOT_EXTENDED: Final = "must be a valid extended resource name"
-# Lists whose entries are told apart by one field: a duplicate is shown as a whole.
+# Lists whose entries differ in one field: a duplicate is shown as a whole.
 _MAPS: Final = re.compile(
     r".*\.(sharedCounters|consumesCounters|requests|firstAvailable|reservedFor)\[\d+\]"
 )
@@ -87,7 +88,7 @@ def _restated(cause: Cause, obj: Object) -> Cause:
 
 
 def _why_not_extended(name: str) -> str:
-    """Return why a name is none of an extended resource, by the first rule that it breaks."""
+    """Return why a name is not that of an extended resource, by the first rule that it violates."""
     if "/" not in name:
         return "a name must be a domain-prefixed path, such as 'example.com/my-prop'"
     if "kubernetes.io/" in name:

@@ -146,7 +146,7 @@ class Aligner:
 
 
 def _overlap(all_sets: list[list[int]], everything: int) -> int:
-    """Return the best overlap of one set of zones per resource; all zones where there is none."""
+    """Return the best overlap of one set of zones per resource; all zones if there is none."""
     merged = {everything}
     for sets in all_sets:
         merged = {mine & other for mine in merged for other in sets if mine & other}
@@ -188,7 +188,7 @@ def _whole(pod: Object) -> Amounts:
 
 
 def _in_order(pod: Object) -> Iterator[tuple[Object, bool]]:
-    """Yield the containers in start order, with whether they run on beside those after them."""
+    """Yield the containers in start order, with whether they keep running beside later ones."""
     for container in pod["spec"].get("initContainers") or ():
         yield container, container.get("restartPolicy") == "Always"
     for container in pod["spec"]["containers"]:

@@ -8,7 +8,7 @@ _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(text: str) -> float | None:
-    """Return the duration in seconds, None when it is none."""
+    """Return the duration in seconds, None for an invalid text."""
     text = text.strip()
     try:
         return max(0.0, float(text))

@@ -62,7 +62,7 @@ class Kubelets:
         self._pods = store.collection(PODS).items
 
     def interests(self) -> list[Interest]:
-        """Return its interests: pods, and nodes that come or change."""
+        """Return its interests: pods, and nodes that are added or changed."""
         return [(PODS, self._observe_pod), (NODES, self._observe_node)]
 
     def act(self, key: str, now: float) -> None:

@@ -1,6 +1,6 @@
 """The simulated machines: a record per Node object, with Lease, Ready condition and resources.
 
-Every Node in the store gets one as soon as it appears, also those that a person created. Leases are
+Every Node in the store gets one as soon as it appears, also those that a user created. Leases are
 renewed in slots: a slot has the nodes with the same number modulo `_SLOTS`, so ten thousand nodes
 need a few timers and no burst.
 
@@ -65,7 +65,7 @@ class Machine:
         self._free: list[str] = []
 
     def take_address(self) -> str:
-        """Return an address for a pod; free ones are used again."""
+        """Return an address for a pod; released ones are used again."""
         if self._free:
             return self._free.pop()
         found = self._next
@@ -205,7 +205,7 @@ def _advertised(old: Object, new: Object) -> set[str]:
 def _allocatable(node: Object, advertised: Iterable[str]) -> Object | None:
     """Return the kubelet's allocatable amounts for advertised capacities; None if unchanged.
 
-    It reserves nothing of extended resources, and drops removed ones.
+    The kubelet reserves no extended resources; removed ones are dropped.
     """
     status = node.get("status") or {}
     current, capacity = status.get("allocatable") or {}, status.get("capacity") or {}

@@ -1,5 +1,5 @@
-"""The status that a kubelet of Kubernetes 1.36 writes for a pod, built from the pod and its stage
-of life.
+"""The status that a kubelet of Kubernetes 1.36 writes for a pod, built from the pod and its
+lifecycle stage.
 
 Pure functions, called once per write by `kubelet.py`. Conditions keep the time of their last
 transition, and conditions of others (PodScheduled, DisruptionTarget, readiness gates) stay as they

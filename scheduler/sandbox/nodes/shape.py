@@ -93,7 +93,7 @@ def plain_shape(count: int) -> ClusterShape:
 
 
 def read_shape(path: Path) -> ClusterShape:
-    """Decode a shape file; `InputError` with the file's name when it is not one."""
+    """Decode a shape file; `InputError` with the file's name if it is invalid."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as fault:
@@ -202,7 +202,7 @@ def _check_devices(group: NodeGroup, path: str, where: str) -> None:
 
 
 def _words(group: NodeGroup, position: int) -> dict[str, Any]:
-    """Return the words for texts of a group, for one of its nodes."""
+    """Return the words that texts of a group may contain, for one of its nodes."""
     rack = position // group.nodes_per_rack
     return {
         "index": group.first_index + position,

@@ -20,8 +20,9 @@ _NUMBERS: Final = ("{device}", "{index}", "{rack}")
 class Devices(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Equal devices of one driver on every node of a group.
 
-    Texts may hold {device}, counting from 0, and the words of the group; a text that is nothing but
-    {device}, {index} or {rack} becomes a number. `versions` are attributes with a semantic version.
+    Texts may contain {device}, counting from 0, and the words of the group; a text that consists of
+    {device}, {index} or {rack} alone becomes a number. `versions` are attributes with a semantic
+    version.
     """
 
     driver: str

@@ -97,7 +97,7 @@ class TopologyAgents:
             self.work_queue.add_at(node, self._store.clock.now() + after_s)
 
     def act(self, key: str, _now: float) -> None:
-        """Write the report of one node; without the CRD there is none."""
+        """Write the report of one node; do nothing without the CRD."""
         machine = self._nodes.machines.get(key)
         resource = self._store.kinds.find(GROUP, VERSION, PLURAL)
         if resource is None or machine is None or machine.numa is None or not machine.alive:
@@ -141,8 +141,8 @@ def numa_of(node: Object) -> Numa | None:
 def zones_of(
     allocatable: Mapping[str, str], count: int, devices: set[int]
 ) -> Iterator[dict[str, int]]:
-    """Yield the amounts of each zone, in thousandths: equal shares, in whole units, the rest in the
-    first.
+    """Yield the amounts of each zone in thousandths: equal shares in whole units, the remainder in
+    the first zone.
     """
     for number in range(count):
         zone: dict[str, int] = {}

@@ -1,9 +1,9 @@
 """One stored kind: its current objects, its bounded history, and its watches.
 
 The store owns one `StoredCollection` per storage and is the only writer. A `Stored` is one version
-of one object; neither it nor its dict is ever changed after it was committed, so lists and watches
-return them without copying and the encoded bytes of a version are made once. Old versions of a list
-are rebuilt by undoing the history.
+of one object; neither the record nor its dict changes after the commit, so lists and watches return
+them without copying, and each version is encoded once. Old versions of a list are rebuilt by
+undoing the history.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -186,7 +186,7 @@ class StoredCollection:
         self._oldest = max(self._oldest, version)
 
     def since(self, position: int) -> list[StoreChange]:
-        """Return the changes from `position` on; 410 when some of them are gone."""
+        """Return the changes from `position` on; 410 if some of them are no longer stored."""
         start = position - self._dropped
         if start < 0:
             raise expired("too old resource version: the watch fell behind the kept history")
@@ -238,7 +238,7 @@ def _bounds(keys: Sequence[str], prefix: str) -> tuple[int, int]:
 
 
 def field(obj: Any, *path: str) -> Any:
-    """Return the value at `path` in nested dicts, or None where the path ends early."""
+    """Return the value at `path` in nested dicts, or None if the path ends early."""
     for name in path:
         if not isinstance(obj, dict):
             return None

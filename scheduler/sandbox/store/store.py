@@ -90,7 +90,7 @@ class ObjectStore:
         return self.collection(resource).items.get(_key(resource, namespace, name))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
-        """Return the current version; 404 when there is none."""
+        """Return the current version; 404 if there is none."""
         found = self.find(resource, namespace, name)
         if found is None:
             raise not_found(resource, name)
@@ -175,7 +175,8 @@ class ObjectStore:
         """
         meta = obj["metadata"]
         old = self.get(resource, meta.get("namespace", ""), meta["name"])
-        # A status write shares the rest with the old version, and no rule changes a status inside.
+        # A status write shares all other fields with the old version, and no rule changes fields
+        # inside a status.
         new = {**obj} if owned or subresource == "status" else _copy(obj)
         new["metadata"] = dict(meta)
         metadata.check_identity(resource, new, old.obj)
@@ -192,7 +193,7 @@ class ObjectStore:
         name: str,
         edit: Callable[[Object], Object],
     ) -> Stored:
-        """Update with what `edit` makes of the current object; `edit` must return a new dict."""
+        """Write the result of `edit` for the current object; `edit` must return a new dict."""
         return self.update(resource, edit(self.get(resource, namespace, name).obj))
 
     def replace(self, resource: Resource, old: Stored, new: Object) -> Stored:
