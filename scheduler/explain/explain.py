@@ -117,7 +117,7 @@ def explain(
         raise MissingError(f"no such node{hint}", where=node)
     stage = staged(snapshot, setup, wanted)
     engine = stage.engine
-    # The stage's version: with the claims that are created for it.
+    # The version of the simulated cluster: with the claims that are created for it.
     found = next((one for one in stage.pending if one.metadata.uid == found.metadata.uid), found)
     waiting = _unplaced(found, engine, stage.now)
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)

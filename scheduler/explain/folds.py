@@ -11,7 +11,7 @@ from scheduler.groups.topology.tree import PRESETS
 from scheduler.objects.node import Node
 
 MOST_NAMED = 3
-# At most this many rows that are equal but for a name.
+# At most this many rows that differ only in a name.
 MOST_EQUAL = 10
 
 
@@ -71,7 +71,7 @@ def folded_counts(pods: Mapping[str, int], nodes: Sequence[Node]) -> TextTable:
 
 
 def folded_rows(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return rows with those as one that are equal but for the name in their first cell.
+    """Return rows, with those merged that differ only in the name in their first cell.
 
     Up to `MOST_EQUAL` equal rows stay as they are.
     """

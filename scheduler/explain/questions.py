@@ -16,7 +16,8 @@ from scheduler.snapshot.snapshot import Snapshot, read_snapshot
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One question: `pod` is for "explain", `shapes` are manifests by name, for "capacity".
+    """A question of the page: `pod` is for "explain", `shapes` are manifests by name, for
+    "capacity".
 
     The changes to try are `manifests` and `config` (texts), and those of nodes as in `NodeChanges`:
     `added` as COUNT=NODE, `removed` nodes, `racks` to remove, `drained` as LABEL=VALUE.

@@ -110,7 +110,7 @@ def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) 
 
 
 def _folded(ordered: Iterable[NodeExplanation]) -> list[tuple[NodeExplanation, int]]:
-    """Return nodes in their order, each with how many more its row is about.
+    """Return nodes in their order, each with the number of further nodes that its row stands for.
 
     Equal explanations of more than `FEW` nodes are one row. Nodes that fit beyond `FEW` rows are
     one row as well: each is worse than the last.

@@ -72,7 +72,7 @@ class QuestionResponder:
         found = ShapeCapacity({}, {})
         for name, text in shapes.items():
             try:
-                # Pending pods are left out, and might have a shape's name.
+                # Pending pods are excluded, and might have the name of a shape.
                 alone = merged(replace(world, unbound=()), manifest(text, name))
                 counted = capacity(alone, self._setups.default, options=options)
                 found.counts[name] = counted.fits

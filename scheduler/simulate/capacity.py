@@ -38,8 +38,8 @@ class Capacity(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `fits` copies of `pod` (`namespace/name`; the first member where a `group` is counted) are
     placed by the engine, on `nodes` (by name). `members` is the group's number of pods; both are
-    omitted for single pods, `notices` if empty. With `limited`, as many were tried and more may
-    fit; else the next one does not, and `message` is that of its PodScheduled condition.
+    omitted for single pods, `notices` if empty. With `limited`, no more were tried and more may
+    fit; otherwise the next one does not fit, and `message` is that of its PodScheduled condition.
     """
 
     api_version: str = API_VERSION
@@ -61,10 +61,10 @@ def capacity(
     options: AnswerOptions | None = None,
     changes: NodeChanges | None = None,
 ) -> Capacity:
-    """Count how many pods or groups like that given apart from `snapshot` fit, up to `limit`.
+    """Count how many copies of the additionally given pod or group fit, up to `limit`.
 
     The limit is 1 to 10,000; it never exceeds 10,000 pods. Pods of nodes that `changes` remove are
-    placed before. Raises InputError when neither one pod nor the members of one group are given, or
+    placed first. Raises InputError when neither one pod nor the members of one group are given, or
     when the shape cannot be evaluated by itself.
     """
     if not 1 <= limit <= MOST_PODS:
@@ -72,7 +72,7 @@ def capacity(
     shape = shape_of(snapshot)
     world, notices = _changed(snapshot, setup, options, changes)
     most = min(limit, shape.most)
-    # All copies are equal: after the first that does not fit none does.
+    # All copies are equal: after the first infeasible one, no further copy fits.
     copies = with_copies(world, shape, most)
     found = simulate(copies, setup, options, stops_at_refusal=True).pods
     placed = [pod for pod in found if pod.result is Result.SCHEDULED]

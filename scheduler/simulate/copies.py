@@ -38,7 +38,7 @@ class CopiedShape(msgspec.Struct, frozen=True):
 
     def copy(self, number: int) -> tuple[tuple[tuple[str, Any], ...], tuple[Pod, ...]]:
         """Return the objects and the pods of one copy."""
-        # Of equal width, so that names and numbers have the same order.
+        # Of equal width, so that the order of names equals the order of numbers.
         end = f"{number:0{len(str(MOST_PODS))}}"
         if not self.needed:
             return (), tuple(_pod(pod, end) for pod in self.pods)

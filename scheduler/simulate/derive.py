@@ -1,7 +1,8 @@
 """Derived groups of a snapshot: the groups of its pods, and the objects that describe these.
 
 No API object states a derived group: a snapshot has none as it is read. Every answer derives them
-here, by the rules of the engine, so that names find a group whatever describes it. Pure.
+here, by the rules of the engine, so that a group is found by name whatever kind of object describes
+it. Pure.
 """
 
 from collections.abc import Iterable

@@ -18,7 +18,7 @@ class PodSide(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodDifference(msgspec.Struct, frozen=True):
-    """A pod with different results; a side is None when no profile there serves the pod."""
+    """A pod with different results; a side is None if no profile there serves the pod."""
 
     namespace: str
     name: str

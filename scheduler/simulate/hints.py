@@ -1,4 +1,5 @@
-"""What would requeue a rejected pod, as text: the facts that the rejecting plugins read.
+"""The changes that would requeue a rejected pod, as text: the facts that the rejecting plugins
+read.
 
 `scheduler.state.facts` has the vocabulary, `scheduler.engine.queue.hints` the rule.
 """

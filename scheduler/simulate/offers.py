@@ -1,8 +1,8 @@
 """The cheapest of several kinds of nodes: the fewest nodes of each that suffice, and their cost.
 
 The caller passes a predicate over snapshots. It is evaluated on snapshots with 1, 2, 4 ... more
-nodes of a kind, then between the last that failed and the first that sufficed. So the result was
-evaluated to suffice and one node fewer was evaluated to fail.
+nodes of a kind, then between the last that failed and the first that sufficed. So the predicate was
+true for the result, and false for one node fewer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scheduler.snapshot.snapshot import Snapshot
 MOST_NODES: Final = 1_024
 MOST_OFFERS: Final = 32
 
-# What prevents the goal in a snapshot; '' if nothing does.
+# Returns the reason that prevents the goal in a snapshot; '' if there is none.
 Judge = Callable[[Snapshot], str]
 
 
@@ -39,7 +39,7 @@ class NodeOffer(msgspec.Struct, frozen=True):
 class OfferResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of an offer: `nodes` of it suffice and one fewer does not, for `total`.
 
-    Both are None when `tried` of them do not suffice; `message` is then the remaining reason.
+    Both are None if `tried` nodes do not suffice; `message` is then the remaining reason.
     """
 
     node: str
@@ -51,9 +51,9 @@ class OfferResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OfferReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The offers, the cheapest first, useless ones last. Its JSON is a public contract.
+    """The offers, the cheapest first, insufficient ones last. Its JSON is a public contract.
 
-    `is_needed` is false when no more nodes are needed.
+    `is_needed` is false if no further node is needed.
     """
 
     api_version: str = API_VERSION
@@ -116,7 +116,7 @@ def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
 
 
 def _fewest(world: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> OfferResult:
-    """Return the fewest nodes of an offer that suffice, None when `most` do not."""
+    """Return the fewest nodes of an offer that suffice, None if `most` do not."""
     few, many = 0, 1
     while said := judge(with_nodes(world, offer.node, many)):
         if many == most:

@@ -30,7 +30,7 @@ class ResourceUse(msgspec.Struct, frozen=True):
     `balance` is the standard deviation of the nodes' utilization: 0 when all are equal.
     `fragmentation` is the share of the free amount that is on nodes where a pod of this cluster
     lacks some resource, averaged over the pods that were to be placed (Weng et al., "Beware of
-    Fragmentation", USENIX ATC 2023). None where nothing is free, or no pod was to be placed.
+    Fragmentation", USENIX ATC 2023). None if no amount is free, or no pod was to be placed.
     """
 
     requested: int

@@ -1,10 +1,10 @@
-"""Objects for autoscalers: the pods that nodes on offer are for, and no others.
+"""Objects for autoscalers: only the pods that the offered nodes are needed for.
 
 A ProvisioningRequest (autoscaling.x-k8s.io/v1) names PodTemplates with a count each; Cluster
 Autoscaler adds nodes until all of these pods fit, or none. One request per namespace, as its
 templates must be in it. A CapacityBuffer (autoscaling.x-k8s.io/v1alpha1) names one template with a
-count; Cluster Autoscaler and Karpenter keep capacity free for as many. Plain objects for `kubectl
-apply`.
+count; Cluster Autoscaler and Karpenter keep capacity free for that number of pods. Plain objects
+for `kubectl apply`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ def _buffer(meta: Plain, count: int) -> Plain:
 
 
 def _template(pod: Pod, instance_type: str) -> Plain:
-    """Return the template of a pod: what scheduling reads, for nodes of this instance type."""
+    """Return the template of a pod, with the fields for scheduling, for nodes of this instance
+    type.
+    """
     spec = msgspec.to_builtins(pod.spec)
     for field in _NOT_OF_TEMPLATES:
         spec.pop(field, None)

@@ -32,7 +32,7 @@ class AskedShape(msgspec.Struct, frozen=True):
 def shape_items(asked: AskedShape, world: Snapshot) -> list[Item]:
     """Return the manifests of a shape; its GPUs are the resource `.../gpu` that the nodes offer.
 
-    InputError where nothing is asked, or a rack is and no node names one.
+    InputError if no amount is requested, or if a rack is requested and no node has a rack label.
     """
     if asked.rack and asked.gang is None:
         raise InputError(
@@ -54,7 +54,7 @@ def shape_items(asked: AskedShape, world: Snapshot) -> list[Item]:
 
 
 def gpu_resource(world: Snapshot) -> str:
-    """Return the extended resource that most nodes offer as GPUs, NVIDIA's where none does."""
+    """Return the extended resource that most nodes offer as GPUs, NVIDIA's if no node has any."""
     counts: dict[str, int] = {}
     for node in world.nodes:
         for name in node.status.allocatable:
@@ -69,7 +69,7 @@ def _pod(requests: dict[str, str], gpu: str, number: int, asked: AskedShape) -> 
         "containers": [{"name": "main", "resources": {"requests": requests}}],
     }
     if gpu in requests:
-        # As the admission plugin ExtendedResourceToleration adds it where GPU nodes are tainted.
+        # As the admission plugin ExtendedResourceToleration adds it if GPU nodes are tainted.
         spec["tolerations"] = [{"key": gpu, "operator": "Exists"}]
         spec["containers"][0]["resources"]["limits"] = {gpu: requests[gpu]}
     if asked.gang is not None:

@@ -1,7 +1,7 @@
 """`simulate`: the pending pods of a snapshot, placed by the daemon's own engine without a cluster.
 
-The engine runs pod by pod, its effects are carried out in memory at once, and when only time can
-help the clock moves to the engine's next deadline. It ends when nothing can change any more; a pod
+The engine runs pod by pod, its effects are carried out in memory at once, and if only time can help
+the clock moves to the engine's next deadline. It ends when no further change is possible; a pod
 that is requeued repeatedly without any change is dropped after a bounded number of attempts.
 """
 
@@ -59,7 +59,7 @@ def simulate_stage(
 
 
 class _PodHistory(msgspec.Struct):
-    """The history of a pod; `seen` are the world's changes at its last attempt."""
+    """The history of a pod; `seen` is the number of changes of the cluster at its last attempt."""
 
     result: str = ""
     seen: int = 0
@@ -98,11 +98,11 @@ class SimulationRun:
         )
 
     def to_the_end(self) -> None:
-        """Run until nothing can change any more."""
+        """Run until no further change is possible."""
         while self.fruitless < self.patience:
             now, changes = self.clock.now(), self.world.changes
             # The solver answers at once here: no pod overtakes a group that is being planned. And
-            # the members of a group that does not fit are reported one by one.
+            # the members of an infeasible group are reported one by one.
             is_planning = self.engine.view.groups().is_planning
             effects = self.engine.run(now, 0 if is_planning or self.is_over else 1)
             self.world.carry_out(effects, now)

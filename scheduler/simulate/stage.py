@@ -70,8 +70,8 @@ class AnswerOptions(msgspec.Struct, frozen=True):
 class StagedEngine(msgspec.Struct, frozen=True):
     """An engine with a snapshot's objects; `pending` are the pods to place, oldest first.
 
-    All pods have the groups that the engine derives for them.
-    `others` are pods that it does not place: finished ones, and those of another scheduler.
+    All pods have the groups that the engine derives for them. `others` are pods that the engine
+    does not place: finished ones, and those of another scheduler.
     """
 
     engine: Engine

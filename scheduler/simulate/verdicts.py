@@ -21,9 +21,10 @@ class PluginScore(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of a node; `total` is None when nothing was scored.
+    """The result of a node; `total` is None if no plugin scored.
 
-    Code Skip marks a node that was not evaluated, since another was nominated or enough others fit.
+    Code Skip marks a node that was not evaluated, because the pod is nominated to another or enough
+    others fit.
     """
 
     name: str
@@ -76,6 +77,6 @@ def node_status(decision: Decision, nodes: Nodes, row: int) -> Status:
     if status.is_success and feasible is not None and not feasible[row]:
         return Status(Code.SKIP)
     if status.code is Code.UNRESOLVABLE and not status.plugin and decision.narrowed_by:
-        # A pre-filter named the nodes to evaluate, and this is not one of them.
+        # A pre-filter named the nodes to evaluate, without this one.
         return msgspec.structs.replace(status, plugin=decision.narrowed_by[0])
     return status

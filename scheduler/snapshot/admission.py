@@ -245,7 +245,9 @@ class ClusterAdmission:
 
 
 def _key(is_strict: bool, namespace: str, labels: Any, spec: Any) -> bytes:
-    """Return a key that equal specs of a namespace share, whatever their node; b"" for none."""
+    """Return a key that is equal for equal specs of a namespace, whatever their node; b"" for
+    none.
+    """
     if not isinstance(spec, dict):
         return b""
     shared = {name: part for name, part in spec.items() if name != "nodeName"}

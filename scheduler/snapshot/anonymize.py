@@ -1,6 +1,6 @@
 """Replace the names in a snapshot's objects by aliases: the same structure, other names.
 
-One table for everything: equal names get equal aliases, so selectors still select and references
+One table for all kinds: equal names get equal aliases, so selectors still select and references
 still refer. Values that are not known to be harmless are replaced. Nodes keep the order of their
 names, since it breaks ties between equal nodes.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 from scheduler.snapshot.export import Object
 from scheduler.snapshot.hiddendevices import KINDS, DeviceWords
 
-# Fields whose values are words of the API; times reveal nothing either.
+# Fields whose values are words of the API; times reveal no names either.
 _KEPT_FIELDS: Final = re.compile(
     "accessModes|apiVersion|disruptionMode|duration|durations|effect|kind|minAvailable|maxUnavailable"
     "|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase"
@@ -133,7 +133,7 @@ class Anonymizer:
             return self._key(value)
         if field in _IMAGE_FIELDS:
             return self._image(value)
-        # Names may look like amounts; other fields have no names that do.
+        # Names may look like amounts; the other fields contain no such names.
         if field != "name" and _AMOUNT.fullmatch(value):
             return value
         return self._name(value, _WORD_OF.get(field, "name"))
@@ -156,7 +156,7 @@ class Anonymizer:
             elif key is not None and name in ("value", "values"):
                 yield name, self._labels(key, value)
             elif field == "annotations" and name.startswith(_WORDS_OF_GROUPS):
-                continue  # JSON, whose words are names elsewhere
+                continue  # JSON with keywords that are names in other places
             elif name == "name" and field == "metadata":
                 yield name, self._value(value, kind)
             else:

@@ -1,8 +1,8 @@
 """Hypothetical clusters: a snapshot with nodes added, removed or drained. Pure functions.
 
-Pods of a removed node must be placed again, unless a DaemonSet or the node itself created them:
-those are removed with it. Objects of the node alone (reported zones, load, volumes) are removed
-too.
+Pods of a removed node must be placed again, except those that a DaemonSet or the node itself
+created: they are removed with it. Objects that belong to the node (reported zones, load, volumes)
+are removed too.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -143,14 +143,14 @@ def blocked_drains(snapshot: Snapshot, names: Collection[str]) -> Iterator[str]:
 def _emptied(snapshot: Snapshot, names: set[str]) -> Snapshot:
     """Remove the pods from these nodes.
 
-    Those that a controller recreates become pending, first in order.
+    Pods that a controller recreates become pending, first in order.
     """
     gone = [pod for pod in snapshot.bound if pod.spec.node_name in names]
     if not gone:
         return snapshot
     homeless = tuple(map(_unbound, filter(_comes_back, gone)))
     stay = tuple(pod for pod in snapshot.bound if pod.spec.node_name not in names)
-    # Of any scheduler: the question is whether there is a node for them.
+    # Of any scheduler: the question is whether a node exists for them.
     given = snapshot.given | {pod.metadata.uid for pod in homeless}
     return replace(snapshot, bound=stay, unbound=(*homeless, *snapshot.unbound), given=given)
 

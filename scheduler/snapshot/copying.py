@@ -1,7 +1,7 @@
 """Copies of given objects whose names exist in the cluster: manifests under new names. Pure.
 
-A what-if adds objects to a cluster. A manifest that was applied before, or exported from the
-cluster, means one more of the same: without node, status and uid, under an unused name.
+Simulations may add objects to a cluster. A manifest that was applied before, or exported from the
+cluster, adds one more copy: without node, status and uid, under an unused name.
 """
 
 from collections.abc import Callable, Container, Iterable

@@ -54,7 +54,7 @@ def kind_of(item: Item) -> kinds.Kind | None:
     kind = kinds.BY_KIND.get(name) or admission.BY_KIND.get(name)
     if (group, name) in kinds.BY_VERSION:
         return kinds.BY_VERSION[group, name].get(version)
-    # An object without a version is accepted; one of another group is another kind.
+    # An object without a version is accepted; another API group is another kind.
     if kind is not None and item.head.api_version is not None and group != kind.group:
         return None
     return kind

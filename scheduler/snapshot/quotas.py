@@ -89,7 +89,9 @@ def violated_ranges(ranges: Iterable[Object], pods: Iterable[Pod]) -> Iterator[s
 
 
 def _violations(limit: Object, pod: Pod, of: Object) -> Iterator[str]:
-    """Yield the bounds that the pod or its containers violate, as the type of the limit says."""
+    """Yield the bounds that the pod or its containers violate, depending on the type of the
+    limit.
+    """
     if limit.get("type") == "Pod":
         yield from _outside(limit, pod.key, _total(pod, "requests"), _total(pod, "limits"), of)
     elif limit.get("type") == "Container":
@@ -122,7 +124,9 @@ def _outside(
 
 
 def _total(pod: Pod, part: str) -> dict[str, str]:
-    """Return what a pod's containers use at most at one time; sidecars run beside the others."""
+    """Return the maximum that a pod's containers use at one time; sidecars run beside the
+    others.
+    """
     running: Counter[str] = Counter()
     sidecars: Counter[str] = Counter()
     most: Counter[str] = Counter()
@@ -142,7 +146,7 @@ def _amounts(container: Container, part: str) -> Counter[str]:
 
 
 def _asked(pod: Pod, name: str) -> Decimal:
-    """Return a pod's use of a quota's amount; sums of init containers are left out."""
+    """Return a pod's use of a quota's amount, without the sums of init containers."""
     if name in _PODS:
         return Decimal(1)
     part, _, resource = name.rpartition(".")

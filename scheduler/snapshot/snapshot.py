@@ -1,4 +1,4 @@
-"""Objects as found → `Snapshot`: the structs of a cluster, sorted by their role.
+"""Input objects → `Snapshot`: the structs of a cluster, sorted by their role.
 
 Strict where silence would mislead: an object of a kind that Trellis reads must be readable,
 complete and unique; InputError names it, its location and the field. New objects pass admission,
@@ -109,7 +109,8 @@ class SnapshotReader:
         as_copies: bool = False,
         makes_pods: bool = True,
     ) -> None:
-        """`as_copies`: every given pod and workload is one more, even where the cluster has it.
+        """With `as_copies` every given pod and workload is one more copy, even if the cluster has
+        one of its name.
 
         Without `makes_pods` only existing pods count; their workloads are read for selectors.
         """
@@ -122,7 +123,7 @@ class SnapshotReader:
         self._admission = ClusterAdmission(is_alone=is_alone)
         self._found: dict[tuple[str, str], Any] = {}
         self._places: dict[tuple[str, str], str] = {}
-        # Objects without uid, as plain data: admission needs all others first.
+        # Objects without uid, as plain data: their admission requires all other objects.
         self._new: dict[tuple[str, str], tuple[kinds.Kind, dict[str, Any]]] = {}
         # Pods and PodGroups of an API server without an explicit priority, with their class.
         self._classless: dict[tuple[str, str], tuple[str, bool]] = {}
@@ -185,7 +186,7 @@ class SnapshotReader:
             raise ObjectError("nested too deeply", where=item.where) from None
 
     def _take_origins(self) -> None:
-        """Take in workloads from which groups are derived; ObjectError for one without its pods."""
+        """Read workloads from which groups are derived; ObjectError for one without its pods."""
         labels = [obj.metadata.labels for (kind, _), obj in self._found.items() if kind == "Pod"]
         for kind, item, counts in self._origins:
             try:
@@ -215,7 +216,7 @@ class SnapshotReader:
         self._passed_over[name] = self._passed_over.get(name, 0) + 1
 
     def _keep(self, workload: FoundWorkload) -> None:
-        """Store a workload; a given one replaces the cluster's, as `kubectl apply` does."""
+        """Store a workload; a given one replaces the cluster's, as with `kubectl apply`."""
         if workload.is_given and self._as_copies:
             workload = self._renamed(workload)
         known = self._workloads.get(workload.key)
@@ -247,7 +248,7 @@ class SnapshotReader:
             OwnedPods(pods), tuple(nodes), self._workloads, self._admission.pod
         )
         for found in self._workloads.values():
-            # A Job runs once: one that is given beside the pods of its namesake is another run.
+            # A Job runs once: a given Job with the name of one in the cluster is another run.
             runs = found.is_given and found.kind == "Job" and not found.meta.get("uid")
             is_another = runs and bool(around.pods.of("Job", found.owner))
             workload = self._renamed(found) if is_another else found
@@ -326,7 +327,7 @@ class SnapshotReader:
     def _copied(
         self, kind: kinds.Kind, item: Item, pod: Pod, key: tuple[str, str]
     ) -> tuple[Item, Pod, tuple[str, str]]:
-        """Return a given pod as one more of its kind, under another name where its own is taken."""
+        """Return a given pod as one more copy, under another name if its own is taken."""
         name, space = pod.metadata.name, pod.metadata.namespace
         if key in self._found and key not in self._own:
             name = free_name(name, lambda chosen: (kind.kind, f"{space}/{chosen}") in self._found)
@@ -335,7 +336,7 @@ class SnapshotReader:
         return copied, decoded(kind, plain), (kind.kind, f"{space}/{name}")
 
     def _keep_known(self, kind: kinds.Kind, key: tuple[str, str], obj: Any) -> None:
-        """Use the cluster's object instead of a given one of its name; copy a group later."""
+        """Use the cluster's object instead of a given one of its name; a group is copied later."""
         if kind.kind in sources.BY_KIND and not self._as_copies:
             self._clashing.append(key)
         elif self._found[key] != obj and kind.kind != "Namespace" and not self._as_copies:

@@ -1,4 +1,4 @@
-"""What `TYPE/NAME` means in a snapshot: the pods of a workload or a group. Pure.
+"""Resolve `TYPE/NAME` in a snapshot: the pods of a workload or a group. Pure.
 
 Types are spelled as kubectl takes them: singular, plural, short, in any case, with or without the
 API group. The pods of a workload are found by controller reference or by its controller's label.
@@ -80,7 +80,7 @@ class Target(NamedTuple):
 def target_of(words: Sequence[str], namespace: str = "") -> Target:
     """Read `NAME`, `NAMESPACE/NAME`, `TYPE/NAME` or `TYPE NAME`; InputError for anything else.
 
-    A first word that is a type is read as one: a namespace of such a name needs `-n`.
+    A first word that is a type is read as a type: a namespace of such a name needs `-n`.
     """
     if len(words) == 1:
         first, slash, name = words[0].partition("/")
@@ -102,7 +102,7 @@ def target_of(words: Sequence[str], namespace: str = "") -> Target:
 
 
 def kind_called(word: str) -> str:
-    """Return the kind that a word means, '' for none: `pods`, `deploy`, `jobs.batch`."""
+    """Return the kind that a word names, '' for none: `pods`, `deploy`, `jobs.batch`."""
     return _ALIASES.get(word.lower().partition(".")[0], "")
 
 
@@ -113,7 +113,7 @@ def _one(name: str, text: str) -> str:
 
 
 def pods_of(world: Snapshot, target: Target) -> list[Pod]:
-    """Return the pods that a target means, those that wait first; an empty list for none."""
+    """Return the pods of a target, pending ones first; an empty list for none."""
     every = [*world.unbound, *world.bound, *world.ended]
     own = [pod for pod in every if pod.metadata.namespace == target.namespace]
     if target.kind in ("", POD):

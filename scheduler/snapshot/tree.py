@@ -1,8 +1,8 @@
 """The tree of a cluster by its labels: regions, zones, racks, nodes, with capacity and members.
 
-Called by `trellis topology`. Works on a `Snapshot` alone; the levels are labels, from the top,
-without those that no node has, or those of a named tree. Amounts are CPU in milli and whole units
-of everything else.
+Called by `trellis topology`. Works on a `Snapshot` alone; the levels are the labels that nodes
+have, from the top, or those of a named tree. Amounts are CPU in milli and whole units of everything
+else.
 """
 
 from collections import Counter

@@ -155,7 +155,9 @@ def _is_node(record: dict[str, Any]) -> bool:
 
 
 def _pod(pod: Pod) -> dict[str, Any]:
-    """Return the pod's node, or since when it is pending, for what, and its last message."""
+    """Return the pod's node, or for a pending pod the start of its wait, its requests, and its last
+    message.
+    """
     record: dict[str, Any] = {}
     if group := group_name(pod):
         record["group"] = group
@@ -182,7 +184,7 @@ def _pod(pod: Pod) -> dict[str, Any]:
 def _applications(world: Snapshot, zone_of: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each AppGroup: its workloads with their pods by topmost unit, and its dependencies.
 
-    Pods count for the AppGroup of their own namespace, which comes first for the plugin, too.
+    Pods count for the AppGroup of their own namespace first, as in the plugin.
     """
     there: dict[tuple[str, str, str], Counter[str]] = {}
     for pod in (*world.bound, *world.unbound):

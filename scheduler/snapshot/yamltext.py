@@ -50,7 +50,7 @@ class _Plain(YamlReader[Any]):
         self.item_lines: list[int] = []
 
     def made(self, value: Any, event: Any, keys: dict[str, Position]) -> Any:  # noqa: ARG002
-        if not self.open and value is not None:  # an empty document is none
+        if not self.open and value is not None:  # an empty document contains no object
             at = place(event.start_mark)
             if not isinstance(value, dict | list):
                 raise YamlError("expected an object", at)

@@ -1,9 +1,8 @@
 """The invariant of requeueing: a change that lets a rejected pod pass must wake it.
 
 For small changes of a sample cluster (a node appears, grows, loses a taint; a pod ends, shrinks;
-the waiting pod itself changes) the plugin runs before and after. Where a rejection turns into
-acceptance, one of the change's facts must be in `reads`, and `hint`, if there is one, must return
-True.
+the waiting pod itself changes) the plugin runs before and after. If a rejection turns into
+acceptance, one of the change's facts must be in `reads`, and `hint`, if defined, must return True.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def _own_changes(scene: Scene, pod: Pod) -> Iterator[str]:
 
 
 def _passes(scene: Scene, pod: Pod) -> bool | None:
-    """Return whether the plugin admits the pod to the queue and some node; None where it raises."""
+    """Return whether the plugin admits the pod to the queue and to some node; None if it raises."""
     if scene.plugin.serves("pre_enqueue") and scene.plugin.pre_enqueue(pod) is not None:
         return False
     try:

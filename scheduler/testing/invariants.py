@@ -30,7 +30,7 @@ def constructs(trial: Trial) -> Iterator[str]:
 
 
 def runs(trial: Trial) -> Iterator[str]:
-    """No sample makes the plugin raise, and normalised scores are in 0..100."""
+    """Check that no sample makes the plugin raise, and that normalised scores are in 0..100."""
     scene = trial.scene()
     for pod in trial.pods():
         try:
@@ -40,7 +40,7 @@ def runs(trial: Trial) -> Iterator[str]:
 
 
 def returns_columns(trial: Trial) -> Iterator[str]:
-    """The results of filter and pre-filter have one entry per row, and each rejected row a
+    """Check that results of filter and pre-filter have one entry per row, and each rejected row a
     reason.
     """
     scene = trial.scene()
@@ -100,7 +100,9 @@ def is_local(trial: Trial) -> Iterator[str]:
 
 
 def _keeps_no_rows(trial: Trial) -> Iterator[str]:
-    """The state of a local plugin's pre-filter is valid for views of a few rows as well."""
+    """Check that the state of a local plugin's pre-filter is valid for views of a few rows as
+    well.
+    """
     scene = trial.scene()
     nodes = scene.nodes()
     rows = np.flatnonzero(nodes.exists)[::2]
@@ -121,7 +123,9 @@ def _keeps_no_rows(trial: Trial) -> Iterator[str]:
 
 
 def gives_back(trial: Trial) -> Iterator[str]:
-    """Reserve and unreserve leave no trace; unreserve without reserve does nothing."""
+    """Check that reserve and unreserve leave no trace, and that unreserve without reserve does
+    nothing.
+    """
     if not trial.cls.serves("reserve"):
         return
     if not trial.cls.serves("unreserve"):
@@ -144,7 +148,7 @@ def gives_back(trial: Trial) -> Iterator[str]:
 
 
 def tracks(trial: Trial) -> Iterator[str]:
-    """A tracker that applied every change equals one that was rebuilt."""
+    """Check that a tracker that applied every change equals one that was rebuilt."""
     scene = trial.scene()
     for _ in trial.looks(scene):
         pass  # some plugins request their tracker late

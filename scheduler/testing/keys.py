@@ -27,8 +27,8 @@ from scheduler.testing.trial import Trial
 
 
 def keeps_its_key(trial: Trial) -> Iterator[str]:
-    """Pods with one key get equal results, those without are skipped, and cached results stay
-    correct.
+    """Check that pods with one key get equal results, those without are skipped, and cached results
+    stay correct.
     """
     if not trial.cls.has_key:
         return

@@ -1,7 +1,7 @@
 """The objects on which `check_plugin` tests a plugin: small, and different in all fields that
 plugins read.
 
-A plugin that reads something else (its own label, a custom resource) brings samples of its own.
+A plugin that reads other fields (its own label, a custom resource) needs samples of its own.
 """
 
 from collections.abc import Mapping, Sequence

@@ -111,7 +111,7 @@ class Scenario:
     # Time.
 
     def run(self) -> None:
-        """Schedule pods until nothing more happens at this time."""
+        """Schedule pods until no further change happens at this time."""
         for _ in range(MOST_ROUNDS):
             effects = self._engine.run(self.now, 1)
             self.events += [effect for effect in effects if isinstance(effect, Record)]

@@ -118,7 +118,7 @@ class Scene:
         with _naming(f"Pod {pod.key}"):
             shape = self.cluster.shapes.of(pod)
         moment = NOW if now is None else now
-        source = Random(0)  # noqa: S311 - decides ties, guards nothing
+        source = Random(0)  # noqa: S311 - for tie-breaks, not for security
         return Cycle(pod=pod, shape=shape, now=moment, random=source, profile=PROFILE)
 
 
@@ -129,7 +129,7 @@ def plugin_class(plugin: str | PluginClass) -> PluginClass:
     registry = Registry(IN_TREE)
     found = registry.get(plugin)
     if found is None:
-        # Only now: it reads the metadata of every installed package, 3.5 ms of CPU each time.
+        # Imported here: it reads the metadata of every installed package, 3.5 ms of CPU each time.
         registry.load_entry_points()
         found = registry.get(plugin)
     if found is None:

@@ -1,6 +1,6 @@
 """The helper process: reads jobs from its standard input, writes answers to its standard output.
 
-Started by scheduler.workers.pool as `python -m scheduler.workers.process MODULE`; the module holds
+Started by scheduler.workers.pool as `python -m scheduler.workers.process MODULE`; the module has
 the table of kinds. It is niced, runs one job at a time and ends when its input does, so that it
 never outlives the daemon. Output of libraries goes to standard error.
 """

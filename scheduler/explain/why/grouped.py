@@ -106,7 +106,7 @@ def _conflict(
 ) -> tuple[tuple[PodAsk | LevelRuleAsk, ...], FoundChanges]:
     """Return the requirements and rules of the members, and a minimal conflict (by number).
 
-    The first member's requirements stand for all: the others have the same, or weaker ones.
+    The first member's requirements represent all: the others have the same, or weaker ones.
     """
     engine, first = trial.run.engine, trial.members[0]
     own = asks_of(first, PodTrial(engine, first, trial.now).untolerated())

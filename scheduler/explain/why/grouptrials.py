@@ -70,7 +70,7 @@ class GroupTrial:
     def placed(self, edit: GroupEdit) -> dict[str, str] | None:
         """Return the node of each member of the edit.
 
-        Empty unless all fit, None if that stays open.
+        Empty unless all fit, None if that is undecided.
         """
         if perf_s() > self._until or not edit.members:
             return None

@@ -215,7 +215,7 @@ def _units(facts: GroupFacts, nodes: Nodes) -> dict[tuple[str, ...], list[int]]:
 
 
 def _more_nodes(members: Sequence[Pod], facts: GroupFacts, nodes: Nodes) -> Iterator[Remedy]:
-    """Yield more nodes like one in the unit with the most free capacity."""
+    """Yield edits that add nodes like an existing one to the unit with the most free capacity."""
     request = {**counted(pod_requests(members[0])), PODS: 1}
     tree = facts.tree
     if tree is not None and tree.source.startswith("ConfigMap"):
@@ -226,7 +226,7 @@ def _more_nodes(members: Sequence[Pod], facts: GroupFacts, nodes: Nodes) -> Iter
         return
     unit, rows = max(units.items(), key=lambda one: int(slots[one[1]].sum()))
     if tree is not None and len(unit) == len(tree.levels):
-        return  # a node is one unit: more of them leave each as it is
+        return  # a node is one unit: additional nodes do not enlarge any unit
     offered = [
         int(
             min(

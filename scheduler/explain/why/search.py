@@ -1,7 +1,7 @@
 """Find conflicting requirements and minimal corrections: a search over trials (fits or not).
 
-Requirements are numbers; `fits(removed)` returns whether the pod fits without these, None when that
-stays open. It need not be monotone (a pod without its node selector matches more domains for its
+Requirements are numbers; `fits(removed)` returns whether the pod fits without these, None if that
+is undecided. It need not be monotone (a pod without its node selector matches more domains for its
 spread), so nothing is inferred: every result was tried. Pure; called by
 `scheduler.explain.why.pending`.
 """
@@ -32,7 +32,7 @@ class FoundChanges(msgspec.Struct, frozen=True):
 
 
 class _UsedUpError(Exception):
-    """No trials are left, or one stayed open."""
+    """No trials are left, or one was undecided."""
 
 
 class ChangeSearch:
@@ -71,7 +71,7 @@ class ChangeSearch:
         return not self._without(self._all - frozenset(kept))
 
     def _among(self, sets: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-        """Yield `sets` while there are trials left."""
+        """Yield `sets` until no trials are left."""
         for one in sets:
             if self._left <= 0:
                 raise _UsedUpError
@@ -124,7 +124,7 @@ class ChangeSearch:
             return ()
 
     def _few(self, order: list[int]) -> tuple[int, ...]:
-        """Remove all, and restore those that can be restored."""
+        """Remove all, and restore each that is not needed for the conflict."""
         given_up = self._all
         for one in reversed(order):
             if self._without(given_up - {one}):

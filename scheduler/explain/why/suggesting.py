@@ -34,10 +34,10 @@ class SuggestionSearch:
         self._nodes = trials.engine.attempt(trials.pod, trials.now).nodes
 
     def suggestion(self, given_up: Sequence[PodAsk]) -> tuple[float, Suggestion] | None:
-        """Return the distance (0 is nearest) and the change that replaces the `given_up`
-        requirements.
+        """Return the distance (0 is nearest) and the change that replaces the requirements in
+        `given_up`.
 
-        None where no possible change was found to help.
+        None if no possible change was found to help.
         """
         of_nodes = [ask for ask in given_up if _is_of_node(ask)]
         rest = [ask for ask in given_up if not _is_of_node(ask)]

@@ -85,7 +85,7 @@ def _made(
         statuses.append(PodResourceClaimStatus(entry.name, claim.metadata.name))
     if not made:
         return owner, ()
-    # A pod's status and a group's both have the field; replace keeps the rest.
+    # The status of a pod and that of a group both have the field; replace keeps all others.
     status: Any = replace(owner.status, resource_claim_statuses=tuple(statuses))
     return replace(owner, status=status), tuple(made)
 

@@ -1,7 +1,7 @@
 """Extenders in a simulation, which has no network.
 
-Placing a pod that an extender might reject would be a wrong result, so a pod that one manages ends
-the whole question, unless the extender may be ignored. An extender that only binds does not affect
+Placing a pod that an extender might reject would be a wrong result. So a pod that an extender
+manages is an error, unless the extender may be ignored. An extender that only binds does not affect
 the choice of nodes.
 """
 

@@ -1,8 +1,8 @@
 """The volume controller and provisioners of a simulation.
 
 A scheduler only requests: it writes a claim into a volume, or a node onto a claim, and waits. This
-module performs what follows in a cluster with working storage: the claim is bound to the volume, or
-a volume is provisioned that the node can use. Called by `Rest` after each write.
+module simulates the controllers of a cluster with working storage: it binds the claim to the
+volume, or provisions a volume that the node can use. Called by `Rest` after each write.
 """
 
 from typing import Any
@@ -133,7 +133,7 @@ def _rescheduled(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def touched(obj: Any, version: str) -> Any:
-    """Return an object written over one of `version`, with the next version."""
+    """Return an object written over version `version`, with the next version."""
     following = str(int(version) + 1) if version.isdecimal() else "1"
     return replace(obj, metadata=replace(obj.metadata, resource_version=following))
 

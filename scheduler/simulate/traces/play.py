@@ -35,7 +35,7 @@ from scheduler.state.resources import counted, pod_requests
 
 _CYCLES = 16
 _FRUITLESS = 10_000
-# Times of a trace have microseconds: what ends at a moment goes before what arrives at it.
+# Times of a trace are in microseconds; ends at one time come before arrivals.
 _RESOLUTION_S = 1e-6
 
 
@@ -76,7 +76,8 @@ class TracePlayer:
         moment = 0.0
         for arrival in arrivals:
             if arrival.at_s > moment:
-                # Objects of one moment are decided together: the daemon reads them in one turn.
+                # Objects that arrive at one time are decided together: the daemon reads them in one
+                # turn.
                 self._work()
                 moment = arrival.at_s
                 self._until(self._start + moment)
@@ -116,7 +117,7 @@ class TracePlayer:
         )
 
     def _until(self, moment: float) -> None:
-        """Move the clock to a moment: ends and back-offs before it happen, and those of it."""
+        """Move the clock to a time, processing the ends and back-offs up to it."""
         while True:
             wake = self._next_wake()
             end = self._ends[0][0] if self._ends else None
@@ -176,7 +177,9 @@ class TracePlayer:
         return read_pod({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
 
     def _of_manifest(self, arrival: Arrival, pod: Pod) -> Pod:
-        """Return the pod as created now; one of no profile becomes one of the first profile."""
+        """Return the pod as created now; a pod without a matching profile gets the first
+        profile.
+        """
         meta, spec = pod.metadata, pod.spec
         if self._world.find(pod.key) is not None:
             text = f"pod {pod.key} has not ended: give pods that run together different names"
@@ -260,7 +263,7 @@ class TracePlayer:
         self.on_bound(known.key, node, self._now - self._start)
 
     def _lose(self) -> None:
-        """Count the pods of the trace that were evicted; an evicted pod does not come back."""
+        """Count the pods of the trace that were evicted; an evicted pod is not recreated."""
         for uid in self._world.evicted & self._pods.keys():
             pod = self._pods.pop(uid)
             pod.tally.evicted += 1

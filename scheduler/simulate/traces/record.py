@@ -1,14 +1,14 @@
 """Turn the events of a cluster into a trace: one JSON object per line, sorted by arrival.
 
 The events are those of a decision log or of watches. A pod arrives with its first event and runs
-until it ends or is deleted: from its arrival if the scheduler bound it without rejecting it before,
-since a play decides at once and would else end it earlier than it ended, and otherwise from its
-binding. Pods of `profiles` arrive without a node, so that a play decides for them; all others, and
-those that were bound at the start, arrive on their node. Other objects arrive when they first
-appear; later changes of them are left out.
+until it ends or is deleted: from its arrival if the scheduler bound it without rejecting it before
+(a play decides at once and would otherwise end it too early), else from its binding. Pods of
+`profiles` arrive without a node, so that a play decides for them; all others, and those that were
+bound at the start, arrive on their node. Other objects arrive when they first appear; later changes
+of them are left out.
 
-The trace starts when decisions begin (`Leading`). What was listed until then arrives at 0: a play
-would otherwise decide on listed pods before it knows what was listed after them.
+The trace starts when decisions begin (`Leading`). Objects listed until then arrive at 0: a play
+would otherwise decide on listed pods before it has the objects listed after them.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -70,7 +70,7 @@ class TraceRecorder:
     def lines(self) -> Iterator[bytes]:
         """Yield the pods and other objects by arrival, one JSON object per line."""
         entries = (seen for seen in self._seen.values() if seen.kind != NODE.kind)
-        # Objects before pods of the same moment: groups and claims are there when pods are read.
+        # Objects before pods of the same time: groups and claims exist when pods are read.
         ordered = sorted(entries, key=lambda seen: (seen.arrived_s, seen.kind == POD.kind))
         for seen in ordered:
             notes = {ARRIVAL: f"{seen.arrived_s:.6f}"}

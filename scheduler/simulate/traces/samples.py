@@ -1,6 +1,6 @@
 """Figures over time: allocation, fragmentation, waiting pods and network cost, at most 512 points.
 
-The interval doubles when the points are used up, so that a trace of any length has enough of them.
+The interval doubles when the points are used up, so that the points cover a trace of any length.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ class TracePoint(msgspec.Struct, frozen=True, rename="camel"):
 
     A free amount is fragmented for a shape if it is on nodes where the shape does not fit; the
     value is the mean over the most frequent shapes of the trace. `network_cost` is None without a
-    plugin that knows costs.
+    network plugin.
     """
 
     seconds: float

@@ -2,8 +2,8 @@
 
 Called by `workloads` for the pods that it creates. In a cluster only the first pod of a Job or a
 group gets the rules; the others are created when it has a node, with a node selector for its unit.
-Here all pods are created at once, so all get the rules: each Job or group in one unit of the label,
-and no other one there.
+Here all pods are created at once, so all get the rules: each Job or group has one unit of the label
+for itself.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def in_job(made: Plain, job: str, annotations: Mapping[str, str]) -> None:
     if f"{_JOBSET}/node-selector" not in annotations:
         _hold_apart(made, JOB_KEY, topology, everywhere=True)
         return
-    # The nodes were labelled for each Job beforehand, and tainted against others.
+    # The nodes were labelled for each Job in advance, and tainted against other pods.
     spec = made["spec"]
     selector = {f"{_JOBSET}/namespaced-job": f"{meta['namespace']}_{job}"}
     spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **selector}

@@ -47,7 +47,7 @@ class FoundWorkload(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return its name; ObjectError when it has none."""
+        """Return its name; ObjectError if it has none."""
         name = self.meta.get("name")
         if not isinstance(name, str) or not name:
             raise ObjectError("metadata.name is missing", where=self.kind)
@@ -159,7 +159,7 @@ def template_of(spec: Plain, field: str, name: str = "template") -> Plain:
 
 
 def part_of(raw: Plain, name: str, field: str) -> Plain:
-    """Return the object at `name`, empty when it is not there; ObjectError for another type."""
+    """Return the object at `name`, empty if it is missing; ObjectError for another type."""
     found = raw.get(name)
     if found is None:
         return {}

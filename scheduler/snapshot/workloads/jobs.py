@@ -56,7 +56,7 @@ def jobs(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plai
 
 
 def cron_jobs(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
-    """Yield the pods of a given CronJob's next run; the cluster's own make none now."""
+    """Yield the pods of a given CronJob's next run; a CronJob of the cluster has none now."""
     if not workload.is_given or workload.spec.get("suspend"):
         return
     template = part_of(workload.spec, "jobTemplate", "spec")

@@ -83,7 +83,7 @@ def _replace_last(
     own: dict[int, Pod],
     made: Callable[[int], Plain],
 ) -> None:
-    """Remove the last pod if its template is old, and the update may begin with it."""
+    """Remove the last pod if its template is old, and the update may start with it."""
     spec = workload.spec
     last = ordinals(spec).stop - 1
     pod = own.get(last)

@@ -1,8 +1,8 @@
 """Deployments, ReplicaSets and ReplicationControllers: pods that differ in their names alone.
 
-A Deployment that was given apart and whose template differs from the cluster's makes the first step
-of its rolling update: maxSurge and maxUnavailable limit the new pods, and the reduction of old
-ones.
+A Deployment that was given apart and whose template differs from the cluster's is simulated after
+the first step of its rolling update: maxSurge and maxUnavailable limit the new pods, and the
+reduction of old ones.
 """
 
 from collections import Counter
