@@ -1,8 +1,8 @@
 # ruff: noqa: INP001, S603, T201 - a script that calls the build tools
 """Build wheel and sdist so that the same commit gives the same bytes: python .ci/dist.py FOLDER.
 
-Both carry SOURCE_DATE_EPOCH, or the time of the commit, as the time of every file. The wheel
-follows it by itself; an sdist's archive also keeps who built it and when, so it is packed anew.
+Every file in both has the time SOURCE_DATE_EPOCH, or that of the commit. The wheel's build does so
+itself; an sdist also records its builder and build time, so it is packed again.
 """
 
 import gzip
@@ -26,7 +26,7 @@ def epoch() -> int:
 
 
 def packed_anew(archive: Path, when: int) -> None:
-    """Write a .tar.gz again: files sorted, owned by nobody, all of one time."""
+    """Write a .tar.gz again: files sorted, without owner names, all with one time."""
     plain = io.BytesIO()
     with (
         tarfile.open(archive) as old,

@@ -1,4 +1,6 @@
-"""How `make docs` makes the site: Sphinx, from the pages of this folder, with nothing fetched."""
+"""The Sphinx configuration of `make docs`: the site from the pages of this folder, without
+downloads.
+"""
 
 project = "Trellis"
 extensions = ["myst_parser"]
@@ -6,7 +8,7 @@ exclude_patterns = ["examples", "generate", "changes", "static"]
 # `make docs` turns warnings into errors: a link that leads nowhere, a page that no contents list.
 nitpicky = True
 
-# Headings are link targets, named as GitHub names them, so that pages read the same in both places.
+# Headings are link targets, named as GitHub names them, so that links work in both places.
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist"]
 

@@ -1,4 +1,4 @@
-"""What operators and agents need of an API server, and the plain requests of agents.
+"""The protocols of an API server for operators and agents, and the plain requests of agents.
 
 `ApiClient` of `scheduler.kube.connection.client` and its `Credentials` fit the protocols, so that
 the operators share the daemon's connections, limits and rotation of tokens. The operators' own
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class Access(Protocol):
-    """Where the API server is and what opens its door at this moment."""
+    """The address of the API server and the current credentials for it."""
 
     @property
     def server(self) -> str:

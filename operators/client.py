@@ -42,7 +42,7 @@ class Client(ApiClient):
         method: str,
         url: str,
         query_params: Any = None,
-        headers: dict[str, str] | None = None,  # noqa: ARG002 - those of our connection hold
+        headers: dict[str, str] | None = None,  # noqa: ARG002 - those of our connection apply
         post_params: Any = None,  # noqa: ARG002 - forms, which no API server takes
         body: Any = None,
         _preload_content: bool = True,
@@ -52,7 +52,7 @@ class Client(ApiClient):
         path = f"{url}?{urlencode(query_params)}" if query_params else url
         found = await self._send(method, path, body)
         try:
-            # The library takes what is no JSON for an object without fields.
+            # The library reads a text that is no JSON as an object without fields.
             msgspec.json.decode(found, type=dict)
         except msgspec.MsgspecError as error:
             raise ApiError(f"{method} {path}: the answer is no object: {error}") from error
@@ -79,7 +79,7 @@ class Client(ApiClient):
         raise failed(response, method, path)
 
     def sanitize_for_serialization(self, obj: Any) -> Any:
-        """Return it as it is: what operators write is plain JSON, and may be large."""
+        """Return the object unchanged: operators write plain JSON, which may be large."""
         return obj
 
     def deserialize(self, response: Any, response_type: str) -> Any:

@@ -28,7 +28,7 @@ def with_condition(
 
 
 def listed(texts: Sequence[str]) -> str:
-    """Return the first few of some texts, and how many more there are."""
+    """Return the first few of some texts, and the number of the others."""
     more = len(texts) - SHOWN
     return "; ".join(texts[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
 

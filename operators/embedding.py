@@ -1,13 +1,13 @@
-"""One life of kopf for one operator: start it as a guest, wait until something ends, clear up.
+"""One run of kopf for one operator: start it as a guest, wait until one task ends, clean up.
 
-`kopf.operator()` would end by cancelling every younger task of the loop, the daemon's too. Here
-kopf's own tasks are started with `spawn_tasks`, and just those are cancelled. Each operator has a
-kopf of its own that watches one kind, so that a crash of one leaves the others alone and no watcher
-of kopf outlives the task that started it.
+`kopf.operator()` would end by cancelling every younger task of the loop, including the daemon's.
+Here kopf's own tasks are started with `spawn_tasks`, and only those are cancelled. Each operator
+has a kopf of its own that watches one kind. So a crash of one does not affect the others, and no
+watcher of kopf outlives the task that started it.
 
-The guest leaves objects, cluster and process alone: nothing is stored in objects (no finalizers, no
-annotations), no events are posted, no definitions or namespaces are watched, signals stay ours; the
-runner knows when a kind is there.
+The guest changes no object, cluster or process state: nothing is stored in objects (no finalizers,
+no annotations), no events are posted, no definitions or namespaces are watched, and signal handlers
+stay ours; the runner detects when a kind is available.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ async def _spawn(registry: kopf.OperatorRegistry, insights: Insights) -> Tasks:
         insights=insights,
         standalone=True,
         clusterwide=True,
-        identity=cast("Any", "trellis"),  # else kopf asks the DNS who we are, and blocks meanwhile
+        # otherwise kopf queries the DNS for our name, and blocks meanwhile
+        identity=cast("Any", "trellis"),
     )
     kept.put_back()  # no await in between: see `KeptSignals`
     return tasks
@@ -261,7 +262,7 @@ def quiet_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.watching.chunk_size = PAGE
-    # Lost connections are watched again; anything else ends kopf, and the runner does the retrying.
+    # Lost connections are watched again; any other error ends kopf, and the runner retries.
     settings.networking.error_backoffs = ()
     settings.networking.request_timeout = REQUEST_TIMEOUT_S
     settings.watching.reconnect_backoff = RECONNECT_S
@@ -299,7 +300,7 @@ class Login:
                 await self._credentials.refresh(force=True)
             self._given = True
             return shared_access(self._credentials.access)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this life of kopf
+        except Exception as error:  # noqa: BLE001 - any error ends this run of kopf
             # kopf would wait for credentials for ever, in silence.
             if not self._broken.done():
                 self._broken.set_exception(error)

@@ -1,7 +1,8 @@
-"""How the operators are: one record each, written by the runner, read by endpoints and metrics.
+"""The state of the operators: one record each, written by the runner, read by endpoints and
+metrics.
 
-The daemon makes it before the operators start and registers `check` as a health check. An operator
-that waits for its CRD is healthy, and so is one that was stopped.
+The daemon creates it before the operators start and registers `check` as a health check. An
+operator that waits for its CRD is healthy, and so is a stopped one.
 """
 
 from typing import Literal
@@ -62,7 +63,7 @@ class OperatorsHealth:
         meters.operator_healthy.read_from(self._gauge)
 
     def check(self) -> str | None:
-        """Return None when all are well, else which ones are down and why."""
+        """Return None if all are healthy, else which ones are down and why."""
         down = [one for one in self.records.values() if not _is_well(one)]
         if not down:
             return None

@@ -18,7 +18,7 @@ from operators.operator import OperatorSurroundings
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import Kind
 
-# Not found may also say that a server does not know yet of a definition's new subresource.
+# 404 may also mean that a server does not have a definition's new subresource yet.
 TRIES_NOT_FOUND = 4
 
 Key = tuple[str, str]  # namespace, name
@@ -40,7 +40,7 @@ class StatusKeeper(Generic[ObjectT]):
     def __init__(self, around: OperatorSurroundings) -> None:
         self.around = around
         self.objects: dict[Key, ObjectT] = {}
-        # What an object and its surroundings were when its status was last found or made right.
+        # The state of an object and its inputs when its status was last found or made correct.
         self._judged: dict[Key, tuple[str, Hashable]] = {}
         self._not_found: dict[Key, int] = {}
         self._wake = asyncio.Event()
@@ -63,7 +63,7 @@ class StatusKeeper(Generic[ObjectT]):
         """Return the fields of status to be written, empty when all is right."""
         raise NotImplementedError
 
-    # What the runner calls.
+    # Methods that the runner calls.
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
         """Receive the current version of an object; `type_` DELETED means that it was deleted."""
@@ -95,7 +95,7 @@ class StatusKeeper(Generic[ObjectT]):
                         await self._wake.wait()
                 self._wake.clear()
                 await self._look()
-                # A floor between two rounds is what makes many changes one write.
+                # A minimum time between two rounds combines many changes in one write.
                 await asyncio.sleep(self._pause_s())
         finally:
             stop()
@@ -111,9 +111,9 @@ class StatusKeeper(Generic[ObjectT]):
         failed = ""
         await self.gather()
         for key, known in list(self.objects.items()):
-            await asyncio.sleep(0)  # with many objects others get their turn
+            await asyncio.sleep(0)  # with many objects, other tasks run in between
             if self.objects.get(key) is not known:
-                continue  # changed meanwhile, and so comes back
+                continue  # changed meanwhile, therefore enqueued again
             around = await self.surroundings(key, known)
             if self._judged.get(key) == (_version(known), around):
                 continue
@@ -157,12 +157,13 @@ class StatusKeeper(Generic[ObjectT]):
             written = await self._send(key, body)
         except ApiError as error:
             if error.code == CONFLICT:
-                return obj  # its event is on the way and brings us back here
+                return obj  # its event is in flight and triggers another round
             if error.code != NOT_FOUND:
                 raise
             self._not_found[key] = self._not_found.get(key, 0) + 1
             if self._not_found[key] == TRIES_NOT_FOUND:
-                # Gone, or no such subresource any more: then the runner starts us anew.
+                # Deleted, or its subresource no longer exists: then the runner restarts this
+                # operator.
                 self._forget(key)
             return None
         self._not_found.pop(key, None)

@@ -1,8 +1,8 @@
 """Route kopf's log records to Trellis' log, at a lower level.
 
-While the operators run, kopf's records go to structlog instead of the root logger. The runner says
-itself when an operator ends and why, so kopf's own words are for debugging, except what it reports
-about a handler of ours.
+While the operators run, kopf's records go to structlog instead of the root logger. The runner
+itself logs when and why an operator ends, so kopf's messages are for debugging, except those about
+our handlers.
 
 A scan of kinds asks for several lists at once, and when one fails kopf raises that error and
 forgets the others, whose errors asyncio then reports as never retrieved. They add nothing: the

@@ -62,7 +62,7 @@ class OperatorSurroundings(NamedTuple):
 
 
 class Operator(Protocol):
-    """One run of an operator: its memory begins empty and ends with the run."""
+    """One run of an operator: its memory is empty at the start and ends with the run."""
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
         """Receive the current version of an object; `type_` DELETED means that it was deleted."""

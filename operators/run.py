@@ -95,7 +95,7 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]], house: Hou
         try:
             await run()
             error = "ended by itself"
-        except Exception as fault:  # noqa: BLE001 - the one place where an operator's end is met
+        except Exception as fault:  # noqa: BLE001 - the only handler of an operator's end
             error = f"{type(fault).__name__}: {fault}"
         if loop.time() - began >= house.settings.stable_after_s:
             crashes = 0
@@ -119,7 +119,9 @@ async def _lives(recipe: Recipe, house: House) -> None:
 
 
 async def _one_life(recipe: Recipe, house: House) -> None:
-    """Wait for the kind and keep its objects; return when its definition went or changed."""
+    """Wait for the kind and maintain its objects; return when its definition was deleted or
+    changed.
+    """
     house.health.enter(recipe.name, "starting")
     api = Client(house.connection.client, house.settings.request_timeout_s)
     subresources = await _wait_served(recipe, api, house)
@@ -158,7 +160,7 @@ async def _one_life(recipe: Recipe, house: House) -> None:
             await live_unwatched(recipe.kind, operator, beside=beside)
     except StartAnewError as change:
         _log.info("operator starts anew", operator=recipe.name, because=str(change))
-    except Exception as error:  # kopf raises what its watch ended with, of any class
+    except Exception as error:  # kopf raises the error that ended its watch, of any class
         # kopf's watch ends with a failure when the definition is deleted: that is no crash.
         if await api.subresources(recipe.kind) is not None:
             raise

@@ -9,11 +9,11 @@ from operators.metricproviders.http import HttpSettings
 
 
 class NodeMetricSettings(msgspec.Struct, frozen=True):
-    """How NodeMetrics are kept; `source` names the source of agents' figures, "" for none."""
+    """The settings for NodeMetrics; `source` names the source of agents' figures, "" for none."""
 
     config_map: str = "koordinator-system/slo-controller-config"
     config_poll_s: float = 15.0
-    # How long the view may take to show what was written before it is written again.
+    # How long the view may lag behind a write before the write is repeated.
     settle_s: float = 5.0
     source: str = ""
     http: HttpSettings = HttpSettings("")
@@ -58,18 +58,18 @@ class OperatorsSettings(msgspec.Struct, frozen=True):
     app_group: AppGroupSettings = AppGroupSettings()
     node_metric: NodeMetricSettings = NodeMetricSettings()
     move_plan: MovePlanSettings = MovePlanSettings()
-    # Between two writes to the status of the same object, however fast nodes come and go.
+    # The minimum time between two writes to the status of one object, however fast nodes change.
     status_interval_s: float = 1.0
     # A write that failed is tried again after the interval, doubled each time up to this.
     retry_limit_s: float = 30.0
-    # Between two looks whether the API server offers a kind that it did not offer so far.
+    # The interval of checks whether the API server offers a missing kind.
     definition_poll_s: float = 3.0
-    # The same while it is offered: whether it still is, and with the same subresources.
+    # The same for a kind that is offered: whether it still is, with the same subresources.
     definition_check_s: float = 30.0
     # A crashed operator starts again after this, doubled at each further crash up to the limit.
     restart_first_s: float = 1.0
     restart_limit_s: float = 60.0
-    # One that ran this long has recovered: its next crash counts as the first.
+    # An operator that ran this long has recovered: its next crash counts as the first.
     stable_after_s: float = 60.0
     request_timeout_s: float = 10.0
     # Stopping waits this long for tasks that do not end when they are cancelled.

@@ -1,4 +1,4 @@
-"""The chart's README: its table of values, from values.yaml and the remarks (`# --`) in it."""
+"""The chart's README: its table of values, from values.yaml and the comments (`# --`) in it."""
 
 import re
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def _values(node: Any, path: str, remarks: dict[int, str]) -> Iterator[tuple[str
 
 
 def remarks_of(text: str) -> dict[int, str]:
-    """Return the remark above each line that has one; it begins with `# --`."""
+    """Return the comment above each line that has one; it begins with `# --`."""
     found: dict[int, str] = {}
     remark: list[str] = []
     for number, line in enumerate(text.splitlines()):

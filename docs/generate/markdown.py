@@ -1,4 +1,4 @@
-"""Markdown for the generated pages: tables, cells, where a page comes from."""
+"""Markdown for the generated pages: tables, cells, and the source of a page."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The page of the metrics, from the one table of them."""
+"""The page of the metrics, from the table of all metrics."""
 
 from collections.abc import Iterable
 

@@ -1,6 +1,4 @@
-"""Percentiles as the agents report them: by nearest rank, so that each is a value that was
-measured.
-"""
+"""Percentiles as the agents report them: by nearest rank, so that each is a measured value."""
 
 import math
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ from scheduler.objects.networkpaths import REGION, ZONE, PathTable
 from scheduler.objects.node import Node
 
 SAME_NODE, SAME_ZONE, UNKNOWN = 0, 1, 100
-FEW = 64  # pairs of nodes that are looked at one by one
+FEW = 64  # pairs of nodes that are evaluated one by one
 PODS_AT_A_TIME, WORKLOADS_AT_A_TIME = 4000, 100
 
 Summed: TypeAlias = tuple[dict[str, Statistics], Statistics | None]
@@ -37,7 +37,7 @@ class NodePlaces(msgspec.Struct, frozen=True):
         return SAME_NODE if node == other else self.apart(node, other)
 
     def apart(self, node: str, other: str) -> int:
-        """Return the cost from one node to another one that is where `other` is."""
+        """Return the cost from one node to another one that is in the same place as `other`."""
         here, there = self.of_node.get(node), self.of_node.get(other)
         if here is None or there is None or not any(there):
             return UNKNOWN
@@ -95,7 +95,7 @@ def summing(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: NodePlaces) -> 
 
 
 def _pairs(here: Counter[str], there: Counter[str], at: NodePlaces) -> Counter[int]:
-    """Return how many pairs of pods have which cost; pods of one place are equivalent unless they
+    """Return the number of pairs of pods by cost; pods of one place are equivalent unless they
     share a node.
     """
     found: Counter[int] = Counter()

@@ -31,7 +31,7 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         self._pods: Mapping[Key, list[ObservedPod]] = {}
         self._odd: Mapping[Key, tuple[str, ...]] = {}
         self._at = costs.NodePlaces()
-        # What the last look at a group came to: its patch is made from the same.
+        # The last result about a group: its patch is made from the same.
         self._summed: dict[Key, tuple[Mapping[str, Statistics], Statistics | None]] = {}
 
     async def gather(self) -> None:

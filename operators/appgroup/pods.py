@@ -25,7 +25,7 @@ class OnNode(Protocol):
     def node(self) -> str: ...
 
 
-# Labels that people write for the group's; only the one with the full name counts.
+# Misspelt labels of groups; only the one with the full name counts.
 MISSPELT = (
     "app-group.scheduling.sigs.k8s.io",
     "appgroup.diktyo.k8s.io",

@@ -180,7 +180,8 @@ def unknown_workloads(spec: AppGroupSpec, pods: Iterable[ObservedPod]) -> Iterat
     known = set(labels)
     astray = Counter(pod.workload for pod in pods if pod.workload not in known)
     for number, (label, times) in enumerate(sorted(astray.items())):
-        # A hint is dear: for as many as a message shows, among names of like length.
+        # A hint is expensive: it is computed for as many names as a message shows, among names of
+        # similar length.
         near = _similar_names(label, labels[:MOST_WORKLOADS]) if number < SHOWN else ()
         named = f'"{label}"{did_you_mean(label, near)}' if label else "nothing"
         yield f"{times} pod(s) name {named} as their workload, which is none of the group"

@@ -2,7 +2,7 @@
 
 A provider answers `fetch()` with a `FigureSnapshot`; `LastGood` keeps the last one until it
 expires. To add a source, write a class with `name` and `fetch` that returns figures in plain units
-(cores, bytes, bytes per second) and says of each when it was measured: callers trust the age, not
+(cores, bytes, bytes per second), each with the time of its measurement: callers use the age, not
 the arrival.
 """
 

@@ -87,6 +87,6 @@ def _context(settings: HttpSettings) -> ssl.SSLContext:
         )
     except (OSError, ValueError) as error:
         raise ProviderError(f"{settings.address}: its authority cannot be read: {error}") from error
-    # Python 3.13 asks for extensions that many clusters' own authorities do not have.
+    # Python 3.13 requires extensions that many clusters' own authorities lack.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

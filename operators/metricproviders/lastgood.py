@@ -36,7 +36,7 @@ class Provider(Protocol[AnswerT_co]):
 
 
 class ProviderRecord(msgspec.Struct, frozen=True):
-    """How a provider does: times in seconds since the epoch, None for never."""
+    """The state of a provider: times in seconds since the epoch, None for never."""
 
     name: str
     succeeded_at: float | None

@@ -78,7 +78,7 @@ def _items(body: bytes) -> tuple[_Item, ...]:
 
 
 def _figures(item: _Item, usages: tuple[ResourceList, ...]) -> Figures:
-    """Return the sum of usages; nothing if one of them or their time cannot be read."""
+    """Return the sum of usages; nothing if one of them or its time is invalid."""
     measured = parse_rfc3339(item.timestamp)
     if measured is None or not usages:
         return {}

@@ -11,7 +11,7 @@ class ProviderError(TrellisError):
 
 
 class FigureProvider(Protocol):
-    """Where figures come from; `name` is what objects and metrics call it."""
+    """A source of figures; `name` is its name in objects and metrics."""
 
     @property
     def name(self) -> str:

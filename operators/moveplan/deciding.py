@@ -68,7 +68,7 @@ class EvictRest(NamedTuple):
 
 
 class WaitFor(NamedTuple):
-    """Do nothing before this moment, unless an object changes; None: until an object changes."""
+    """Do nothing until this time, unless an object changes; None: until an object changes."""
 
     until: float | None = None
 
@@ -142,7 +142,7 @@ def may_start(plan: MovePlan, approves: Collection[str]) -> bool:
 
 
 def next_action(plan: MovePlan, seen: Situation) -> Action:
-    """Return what to do now."""
+    """Return the next action."""
     phase = plan.status.phase
     is_outdated = plan.status.planned_for != spec_hash(plan.spec)
     if phase in (COMPLETED, ABORTED):
@@ -206,7 +206,7 @@ def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
     if _is_late(step, seen.now):
         return _timed_out(plan, f"{_pods(step)} not evicted", seen.now)
     if any(set(_siblings(move, seen)) - set(move.present) for move in step):
-        # A pod that comes before the eviction, as one of a scale-up, replaces none.
+        # A pod that existed before the eviction, such as one of a scale-up, replaces none.
         known = tuple(replace(move, present=_siblings(move, seen)) for move in step)
         return moved_on(plan, known, seen.now)
     return CheckMoves(step)
@@ -223,7 +223,7 @@ def evicted(moves: Iterable[PlannedMove], now: float) -> tuple[PlannedMove, ...]
 
 
 def _paused(plan: MovePlan, seen: Situation, opens: float | None) -> Action:
-    """Return that nothing happens, with the reason."""
+    """Return the action that waits, with the reason."""
     text = "spec.paused is true" if plan.spec.paused else "spec.window is not open"
     return progressing(plan, "Paused", text, seen.now) or WaitFor(opens)
 
@@ -364,6 +364,6 @@ def after_refusal(plan: MovePlan, pod: str, code: int, message: str, now: float)
         text = f"the API server refuses the eviction of {pod}: {message}"
         return aborted(plan, "EvictionRefused", text, now)
     if code in (404, 409):
-        return WaitFor(now + 1.0)  # the watch shows soon that the pod is gone
+        return WaitFor(now + 1.0)  # the watch soon shows the deletion
     text = f"the eviction of {pod} is refused for now: {message}"
     return progressing(plan, "Waiting", text, now) or WaitFor(now + RETRY_S)

@@ -68,7 +68,7 @@ _log = structlog.get_logger("operators.moveplan")
 
 
 class MovePlanOperator:
-    """One run; its memory has only moments before which an action is not repeated."""
+    """One run; its only memory is the times before which an action is not repeated."""
 
     def __init__(self, around: OperatorSurroundings) -> None:
         self._around = around
@@ -77,12 +77,12 @@ class MovePlanOperator:
         self._not_before: dict[str, float] = {}
         # The version from which a plan was written last: the view may still show it.
         self._written: dict[str, str] = {}
-        # Since when the current step of a plan lacks a replacement; a restart begins it anew.
+        # Since when the current step of a plan lacks a replacement; a restart resets it.
         self._missing: dict[str, tuple[str, float]] = {}
         around.meters.move_plans.read_from(self._phases)
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
-        """Take nothing in: plans are read from the view."""
+        """Do nothing: plans are read from the view."""
 
     async def work(self) -> None:
         """Keep the plans until cancelled."""
@@ -191,7 +191,7 @@ class MovePlanOperator:
         return Situation(self._around.clock.now(), old, arrived, siblings)
 
     def _blocked_by(self, plan: MovePlan) -> str:
-        """Return the plan that is executed now, or before this one; empty for none."""
+        """Return the plan that is executed now, or before this one; '' for none."""
         if plan.status.phase != PROPOSED:
             return ""
         others = self._plans()
@@ -233,7 +233,9 @@ class MovePlanOperator:
         }
 
     async def _ask(self, question: MoveQuestion) -> tuple[MoveAnswer, str]:
-        """Return the planner's result, or the reason for none; ApiError without a cluster."""
+        """Return the planner's result, or the reason for none; ApiError if the cluster cannot be
+        read.
+        """
         planner = self._around.planner
         if planner is None:
             return MoveAnswer(), "no helper process is available for plans"

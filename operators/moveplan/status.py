@@ -85,7 +85,7 @@ def started(plan: MovePlan, now: float) -> Step:
 
 
 def moved_on(plan: MovePlan, changed: Sequence[PlannedMove], now: float) -> Step:
-    """Return the status with moves of one step in their next state."""
+    """Return the status with the moves of one step in their next state."""
     by_uid = {move.uid: move for move in changed}
     moves = tuple(by_uid.get(one.uid, one) for one in plan.status.moves)
     done = sum(one.state == DONE for one in moves)
@@ -118,7 +118,7 @@ def _words(moves: Sequence[PlannedMove]) -> tuple[str, str]:
 
 
 def progressing(plan: MovePlan, reason: str, message: str, now: float) -> Step | None:
-    """Return the status with a reason why nothing happens; None if it states that already."""
+    """Return the status with a reason for the wait; None if it states that already."""
     known = condition_of(plan.status.conditions, PROGRESSING)
     new = condition(PROGRESSING, reason, message, is_true=False)
     if known is not None and (known.reason, known.message) == (new.reason, new.message):
@@ -148,7 +148,7 @@ def _ended(plan: MovePlan, phase: str, reason: str, message: str, now: float) ->
 
 
 def merge_patch(before: MovePlanStatus, after: MovePlanStatus) -> dict[str, Any]:
-    """Return the fields of status to write, with null for those that go."""
+    """Return the fields of status to write, with null for removed ones."""
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
     found: dict[str, Any] = {key: value for key, value in new.items() if old.get(key) != value}
     return found | {key: None for key in old if key not in new}

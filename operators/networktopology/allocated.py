@@ -185,7 +185,7 @@ def _shares(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, Fracti
 
 
 def _link(one: Place, other: Place) -> LabelLink | None:
-    """Return the link between two places, None inside a zone and where a name is missing."""
+    """Return the link between two places, None inside a zone and if a name is missing."""
     if one[0] != other[0]:
         return LabelLink(network.REGION_LABEL, one[0], other[0]) if one[0] and other[0] else None
     if one[1] != other[1] and one[1] and other[1]:

@@ -1,7 +1,7 @@
 """`PodBookings`: the bandwidth that all applications allocate per link, computed from current pods.
 
-Nothing is added up from events, so a restart books the same. A group whose pods have not moved
-keeps what it booked. The rule itself is in `allocated`.
+Sums do not depend on the history of events, so a restart books the same. A group whose pods have
+not moved keeps its bookings. The rule itself is in `allocated`.
 """
 
 from collections import Counter, defaultdict

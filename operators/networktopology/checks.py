@@ -15,7 +15,7 @@ HIGHEST_COST = 1_000_000_000
 ALGORITHMS = ("Dijkstra",)
 PROVIDERS = ("Prometheus", "ConfigMap")
 PERCENTILES = (50, 90, 99)
-MOST_HINTS = 20  # a hint is dear where there are many names
+MOST_HINTS = 20  # a hint is expensive if there are many names
 READ_LEVELS = (network.REGION_LABEL, network.ZONE_LABEL, "topology.kubernetes.io/segment")
 
 Values = Mapping[str, Collection[str]]

@@ -39,7 +39,7 @@ MOST_EDGES = 2_000
 
 
 class MeasuredNode(msgspec.Struct, frozen=True):
-    """A node and the labels of it that matter."""
+    """A node with its relevant labels."""
 
     name: str
     labels: Mapping[str, str] = {}
@@ -113,7 +113,7 @@ async def calculated(
     name: str = NETPERF_COSTS,
     unit_us: int = 1,
 ) -> Calculated:
-    """Return the table of costs between the values of each label that some node has.
+    """Return the table of costs between the values of each label that at least one node has.
 
     The edge between two values is the mean of the measurements between their nodes, in both
     directions. Zones are connected inside their region only; the edges of regions cover the rest.

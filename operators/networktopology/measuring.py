@@ -25,7 +25,7 @@ PROMETHEUS, CONFIG_MAP = "Prometheus", "ConfigMap"
 ENDS = ("origin", "destination")
 Key = tuple[str, str]
 
-# A source's name, when its newest answer was given, and what is wrong now.
+# A source's name, the time of its newest answer, and the present error.
 Reported = Callable[[str, float | None, str], None]
 
 

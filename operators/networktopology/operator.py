@@ -42,7 +42,9 @@ class MeasuredResult(msgspec.Struct, frozen=True):
 
 
 class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
-    """Counts nodes, judges tables, turns measurements into costs, counts what pods book."""
+    """Counts nodes, validates tables, converts measurements into costs, and sums the bookings of
+    pods.
+    """
 
     kind = NETWORK_TOPOLOGY
     wakes = ("Node", "Pod", "AppGroup", "NetworkTopologySlice")
@@ -162,7 +164,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
             self.around.report(error)
 
     def _look_at_nodes(self) -> None:
-        """Take the nodes with the labels that matter; other ones make new costs."""
+        """Read the nodes with the relevant labels; changed nodes lead to new costs."""
         nodes = tuple(
             MeasuredNode(
                 node.metadata.name,

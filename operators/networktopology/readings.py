@@ -11,7 +11,7 @@ import msgspec
 
 from operators.cooperative import in_turns
 
-# Both spellings in use; the unit stands in the key.
+# Both spellings in use; the unit is part of the key.
 _KEY = re.compile(
     r"netperf[._]p(?P<percentile>\d{1,2})[._]latency[._](?P<unit>milli|micro)seconds"
     r"\.origin\.(?P<origin>.+?)\.destination\.(?P<destination>.+)"

@@ -32,7 +32,7 @@ class SliceKeeper:
     def __init__(self, around: OperatorSurroundings) -> None:
         self._around = around
         self._api = around.api.custom
-        # What was written, None for deleted, and when.
+        # The last write per slice (None for a deletion), and its time.
         self._written: dict[Key, tuple[NetworkTopologySlice | None, float]] = {}
         self._is_absent = False
 

@@ -29,7 +29,7 @@ from scheduler.objects.network import (
     Origin,
 )
 
-# An object of the API server may hold 1 MiB; the rest is for its metadata.
+# An object of the API server is limited to 1 MiB; the remainder is for its metadata.
 MOST_BYTES = 900_000
 MOST_PATHS = 2_000  # of one row: with the longest names they still fit
 STILL = 20
@@ -49,7 +49,7 @@ async def slices_of(
     published: Iterable[NetworkTopologySlice],
     now: str,
 ) -> dict[str, NetworkTopologySlice]:
-    """Return the slices that should be there, by name; `published` are those that are."""
+    """Return the slices that should exist, by name; `published` are the existing ones."""
     before: dict[str, dict[str, Cost]] = defaultdict(dict)
     for one in published:
         for origin in one.origins:

@@ -58,7 +58,7 @@ class ObservedTopology(msgspec.Struct, frozen=True):
     refused: tuple[str, ...] = ()
     expired: bool = False
     bookings: Mapping[LabelLink, int] = {}
-    # The values that nodes have, by label; a label that is left out is not checked.
+    # The existing values by label; a label that is left out is not checked.
     values: Mapping[str, Collection[str]] = {}
 
 
@@ -98,7 +98,9 @@ def status_of(spec: NetworkTopologySpec, observed: ObservedTopology) -> NetworkT
 def _booked(
     spec: NetworkTopologySpec, kept: list[Weights], amounts: Mapping[LabelLink, int]
 ) -> tuple[Weights, ...]:
-    """Return the tables of status with allocations: measured ones whole, users' as bare links."""
+    """Return the tables of status with allocations: measured ones completely, users' as links
+    only.
+    """
     names = {table.name for table in kept}
     links = [
         links_of(with_statistics(table))
@@ -193,7 +195,7 @@ def _ready(
 def _with_doubts(
     conditions: tuple[Condition, ...], spec: NetworkTopologySpec, observed: ObservedTopology
 ) -> tuple[Condition, ...]:
-    """Set the condition on doubtful costs, or clear it when there are none."""
+    """Set the condition on doubtful costs, or clear it if there are none."""
     found = list(islice(doubts(spec, observed.values), MOST_DOUBTS))
     if not found and condition_of(conditions, CONSISTENT) is None:
         return conditions

@@ -20,9 +20,9 @@ Json = dict[str, Any]
 def status_of(
     node: str, pods: Iterable[Pod], snapshot: FigureSnapshot
 ) -> tuple[Json, float] | None:
-    """Return the status for a node and when its oldest figure was measured; None if it has none.
+    """Return the status for a node and the time of its oldest figure; None if it has none.
 
-    A node counts only with both cpu and memory: half a report would pass for an idle half.
+    A node counts only with both cpu and memory: a missing one would count as idle.
     """
     figures = snapshot.nodes.get(node, {})
     usage = _usage(figures)

@@ -1,7 +1,7 @@
-"""Keep one NodeMetric per node, and fill it where a metric provider stands in for agents.
+"""Keep one NodeMetric per node, and fill it if a metric provider replaces the agents.
 
-Nodes and objects are those of the scheduler's own store; kopf watches nothing here, for there is
-one object per node. The rules are in `policy`, `plan` and `figures`; this gathers, writes and
+Nodes and objects are those of the scheduler's own store; kopf watches nothing here, because there
+is one object per node. The rules are in `policy`, `plan` and `figures`; this gathers, writes and
 waits.
 """
 
@@ -52,7 +52,7 @@ class NodeMetricOperator:
         self._policies: Policies | None = None
         self._config_error = ""
         self._failures = 0
-        # What was written and the view does not show yet, with the moment of writing.
+        # Writes that the view does not show yet, with their times.
         self._written: dict[str, tuple[Step, float]] = {}
         self._reported: dict[str, float] = {}
         self._judged: dict[str, tuple[Node, NodeMetric | None]] = {}
@@ -137,8 +137,8 @@ class NodeMetricOperator:
             self._around.report(errors[0])
 
     def _wanted(self) -> list[Step]:
-        """Return what to do; nodes whose object was right and that are the same since are passed
-        over.
+        """Return the steps to take; nodes with a correct object that are unchanged since then are
+        skipped.
 
         Reports change objects all the time: evaluating all nodes on each change would block the
         loop.

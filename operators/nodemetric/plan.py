@@ -54,7 +54,7 @@ Step = Create | SetPolicy | Delete
 def steps(
     nodes: Iterable[Node], metrics: Mapping[str, NodeMetric], policies: Policies | None
 ) -> list[Step]:
-    """Return what to do for these nodes; nothing without policies (none was ever readable)."""
+    """Return the steps for these nodes; none without policies (none was ever readable)."""
     found: list[Step] = []
     if policies is None:
         return found

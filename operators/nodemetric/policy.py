@@ -1,4 +1,4 @@
-"""How nodes are to be measured, from the ConfigMap `slo-controller-config`: the rules, without I/O.
+"""The rules for measuring nodes, from the ConfigMap `slo-controller-config`, without I/O.
 
 The section `colocation-config` has a strategy for all nodes and others by node selector; the first
 that matches counts. A missing ConfigMap or section means the defaults; an invalid one is rejected
@@ -72,7 +72,7 @@ class Policies(msgspec.Struct, frozen=True):
 
 
 def read_policies(data: Mapping[str, str] | None) -> Policies:
-    """Read the data of the ConfigMap (None: there is none); PolicyError when it cannot be used."""
+    """Read the data of the ConfigMap (None: there is none); PolicyError if it is invalid."""
     text = (data or {}).get(SECTION, "")
     if not text.strip():
         return Policies()

@@ -4,7 +4,7 @@ from scheduler.framework import Args, Cycle, IntColumn, Nodes, Plugin, Rejected,
 
 
 class RackAgeArgs(Args):
-    """Which label tells the age, and how old is too old."""
+    """The label with the age, and the maximum age."""
 
     label: str = "example.com/rack-age-days"
     max_age_days: int = 365
@@ -17,10 +17,10 @@ class RackAge(Plugin[RackAgeArgs]):
     normalize = "reverse"
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected:
-        """Say which nodes are out, and why."""
+        """Reject nodes on racks that are too old, with the reason."""
         age = nodes.label_int(self.args.label)
         return reject(age > self.args.max_age_days, "node(s) were on an old rack", final=True)
 
     def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:
-        """Return the age; the lowest raw score is the best, as `normalize` says."""
+        """Return the age; the lowest raw score is the best, as `normalize` states."""
         return nodes.label_int(self.args.label)

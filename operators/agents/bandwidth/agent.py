@@ -1,6 +1,6 @@
 """`BandwidthAgent`: keeps `network.aware.com/bandwidth` of its node equal to the speed of its link.
 
-Reads the link often and the node now and then (a restarted kubelet may drop unknown resources);
+Reads the link often and the node less often (a restarted kubelet may drop unknown resources);
 writes only differences. If something cannot be read, the advertised value stays, and the log has
 the reason.
 """

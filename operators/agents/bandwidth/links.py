@@ -51,7 +51,7 @@ def speed(sysfs: Path, link: str, assumed_bits_per_s: int = 0) -> LinkSpeed:
     speeds = list(_speeds(sysfs, link, assumed_bits_per_s, reasons))
     if not speeds:
         raise LinkError("; ".join(reasons))
-    # Of several uplinks below a bridge one carries the traffic: more would be a promise.
+    # Only one of several uplinks below a bridge carries the traffic: their sum is not available.
     source, bits_per_s = max(speeds, key=lambda one: one[1])
     return LinkSpeed(link, source, bits_per_s)
 
@@ -89,7 +89,7 @@ def _megabits(file: Path) -> int | None:
     down).
     """
     word = _word(file)
-    # Drivers that do not know write the largest number that the field holds.
+    # Drivers without a known speed write the largest number of the field.
     return int(word) if word.isascii() and word.isdigit() and 0 < int(word) < 2**31 - 1 else None
 
 

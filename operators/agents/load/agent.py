@@ -38,7 +38,7 @@ class LoadSettings(msgspec.Struct, frozen=True):
     proc: Path = Path("/proc")
     cgroups: Path = Path("/sys/fs/cgroup")
     sample_s: float = 5.0
-    # How long to wait for an object that is not there yet.
+    # The wait for an object that does not exist yet.
     missing_s: float = 10.0
 
 
@@ -117,7 +117,7 @@ class LoadAgent:
             return self._settings.missing_s
         policy = metric.spec.metric_collect_policy or DEFAULT_POLICY
         self.sampler.follow(policy)
-        await self._look()  # so that the figures end where the report says
+        await self._look()  # so that the figures end at the report's time
         status = self.sampler.status(await self._pods(), self._clock.now())
         if status is None:
             return self._settings.sample_s
@@ -131,7 +131,7 @@ class LoadAgent:
         return max(float(interval), LEAST_INTERVAL_S)
 
     async def _pods(self) -> list[tuple[str, Pod]]:
-        """Return the pods of this node, each with the uid that its control group goes by."""
+        """Return the pods of this node, each with the uid in the name of its control group."""
         query = f"fieldSelector=spec.nodeName%3D{self._settings.node}&resourceVersion=0"
         body = await self._api.send("GET", f"/api/v1/pods?{query}")
         found = []

@@ -1,7 +1,7 @@
 """Use of the node as a whole, from `/proc/stat` and `/proc/meminfo`.
 
-Reads of small files in memory; nothing here waits. A file that is not as the kernel writes it is a
-`ReadingError`: the agent then skips the sample rather than report a guess.
+Reads of small files in memory; no function here waits. A file in another format than the kernel's
+is a `ReadingError`: the agent then skips the sample instead of reporting a guess.
 """
 
 import os
@@ -16,7 +16,7 @@ WITH_HOT_CACHE: Final = "usageWithHotPageCache"
 WITH_CACHE: Final = "usageWithPageCache"
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# user nice system idle iowait irq softirq steal: what others took (steal) is not our use.
+# user nice system idle iowait irq softirq steal: time used by other guests (steal) is not our use.
 _BUSY = (0, 1, 2, 5, 6)
 
 

@@ -39,7 +39,7 @@ class Sampler:
         self._node = Series(self._longest_s())
         self._system = Series(self._longest_s())
         self._pods: dict[str, Series] = {}
-        # What pods that have gone used up: the system's counter must not take it over.
+        # The usage of deleted pods: it must not be counted as the system's.
         self._gone_cpu_s = 0.0
         self._system_s = 0.0
         self._last: dict[str, PodUse] = {}
@@ -82,7 +82,7 @@ class Sampler:
         of_pods_s = self._gone_cpu_s + sum(use.cpu_s for use in pods.values())
         pods_memory = sum(use.memory_bytes for use in pods.values())
         self._node.add(UsageSample(at, busy, used))
-        # Pods are read a moment after the node, so that their sum may run ahead a little.
+        # Pods are read shortly after the node, so that their sum may be slightly higher.
         self._system_s = max(busy - of_pods_s, self._system_s)
         self._system.add(UsageSample(at, self._system_s, max(used - pods_memory, 0)))
         for uid in self._pods.keys() - pods.keys():

@@ -41,12 +41,12 @@ class Series:
         if self._samples and sample.cpu_s < self._samples[-1].cpu_s:
             self._samples.clear()
         self._samples.append(sample)
-        # One sample beyond the window stays: the rate to the first one inside begins there.
+        # One sample before the window stays: the rate up to the first one inside starts there.
         while len(self._samples) > 2 and self._samples[1].at <= sample.at - self.keep_s:
             self._samples.popleft()
 
     def average(self, window_s: float) -> AverageUse | None:
-        """Return the average over the last `window_s`; None before there are two samples."""
+        """Return the average over the last `window_s`; None with fewer than two samples."""
         samples = self._within(window_s)
         if len(samples) < 2:
             return None
@@ -56,7 +56,7 @@ class Series:
         return AverageUse(cores, memory / (last.at - first.at))
 
     def percentiles(self, window_s: float) -> dict[str, AverageUse]:
-        """Return avg and percentiles; nothing while the samples span less than half the window."""
+        """Return avg and percentiles; empty while the samples span less than half the window."""
         samples = self._within(window_s)
         if len(samples) < 2 or samples[-1].at - samples[0].at < window_s / 2:
             return {}

@@ -24,7 +24,7 @@ from scheduler.base.meters import MetricSample
 from scheduler.base.meters.exposition import Rows
 
 PORT, METRICS_PORT = 10261, 10262
-MISSING_S = 5.0  # pause before the next look while no other agent exists
+MISSING_S = 5.0  # pause before the next attempt while no other agent exists
 DOUBTFUL = 0.2
 MOVED = (*GONE, "other_node")
 ROUNDS_KEPT, LEAST_KEPT_S = 3, 60.0

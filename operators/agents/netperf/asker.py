@@ -1,7 +1,7 @@
 """The client of a measurement: one probe or one stream, in blocking calls on its own thread.
 
-Times are taken around the system calls and nothing else, so that a round trip is what an
-application on these two nodes would see.
+Times are taken directly around the system calls, so that a round trip is what an application on
+these two nodes would measure.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class Target(NamedTuple):
 
 
 class ArrivedBytes(NamedTuple):
-    """What arrived, by the responder's count."""
+    """The bytes that arrived, by the responder's count."""
 
     bytes: int
     seconds: float
@@ -54,9 +54,9 @@ class ArrivedBytes(NamedTuple):
 
 
 def round_trips(target: Target, keys: Keys, count: int, limit_s: float) -> list[float]:
-    """Return the microseconds of up to `count` round trips, fewer when the time is over.
+    """Return the microseconds of up to `count` round trips, fewer at the time limit.
 
-    The first one is waited for until the peer times out. Raises ProbeError.
+    The wait for the first one ends at the timeout of the peer. Raises ProbeError.
     """
     hello = _hello(protocol.ProbeMode.LATENCY, target, count + WARM_UP)
     found: list[float] = []
@@ -84,11 +84,11 @@ def round_trips(target: Target, keys: Keys, count: int, limit_s: float) -> list[
 
 
 def stream(target: Target, keys: Keys, most_bytes: int, most_s: float) -> ArrivedBytes:
-    """Send bytes as fast as they go until one of the limits; return what arrived."""
+    """Send bytes at full speed until one of the limits; return the number that arrived."""
     hello = _hello(protocol.ProbeMode.THROUGHPUT, target, most_bytes, round(most_s * 1000))
     with _session(target, keys, hello) as connection:
         left, until = most_bytes, perf_s() + most_s
-        # The responder stops reading at its own limit; then what is under way is of no interest.
+        # The responder stops reading at its own limit; bytes in flight at that time do not count.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while left > 0 and perf_s() < until:
                 left -= connection.send(CHUNK[: min(left, len(CHUNK))])

@@ -1,5 +1,4 @@
-"""`Latencies`: measured latencies, and for how long they are exported. The rows of the agent's
-metrics.
+"""`Latencies`: measured latencies, and how long they are exported. The rows of the agent's metrics.
 
 Every pair's percentiles are those of its last probe; Prometheus averages over time. A pair that is
 no longer measured ends: at once when its node is no longer among the agents, after two probes in a
@@ -106,7 +105,7 @@ class Latencies:
             del self._failures[node]
 
     def current(self, now: float) -> list[Latency]:
-        """Return what still counts."""
+        """Return the latencies that are still valid."""
         for node, one in list(self._found.items()):
             if now - one.measured_at > self.keep_s:
                 del self._found[node]

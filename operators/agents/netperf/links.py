@@ -23,7 +23,7 @@ from scheduler.base.clock import perf_s
 from scheduler.base.errors import ConfigError
 
 ANY = "*"
-# A sleep ends up to this much late; the rest is waited for with open eyes.
+# A sleep ends up to this much late; the remaining time is waited for in a loop.
 _UNSURE_S = 200e-6
 
 _Microseconds = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
@@ -31,7 +31,7 @@ _log = structlog.get_logger("agent.netperf")
 
 
 class SimulatedLink(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What round trips between two nodes take longer than they do."""
+    """The additional time of round trips between two nodes."""
 
     delay_microseconds: _Microseconds
     jitter_microseconds: _Microseconds = 0
@@ -62,7 +62,7 @@ class SimulatedLinks:
         self._read()
 
     def between(self, one: str, other: str) -> SimulatedLink | None:
-        """Return the link between two nodes by the file as it is now, None for an undelayed one."""
+        """Return the link between two nodes by the current file, None for an undelayed one."""
         try:
             self._read()
         except ConfigError as error:
@@ -70,7 +70,9 @@ class SimulatedLinks:
         return next((link for link in self._links if link.fits(one, other)), None)
 
     def wait(self, link: SimulatedLink, since: float) -> None:
-        """Return when a link would have carried what arrived at `since` there and back."""
+        """Return at the time when a link would have carried the bytes that arrived at `since` there
+        and back.
+        """
         share = self._random.random()
         until = since + (link.delay_microseconds + share * link.jitter_microseconds) / 1e6
         time.sleep(max(until - perf_s() - _UNSURE_S, 0.0))

@@ -111,7 +111,7 @@ def peers_of(slices: tuple[EndpointSlice, ...]) -> tuple[Peer, ...]:
         port = next((p.port for p in one.ports or () if p.name == PORT_NAME and p.port), None)
         for endpoint in one.endpoints or () if port is not None else ():
             node = endpoint.node_name
-            # Nothing said about readiness means ready.
+            # A missing readiness means ready.
             if node and endpoint.addresses and endpoint.conditions.ready is not False:
                 peer = Peer(node, endpoint.addresses[0], port or 0, endpoint.zone or "")
                 found.setdefault(node, peer)

@@ -22,7 +22,7 @@ from operators.agents.netperf.peers import Peer
 
 
 class ProbePace(NamedTuple):
-    """How often: probes per minute at most, and seconds at least between two of one pair."""
+    """The pace: the most probes per minute, and the least seconds between two of one pair."""
 
     per_minute: float = 20.0
     least_s: float = 10.0
@@ -36,11 +36,11 @@ class ProbePlan(NamedTuple):
 
     @property
     def pairs(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs."""
         return len(self.near) + len(self.far)
 
     def at(self, turn: int) -> Peer | None:
-        """Return whose turn it is; None without any pair."""
+        """Return the peer of a turn; None without any pair."""
         if not self.near or not self.far:
             ring = self.near or self.far
             return ring[turn % len(ring)] if ring else None
@@ -88,7 +88,9 @@ def next_moment(node: str, now: float, spacing_s: float) -> float:
 
 
 def first_turn(node: str, plan: ProbePlan) -> int:
-    """Return where an agent begins, so that a restart of all does not begin with the same pairs."""
+    """Return where an agent starts, so that after a restart of all agents not all start with the
+    same pairs.
+    """
     return _hash("first", node) % max(2 * plan.pairs, 1)
 
 

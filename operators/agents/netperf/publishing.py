@@ -65,7 +65,7 @@ async def push(gateway: str, node: str, read: Read, every_s: float) -> None:
 
 
 async def _send(session: aiohttp.ClientSession, method: str, url: URL, rows: Rows = ()) -> str:
-    """Send one request; return what went wrong, "" for nothing."""
+    """Send one request; return the error, "" for none."""
     form = ExpositionForm()
     body = form.page(rows)
     headers = {"Content-Type": form.content_type} if body else {}

@@ -184,7 +184,7 @@ def _take_stream(connection: socket.socket, hello: protocol.Hello) -> None:
     buffer = bytearray(CHUNK_BYTES)
     total, began = 0, perf_s()
     ended = began
-    # The asker keeps the time; what it has sent by then is still under way.
+    # The asker keeps the time; bytes that it has sent by then are still in flight.
     until = began + hello.limit_ms / 1e3 + GRACE_S
     while total < hello.amount and ended < until:
         got = connection.recv_into(buffer, min(CHUNK_BYTES, hello.amount - total))
@@ -195,7 +195,7 @@ def _take_stream(connection: socket.socket, hello: protocol.Hello) -> None:
 
 
 async def _exactly(connection: socket.socket, count: int) -> bytes:
-    """Read exactly so many bytes; EOFError if the peer closes before."""
+    """Read exactly `count` bytes; EOFError if the peer closes before."""
     loop = asyncio.get_running_loop()
     data = b""
     while len(data) < count:
