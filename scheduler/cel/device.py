@@ -4,14 +4,14 @@ The evaluator of selectors builds one `DeviceInput` per device and keeps it unti
 changes: the maps that CEL reads are built once, at first use. Never reads API objects itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from scheduler.cel.evaluation.quantity import Quantity
 from scheduler.cel.evaluation.semver import Version
 from scheduler.cel.evaluation.values import DomainMap, EvaluationFault
 
-Attribute = bool | int | str | Version
+Attribute = bool | int | str | Version | Sequence[bool | int | str | Version]
 _Value = TypeVar("_Value")
 
 

@@ -59,6 +59,7 @@ class DeviceAsk(Object, frozen=True):
     admin_access: bool | None = None
     tolerations: Annotated[tuple[DeviceToleration, ...], _FEW] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: Annotated[tuple[Any, ...], _FEW] = ()
 
 
 class DeviceRequest(Object, frozen=True):

@@ -67,12 +67,19 @@ class DeviceClass(Object, frozen=True):
 
 
 class DeviceAttribute(Object, frozen=True):
-    """A value of one of four types; exactly one field is set."""
+    """A value, or a list of values, of one of four types; exactly one field is set.
+
+    Lists belong to the feature gate DRAListTypeAttributes of the API server (alpha).
+    """
 
     integer: Int64 | None = msgspec.field(name="int", default=None)
     boolean: bool | None = msgspec.field(name="bool", default=None)
     string: str | None = None
     version: str | None = None
+    ints: tuple[Int64, ...] | None = None
+    bools: tuple[bool, ...] | None = None
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
 
     @property
     def key(self) -> tuple[str, Any] | None:
@@ -83,7 +90,18 @@ class DeviceAttribute(Object, frozen=True):
             return "int", self.integer
         if self.boolean is not None:
             return "bool", self.boolean
-        return None if self.version is None else ("version", self.version)
+        return self.list_key if self.version is None else ("version", self.version)
+
+    @property
+    def list_key(self) -> tuple[str, Any] | None:
+        """Return `key` of a list, None for a single value."""
+        if self.strings is not None:
+            return "strings", self.strings
+        if self.ints is not None:
+            return "ints", self.ints
+        if self.bools is not None:
+            return "bools", self.bools
+        return None if self.versions is None else ("versions", self.versions)
 
 
 class CapacityRange(Object, frozen=True):
@@ -127,6 +145,7 @@ class CounterConsumption(Object, frozen=True):
 
     counter_set: str = ""
     counters: Annotated[dict[str, Counter], _FEW] = {}
+    compatibility_groups: Annotated[tuple[str, ...], _FEW] = ()
 
 
 class DeviceTaint(Object, frozen=True):

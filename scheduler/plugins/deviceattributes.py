@@ -37,5 +37,5 @@ def _value(device: Device, driver: str, attribute: str) -> DeviceAttribute | Non
 
 
 def _text(value: DeviceAttribute) -> str:
-    found = value.key[1] if value.key is not None else ""
+    found = value.key[1] if value.key is not None and value.list_key is None else ""
     return str(found).lower() if isinstance(found, bool) else str(found)

@@ -101,7 +101,7 @@ class DeviceWords:
             return names.alias(literal, "value")
 
         try:
-            compile_selector(text)
+            compile_selector(text, lists=True)  # as stored ones are compiled
             return replace_texts(text, other)
         except (CelCompileError, InputError):
             # An invalid text stays invalid, with its content hidden.
@@ -109,5 +109,9 @@ class DeviceWords:
 
 
 def _attribute(value: Object, names: Names) -> Object:
-    text = value.get("string")
-    return {**value, "string": names.alias(text, "value")} if text is not None else value
+    hidden = dict(value)
+    if (text := value.get("string")) is not None:
+        hidden["string"] = names.alias(text, "value")
+    if texts := value.get("strings"):
+        hidden["strings"] = [names.alias(one, "value") for one in texts]
+    return hidden

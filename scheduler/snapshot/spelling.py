@@ -3,7 +3,8 @@
 Decoding skips them, so a pod with `nodeSelektor` would be scheduled without its selector. Called by
 `snapshot` for pods without uid; an API server would have rejected or dropped such a field. The
 names are those of the field table that ships with the package, generated from an API server's
-OpenAPI document.
+OpenAPI document, and those that Kubernetes 1.37 added: an API server drops these while their gates
+are off, and scheduling does not read them.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,23 @@ from scheduler.base.text import did_you_mean
 
 _Fields = dict[str, str]
 _POD: Final = "core.v1.Pod"
+# Fields that k8s.io/api v0.37.2 has and v0.36.3 has not. Their values are not checked.
+_SINCE_1_37: Final = {
+    "PodSpec": "evictionResponders",
+    "VolumeMount": "bindMountOptions",
+    "EmptyDirVolumeSource": "mode",
+    "HTTPGetAction": "protocol",
+    "GRPCAction": "mode",
+    "SecretVolumeSource": "defaultUser",
+    "ConfigMapVolumeSource": "defaultUser",
+    "DownwardAPIVolumeSource": "defaultUser",
+    "ProjectedVolumeSource": "defaultUser",
+    "KeyToPath": "user",
+    "DownwardAPIVolumeFile": "user",
+    "ServiceAccountTokenProjection": "user",
+    "ClusterTrustBundleProjection": "user",
+    "PodCertificateProjection": "user",
+}
 
 
 class _Table(msgspec.Struct, frozen=True):
@@ -55,9 +73,12 @@ def _types() -> dict[str, _Fields]:
     """Return the table: type → field → the field's type, '' for a plain value or a map."""
     file = resources.files("scheduler.objects").joinpath("types.json")
     raw = msgspec.json.decode(file.read_bytes(), type=_Table).types
-    return {
+    found = {
         name: {f: _behind(code, raw) for f, code in fields.items()} for name, fields in raw.items()
     }
+    for name, field in _SINCE_1_37.items():
+        found[f"core.v1.{name}"][field] = ""
+    return found
 
 
 def _behind(code: str, types: Mapping[str, object]) -> str:

@@ -129,6 +129,12 @@ def _aggregate(target: Argument | None, _args: list[Argument]) -> Estimate | Non
     return target.size.times(each), None
 
 
+def _includes(target: Argument | None, args: list[Argument]) -> Estimate | None:
+    if target is None or target.type.kind == "list":
+        return _aggregate(target, args)
+    return target.size, None  # at run time it may be a list
+
+
 def _same_size(target: Argument | None, _args: list[Argument]) -> Estimate | None:
     if target is None:
         return None
@@ -238,6 +244,7 @@ def _equals(_target: Argument | None, args: list[Argument]) -> Estimate | None:
 
 _BY_FUNCTION: dict[str, Estimator] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _aggregate),
+    "includes": _includes,
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _same_size),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip"), _read_text(TRAVERSAL)),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _read_text(TRAVERSAL)),

@@ -30,6 +30,11 @@ DEVICE_FIELDS = {
     "capacity": map_of(types.STRING, map_of(types.STRING, types.QUANTITY)),
     "allowMultipleAllocations": types.BOOL,
 }
+# The device where attributes may be lists, and the functions that exist only there.
+DEVICE_FIELDS_WITH_LISTS = DEVICE_FIELDS | {
+    "attributes": map_of(types.STRING, map_of(types.STRING, types.DYN))
+}
+OF_LISTS = frozenset({"includes"})
 DEVICE_SLOT = 0
 
 
@@ -43,9 +48,14 @@ class Variable:
         self.slot = slot
 
 
-def check(tree: syntax.SyntaxNode, problems: SelectorProblems) -> tuple[Type, int]:
-    """Type a tree in place; return its type and the number of slots. Raises CelCompileError."""
-    checker = _Checker(problems)
+def check(
+    tree: syntax.SyntaxNode, problems: SelectorProblems, *, lists: bool = False
+) -> tuple[Type, int]:
+    """Type a tree in place; return its type and the number of slots. Raises CelCompileError.
+
+    `lists`: attributes of the device may be lists.
+    """
+    checker = _Checker(problems, lists=lists)
     checker.check(tree)
     problems.raise_any()
     _settle(tree, checker.unifier)
@@ -74,8 +84,10 @@ def qualified_name(node: syntax.SyntaxNode) -> str:
 
 
 class _Checker:
-    def __init__(self, problems: SelectorProblems) -> None:
+    def __init__(self, problems: SelectorProblems, *, lists: bool) -> None:
         self._problems = problems
+        self._device = DEVICE_FIELDS_WITH_LISTS if lists else DEVICE_FIELDS
+        self._absent = frozenset() if lists else OF_LISTS
         self.unifier = Unifier()
         self._scope: dict[str, list[Variable]] = {"device": [Variable(types.DEVICE, DEVICE_SLOT)]}
         self.slots = 1
@@ -142,8 +154,8 @@ class _Checker:
 
     def _struct_field(self, node: syntax.SyntaxNode, target: Type, field: str) -> Type:
         if target.name == types.DEVICE.name:
-            if field in DEVICE_FIELDS:
-                return DEVICE_FIELDS[field]
+            if field in self._device:
+                return self._device[field]
             self._problems.add(node.at, f"undefined field '{field}'")
         else:
             self._problems.add(node.at, f"unexpected failed resolution of '{target.name}'")
@@ -160,19 +172,22 @@ class _Checker:
         if node.target is None:
             return self._plain_call(node)
         prefix = qualified_name(node.target).removeprefix(".")
-        function = FUNCTIONS.get(f"{prefix}.{node.function}") if prefix else None
+        function = self._function(f"{prefix}.{node.function}") if prefix else None
         if function is not None:
             node.function = function.name
             node.target = None
             return self._resolve(node, function)
         self.check(node.target)
-        function = FUNCTIONS.get(node.function)
+        function = self._function(node.function)
         if function is None:
             return self._undeclared(node, node.function)
         return self._resolve(node, function)
 
+    def _function(self, name: str) -> Function | None:
+        return None if name in self._absent else FUNCTIONS.get(name)
+
     def _plain_call(self, node: syntax.FunctionCall) -> Type:
-        function = FUNCTIONS.get(node.function.removeprefix("."))
+        function = self._function(node.function.removeprefix("."))
         if function is None:
             return self._undeclared(node, node.function)
         node.function = function.name

@@ -131,7 +131,7 @@ _BY_OVERLOAD: dict[str, CallCost] = {
 }
 _BY_FUNCTION: dict[str, CallCost] = {
     **dict.fromkeys(
-        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"),
+        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"),
         CallCost(lambda args, _result: _traversal(args[0])),
     ),
     **dict.fromkeys(

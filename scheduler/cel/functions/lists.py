@@ -165,6 +165,12 @@ def _contains(values: list[Any], wanted: list[Any]) -> bool:
     return all(any(equal(w, value) is True for value in values) for w in wanted)
 
 
+def _includes(values: Any, wanted: Any) -> bool:
+    """Return whether a list contains a value, or a single value equals it."""
+    candidates = values if isinstance(values, list) else [values]
+    return any(equal(value, wanted) is True for value in candidates)
+
+
 def _equivalent(first: list[Any], second: list[Any]) -> bool:
     return _contains(first, second) and _contains(second, first)
 
@@ -184,6 +190,7 @@ def _kubernetes() -> dict[str, Callable[..., Any]]:
         found[f"sum list_{kind}_sum_{kind} list<{kind}>.() -> {kind}"] = _sum_from(_ZEROS[kind])
     found["indexOf list_a_index_of_int list<A>.(A) -> int"] = _index_of
     found["lastIndexOf list_a_last_index_of_int list<A>.(A) -> int"] = _last_index_of
+    found["includes list_includes_dyn_dyn dyn.(dyn) -> bool"] = _includes
     return found
 
 

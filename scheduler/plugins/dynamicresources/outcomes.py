@@ -84,7 +84,7 @@ class Outcomes:
         self.rules = rules
         self._classes = classes
         self._most_steps = most_steps
-        self._selectors = Selectors()
+        self._selectors = Selectors(lists=rules.is_1_37)
         self._kinds: dict[bytes, ClaimKind] = {}
         self._classes_version = -1
         self._contents_version = -1

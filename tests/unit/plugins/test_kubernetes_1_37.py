@@ -177,6 +177,143 @@ def test_a_selector_that_fails_on_a_device(release):
     assert text in found.message
 
 
+TAGS = 'device.attributes["gpu.example.com"].tags'
+
+
+def tagged(name="g0", **attribute):
+    """Return a device whose attribute `tags` has this value."""
+    return {"name": name, "attributes": {"tags": attribute}}
+
+
+def selecting(selector, *devices, release=V1_37, **fields):
+    """Return where a pod goes, or why it waits, whose claim has a selector; n1 has devices."""
+    ask = {"deviceClassName": "gpu", "count": 1, "selectors": [{"cel": {"expression": selector}}]}
+    made = claim("c", requests=[{"name": "r", "exactly": ask}])
+    made["spec"]["devices"] |= fields
+    objects = [gpu_class(), local_slice("n1", *devices), made, claiming("p", "c")]
+    (found,) = place(*NODES, *objects, release=release).pods
+    return found.node or found.message
+
+
+@pytest.mark.parametrize(
+    ("selector", "fitting", "other"),
+    [
+        (f'{TAGS}.includes("b")', {"strings": ["a", "b"]}, {"strings": ["a", "c"]}),
+        (f'{TAGS}.includes("b")', {"string": "b"}, {"string": "ab"}),
+        (f"{TAGS}.includes(3)", {"ints": [1, 3]}, {"strings": ["1", "3"]}),
+        (f"{TAGS}.includes(semver('1.2.0'))", {"versions": ["1.2.0"]}, {"version": "1.3.0"}),
+        (f'"b" in {TAGS}', {"strings": ["a", "b"]}, {"strings": ["c"]}),
+        (f"{TAGS}.exists(x, x > 2)", {"ints": [1, 3]}, {"ints": [1, 2]}),
+        (f"{TAGS}.all(x, x)", {"bools": [True, True]}, {"bools": [True, False]}),
+        (f"size({TAGS}) == 2", {"strings": ["a", "b"]}, {"strings": ["a"]}),
+        (f"{TAGS}[0]", {"bools": [True]}, {"bools": [False, True]}),
+    ],
+)
+def test_selectors_read_lists(selector, fitting, other):
+    """1.37 evaluates attributes that are lists, `includes` and macros with every setting of the
+    gate DRAListTypeAttributes, which decides what the API server stores.
+    """
+    assert "n1" == selecting(selector, tagged(**fitting))
+    assert "n1" == selecting(selector, tagged(**other), tagged("g1", **fitting))
+    assert "n1" != selecting(selector, tagged(**other))
+
+
+def test_selectors_do_not_read_lists_on_1_36():
+    """A device with a list ends the attempt there, and `includes` is unknown."""
+    text = "attribute tags: unsupported attribute value"
+    assert text in selecting("true", tagged(strings=["a"]), release=V1_36)
+    text = "undeclared reference to 'includes'"
+    assert text in selecting(f"{TAGS}.includes(1)", tagged(int=1), release=V1_36)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["matchAttribute", "distinctAttribute"])
+def test_a_constraint_takes_one_device_with_a_list(kind, release):
+    """Lists are neither equal nor distinct, as long as the gate DRAListTypeAttributes is off."""
+    asks = [
+        {"name": name, "exactly": {"deviceClassName": "gpu", "count": 1}} for name in ("r", "s")
+    ]
+    devices = [tagged("g0", strings=["a"]), tagged("g1", strings=["b"])]
+    classes = {**gpu_class(), "spec": {}}
+
+    def where(*requests):
+        made = claim("c", requests=list(requests))
+        made["spec"]["devices"]["constraints"] = [{kind: "gpu.example.com/tags"}]
+        objects = [classes, local_slice("n1", *devices), made, claiming("p", "c")]
+        return results(place(*NODES, *objects, release=release))["p"]
+
+    assert "n1" == where(asks[0])
+    assert "Unschedulable" == where(*asks)
+
+
+@BOTH
+def test_a_pool_with_compatibility_groups_is_skipped(release):
+    """The gate DRADeviceCompatibilityGroups is off: nothing of such a pool is allocated."""
+
+    def where(**used):
+        counted = {"name": "g0", "consumesCounters": [{"counterSet": "s", **used}]}
+        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 3}
+        shared = [{"name": "s", "counters": {"c": {"value": "1"}}}]
+        slices = [
+            local_slice("n1", name="a", pool=pool, sharedCounters=shared),
+            local_slice("n1", counted, name="b", pool=pool),
+            local_slice("n1", "g1", name="c", pool=pool),
+        ]
+        return results(
+            place(*NODES, gpu_class(), *slices, claim("c"), claiming("p", "c"), release=release)
+        )["p"]
+
+    counters = {"c": {"value": "1"}}
+    assert "n1" == where(counters=counters)
+    assert "Unschedulable" == where(counters=counters, compatibilityGroups=["x"])
+
+
+@BOTH
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_request_with_derived_attributes_is_an_error(is_list, release):
+    """The gate DRADerivedAttributes is off: the attempt ends with the text of 1.37."""
+    derived = [{"name": "example.com/x", "expression": "device.driver"}]
+    ask = {"deviceClassName": "gpu", "count": 1, "derivedAttributes": derived}
+    asked = {"firstAvailable": [ask | {"name": "one"}]} if is_list else {"exactly": ask}
+    request = {"name": "r", **asked}
+    objects = [gpu_class(), local_slice("n1", "g0"), claim("c", requests=[request])]
+    (found,) = place(*NODES, *objects, claiming("p", "c"), release=release).pods
+
+    assert "Error" == found.result
+    assert (
+        f"claim default/c, request {'one' if is_list else 'r'}: cannot handle request with derived "
+        "attributes, the feature is disabled"
+    ) in found.message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"evictionResponders": [{"name": "example.com/x", "priority": 1}]},
+        {"volumes": [{"name": "v", "emptyDir": {"mode": 448}}]},
+        {"containers": [{"name": "c", "volumeMounts": [{"bindMountOptions": ["noexec"]}]}]},
+    ],
+)
+def test_alpha_fields_of_pods_are_read_past(spec):
+    """A manifest that has them is placed as one that does not."""
+    assert "n1" == results(place(NODES[0], pod("p", spec=spec), release=V1_37))["p"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"partitionTypeAttribute": "example.com/type"},
+        {"skipNodeOperations": ["NodePrepareResources", "NodeUnprepareResources"]},
+        {"devices": [{"name": "g0", "nodeAllocatableResources": {"cpu": {"mapping": {}}}}]},
+    ],
+)
+def test_alpha_fields_of_slices_are_read_past(more):
+    """The devices of a slice that has them are allocated."""
+    objects = [gpu_class(), local_slice("n1", "g0", **more), claim("c"), claiming("p", "c")]
+
+    assert "n1" == results(place(*NODES, *objects, release=V1_37))["p"]
+
+
 def capacity(value="10", default=None, **limits):
     """Return the capacity `c` of a device, with a range."""
     policy = CapacityPolicy(default=default, valid_range=CapacityRange(**limits))

@@ -21,6 +21,7 @@ def device(name, model, uuid):
             "index": {"int": 1},
             "driverVersion": {"version": "1.2.3"},
             "fabric.example.com/clique": {"string": "clique-secret"},
+            "tags": {"strings": ["secret-tag", model]},
         },
         "capacity": {"memory": {"value": "80Gi"}},
         "taints": [{"key": "secret.example/broken", "value": "private", "effect": "NoSchedule"}],
@@ -54,6 +55,7 @@ SELECTORS = [
     '"clique" in device.attributes["fabric.example.com"]',
     'device.attributes["fabric.example.com"].clique == "clique-secret"',
     f'device.attributes["{DRIVER}"].uuid != "u-0"',
+    f'device.attributes["{DRIVER}"].tags.includes("h100")',
 ]
 CLAIM = {
     "metadata": {
@@ -121,8 +123,9 @@ def test_selectors_choose_the_same_devices(hidden):
 
     for before, after in zip(SELECTORS, texts, strict=True):
         for old, new in zip(SLICES, hidden, strict=False):
-            wanted = [compile_selector(before).evaluate(d) for d in seen(old)]
-            assert wanted == [compile_selector(after).evaluate(d) for d in seen(new)], after
+            wanted = [compile_selector(before, lists=True).evaluate(d) for d in seen(old)]
+            found = [compile_selector(after, lists=True).evaluate(d) for d in seen(new)]
+            assert wanted == found, after
 
 
 def test_nothing_private_leaves(hidden):

@@ -13,6 +13,7 @@ class Values:
     """The values of a constraint's attribute with the number of devices that have them.
 
     Every device must have the attribute. With `is_distinct` all values differ, else all are equal.
+    A list of values equals and differs from no other value: it is accepted as the first only.
     """
 
     __slots__ = ("_counts", "_is_distinct", "attribute")
@@ -28,7 +29,7 @@ class Values:
         if value is None:
             return False
         count = self._counts.get(value, 0)
-        if self._counts and bool(count) == self._is_distinct:
+        if self._counts and (bool(count) == self._is_distinct or type(value[1]) is tuple):
             return False
         self._counts[value] = count + 1
         return True

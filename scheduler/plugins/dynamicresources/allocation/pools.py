@@ -91,6 +91,15 @@ def node_matches(
     return terms is not None and terms.matches(node)
 
 
+def has_compatibility_groups(one: ResourceSlice) -> bool:
+    """Return whether devices of a slice name the groups with which they share counters."""
+    return any(
+        used.compatibility_groups
+        for device in one.spec.devices
+        for used in device.consumes_counters
+    )
+
+
 def is_relevant(one: ResourceSlice, node: Node) -> bool:
     """Return whether a slice has devices that the node can use, or counters."""
     spec = one.spec

@@ -158,6 +158,11 @@ class _Maker:
         self, where: tuple[int, int, int], path: str, parent: str, spec: DeviceAsk
     ) -> RequestedDevices:
         claim, request, index = where
+        if spec.derived_attributes:  # alpha: the allocator of Kubernetes 1.37 has the same text
+            text = f"request {spec.name or parent}: cannot handle request with derived attributes"
+            raise UnsupportedError(
+                claim, f"claim {{claim}}, {escaped(text)}, the feature is disabled"
+            )
         one = self._classes[spec.device_class_name]
         number, self.size = self.size, self.size + 1
         found: list[tuple[str, Selector]] = []

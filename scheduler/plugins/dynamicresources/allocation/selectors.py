@@ -5,6 +5,7 @@ is bounded: expressions by number, the oldest is dropped first; verdicts by the 
 """
 
 import re
+from contextlib import suppress
 
 from scheduler.base.errors import ObjectError
 from scheduler.cel import (
@@ -29,18 +30,23 @@ class SelectorError(Exception):
 
 
 class Selector:
-    """One expression with its verdicts: True, False, or the text of the error by content."""
+    """One expression with its verdicts: True, False, or the text of the error by content.
 
-    __slots__ = ("_excluded", "_program", "_verdicts", "fault", "text")
+    With `lists` attributes may be lists of values, as in kube-scheduler 1.37; without, a device
+    with such an attribute is an error, as in 1.36.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("_excluded", "_lists", "_program", "_verdicts", "fault", "text")
+
+    def __init__(self, text: str, *, lists: bool = False) -> None:
         self.text = text
         self.fault = ""
+        self._lists = lists
         self._program: Program | None = None
         self._verdicts: dict[int, bool | str] = {}
         self._excluded: dict[str, bool] = {}
         try:
-            self._program = compile_selector(text)
+            self._program = compile_selector(text, lists=lists)
         except CelCompileError as error:
             self.fault = f"CEL compile error: {error.message}"
 
@@ -74,16 +80,17 @@ class Selector:
         if self._program is None:
             return self.fault
         try:
-            return self._program.evaluate(as_cel(device, driver))
+            return self._program.evaluate(as_cel(device, driver, lists=self._lists))
         except CelRuntimeError as error:
             return f"CEL runtime error: {error.message}"
 
 
 class Selectors:
-    """Compiled expressions by their text."""
+    """Compiled expressions by their text; `lists` as for `Selector`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lists: bool = False) -> None:
         self._known: dict[str, Selector] = {}
+        self._lists = lists
 
     def of(self, text: str) -> Selector:
         """Return the selector of a text, compiled at first use."""
@@ -91,7 +98,7 @@ class Selectors:
         if found is None:
             if len(self._known) >= MOST_EXPRESSIONS:
                 del self._known[next(iter(self._known))]
-            found = self._known[text] = Selector(text)
+            found = self._known[text] = Selector(text, lists=self._lists)
         return found
 
     def forget_verdicts(self) -> None:
@@ -124,11 +131,18 @@ def attributes_named(text: str) -> frozenset[str] | None:
     return frozenset(next(group for group in one.groups() if group is not None) for one in found)
 
 
-def as_cel(device: DeviceObject, driver: str) -> DeviceInput:
-    """Return a device in the form that selectors read."""
-    attributes = {
-        name: value for name, one in device.attributes.items() if (value := _value(one)) is not None
-    }
+def as_cel(device: DeviceObject, driver: str, *, lists: bool = False) -> DeviceInput:
+    """Return a device in the form that selectors read.
+
+    CelRuntimeError for an attribute without a value of a known type; without `lists` these are
+    single values.
+    """
+    attributes: dict[str, Attribute] = {}
+    for name, one in device.attributes.items():
+        if one.key is None or (one.list_key is not None and not lists):
+            raise CelRuntimeError(f"attribute {name}: unsupported attribute value")
+        with suppress(ObjectError):  # a version that no API server stores
+            attributes[name] = _value(one)
     capacity: dict[str, Quantity] = {}
     for name, offered in device.capacity.items():
         try:
@@ -138,12 +152,10 @@ def as_cel(device: DeviceObject, driver: str) -> DeviceInput:
     return DeviceInput(driver, attributes, capacity, device.allow_multiple_allocations)
 
 
-def _value(attribute: DeviceAttribute) -> Attribute | None:
-    if attribute.version is not None:
-        try:
-            return Version.parse(attribute.version)
-        except ObjectError:
-            return None
-    if attribute.string is not None:
-        return attribute.string
-    return attribute.integer if attribute.integer is not None else attribute.boolean
+def _value(attribute: DeviceAttribute) -> Attribute:
+    kind, value = attribute.key or ("", "")
+    if kind == "version":
+        return Version.parse(value)
+    if kind == "versions":
+        return [Version.parse(one) for one in value]
+    return list(value) if type(value) is tuple else value

@@ -19,6 +19,7 @@ from scheduler.plugins.dynamicresources.allocation.inuse import InUse
 from scheduler.plugins.dynamicresources.allocation.pools import (
     PoolId,
     PoolView,
+    has_compatibility_groups,
     is_relevant,
     ordered,
     places_of,
@@ -103,10 +104,14 @@ class DeviceSlices:
     def replace(
         self, old: ResourceSlice | None, new: ResourceSlice | None
     ) -> frozenset[str] | None:
-        """Apply a change of a slice; return the affected nodes, None for all of them."""
+        """Apply a change of a slice; return the affected nodes, None for all of them.
+
+        A slice with compatibility groups, an alpha feature, is skipped as by kube-scheduler 1.37:
+        its pool stays incomplete.
+        """
         touched: frozenset[str] | None = frozenset()
         for one, is_there in ((old, False), (new, True)):
-            if one is not None:
+            if one is not None and not has_compatibility_groups(one):
                 nodes = self._changed(one, is_there=is_there)
                 touched = None if nodes is None or touched is None else touched | nodes
         if touched is None:
