@@ -219,7 +219,7 @@ def test_selectors_read_lists(selector, fitting, other):
 
 
 def test_selectors_do_not_read_lists_on_1_36():
-    """A device with a list ends the attempt there, and `includes` is unknown."""
+    """A device with a list ends the attempt there. `includes` is unknown, of single values too."""
     text = "attribute tags: unsupported attribute value"
     assert text in selecting("true", tagged(strings=["a"]), release=V1_36)
     text = "undeclared reference to 'includes'"
