@@ -337,4 +337,5 @@ def gave_up(pod: Pod) -> Change:
     """Return the change for a pod that no longer waits: members that wait with it need one node
     less.
     """
-    return Change("Pod", "delete", frozenset((facts.WAITING_DELETED,)), "UnscheduledPodDelete", pod)
+    gone = frozenset((facts.WAITING_DELETED,))
+    return Change("Pod", "delete", gone, "UnschedulablePodDelete", pod)

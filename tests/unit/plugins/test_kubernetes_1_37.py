@@ -177,6 +177,50 @@ def test_a_selector_that_fails_on_a_device(release):
     assert text in found.message
 
 
+def test_a_list_of_alternatives_goes_on_where_one_exceeds_the_limit():
+    """Of 30 devices and 3 or 1 more, the claim has the second alternative."""
+    ask = {"deviceClassName": "gpu"}
+    asks = [
+        {"name": "first", "exactly": {**ask, "count": 30}},
+        {
+            "name": "second",
+            "firstAvailable": [
+                {"name": "three", "count": 3, **ask},
+                {"name": "one", "count": 1, **ask},
+            ],
+        },
+    ]
+    devices = local_slice("n1", *(f"g{number}" for number in range(40)))
+    objects = [gpu_class(), devices, claim("c", requests=asks), claiming("p", "c")]
+    (found,) = place(NODES[0], *objects, release=V1_37).pods
+
+    assert "n1" == found.node
+    chosen = [one.request for one in found.claims[0].allocation.devices.results]
+    assert ["first"] * 30 + ["second/one"] == chosen
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        (V1_36, [("FromClass", ["r", "s"]), ("FromClaim", ["r", "s"]), ("FromClaim", ["r", "s"])]),
+        (V1_37, [("FromClass", []), ("FromClaim", [])]),
+    ],
+)
+def test_parameters_of_an_allocation_are_listed_once(release, expected):
+    """1.37 lists the claim's once, and names no requests where it means all of them."""
+    opaque = {"opaque": {"driver": "gpu.example.com", "parameters": {}}}
+    asks = [
+        {"name": name, "exactly": {"deviceClassName": "gpu", "count": 1}} for name in ("r", "s")
+    ]
+    made = claim("c", requests=asks)
+    made["spec"]["devices"]["config"] = [{"requests": ["r", "s"], **opaque}]
+    objects = [gpu_class(config=[opaque]), local_slice("n1", "g0", "g1"), made, claiming("p", "c")]
+    (found,) = place(*NODES, *objects, release=release).pods
+    config = found.claims[0].allocation.devices.config
+
+    assert expected == [(one.source, list(one.requests)) for one in config]
+
+
 TAGS = 'device.attributes["gpu.example.com"].tags'
 
 

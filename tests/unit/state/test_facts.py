@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler.base.release import V1_36, V1_37
+from scheduler.engine.intake import gave_up
 from scheduler.objects.node import ContainerImage, Node, Taint
 from scheduler.objects.pod import SchedulingGate, Toleration
 from scheduler.state import facts
@@ -93,3 +95,27 @@ def test_a_placed_pod():
     assert "AssignedPodUpdatePodScaleDown" == less.label
     more = cluster.put_pod(make_pod("p", node="n", cpu=3, labels=labels))
     assert set() == set(more.facts)
+
+
+@pytest.mark.parametrize(
+    ("label", "since_1_37"),
+    [
+        ("UnschedulablePodAdd", "UnscheduledPodAdd"),
+        ("UnschedulablePodUpdate", "UnscheduledPodUpdate"),
+        ("UnschedulablePodDelete", "UnscheduledPodDelete"),
+        *((one, one.replace("Unschedulable", "Target")) for one in facts.SELF_LABEL_OF.values()),
+        ("AssignedPodUpdatePodScaleDown", "AssignedPodUpdatePodScaleDown"),
+        ("NodeAdd", "NodeAdd"),
+    ],
+)
+def test_events_of_waiting_pods_have_other_names_since_1_37(label, since_1_37):
+    """Labels of metrics: an unscheduled pod, and the pod itself that waits."""
+    assert (label, since_1_37) == (
+        facts.event_name(label, V1_36),
+        facts.event_name(label, V1_37),
+    )
+
+
+def test_a_pod_that_stops_waiting_is_an_unschedulable_pod_that_goes():
+    """As kube-scheduler 1.36 names the event."""
+    assert "UnschedulablePodDelete" == gave_up(make_pod("p")).label
