@@ -122,6 +122,7 @@ class Cluster:
     async def pod(self, namespace: str, name: str, case: str, cpu: str, **more: Any) -> None:
         """Create a pod for the nodes of a case."""
         labels, node = more.get("labels", {}), more.get("node")
+        meta = {"name": name, "labels": labels, "annotations": more.get("annotations", {})}
         spec = {
             "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
             "nodeSelector": {"case": case},
@@ -129,7 +130,7 @@ class Cluster:
             "terminationGracePeriodSeconds": 0,
             **({"nodeName": node} if node else {}),
         }
-        body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        body = {"metadata": meta, "spec": spec}
         await self.api.expect("POST", f"/api/v1/namespaces/{namespace}/pods", body)
 
     async def nodes(self, case: str) -> None:
@@ -172,8 +173,8 @@ class Cluster:
 async def test_workloads_are_placed_all_or_nothing_through_a_restart(server: Reachable):
     """Three of four pods fit: none is bound, also after a SIGKILL; with capacity for four all are.
 
-    Without the namespace's request the pods are placed one by one; a pod that two workloads claim
-    is on hold and its condition names both.
+    Without the namespace's request the pods are placed one by one. A pod that two workloads claim,
+    or two kinds of groups, is on hold and its condition names both.
     """
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     workloads = documents("derived.yaml")
@@ -198,6 +199,13 @@ async def test_workloads_are_placed_all_or_nothing_through_a_restart(server: Rea
             await cluster.pod("always", "claimed-0", "single", "1m", labels=both)
             names = "derived group (jobset-jobset) and derived group (raycluster-ray)"
             await until(lambda: cluster.says("claimed", names), "a pod that two workloads claim")
+            naming = {
+                "labels": {"scheduling.x-k8s.io/pod-group": "first"},
+                "annotations": {"pod-group-name": "second"},  # of KAI
+            }
+            await cluster.pod("always", "disputed-0", "single", "1m", **naming)
+            names = "label scheduling.x-k8s.io/pod-group (first) and annotation pod-group-name"
+            await until(lambda: cluster.says("disputed", f"{names} (second)"), "a dispute")
             for case in cases:
                 assert await cluster.has_bound(case, 0)
                 path = f"/api/v1/namespaces/unasked/pods/full-{case}?gracePeriodSeconds=0"
