@@ -20,6 +20,7 @@ def run_sums(vector):
 
 RUNNERS = {
     "imagelocality.json": run,
+    "interpodaffinity.json": run,
     "podrequests.json": run_sums,
     "storage-capacity-scoring.json": run,
     "volume-limit-scaling.json": run,
