@@ -90,6 +90,18 @@ def test_a_pod_without_claims_reads_no_word_on_claims(release):
 
 
 @BOTH
+def test_a_pod_whose_claims_cannot_be_freed_reads_no_word_on_them(release):
+    """As a pod without claims."""
+    objects = [gpu_class(), local_slice("n1", "g0"), claim("c", count=2), claiming("p", "c")]
+    (found,) = place(NODES[0], *objects, release=release).pods
+    words = "" if release == V1_37 else "still not schedulable, "
+
+    assert found.message.startswith(
+        f"0/1 nodes are available: 1 cannot allocate all claims. {words}preemption: "
+    )
+
+
+@BOTH
 def test_a_preemptor_reads_where_it_may_go(release):
     """The condition names the node and the number of victims, since 1.37."""
     daemon = Daemon(NODES[:1], release=release)
