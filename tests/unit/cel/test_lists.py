@@ -48,7 +48,14 @@ def test_a_list_is_evaluated(selector, value, cost, matches):
     ("selector", "value", "text"),
     [
         (".exists(x, x > 0)", 1, "got 'types.Int', expected iterable type"),
-        ("", ["fish", "bird"], "CEL result of type list could not be converted to bool"),
+        (
+            "",
+            ["fish", "bird"],
+            (
+                "CEL result of type list could not be converted to bool: "
+                "type conversion error from list to 'bool'"
+            ),
+        ),
     ],
 )
 def test_a_value_of_another_type_is_an_error(selector, value, text):
@@ -57,6 +64,29 @@ def test_a_value_of_another_type_is_an_error(selector, value, text):
 
     with pytest.raises(CelRuntimeError, match=text):
         program.evaluate(device(value))
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ("dyn({1: 2})", "map could not be converted to bool: type conversion error from map"),
+        ("dyn(b'x')", "bytes could not be converted to bool: type conversion error from Bytes"),
+        ("dyn(1.5)", "double could not be converted to bool: type conversion error from Double"),
+        (
+            "dyn(duration('1s'))",
+            (
+                "google.protobuf.Duration could not be converted to bool: "
+                "type conversion error from 'Duration'"
+            ),
+        ),
+    ],
+)
+def test_a_result_that_is_no_bool_is_an_error(result, text):
+    """A selector may have a result of any type where attributes may be lists."""
+    with pytest.raises(CelRuntimeError) as failed:
+        compile_selector(result, lists=True).evaluate(device(1))
+
+    assert f"CEL result of type {text} to 'bool'" == failed.value.message
 
 
 @pytest.mark.parametrize(
