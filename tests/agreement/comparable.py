@@ -39,8 +39,8 @@ def _pod(pod: Pod) -> Any:
     spec = msgspec.json.decode(msgspec.json.encode(pod.spec))
     spec.pop("nodeName", None)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    # A volume without a source that scheduling reads is left out: the service account's token is
-    # one.
+    # Volumes without a source that scheduling reads are left out, such as the service account's
+    # token.
     spec["volumes"] = [one for one in spec.get("volumes") or () if len(one) > 1]
     spec["tolerations"] = sorted(spec.get("tolerations") or (), key=json.dumps)
     owners = [[one.kind, one.controller] for one in pod.metadata.owner_references]

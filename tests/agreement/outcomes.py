@@ -1,4 +1,4 @@
-"""Generated clusters played twice: by `simulate`, and by the daemon on the sandbox; differences are
+"""Generated clusters, scheduled by `simulate` and by the daemon on the sandbox; differences are
 explained by name.
 
     python -m tests.agreement.outcomes --cases 500 [--first SEED]
@@ -154,9 +154,8 @@ def _workload(random: Random, name: str, namespace: str) -> Plain:
 
 
 def foretold(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
-    """Return the node of each pod by `simulate`, '' for none.
-
-    And whether pods have to leave for it.
+    """Return the node of each pod by `simulate` ('' for none), and whether pods must be evicted for
+    it.
     """
     registry = Registry(IN_TREE)
     world = read_snapshot(items_of(SourceFile("snapshot", snapshot)))
@@ -166,15 +165,13 @@ def foretold(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
 
 
 def settled(snapshot: bytes, namespace: str, found: Outcome) -> bool:
-    """Return whether `simulate` of the final cluster leaves every pod where it is, and evicts
-    none.
-    """
+    """Return whether `simulate` of the final cluster moves no pod and evicts none."""
     again, preempts = foretold(snapshot, namespace)
     return not preempts and all(node == found.get(name, "") for name, node in again.items())
 
 
 def torn(found: Outcome) -> list[str]:
-    """Return the gangs of which some members are bound and others are not."""
+    """Return the gangs that are bound in part."""
     gangs: dict[str, set[bool]] = {}
     for name, node in found.items():
         if name[0] == "g":
@@ -204,10 +201,10 @@ def refused_by_spread(sandbox: Sandbox, namespace: str) -> set[str]:
 
 
 def now_there(sandbox: Sandbox, world: World, names: Outcome) -> tuple[Outcome, bool]:
-    """Return the node of each pod of the sandbox, and whether each has been decided on.
+    """Return the node of each pod of the sandbox, and whether all pods are decided.
 
-    All groups are complete: a member that waits for its group is one whose PodGroup the daemon has
-    not listed yet.
+    All groups are complete: a member that waits for its group belongs to a PodGroup that the daemon
+    has not listed yet.
     """
     nodes, decided = dict.fromkeys(names, ""), True
     for stored in sandbox.store.list(PODS, world.ns):
@@ -263,10 +260,10 @@ async def play(seed: int, folder: Path, patience: int = 100) -> str:
 
 
 def _reason(*, preempts: bool, has_gangs: bool) -> str:
-    """Return the name of what may let two outcomes differ, '' where nothing may."""
+    """Return the name of the reason why two outcomes may differ, '' if they must be equal."""
     if preempts:
-        # Victims leave at once in a simulation. In a cluster other pods are decided on until they
-        # are gone.
+        # In a simulation victims terminate at once. In a cluster other pods are scheduled before
+        # they terminate.
         return "explained: pods were decided on while victims were leaving"
     if has_gangs:
         # The simulation waits for the plan of a group; the daemon plans it in a process of its own.
@@ -282,12 +279,12 @@ def objection(
     at_rest: bool,
     by_spread: Collection[str] = (),
 ) -> str:
-    """Return why no order of decisions explains a difference, '' if one may.
+    """Return why no order of decisions explains a difference, '' if an order may.
 
-    The daemon's outcome has to be one that `simulate` would leave as it is, without a gang in part,
+    The daemon's outcome must be one that `simulate` would leave unchanged, without a partial gang,
     and with as many pods of the highest priority as in the simulation: later decisions cannot take
-    their capacity. They can change which domain has the fewest pods: a pod in `by_spread`, refused
-    by its spread constraints, may be missing.
+    their capacity. Later decisions can change which domain has the fewest pods: a pod in
+    `by_spread`, rejected by its spread constraints, may be missing.
     """
     if not at_rest:
         return "simulate of the final cluster changes it"

@@ -1,4 +1,4 @@
-"""A cluster ends alike in `simulate` and under the daemon.
+"""A cluster has the same final state in `simulate` and under the daemon.
 
 `python -m tests.agreement.outcomes` plays 500 cases.
 """
@@ -19,10 +19,10 @@ async def test_the_daemon_and_simulate_place_the_same_pods(seed: int, tmp_path: 
 
 
 def test_a_difference_is_explained_by_an_order_of_decisions_or_not_at_all():
-    """Another outcome at rest may be.
+    """Another outcome is accepted only if an order of decisions explains it.
 
-    A gang in part, a pod that fits, or a lost one of high priority may not, unless its spread
-    constraints refuse it: later pods decide which domain has the fewest.
+    A partial gang, a pending pod that fits, or a missing pod of high priority is not accepted,
+    unless its spread constraints reject it: later pods decide which domain has the fewest.
     """
     wanted = {"p0": "n0", "p1": "", "g0-0": "n1", "g0-1": "n1"}
     priorities = {"p0": 100}

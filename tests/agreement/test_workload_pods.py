@@ -1,5 +1,5 @@
-"""The pods that `simulate` makes of a workload are those that the API server and the controllers
-make.
+"""The pods that `simulate` makes of a workload equal those of the API server and the
+controllers.
 """
 
 import json
@@ -47,7 +47,7 @@ Found = tuple[list[str], list[str]]
 def simulated(case: Case) -> tuple[list[Pod], Found]:
     """Return the pods of `simulate`, and pods and claims as texts.
 
-    None when it refuses the pods.
+    None if it rejects the pods.
     """
     try:
         snapshot = read_snapshot(
@@ -70,9 +70,9 @@ def texts(pods: Sequence[Any], claims: Sequence[Any]) -> Found:
 
 
 def check(case: Case, made: Found, wanted: Found) -> None:
-    """Compare; of an ordered StatefulSet as far as its pods exist.
+    """Compare the pods; for an ordered StatefulSet only its existing pods.
 
-    Pods that the API server refuses have no claims, but those beside them.
+    Pods that the API server rejects have no claims, but their siblings have.
     """
     if not made[0]:
         assert [] == wanted[0], f"seed {case.seed}"
@@ -85,7 +85,7 @@ def check(case: Case, made: Found, wanted: Found) -> None:
 
 
 def sandboxed(case: Case) -> Found:
-    """Return what a sandbox with its controllers makes."""
+    """Return the objects that a sandbox with its controllers makes."""
     world = World(nodes=0, actors=ACTORS, bind=False)
     names = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": case.namespace}}]
     for obj in (*CLUSTER, *names, *created(case)):
@@ -106,7 +106,7 @@ def test_sandbox_and_simulate_make_the_same_pods(seed: int):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(SAMPLE, ALL))
 def test_sandbox_and_simulate_make_the_same_pods_of_all_cases(seed: int):
-    """The rest of the corpus."""
+    """The remaining cases of the corpus agree as well."""
     case = Case(seed)
     check(case, simulated(case)[1], sandboxed(case))
 
@@ -129,7 +129,9 @@ def create(cluster: RealCluster, objects: Sequence[Any]) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.allow_blocking("files")
 async def test_the_real_controllers_make_the_same_pods(cluster: RealCluster):
-    """All cases on kube-apiserver and kube-controller-manager; each difference names its seed."""
+    """All cases agree with kube-apiserver and kube-controller-manager; each difference names its
+    seed.
+    """
     cases = [Case(seed) for seed in range(ALL)]
     names = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": one.namespace}}
@@ -155,7 +157,7 @@ async def test_the_real_controllers_make_the_same_pods(cluster: RealCluster):
 
 
 def real(cluster: RealCluster, case: Case) -> Found:
-    """Return what a real cluster has of a case."""
+    """Return the objects of a case in a real cluster."""
     path = f"/api/v1/namespaces/{case.namespace}"
     pods, claims = (
         cluster.request("GET", f"{path}/{kind}")[1]["items"]

@@ -79,7 +79,7 @@ CLUSTER = (
 
 
 class Case:
-    """One workload, in a namespace of its own, with the objects beside it."""
+    """One workload in its own namespace, with the other objects of the case."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

@@ -1,7 +1,7 @@
 """A plain HTTP client for the API cases, the same for the sandbox and a real kube-apiserver.
 
-Every answer is kept in a transcript, with everything that must differ (uids, versions, times, the
-test's own namespace) replaced. What a real server answered is recorded in tests/apiserver/recorded;
+Every answer is recorded in a transcript, with all values that must differ (uids, versions, times,
+the test's own namespace) replaced. The answers of a real server are in tests/apiserver/recorded;
 each run on either server must give the same transcript.
 """
 
@@ -99,7 +99,7 @@ class Stream:
         self.code = response.status
 
     async def next(self, *, skip_bookmarks: bool = False, record: bool = True) -> Any:
-        """The next event; fails when none comes in time, None at the end of the stream."""
+        """Return the next event, None at the end of the stream; fail at the time limit."""
         while True:
             async with asyncio.timeout(PATIENCE_S):
                 line = await self._response.content.readline()
@@ -161,7 +161,7 @@ class Api:
         """Send a request; `body` is encoded as JSON unless it is bytes."""
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         sent = CIMultiDict({"Content-Type": content_type})
-        sent.extend(headers or {})  # one name may come several times
+        sent.extend(headers or {})  # a name may occur several times
         async with self.session.request(
             method, self.url + self.path(where), data=data, headers=sent, params=query or None
         ) as response:
@@ -183,8 +183,8 @@ class Api:
         return await self.send("POST", where, body, **rest)
 
     async def post_node(self, body: Any, **rest: Any) -> Reply:
-        """Create a node and wait until pods get its zone: a real server's admission hears of it a
-        little later.
+        """Create a node and wait until pods get its zone: a real server's admission observes the
+        node slightly later.
         """
         reply = await self.post("nodes", body, **rest)
         probe = pod("probe", nodeName=body["metadata"]["name"])
@@ -217,11 +217,11 @@ class Api:
         return Stream(self, response)
 
     async def until(self, where: str, holds: Any) -> Reply:
-        """Read until `holds(reply)`; for what a server finishes in the background."""
+        """Read until `holds(reply)`, for changes that the server makes in the background."""
         return await asked(lambda: self.get(where, record=False), holds, where)
 
     async def until_watched(self, where: str) -> None:
-        """Wait until watches can be opened: a real server says 429 at first of a kind that is new
+        """Wait until watches can be opened: a real server first answers 429 for a kind that is new
         to it.
         """
 
@@ -239,7 +239,7 @@ class Api:
         self.transcript.append(json.loads(json.dumps(entry)))
 
     def normal(self) -> list[Any]:
-        """The transcript without what differs from run to run."""
+        """Return the transcript without values that differ between runs."""
         return _Normal(self).transcript(self.transcript)
 
 
@@ -247,13 +247,13 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _TOO_OLD = re.compile(r"(too old resource version: \d+) \(\d+\)")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _DROPPED = {"managedFields", "selfLink"}
-# Prose that belongs to the real server; which columns there are is compared.
+# Descriptions that belong to the real server; the columns themselves are compared.
 _PROSE = {"description"}
 _VERSIONED = {"resourceVersion", "continue"}
 
 
 class _Normal:
-    """Replaces what differs: the same value always becomes the same word."""
+    """Replaces values that differ between runs: equal values become equal words."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -289,7 +289,7 @@ class _Normal:
 
 
 def _in_order(entry: Any) -> Any:
-    """Sort what is wrong with a custom resource: a server walks its schema in no certain order."""
+    """Sort the causes about a custom resource: a server walks its schema in no fixed order."""
     body = entry.get("body")
     details = body.get("details") or {} if isinstance(body, dict) else {}
     causes = details.get("causes", ())
@@ -312,5 +312,5 @@ def abandon(response: aiohttp.ClientResponse) -> None:
 
 
 def trusting(authority: bytes) -> ssl.SSLContext:
-    """A client context for one authority."""
+    """Return a client context for one authority."""
     return ssl.create_default_context(cadata=authority.decode())

@@ -1,7 +1,7 @@
-"""Keys and certificates for a throw-away API server.
+"""Keys and certificates for a temporary API server.
 
 Makes one authority, one serving certificate for the loopback names, and the key pair that signs
-service account tokens. Used by tests.apiserver.realcluster; nothing here is meant for real use.
+service account tokens. Used by tests.apiserver.realcluster, for tests only.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -1,8 +1,8 @@
-"""The `api` fixture: every case that asks for it runs on the sandbox and on a real
-kube-apiserver.
+"""The `api` fixture: every case that uses it runs on the sandbox and on a real kube-apiserver.
 
-`recorded/` has the answers of Kubernetes 1.36, and of later releases for what 1.36 does not serve.
-`recorded/1.37/` has the answers of that release that differ. `TRELLIS_RECORD=1` writes both.
+`recorded/` has the answers of Kubernetes 1.36, and of later releases for requests that 1.36 does
+not serve. `recorded/1.37/` has the answers of that release that differ. `TRELLIS_RECORD=1` writes
+both.
 """
 
 import itertools
@@ -51,13 +51,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def server_kind(request: pytest.FixtureRequest) -> str:
-    """Which server a case runs on; a release is the sandbox of it."""
+    """Return the server that a case runs on; a release means the sandbox of that release."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
 def certificates() -> Certificates:
-    """Made once: signing them is most of what a server costs to make."""
+    """Return certificates, made once: signing them is most of the cost of a server."""
     return make_certificates(RealClock().now(), ["127.0.0.1"])
 
 
@@ -81,9 +81,9 @@ def server(
 async def api(
     server_kind: str, server: ApiServer | RealCluster, request: pytest.FixtureRequest
 ) -> AsyncIterator[Api]:
-    """A client with a namespace of its own.
+    """Return a client with its own namespace.
 
-    Afterwards the transcript is held against the recording.
+    Afterwards its transcript is compared with the recording.
     """
     mark = f"c{os.getpid()}x{next(_numbers)}"
     headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -103,7 +103,7 @@ async def api(
     finally:
         if isinstance(server, ApiServer):
             await server.stop()
-    # Modules of cases that only the sandbox can run say so; there is nothing to compare with.
+    # Modules with cases for the sandbox alone set this mark: there is no recording to compare with.
     if getattr(request.module, "COMPARED", True):
         request.node.transcript = client.normal()
         request.node.release = (
@@ -155,7 +155,7 @@ def record(stem: str, name: str, release: Release, transcript: list[Any]) -> Non
 
 
 def _write(file: Path, found: dict[str, Any]) -> None:
-    """Write a file of answers; without any there is no file."""
+    """Write a file of answers; remove it if there are none."""
     if found:
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")

@@ -1,15 +1,10 @@
-"""Makes scheduler/objects/types.json out of a kube-apiserver's own OpenAPI document.
+"""Make scheduler/objects/types.json from a kube-apiserver's own OpenAPI document.
 
 Facts only: the field names of the served kinds, their types and how lists merge; no descriptions.
-Used by the case that compares the file with a real API server, and by hand when a new Kubernetes
-version comes:
+Used by the case that compares the file with a real API server, and by hand for a new Kubernetes
+version:
 
     python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io >
-    scheduler/objects/types.json python -m tests.apiserver.fieldtable --since-1.37 openapi-v2.json
-    GO_MODULES/k8s.io > …/types-1.37.json
-
-The numbers of the fields in protobuf come from the tags in the Go types of k8s.io/api, which `make
-tools` has fetched.
 """
 
 import json
@@ -39,8 +34,8 @@ _EXTRA = ("Scale", "DeleteOptions", "Status", "Eviction", "TokenRequest")
 
 
 def build_since(document, before):
-    """What a later release has besides the table `before`: its kinds of groups, what a Job says of
-    them, and rules that taint devices.
+    """Return the additions of a later release to the table `before`: its kinds of groups, Jobs'
+    fields about them, and rules that taint devices.
     """
     table = build(document, _SINCE_1_37)
     job, spec = (dict(before["types"][name]) for name in ("batch.v1.Job", "batch.v1.JobSpec"))
@@ -197,7 +192,7 @@ def shipped(name):
 
 
 def render(table):
-    """The file's text: one type per line, so that a new version shows as a small diff."""
+    """Return the file's text: one type per line, so that a new version shows as a small diff."""
     parts = ["{", '"kinds": {']
     parts.append(",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["kinds"].items()))
     parts += ["},", '"types": {']

@@ -7,7 +7,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def pod(name: str = "p", *, labels: Json | None = None, generate: str = "", **spec: Any) -> Json:
-    """A pod with one container; `spec` fields are laid over it."""
+    """Return a pod with one container; `spec` fields override its own."""
     meta: Json = {"generateName": generate} if generate else {"name": name}
     if labels:
         meta["labels"] = labels

@@ -1,8 +1,7 @@
-"""Waiting for servers and programs beside a test: for a condition, never for time to pass.
+"""Waiting for servers and programs of a test: for a condition, never for a fixed time.
 
-The limit is there for what never comes: it is far beyond what a slow machine needs, and says
-nothing about how fast something is. Between two looks the processors are left to what is waited
-for.
+The time limit is far beyond the time that a slow machine needs, so it states nothing about speed.
+Between two checks the test yields the processors.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 async def until(is_so: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> float:
-    """Ask `is_so` (plain or async) until it is true; return the seconds it took."""
+    """Evaluate `is_so` (plain or async) until it is true; return the seconds it took."""
     started = monotonic()
     while True:
         answer = is_so()
@@ -31,7 +30,9 @@ async def until(is_so: Callable[[], Any], what: str, timeout_s: float = PATIENCE
 async def asked(
     ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], Any], what: str
 ) -> Answer:
-    """Ask until an answer is as wanted and return it; the last one is told when none is."""
+    """Repeat a request until its answer satisfies `holds`, and return the answer; at the time limit
+    the error has the last one.
+    """
     started = monotonic()
     while not holds(answer := await ask()):
         if monotonic() - started > PATIENCE_S:
@@ -41,7 +42,7 @@ async def asked(
 
 
 async def pause(seconds: float = POLL_S) -> None:
-    """Let others run for a moment between two looks at something that cannot call us."""
+    """Yield for a moment between two checks of a program that cannot notify the test."""
     moment = asyncio.Event()
     timer = asyncio.get_running_loop().call_later(seconds, moment.set)
     try:

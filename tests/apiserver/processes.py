@@ -1,7 +1,7 @@
 """Programs that a test starts and always ends: free ports, logs, waiting until one is ready.
 
-Used by tests.apiserver.realcluster and by whoever needs one more program beside it. A program dies
-with the test process even when that is killed, where the system has `setpriv`.
+Used by tests.apiserver.realcluster and by tests that need one more program. A program ends with the
+test process even if that is killed, if the system has `setpriv`.
 """
 
 import os
@@ -31,7 +31,7 @@ class ProgramFailedError(AssertionError):
 
 @dataclass(frozen=True)
 class Program:
-    """A running program and where its output goes."""
+    """A running program and the destination of its output."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -47,7 +47,9 @@ class Program:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def wait_ready(self, is_ready: Callable[[], bool], timeout_s: float) -> None:
-        """Ask until `is_ready`; raise ProgramFailedError when it ends first or time is up."""
+        """Poll `is_ready`; raise ProgramFailedError if the program ends first or at the time
+        limit.
+        """
         deadline = monotonic() + timeout_s
         while not is_ready():
             if monotonic() > deadline:
@@ -98,12 +100,11 @@ def running(
 def free_ports(count: int) -> list[int]:
     """Return distinct loopback ports that were free a moment ago.
 
-    None of those that the kernel gives to outgoing connections: such a port is free when it is
-    looked at, and the client's end of somebody's connection when the server wants it a moment
-    later.
+    None is in the range that the kernel uses for outgoing connections: such a port may become a
+    client's end of a connection before the server listens on it.
     """
     lowest, _ = map(int, EPHEMERAL.read_text().split()) if EPHEMERAL.exists() else (32768, 0)
-    # From a chance number on: two runs of the tests side by side seldom ask for the same.
+    # The first port is random: two concurrent runs of the tests rarely try the same ones.
     candidates = SystemRandom().sample(range(10_000, max(lowest, 20_000)), 200 + count)
     free = (port for port in candidates if _is_free(port))
     return list(islice(free, count))

@@ -2,8 +2,8 @@
 
 `make tools` builds the programs; KUBEBUILDER_ASSETS names their folder. Without it the fixtures
 skip with that reason. There are no kubelets and no controllers: nodes are plain objects, and only
-what a test writes happens. Everything is torn down at the end; when a test failed, the logs stay
-in build/test-logs.
+the test changes objects. All programs are stopped at the end; if a test failed, the logs stay in
+build/test-logs.
 """
 
 import base64
@@ -45,7 +45,7 @@ GROUP_GATES = (
     "WorkloadAwarePreemption",
     "DRAWorkloadResourceClaims",
 )
-# What 1.37 asks for instead; its programs come from `make tools KUBERNETES=1.37.2`.
+# The tools of 1.37 for this; its programs come from `make tools KUBERNETES=1.37.2`.
 LATER = "1.37"
 LATER_GATES = (
     "GenericWorkload",
@@ -60,7 +60,7 @@ LATER_VERSIONS = ("v1beta1", "v1alpha3")
 
 
 class Reachable(Protocol):
-    """A server that clients find by its kubeconfigs; a sandbox is one, too."""
+    """A server that clients reach by its kubeconfigs; a sandbox is one, too."""
 
     @property
     def url(self) -> str: ...
@@ -76,7 +76,7 @@ class Reachable(Protocol):
 
 @dataclass(frozen=True)
 class RealCluster:
-    """A running API server. Kubeconfigs hold address, authority and token, nothing else."""
+    """A running API server. Kubeconfigs have address, authority and token only."""
 
     release: Release
     url: str
@@ -122,7 +122,7 @@ class KubeScheduler:
         """Return the answer of an endpoint, for example "/metrics"."""
         context = ssl.create_default_context()
         context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # its serving certificate is its own
+        context.verify_mode = ssl.CERT_NONE  # its serving certificate is self-signed
         with urllib.request.urlopen(self.url + path, context=context, timeout=30) as answer:
             return str(answer.read().decode())
 
@@ -161,10 +161,10 @@ def release_of(binaries: Path) -> Release:
 def start_cluster(
     apiserver_flags: Sequence[str] = (), name: str = "real", *, is_later: bool = False
 ) -> Iterator[RealCluster]:
-    """Run etcd and kube-apiserver until the block ends; logs stay when the block raises.
+    """Run etcd and kube-apiserver until the block ends; logs are kept if the block raises.
 
-    `apiserver_flags` come last and so override the flags set here. `is_later` takes the later
-    release; without it the release is that of the programs in KUBEBUILDER_ASSETS.
+    `apiserver_flags` come last and so override the flags set here. `is_later` uses the later
+    release; otherwise the release is that of the programs in KUBEBUILDER_ASSETS.
     """
     binaries = later_assets() if is_later else assets()
     apiserver_flags = [*groups_served(release_of(binaries)), *apiserver_flags]
@@ -191,9 +191,9 @@ def start_kube_scheduler(
 ) -> Iterator[KubeScheduler]:
     """Run the real kube-scheduler on the cluster until the block ends.
 
-    `config` holds fields of KubeSchedulerConfiguration (profiles, ...) that are laid over the
-    defaults; qps and burst bound its requests per second. `wait` false does not wait until it is
-    ready, for those who look at its first moments. `flags` come last on its command line.
+    `config` has fields of KubeSchedulerConfiguration (profiles, ...) that override the defaults;
+    qps and burst limit its requests per second. With `wait` false the function returns before it is
+    ready, for tests of its first moments. `flags` come last on its command line.
     """
     program_file = assets() / "kube-scheduler"
     if not program_file.exists():
@@ -231,7 +231,7 @@ def start_kube_scheduler(
         yield scheduler
 
 
-# Those that make pods and claims. Others would taint the nodes, which no kubelet serves.
+# The controllers that make pods and claims. Others would taint the nodes, which have no kubelets.
 _CONTROLLERS = (
     "deployment-controller",
     "replicaset-controller",
@@ -323,7 +323,7 @@ def _etcd_command(binaries: Path, folder: Path, client_port: int, peer_port: int
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
-        "--unsafe-no-fsync",  # nothing here has to survive the machine
+        "--unsafe-no-fsync",  # no data has to survive a crash
         f"--quota-backend-bytes={8 << 30}",
     ]
 
@@ -334,7 +334,7 @@ def _apiserver_command(binaries: Path, folder: Path, etcd_port: int, secure_port
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
-        "--endpoint-reconciler-type=none",  # it would refuse a loopback address as endpoint
+        "--endpoint-reconciler-type=none",  # it would reject a loopback address as endpoint
         f"--secure-port={secure_port}",
         f"--cert-dir={folder}",
         f"--tls-cert-file={folder / 'server.crt'}",
@@ -417,7 +417,7 @@ def _decoded(answer: bytes) -> Any:
 
 
 def _serves(cluster: RealCluster) -> bool:
-    """Tell whether the server is ready and has made the namespaces that everybody expects."""
+    """Return whether the server is ready and has created the usual namespaces."""
     try:
         return all(
             cluster.request("GET", path)[0] == 200
@@ -436,14 +436,16 @@ def _answers(scheduler: KubeScheduler) -> bool:
 
 @pytest.fixture(scope="session")
 def real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    """Give one control plane to all tests of the session; use own namespaces and names in it."""
+    """Return one control plane for all tests of the session; tests use their own namespaces and
+    names in it.
+    """
     with start_cluster() as cluster:
         yield from _keeping_logs(request, cluster, "real")
 
 
 @pytest.fixture
 def own_real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    """Give an empty control plane to one test alone (about five seconds)."""
+    """Return an empty control plane for one test alone (takes about five seconds)."""
     name = re.sub(r"\W+", "-", request.node.name)[:60].strip("-")
     with start_cluster(name=name) as cluster:
         yield from _keeping_logs(request, cluster, name)

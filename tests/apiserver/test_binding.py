@@ -1,4 +1,4 @@
-"""The binding subresource: a pod is assigned once, to what the scheduler decided on."""
+"""The binding subresource: a pod is assigned once, and only if it is the pod that was decided."""
 
 from typing import Any
 
@@ -138,7 +138,7 @@ async def test_binding_copies_annotations_and_topology(api: Api):
 
 
 async def test_binding_dry_run(api: Api):
-    """dryRun binds nothing."""
+    """dryRun does not bind the pod."""
     await api.post("pods", pod())
     dry = await api.post("pods/p/binding", binding("p", "n1"), dryRun="All")
 

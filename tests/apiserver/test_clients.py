@@ -1,4 +1,6 @@
-"""kubectl and kube-scheduler as clients of the sandbox: what people and programs really send."""
+"""kubectl and kube-scheduler as clients of the sandbox: the requests that users and programs
+send.
+"""
 
 import asyncio
 import json
@@ -46,9 +48,9 @@ spec: {nodeName: n1, terminationGracePeriodSeconds: 0, containers: [{name: c, im
 
 
 def release_of_clients() -> str:
-    """Return the release that the sandbox serves: that of the real programs, where there are any.
+    """Return the release that the sandbox serves: that of the real programs, if there are any.
 
-    An older client's is the oldest.
+    For older clients it is the oldest release.
     """
     folder = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
     if not (folder / "kube-apiserver").exists():
@@ -74,7 +76,7 @@ async def server(made: ApiServer, tmp_path: Path) -> AsyncIterator[ApiServer]:
 
 @pytest.fixture
 def kubectl(server: ApiServer, tmp_path: Path) -> Kubectl:
-    """Runs kubectl and returns what it printed; fails when kubectl does."""
+    """Run kubectl and return its output; fail if kubectl fails."""
     program = shutil.which("kubectl")
     if program is None:
         pytest.skip("needs kubectl")
@@ -116,9 +118,9 @@ async def test_apply_and_look(kubectl: Kubectl):
 
 
 async def test_a_list_of_objects_is_applied(kubectl: Kubectl, tmp_path: Path):
-    """What `trellis snapshot` writes is one List.
+    """`trellis snapshot` writes one List, which kubectl can apply.
 
-    For it kubectl wants the definitions in protobuf.
+    For that kubectl requests the definitions in protobuf.
     """
     items = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},

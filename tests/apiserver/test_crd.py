@@ -12,7 +12,7 @@ PATH = "/apis/example.com/v1/namespaces/{ns}/{plural}"
 
 
 class Widgets:
-    """A kind of its own for one test."""
+    """A custom kind for one test."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -51,7 +51,7 @@ async def w(api: Api) -> AsyncIterator[Widgets]:
 
 
 async def test_a_definition_is_completed_and_established(api: Api, w: Widgets):
-    """Names are filled in, conditions say that it is served."""
+    """Names are filled in, and conditions state that the kind is served."""
     got = await api.get(f"customresourcedefinitions/{w.plural}.example.com", record=False)
     names = got.body["spec"]["names"]
     conditions = {c["type"]: c["status"] for c in got.body["status"]["conditions"]}
@@ -72,7 +72,9 @@ async def test_objects_are_stored_with_defaults(api: Api, w: Widgets):
 
 
 async def test_unknown_fields_are_pruned(api: Api, w: Widgets):
-    """What the schema does not know is dropped, except where it is free."""
+    """Fields that the schema does not have are dropped, except where it preserves unknown
+    fields.
+    """
     spec = {"size": 1, "bogus": 1, "free": {"any": {"thing": 1}}}
     made = await api.post(w.path, w.body(spec=spec, extra={"a": 1}))
 
@@ -154,7 +156,7 @@ async def test_patches_are_validated(api: Api, w: Widgets):
 
 
 async def test_strategic_patches_are_not_for_custom_resources(api: Api, w: Widgets):
-    """415: there are no merge keys."""
+    """415: custom resources have no merge keys."""
     await api.post(w.path, w.body(), record=False)
 
     assert 415 == (await api.patch(f"{w.path}/w", {"spec": {}}, STRATEGIC_PATCH)).code
@@ -188,7 +190,7 @@ async def test_watching_custom_resources(api: Api, w: Widgets):
 
 
 async def test_a_watch_from_before_its_kind_is_gone(api: Api, w: Widgets):
-    """The version is older than anything that is kept."""
+    """A version older than the stored history is answered with 410."""
     async with await api.watch(w.path, resourceVersion="1") as stream:
         event = await stream.next()
 
@@ -209,7 +211,7 @@ async def test_labels_and_fields_select(api: Api, w: Widgets):
 
 
 async def test_printer_columns(api: Api):
-    """A table shows what the definition says."""
+    """A table has the columns of the definition."""
     w = Widgets(api)
     columns = [
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
@@ -287,7 +289,7 @@ async def test_a_definition_must_be_named_after_its_kind(api: Api):
 
 
 async def test_objects_end_with_their_definition(api: Api):
-    """The kind is no longer served, and its objects are gone."""
+    """After the deletion of a definition the kind is not served, and its objects are deleted."""
     w = Widgets(api)
     await w.define()
     await api.post(w.path, w.body(), record=False)
@@ -307,7 +309,7 @@ async def test_definitions_show_in_discovery(api: Api, w: Widgets):
     """A new kind can be found by its group."""
     got = await api.until(
         "/apis/example.com/v1",
-        # Between two definitions the group is gone for a moment.
+        # Between two definitions the API group is missing for a moment.
         lambda reply: (
             reply.code == 200 and w.plural in [r["name"] for r in reply.body["resources"]]
         ),

@@ -17,7 +17,7 @@ async def next_type(stream: Stream) -> str:
 
 
 async def test_an_unassigned_pod_goes_at_once(api: Api):
-    """Nobody has to stop anything."""
+    """No kubelet has to stop containers."""
     await api.post("pods", pod())
     gone = await api.delete("pods/p")
 
@@ -40,7 +40,7 @@ async def test_an_assigned_pod_gets_its_grace_period(api: Api):
 
 @pytest.mark.parametrize("grace", [5, 1, 0])
 async def test_the_grace_period_can_be_chosen(api: Api, grace: int):
-    """In the body of the delete; 0 removes at once."""
+    """The body of the delete sets it; 0 removes the pod at once."""
     await bound(api)
     await api.delete("pods/p", {"gracePeriodSeconds": grace})
 
@@ -48,7 +48,7 @@ async def test_the_grace_period_can_be_chosen(api: Api, grace: int):
 
 
 async def test_the_grace_period_can_be_a_parameter(api: Api):
-    """As kubectl sends it."""
+    """As a query parameter, as kubectl sends it."""
     await bound(api)
     marked = await api.delete("pods/p", gracePeriodSeconds=7)
 
@@ -74,7 +74,7 @@ async def test_a_grace_period_can_only_shrink(api: Api):
 
 
 async def test_a_finished_pod_goes_at_once(api: Api):
-    """Nothing runs any more."""
+    """No container runs any more."""
     await bound(api)
     await api.patch("pods/p/status", {"status": {"phase": "Succeeded"}})
     await api.delete("pods/p")
@@ -83,7 +83,7 @@ async def test_a_finished_pod_goes_at_once(api: Api):
 
 
 async def test_finalizers_hold_an_object(api: Api):
-    """It is marked, and goes with its last finalizer."""
+    """The object is marked, and removed with its last finalizer."""
     body = config(a="1")
     body["metadata"]["finalizers"] = ["example.com/one", "example.com/two"]
     await api.post("configmaps", body)
@@ -155,14 +155,14 @@ async def test_propagation_is_kept_as_a_finalizer(api: Api, policy: str):
 
 
 async def test_unknown_propagation_is_refused(api: Api):
-    """422 names the known ones."""
+    """422 names the known values."""
     await api.post("configmaps", config())
 
     assert 422 == (await api.delete("configmaps/c", {"propagationPolicy": "Sideways"})).code
 
 
 async def test_owner_references_are_kept(api: Api):
-    """They are stored as given."""
+    """Owner references are stored unchanged."""
     owner = await api.post("configmaps", config("owner"))
     body = config("owned")
     body["metadata"]["ownerReferences"] = [
@@ -220,7 +220,7 @@ async def test_namespaces_start_active(api: Api):
 
 
 async def test_a_deleted_namespace_takes_nothing_new(api: Api):
-    """It is Terminating first, and refuses new content."""
+    """The namespace is Terminating first, and rejects new content."""
     name = api.name("extra")
     body = {"metadata": {"name": name, "finalizers": ["example.com/hold"]}}
     await api.post("namespaces", body)

@@ -1,4 +1,4 @@
-"""Devices: what may be published, asked for and allocated, in the words of a real server."""
+"""Devices: valid publications, requests and allocations, with a real server's messages."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def claim(*requests: dict[str, Any], name: str = "c", **devices: Any) -> dict[st
 
 
 def exactly(name: str = "r", **more: Any) -> dict[str, Any]:
-    """Return a request for devices of one class."""
+    """Return a request for one device of a class."""
     return {"name": name, "exactly": {"deviceClassName": "gpu", **more}}
 
 
@@ -92,7 +92,7 @@ async def test_a_claim_is_filled_in_and_stays(api: Api):
     assert 201 == (await api.post("resourceclaims", claim(request, alternatives))).code
     changed = {"spec": {"devices": {"requests": [exactly(count=2)]}}}
 
-    # The message shows the whole spec as Go prints it, which is not told alike.
+    # The message contains the whole spec as Go prints it, which the sandbox does not reproduce.
     refused = await api.patch("resourceclaims/c", changed, MERGE_PATCH, record=False)
     assert (422, "spec") == (refused.code, refused.body["details"]["causes"][0]["field"])
 
@@ -139,7 +139,7 @@ SLICES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "a bad version": ([{"name": "d", "attributes": {"a": {"version": "1.2"}}}], {}),
     "a long value": ([{"name": "d", "attributes": {"a": {"string": "x" * 65}}}], {}),
     "bad identifiers": (
-        # One to a device: the real server goes through the attributes of one in any order.
+        # One attribute per device: the real server reads several in random order.
         [
             {"name": f"d{n}", "attributes": {name: {"int": 1}}}
             for n, name in enumerate(("1a", "A.b/c", "/c"))
@@ -198,7 +198,7 @@ USER = {"resource": "pods", "name": "p", "uid": "00000000-0000-0000-0000-0000000
 
 
 async def test_an_allocation_is_written_once(api: Api):
-    """It is set, reserved, given back; in between it does not change."""
+    """An allocation is set, reserved and released; until then it is immutable."""
     await api.post("resourceclaims", claim(exactly()), record=False)
     where = "resourceclaims/c/status"
     unknown = {"devices": {"results": [{**ALLOCATION["devices"]["results"][0], "request": "x"}]}}
@@ -212,13 +212,14 @@ async def test_an_allocation_is_written_once(api: Api):
         ({"reservedFor": [USER, USER]}, 422),
         ({"allocation": None, "reservedFor": None}, 200),
     ):
-        whole = status.get("allocation") is not other  # else Go's print of it is in the message
+        # otherwise the message has Go's print of the value
+        whole = status.get("allocation") is not other
         body = {"status": status}
         assert code == (await api.patch(where, body, MERGE_PATCH, record=whole)).code
 
 
 async def test_binding_a_claim_needs_a_right_of_its_own(api: Api):
-    """Who may only write a claim's status may not allocate it."""
+    """The right to write a claim's status alone does not permit an allocation."""
     headers = await robot(api)
     group = "resource.k8s.io"
     status = {

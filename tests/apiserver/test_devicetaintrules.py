@@ -1,5 +1,5 @@
-"""What Kubernetes 1.37 serves by default and 1.36 does not: DeviceTaintRules, and a field of
-CSIDrivers.
+"""Kinds and fields that Kubernetes 1.37 serves by default and 1.36 does not: DeviceTaintRules, and
+a field of CSIDrivers.
 """
 
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ async def test_a_rule_is_completed(api: Api, what: str):
 
 @pytest.mark.parametrize("what", REFUSED)
 async def test_an_invalid_rule_is_refused(api: Api, what: str):
-    """In the server's words."""
+    """The error has the server's text."""
     assert 422 == (await api.post(WHERE, rule(api, REFUSED[what]))).code
 
 
@@ -85,7 +85,7 @@ async def test_another_effect_begins_anew(api: Api):
 
 @pytest.mark.parametrize("given", [None, True])
 async def test_a_driver_may_keep_pods_off_nodes_without_it(api: Api, given: bool | None):
-    """It does not by default; Kubernetes 1.36 drops the field."""
+    """A driver does not keep pods off by default; Kubernetes 1.36 drops the field."""
     spec: dict[str, Any] = {} if given is None else {"preventPodSchedulingIfMissing": given}
     driver = {"metadata": {"name": f"d-{api.ns}"}, "spec": spec}
     made = await api.post("/apis/storage.k8s.io/v1/csidrivers", driver)

@@ -73,7 +73,7 @@ async def test_series_are_patched(api: Api):
 
 
 async def test_events_are_selected_by_their_object(api: Api):
-    """What kubectl describe asks for."""
+    """Events can be selected as kubectl describe does."""
     await api.post(V1.format(ns=api.ns), event(api), record=False)
     other = event(api, "other")
     other["regarding"] = {**other["regarding"], "name": "q", "uid": "u2"}
@@ -87,7 +87,7 @@ async def test_events_are_selected_by_their_object(api: Api):
 
 
 async def test_events_are_watched_in_both_versions(api: Api):
-    """One write, two forms."""
+    """One write is watched in both versions."""
     start = (await api.get("events", record=False)).meta["resourceVersion"]
     new = V1.format(ns=api.ns)
     async with (
@@ -102,7 +102,7 @@ async def test_events_are_watched_in_both_versions(api: Api):
 
 
 async def test_an_event_needs_its_fields(api: Api):
-    """events.k8s.io/v1 is strict about who reports what."""
+    """events.k8s.io/v1 requires the reporter's fields."""
     body = event(api)
     del body["action"]
 

@@ -43,7 +43,7 @@ async def test_eviction_without_a_budget_deletes(api: Api):
 
 
 async def test_eviction_takes_from_the_budget(api: Api):
-    """One disruption less, and the pod is named in the budget."""
+    """The budget allows one disruption less and names the pod."""
     await running(api)
     await with_budget(api, allowed=1)
     evicted = await api.post("pods/p/eviction", EVICTION)
@@ -83,7 +83,7 @@ async def test_eviction_of_a_pod_that_does_not_run(api: Api):
 
 
 async def test_eviction_of_an_unready_pod(api: Api):
-    """A pod that serves nothing may go while enough others are healthy."""
+    """An unready pod may be evicted while enough others are healthy."""
     await running(api, ready=False)
     await with_budget(api, allowed=0, current=2, desired=2)
 
@@ -91,7 +91,7 @@ async def test_eviction_of_an_unready_pod(api: Api):
 
 
 async def test_eviction_dry_run(api: Api):
-    """Says what would happen."""
+    """A dry run answers like an eviction and changes nothing."""
     await running(api)
     dry = {**EVICTION, "deleteOptions": {"dryRun": ["All"]}}
 
@@ -100,7 +100,7 @@ async def test_eviction_dry_run(api: Api):
 
 
 async def test_eviction_with_a_grace_period(api: Api):
-    """deleteOptions reach the deletion."""
+    """deleteOptions apply to the deletion."""
     await running(api)
     body = {**EVICTION, "deleteOptions": {"gracePeriodSeconds": 3}}
     await api.post("pods/p/eviction", body)
@@ -114,7 +114,7 @@ async def test_eviction_of_an_unknown_pod(api: Api):
 
 
 async def test_eviction_with_two_budgets(api: Api):
-    """More than one budget is an error of whoever made them."""
+    """Two budgets for one pod are an error."""
     await running(api)
     await with_budget(api, allowed=1)
     await api.post("poddisruptionbudgets", budget("other", minAvailable=1), record=False)

@@ -1,8 +1,7 @@
-"""What a server answers when something has gone: an object, its kind, a right, or when its name was
-taken again.
+"""A server's answers about deleted objects, deleted kinds, lost rights, and reused names.
 
-These are the answers that simulated worlds (tests/world) are full of; here they are held against a
-real server's.
+The simulated cluster (tests/world) relies on these answers; here they are compared with a real
+server's.
 """
 
 import asyncio
@@ -18,7 +17,9 @@ OTHER = "00000000-0000-0000-0000-000000000000"
 
 
 async def test_writes_that_mean_a_pod_of_before(api: Api):
-    """Another has its name by now: each is refused, with 409 but for a patch that names its uid."""
+    """Writes with the uid of a deleted pod are rejected with 409 if another pod has its name,
+    except a patch that names the uid.
+    """
     await api.post("pods", pod(), record=False)
     status = {"metadata": {"uid": OTHER}, "status": {"phase": "Running"}}
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": OTHER}}
@@ -32,7 +33,7 @@ async def test_writes_that_mean_a_pod_of_before(api: Api):
 
 
 async def test_writes_of_a_version_of_before(api: Api):
-    """409, for a patch as well that names the version it knew."""
+    """Writes with an old version are answered with 409, also patches that name a version."""
     made = await api.post("pods", pod(), record=False)
     await api.patch("pods/p", {"metadata": {"labels": {"a": "b"}}}, record=False)
     meta = {"resourceVersion": made.meta["resourceVersion"]}
@@ -45,7 +46,9 @@ async def test_writes_of_a_version_of_before(api: Api):
 
 
 async def test_writes_to_what_has_gone(api: Api):
-    """404 whatever is asked, but that a lease is made again by who writes it whole."""
+    """Writes to deleted objects are answered with 404; only a full write of a lease recreates
+    it.
+    """
     status = {"status": {"phase": "Running"}}
 
     assert {404} == {
@@ -58,7 +61,7 @@ async def test_writes_to_what_has_gone(api: Api):
 
 
 async def test_an_eviction_that_a_budget_refuses(api: Api):
-    """429; how long to wait is said only where it is known."""
+    """429; Retry-After is set only if the server knows the time."""
     await running(api)
     await with_budget(api, allowed=0, current=1)
     refused = await api.post("pods/p/eviction", EVICTION)
@@ -68,7 +71,9 @@ async def test_an_eviction_that_a_budget_refuses(api: Api):
 
 
 async def test_a_kind_whose_definition_goes(api: Api):
-    """Its open watch tells of each object that goes, and ends; then it is 404, in plain text."""
+    """An open watch reports the deletion of each object and ends; later requests get 404, in plain
+    text.
+    """
     w = Widgets(api)
     await w.define()
     made = await api.post(w.path, w.body(), record=False)
@@ -91,7 +96,7 @@ async def test_a_kind_whose_definition_goes(api: Api):
 
 
 async def test_a_right_that_is_taken_away(api: Api):
-    """Lists, watches and writes are 403 from then on; a watch that is open goes on."""
+    """Lists, watches and writes are answered with 403 from then on; an open watch continues."""
     headers = await robot(api)
     await grant(api, "Role", rule("*", "configmaps"))
     await turned(api, headers, "configmaps", refused=False)
@@ -122,7 +127,7 @@ async def test_a_right_that_is_taken_away(api: Api):
 
 
 async def test_tokens_that_say_nothing_any_more(api: Api):
-    """401 for one that was never given out, and for one whose account has gone."""
+    """401 for a token that was never issued, and for one whose account was deleted."""
     headers = await robot(api)
     await api.delete("serviceaccounts/robot", record=False)
     await asked(

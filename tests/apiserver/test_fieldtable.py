@@ -1,4 +1,4 @@
-"""The field table that ships with the sandbox says what the real API server says."""
+"""The sandbox's field table equals the real API server's."""
 
 import json
 
@@ -26,7 +26,9 @@ def test_the_table_is_the_real_servers(real_cluster: RealCluster):
 
 @pytest.mark.real
 def test_what_the_next_release_has_besides_is_its_servers():
-    """Groups of pods, and what a Job says of its own."""
+    """The additions of the next release equal its server's: groups of pods, and Jobs' fields about
+    them.
+    """
     with start_cluster(name="fields", is_later=True) as cluster:
         _, document = cluster.request("GET", "/openapi/v2")
     made = build_since(document, shipped("types.json"))
@@ -36,7 +38,7 @@ def test_what_the_next_release_has_besides_is_its_servers():
 
 
 def test_every_type_is_linked():
-    """No field points to a type that the table does not have, and numbers name known fields."""
+    """No field refers to a type that the table lacks, and numbers belong to known fields."""
     for name in type_table().names():
         known = type_table().shape(name).fields or {}
         numbered = type_table().wire(name).values()
@@ -44,7 +46,7 @@ def test_every_type_is_linked():
 
 
 def test_stored_kinds_have_a_type():
-    """A kind without one could not be decoded strictly."""
+    """A kind without a type could not be decoded strictly."""
     served = {row for release in RELEASES for row in of_release(release)}
     stored = [row for row in served if "list" in row.verbs]
 

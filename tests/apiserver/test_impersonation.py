@@ -1,6 +1,4 @@
-"""Requests in another's name, on the sandbox as on a real server: who may make them, and what they
-may do then.
-"""
+"""Impersonation, on the sandbox as on a real server: who may impersonate, and with which rights."""
 
 from typing import Any
 
@@ -20,13 +18,13 @@ def named(user: str, *groups: str, **more: str) -> Any:
 
 
 async def whoami(api: Api, headers: Any) -> Reply:
-    """Ask the server who is asking."""
+    """Return the server's name of the requesting user."""
     return await api.post(REVIEW, {}, headers=headers)
 
 
 async def test_whom_an_administrator_becomes(api: Api):
-    """A user has the groups that are named, a ServiceAccount those of all of them, nobody any
-    other.
+    """A user has the named groups, a ServiceAccount those of all ServiceAccounts; no other group is
+    added.
     """
     jane = await whoami(api, named("jane"))
     member = await whoami(api, named("jane", "devs", "ops", Impersonate_Uid="7"))
@@ -44,7 +42,7 @@ async def test_whom_an_administrator_becomes(api: Api):
 
 
 async def test_what_the_other_may_not_is_refused(api: Api):
-    """Rights are those of whom the request names, and the refusal says so."""
+    """Rights are those of the impersonated user, and the rejection names that user."""
     await robot(api)
     await grant(api, "Role", rule("list", "pods"))
     robots = named(f"system:serviceaccount:{api.ns}:robot")
@@ -61,8 +59,7 @@ async def test_what_the_other_may_not_is_refused(api: Api):
 async def test_nobody_becomes_another_without_the_right(api: Api):
     """The verb `impersonate`, on the user and on each group."""
     headers = await robot(api)
-    # What a refusal says has changed with constrained impersonation (1.35): only the code is
-    # compared.
+    # The text changed with constrained impersonation (1.35): only the code is compared.
     both = CIMultiDict([*headers.items(), *named("jane").items()])
     denied = await api.post(REVIEW, {}, headers=both, record=False)
     await grant(
@@ -87,7 +84,7 @@ async def test_nobody_becomes_another_without_the_right(api: Api):
 
 
 async def test_groups_need_a_user(api: Api):
-    """Without one the request makes no sense."""
+    """Groups without a user are an invalid request."""
     # A real server answers with its own memory's layout, so only the meaning is compared.
     answer = await api.post(REVIEW, {}, headers=named("", "devs"), record=False)
 

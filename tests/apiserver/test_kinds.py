@@ -1,4 +1,4 @@
-"""The other kinds: what is filled in at creation, what is refused, what may not change."""
+"""The other kinds: defaults at creation, validation, and immutable fields."""
 
 from typing import Any
 
@@ -158,7 +158,7 @@ CLUSTER_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", CLUSTER_KINDS)
 async def test_cluster_kinds_are_completed(api: Api, what: str):
-    """The same for objects of the cluster."""
+    """Cluster-scoped objects are completed as well."""
     where, body = CLUSTER_KINDS[what]
     name = api.name("o")
     made = await api.post(where, {**body, "metadata": {"name": name}})
@@ -204,7 +204,7 @@ async def test_invalid_objects_are_refused(api: Api, what: str):
 
 
 async def test_services_get_an_address(api: Api):
-    """A cluster address that stays for the service's life."""
+    """A Service gets a cluster address that stays until it is deleted."""
     body = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}}
     made = await api.post("services", body, record=False)
     changed = await api.patch("services/s", {"spec": {"selector": {"c": "d"}}}, record=False)
@@ -269,7 +269,7 @@ IMMUTABLE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", IMMUTABLE)
 async def test_some_fields_are_fixed(api: Api, what: str):
-    """422 for changes of what is immutable."""
+    """422 for changes of immutable fields."""
     where, body, change = IMMUTABLE[what]
     await api.post(where, {**body, "metadata": {"name": "o"}}, record=False)
 
@@ -309,7 +309,7 @@ async def test_scaling_below_zero_is_refused(api: Api):
 
 
 async def test_status_of_a_budget_is_written_apart(api: Api):
-    """As its controller does."""
+    """The status is written separately, as the controller does."""
     await api.post("poddisruptionbudgets", budget(minAvailable=1), record=False)
     status = {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
     got = await api.patch("poddisruptionbudgets/b/status", {"status": status})

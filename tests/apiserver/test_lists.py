@@ -14,7 +14,7 @@ async def fill(api: Api, names: str = "a b c d e") -> None:
 
 
 async def test_a_list_is_sorted_and_says_its_kind(api: Api):
-    """Items by name, without kind of their own, under one version."""
+    """Items are sorted by name, have no kind of their own, and share one version."""
     await fill(api, "b a c")
     got = await api.get("configmaps", labelSelector="set=s")
 
@@ -24,7 +24,7 @@ async def test_a_list_is_sorted_and_says_its_kind(api: Api):
 
 
 async def test_empty_lists_have_items(api: Api):
-    """items is there and empty."""
+    """An empty list has an empty `items`."""
     assert [] == (await api.get("pods")).body["items"]
     assert [] == (await api.get("deployments")).body["items"]
 
@@ -144,7 +144,7 @@ async def test_pages_cover_everything_once(api: Api):
 
 
 async def test_remaining_items_are_counted_without_selectors(api: Api):
-    """How many are left is only known when nothing filters."""
+    """The number of remaining items is returned only without selectors."""
     for name in "abc":
         await api.post("leases", {"metadata": {"name": name}}, record=False)
     page = await api.get("leases", limit=1)
@@ -153,7 +153,7 @@ async def test_remaining_items_are_counted_without_selectors(api: Api):
 
 
 async def test_pages_are_of_one_version(api: Api):
-    """What changes between two pages does not show in the later one."""
+    """A change between two pages does not show in the later page."""
     for name in "abc":
         await api.post("leases", {"metadata": {"name": name}}, record=False)
     first = await api.get("leases", limit=2)
@@ -168,7 +168,7 @@ async def test_pages_are_of_one_version(api: Api):
 
 
 async def test_a_page_as_large_as_the_list_has_no_token(api: Api):
-    """No continue when everything fitted."""
+    """A page that contains all items has no continue token."""
     await api.post("leases", {"metadata": {"name": "a"}}, record=False)
     page = await api.get("leases", limit=1)
 
@@ -198,7 +198,7 @@ async def test_lists_at_an_exact_version(api: Api):
 
 
 async def test_lists_from_any_version(api: Api):
-    """resourceVersion=0 takes what is at hand."""
+    """resourceVersion=0 returns any cached state."""
     await api.post("leases", {"metadata": {"name": "a"}})
 
     assert 200 == (await api.get("leases", resourceVersion="0", record=False)).code
@@ -223,7 +223,7 @@ async def test_malformed_version_is_refused(api: Api):
 
 
 async def test_list_across_namespaces(api: Api):
-    """Without a namespace in the path everything is listed."""
+    """Without a namespace in the path the objects of all namespaces are listed."""
     await api.post("pods", pod(labels={"only": api.mark}), record=False)
     got = await api.get("/api/v1/pods", labelSelector=f"only={api.mark}", record=False)
 

@@ -9,7 +9,7 @@ from tests.apiserver.manifests import config, deployment, lease, node, pod
 
 
 async def test_created_object_carries_identity(api: Api):
-    """The answer to a create holds what the server added: uid, version, creation time."""
+    """The answer to a create has the server's additions: uid, version, creation time."""
     made = await api.post("configmaps", config(a="1"))
 
     assert 201 == made.code
@@ -19,14 +19,14 @@ async def test_created_object_carries_identity(api: Api):
 
 
 async def test_created_object_can_be_read_back(api: Api):
-    """get returns what create returned."""
+    """get returns the object that create returned."""
     made = await api.post("configmaps", config(a="1"))
 
     assert made.body == (await api.get("configmaps/c")).body
 
 
 async def test_generated_names_differ_and_keep_the_prefix(api: Api):
-    """generateName gives five more characters, new ones each time."""
+    """generateName appends five characters, different each time."""
     names = []
     for _ in range(3):
         body = {"metadata": {"generateName": "made-"}}
@@ -37,7 +37,7 @@ async def test_generated_names_differ_and_keep_the_prefix(api: Api):
 
 
 async def test_a_long_generated_name_is_cut(api: Api):
-    """The prefix is cut so that the whole name stays a legal label."""
+    """The prefix is cut so that the whole name is a valid label."""
     body = {"metadata": {"generateName": "x" * 80}}
     made = await api.post("configmaps", body, record=False)
 
@@ -61,13 +61,15 @@ async def test_missing_objects_are_not_found(api: Api, where: str):
 
 
 async def test_missing_cluster_objects_are_not_found(api: Api):
-    """The same for objects of the cluster."""
+    """Missing cluster-scoped objects are answered with 404 as well."""
     assert 404 == (await api.get("nodes/none")).code
     assert 404 == (await api.get("priorityclasses/none")).code
 
 
 async def test_missing_namespace_is_not_found(api: Api):
-    """Objects need a namespace that exists; reading one that does not gives an empty list."""
+    """Creating an object requires an existing namespace; listing one that does not exist gives an
+    empty list.
+    """
     path = "/api/v1/namespaces/no-such-namespace/configmaps"
 
     assert 404 == (await api.post(path, config())).code
@@ -173,7 +175,7 @@ async def test_wrong_kind_is_refused(api: Api):
 
 
 async def test_kind_may_be_left_out(api: Api):
-    """The path says it already."""
+    """The path already states the kind."""
     reply = await api.post("configmaps", {"metadata": {"name": "c"}})
 
     assert 201 == reply.code
@@ -181,12 +183,12 @@ async def test_kind_may_be_left_out(api: Api):
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"7"])
 async def test_malformed_bodies_are_refused(api: Api, body: bytes):
-    """400 for what is no JSON object."""
+    """400 for a body that is no JSON object."""
     assert 400 == (await api.send("POST", "configmaps", body, record=False)).code
 
 
 async def test_unknown_media_type_is_refused(api: Api):
-    """415 for what the server cannot read."""
+    """415 for an unknown media type."""
     reply = await api.send("POST", "configmaps", b"x", content_type="text/csv", record=False)
 
     assert 415 == reply.code
@@ -201,7 +203,7 @@ async def test_yaml_bodies_are_read(api: Api):
 
 
 async def test_delete_answers_with_a_status(api: Api):
-    """The answer to a completed deletion names what is gone."""
+    """The answer to a completed deletion names the deleted object."""
     await api.post("configmaps", config())
     gone = await api.delete("configmaps/c")
 
@@ -239,7 +241,7 @@ async def test_a_deleted_name_is_free_again(api: Api):
 
 
 async def test_deletecollection_takes_what_the_selector_finds(api: Api):
-    """Others stay."""
+    """Objects outside the selector are not deleted."""
     for name, color in (("a", "red"), ("b", "blue"), ("c", "red")):
         body = config(name)
         body["metadata"]["labels"] = {"color": color}
@@ -252,7 +254,7 @@ async def test_deletecollection_takes_what_the_selector_finds(api: Api):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_dry_run_stores_nothing(api: Api, method: str):
-    """dryRun=All answers as if, and leaves everything as it was."""
+    """dryRun=All answers as without it, and changes nothing."""
     if method == "POST":
         reply = await api.post("configmaps", config(a="1"), dryRun="All")
         assert 201 == reply.code
@@ -271,7 +273,7 @@ async def test_dry_run_stores_nothing(api: Api, method: str):
 
 
 async def test_unknown_dry_run_is_refused(api: Api):
-    """Only All is known."""
+    """Only All is a valid value."""
     assert 422 == (await api.post("configmaps", config(), dryRun="Some")).code
 
 
@@ -285,7 +287,7 @@ async def test_unknown_fields_are_dropped(api: Api):
 
 
 async def test_unknown_fields_can_be_errors(api: Api):
-    """fieldValidation=Strict names every one of them."""
+    """fieldValidation=Strict names every unknown field."""
     body = pod(bogus=1, containers=[{"name": "c", "image": "i", "wrong": 2}])
 
     assert 400 == (await api.post("pods", body, fieldValidation="Strict")).code
@@ -341,7 +343,7 @@ async def test_generation_counts_spec_changes(api: Api):
 
 
 async def test_system_fields_cannot_be_changed(api: Api):
-    """creationTimestamp, uid and generation come from the server alone."""
+    """creationTimestamp, uid and generation are set by the server alone."""
     made = await api.post("configmaps", config(a="1"))
     body = config(a="2")
     body["metadata"].update(creationTimestamp="2001-01-01T00:00:00Z", generation=77)
@@ -389,7 +391,7 @@ async def test_methods_that_a_resource_lacks(api: Api):
 
 
 async def test_null_in_a_map_of_texts_is_an_empty_text(api: Api):
-    """A label written with nothing behind its colon is there, and empty."""
+    """A label without a value in the manifest exists with an empty value."""
     body = {"metadata": {"name": "c", "labels": {"a": None}}, "data": {"k": None}}
     made = await api.post("configmaps", body)
 

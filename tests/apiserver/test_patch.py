@@ -43,7 +43,7 @@ async def test_json_patch(api: Api, what: str):
     ],
 )
 async def test_json_patch_that_does_not_fit(api: Api, operations: list[dict[str, Any]]):
-    """422 and nothing is changed."""
+    """422, and nothing is changed."""
     await api.post("configmaps", config(a="1"))
     reply = await api.patch("configmaps/c", operations, JSON_PATCH)
 
@@ -53,14 +53,14 @@ async def test_json_patch_that_does_not_fit(api: Api, operations: list[dict[str,
 
 @pytest.mark.parametrize("body", [{"op": "add"}, "x"])
 async def test_malformed_json_patch(api: Api, body: Any):
-    """400 for what is no list of operations."""
+    """400 for a body that is no list of operations."""
     await api.post("configmaps", config(a="1"))
 
     assert 400 == (await api.patch("configmaps/c", body, JSON_PATCH, record=False)).code
 
 
 async def test_json_patch_of_a_list(api: Api):
-    """Positions in a list, and the end of it."""
+    """Positions in a list, and the end of it, can be addressed."""
     await api.post("deployments", deployment())
     path = "/spec/template/spec/containers"
     operations = [
@@ -103,7 +103,7 @@ async def test_strategic_patch_merges_containers_by_name(api: Api):
 
 
 async def test_strategic_patch_removes_by_directive(api: Api):
-    """$patch: delete takes one item out of a keyed list."""
+    """$patch: delete removes one item from a keyed list."""
     body = deployment()
     body["spec"]["template"]["spec"]["containers"].append(container("extra"))
     await api.post("deployments", body)
@@ -116,7 +116,7 @@ async def test_strategic_patch_removes_by_directive(api: Api):
 
 
 async def test_strategic_patch_replaces_by_directive(api: Api):
-    """$patch: replace makes the given map the whole one."""
+    """$patch: replace replaces the whole map."""
     await api.post("configmaps", config(a="1", b="2"))
     got = await api.patch(
         "configmaps/c", {"data": {"$patch": "replace", "z": "26"}}, STRATEGIC_PATCH
@@ -138,7 +138,7 @@ async def test_strategic_patch_replaces_atomic_lists(api: Api):
 
 
 async def test_strategic_patch_joins_finalizers(api: Api):
-    """Finalizers are a set, and $deleteFromPrimitiveList takes one out."""
+    """Finalizers are a set, and $deleteFromPrimitiveList removes one."""
     body = config()
     body["metadata"]["finalizers"] = ["example.com/a"]
     await api.post("configmaps", body)
@@ -156,7 +156,7 @@ async def test_strategic_patch_joins_finalizers(api: Api):
 
 
 async def test_strategic_patch_keeps_only_retained_keys(api: Api):
-    """$retainKeys switches a strategy without leaving the old one's settings."""
+    """$retainKeys changes a strategy without the old one's settings."""
     await api.post("deployments", deployment())
     change = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     got = await api.patch("deployments/web", change, STRATEGIC_PATCH)
@@ -248,7 +248,9 @@ async def test_a_patch_cannot_rename(api: Api):
 
 
 async def test_apply_creates_and_updates(api: Api):
-    """The first apply creates, the next one changes; what is no longer applied goes."""
+    """The first apply creates, the next one changes; fields that are no longer applied are
+    removed.
+    """
     body = {**config(a="1", b="2")}
     made = await api.patch("configmaps/c", body, APPLY_PATCH, fieldManager="m")
     changed = await api.patch("configmaps/c", config(a="3"), APPLY_PATCH, fieldManager="m")
@@ -280,7 +282,7 @@ async def test_apply_conflicts_between_managers(api: Api):
 
 
 async def test_apply_merges_keyed_lists(api: Api):
-    """Containers of two managers stand side by side."""
+    """Containers of two managers are merged."""
     await api.patch("deployments/web", deployment(), APPLY_PATCH, fieldManager="one")
     extra = {
         "apiVersion": "apps/v1",
@@ -307,7 +309,7 @@ async def test_patching_labels_of_a_pod(api: Api):
 
 
 def since(reply: Any, *path: str) -> dict[str, str]:
-    """When each manager last changed one of its fields, of those that hold a field."""
+    """Return when each manager with fields last changed one of them."""
     found = {}
     for one in reply.meta["managedFields"]:
         held = one["fieldsV1"]
@@ -322,9 +324,9 @@ SIZE = ("f:data", "f:size")
 
 
 async def test_who_set_a_field_and_when(api: Api):
-    """Whoever changes it holds it from then on.
+    """A manager that changes a field owns it from then on.
 
-    Other fields, and writing the same, leave it to whom it belongs.
+    Other fields, and writes of the same value, do not change the owner.
     """
     made = await api.post("configmaps", config(size="3"), fieldManager="maker")
     (first,) = since(made, *SIZE).values()
@@ -343,7 +345,7 @@ async def test_who_set_a_field_and_when(api: Api):
 
 
 async def test_when_a_field_was_applied(api: Api):
-    """Applying another value is a change, applying the same again is none."""
+    """Applying another value is a change, applying the same value again is none."""
     made = await api.patch("configmaps/c", config(size="3"), APPLY_PATCH, fieldManager="maker")
     (first,) = since(made, *SIZE).values()
     await api.until("configmaps/c", lambda _: rfc3339(RealClock().now()) > first)

@@ -1,5 +1,5 @@
-"""PodGroups of scheduling.k8s.io as Kubernetes 1.36 serves them: what is filled in and refused,
-what may not change, and how they end.
+"""PodGroups of scheduling.k8s.io as Kubernetes 1.36 serves them: defaults, validation, immutable
+fields, and deletion.
 
 On a server of 1.37, cases of a version that it no longer serves are skipped: their counterparts in
 test_podgroups_since_1_37.py ask for its versions.
@@ -77,7 +77,7 @@ async def test_an_invalid_group_is_refused(api: Api, what: str):
 
 @pytest.mark.usefixtures("serves_v1alpha2")
 async def test_a_groups_spec_does_not_change(api: Api):
-    """Not even the number of pods that it needs; its conditions do, by their type."""
+    """Not even the required number of pods changes; conditions do, by their type."""
     await api.post(WHERE, group(GANG), record=False)
     grown = await api.patch(f"{WHERE}/g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
     await api.patch(f"{WHERE}/g/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
@@ -101,7 +101,7 @@ async def test_a_pod_names_its_group(api: Api):
 
 @pytest.mark.usefixtures("serves_v1alpha2")
 async def test_a_group_with_pods_stays_when_it_is_deleted(api: Api):
-    """It is marked only: a finalizer keeps it for its pods."""
+    """The group is only marked: a finalizer keeps it while it has pods."""
     await api.post(WHERE, group(GANG), record=False)
     await api.post("pods", member(), record=False)
     await api.delete(f"{WHERE}/g", record=False)

@@ -1,4 +1,4 @@
-"""PodGroups of scheduling.k8s.io as Kubernetes 1.37 serves them, and what a Job says of its own."""
+"""PodGroups of scheduling.k8s.io as Kubernetes 1.37 serves them, and Jobs' fields about them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -61,7 +61,7 @@ def server(
 
 
 def where(api: Api, name: str = "", version: str = "v1beta1") -> str:
-    """Return the path of the groups, or of one."""
+    """Return the path of the groups, or of one group."""
     root = ROOT.format(version=version, ns=api.ns)
     return f"{root}/{name}" if name else root
 
@@ -71,7 +71,7 @@ def group(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def said(status: str, reason: str) -> dict[str, Any]:
-    """Return what is written of a group."""
+    """Return the condition of a group."""
     condition = {
         "type": "PodGroupInitiallyScheduled",
         "status": status,
@@ -85,18 +85,18 @@ def said(status: str, reason: str) -> dict[str, Any]:
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha3"])
 @pytest.mark.parametrize("what", ACCEPTED)
 async def test_a_group_is_completed(api: Api, what: str, version: str):
-    """Mode, priority and what it may evict are filled in."""
+    """Mode, priority and disruption mode are filled in."""
     assert 201 == (await api.post(where(api, version=version), group(ACCEPTED[what]))).code
 
 
 @pytest.mark.parametrize("what", REFUSED)
 async def test_an_invalid_group_is_refused(api: Api, what: str):
-    """In the server's words."""
+    """The error has the server's text."""
     assert (await api.post(where(api), group(REFUSED[what]))).code in (400, 403, 422)
 
 
 async def test_only_the_number_of_a_gang_changes(api: Api):
-    """Not which policy it has, nor anything else."""
+    """Neither the policy nor any other field changes."""
     await api.post(where(api), group(GANG), record=False)
     one = where(api, "g")
     grown = await api.patch(one, {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
@@ -107,7 +107,7 @@ async def test_only_the_number_of_a_gang_changes(api: Api):
 
 
 async def test_conditions_are_merged_by_their_type(api: Api):
-    """As they are told under the name that this release has for them."""
+    """A condition has the type that this release uses."""
     await api.post(where(api), group(GANG), record=False)
     await api.patch(f"{where(api, 'g')}/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
     reported = await api.patch(
@@ -119,7 +119,7 @@ async def test_conditions_are_merged_by_their_type(api: Api):
 
 
 async def test_a_group_with_pods_stays_when_it_is_deleted(api: Api):
-    """It is marked only: a finalizer keeps it for its pods."""
+    """The group is only marked: a finalizer keeps it while it has pods."""
     await api.post(where(api), group(GANG), record=False)
     spec = {"schedulingGroup": {"podGroupName": "g"}, "containers": [container()]}
     await api.post("pods", {"metadata": {"name": "p"}, "spec": spec}, record=False)
@@ -131,13 +131,13 @@ async def test_a_group_with_pods_stays_when_it_is_deleted(api: Api):
 
 
 async def test_the_first_version_is_gone(api: Api):
-    """What 1.36 served is not found."""
+    """The version of 1.36 is answered with 404."""
     assert 404 == (await api.get(where(api, version="v1alpha2"), record=False)).code
 
 
 @pytest.mark.parametrize("what", JOBS)
 async def test_what_a_job_says_of_its_group(api: Api, what: str):
-    """No more pods at a time than run at a time."""
+    """A gang of a Job must not be larger than its parallelism."""
     template = {"spec": {"restartPolicy": "Never", "containers": [container()]}}
     spec = {"parallelism": 3, "completions": 3, "scheduling": JOBS[what], "template": template}
     made = await api.post("jobs", {"metadata": {"name": "j"}, "spec": spec})

@@ -1,4 +1,4 @@
-"""What the API server does to pods: defaults, admission, validation, what may change."""
+"""The API server's treatment of pods: defaults, admission, validation, immutable fields."""
 
 from typing import Any
 
@@ -247,7 +247,7 @@ INVALID: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", INVALID)
 async def test_invalid_pods_are_refused(api: Api, what: str):
-    """422 with one cause per fault, in the server's words."""
+    """422 with one cause per fault, with the server's texts."""
     assert 422 == (await api.post("pods", pod(**INVALID[what]))).code
 
 
@@ -286,7 +286,7 @@ async def test_priority_comes_from_the_class(api: Api):
 
 
 async def test_runtime_class_adds_overhead(api: Api):
-    """Overhead, node selector and tolerations come from the class."""
+    """The class sets overhead, node selector and tolerations."""
     name = api.name("kata")
     body = {
         "metadata": {"name": name},
@@ -306,7 +306,7 @@ async def test_runtime_class_adds_overhead(api: Api):
 
 
 async def test_limit_range_gives_defaults(api: Api):
-    """Container defaults of a LimitRange fill what is left out."""
+    """The defaults of a LimitRange apply to containers without amounts."""
     limits = {
         "apiVersion": "v1",
         "kind": "LimitRange",
@@ -342,7 +342,7 @@ async def test_limit_range_gives_defaults(api: Api):
     ],
 )
 async def test_most_of_a_pod_is_fixed(api: Api, change: dict[str, Any]):
-    """422 for what may not change."""
+    """422 for changes of immutable fields."""
     await api.post("pods", pod())
     reply = await api.patch("pods/p", {"spec": change}, record=False)
 
@@ -369,7 +369,7 @@ async def test_some_of_a_pod_may_change(api: Api, change: dict[str, Any]):
 
 
 async def test_gates_can_only_be_removed(api: Api):
-    """Gates open one by one; the condition stays until a scheduler has seen the pod."""
+    """Gates can be removed one by one; the condition stays until a scheduler has seen the pod."""
     await api.post("pods", pod(schedulingGates=[{"name": "a.b/c"}, {"name": "a.b/d"}]))
     one = await api.patch("pods/p", {"spec": {"schedulingGates": [{"name": "a.b/d"}]}})
     more = await api.patch(
@@ -407,7 +407,7 @@ async def test_status_is_written_apart(api: Api):
 
 
 async def test_condition_patches_merge_by_type(api: Api):
-    """What a scheduler sends for a pod that does not fit."""
+    """The patch that a scheduler sends for a pod that does not fit."""
     await api.post("pods", pod())
     condition = {
         "type": "PodScheduled",
@@ -437,7 +437,7 @@ async def test_qos_and_phase_cannot_be_chosen_at_creation(api: Api):
 
 
 async def test_resources_change_by_resize(api: Api):
-    """In place, through the subresource only; the generation counts."""
+    """Only the resize subresource changes resources in place; the generation increases."""
     requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
     await api.post_node(node(api.name("n")), record=False)
     assigned = pod(containers=[container(resources=requests)], nodeName=api.name("n"))
@@ -467,7 +467,7 @@ async def test_resize_changes_nothing_else(api: Api):
 
 
 async def test_ephemeral_containers_are_added(api: Api):
-    """As kubectl debug does."""
+    """Added as by kubectl debug."""
     await api.post("pods", pod(nodeName="n1"))
     change = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox:1"}]}}
     got = await api.patch("pods/p/ephemeralcontainers", change, kind=STRATEGIC_PATCH)

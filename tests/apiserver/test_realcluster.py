@@ -1,4 +1,4 @@
-"""The real cluster that other tests rely on is what they take it for."""
+"""The real cluster has the properties that other tests rely on."""
 
 import os
 
@@ -38,7 +38,7 @@ def pod(name: str, **spec: object) -> dict[str, object]:
 
 
 def test_it_reports_the_version_that_was_built(real_cluster: RealCluster):
-    """A binary without version flags would say v0.0.0, and clients would refuse it."""
+    """A binary without version flags would report v0.0.0, and clients would reject it."""
     code, version = real_cluster.request("GET", "/version")
 
     assert 200 == code
@@ -48,7 +48,9 @@ def test_it_reports_the_version_that_was_built(real_cluster: RealCluster):
 
 
 def test_rbac_decides_by_user(real_cluster: RealCluster):
-    """Admin may all, the scheduler's user what its bootstrap role says, others nothing."""
+    """An admin may do everything, the scheduler's user what its bootstrap role grants, other users
+    nothing.
+    """
     pods = "/api/v1/pods"
 
     assert 200 == real_cluster.request("GET", pods)[0]
@@ -85,7 +87,9 @@ def test_kube_scheduler_places_a_pod_beside_it(real_cluster: RealCluster):
 
 
 def test_nothing_is_left_behind(tmp_path, monkeypatch):
-    """Processes end and the folder goes, also when a flag is wrong; then the log says why."""
+    """Processes end and the folder is removed, also with a wrong flag; then the log has the
+    reason.
+    """
     monkeypatch.setattr("tests.apiserver.realcluster.KEPT_LOGS", tmp_path)
     with start_cluster(name="gone") as cluster:
         pids = [cluster.etcd.pid, cluster.apiserver.pid]
@@ -100,7 +104,7 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch):
 
 def is_alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)  # signal 0 only asks
+        os.kill(pid, 0)  # signal 0 only checks for the process
     except ProcessLookupError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""What a ServiceAccount may do: by the roles bound to it, on the sandbox as on a real server."""
+"""The rights of a ServiceAccount by the roles bound to it, on the sandbox as on a real server."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 async def robot(api: Api) -> dict[str, str]:
-    """Create a ServiceAccount and return the header that speaks for it."""
+    """Create a ServiceAccount and return the header that impersonates it."""
     await api.post("serviceaccounts", {"metadata": {"name": "robot"}}, record=False)
     made = await api.post("serviceaccounts/robot/token", {"spec": {}}, record=False)
     return {"Authorization": f"Bearer {made.body['status']['token']}"}
@@ -33,7 +33,9 @@ async def grant(api: Api, kind: str, *rules: dict[str, Any]) -> None:
 
 
 async def turned(api: Api, headers: dict[str, str], path: str, *, refused: bool) -> None:
-    """Ask until a change of roles is known: a real server follows its own objects by watching."""
+    """Repeat a request until a change of roles is effective: a real server follows its own objects
+    by watching.
+    """
     for _ in range(500):
         if refused is (403 == (await api.get(path, headers=headers, record=False)).code):
             return
@@ -45,7 +47,9 @@ def rule(verb: str, resource: str, group: str = "", **more: Any) -> dict[str, An
 
 
 async def test_nothing_without_a_role(api: Api):
-    """Discovery is open to whoever is known; the refusal names user, verb and resource."""
+    """Discovery is open to every authenticated user; the rejection names user, verb and
+    resource.
+    """
     headers = await robot(api)
 
     assert 200 == (await api.get("/api/v1", headers=headers, record=False)).code
@@ -109,7 +113,7 @@ async def test_what_a_role_grants(
 
 
 async def test_a_binding_that_goes_takes_the_right_along(api: Api):
-    """What was granted is worked out anew when a binding changes."""
+    """Rights are recomputed when a binding changes."""
     headers = await robot(api)
     await grant(api, "Role", rule("list", "pods"))
     await turned(api, headers, "pods", refused=False)
@@ -122,7 +126,7 @@ async def test_a_binding_that_goes_takes_the_right_along(api: Api):
 
 
 async def test_reviews_tell_the_same(api: Api):
-    """Asked by oneself and by another."""
+    """The reviews of the user and of another user agree."""
     headers = await robot(api)
     await grant(api, "Role", rule("list", "pods"))
     await turned(api, headers, "pods", refused=False)

@@ -1,4 +1,4 @@
-"""What a bare kube-apiserver leaves to controllers, or to a newer etcd, and the sandbox does
+"""Work that a bare kube-apiserver leaves to controllers, or to a newer etcd, and the sandbox does
 itself.
 """
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parametrize("server_kind", ["sandbox"])
 
 @pytest.fixture
 def server(server_kind: str) -> ApiServer:
-    """A server that sends bookmarks often and knows the project's own kinds."""
+    """Return a server that sends bookmarks often and serves the project's own kinds."""
     return ApiServer(new_store(RealClock()), token=ADMIN_TOKEN, bookmark_s=0.05)
 
 
@@ -73,14 +73,14 @@ async def test_bookmarks_tell_how_far_a_watch_is(api: Api):
 
 
 async def test_without_asking_there_are_no_bookmarks(api: Api):
-    """Only the change arrives."""
+    """Without a request for bookmarks only the change arrives."""
     start = (await api.get("leases")).meta["resourceVersion"]
     async with await api.watch("leases", resourceVersion=start, timeoutSeconds=1) as stream:
         assert await stream.next() is None
 
 
 async def test_dependents_go_with_their_owner(api: Api):
-    """Background: the owner goes at once, what it owns after it."""
+    """Background deletion: the owner is deleted at once, its dependents after it."""
     owner = (await api.post("configmaps", config("owner"))).body
     await owned(api, "child", owner)
     child = (await api.get("configmaps/child")).body
@@ -92,7 +92,7 @@ async def test_dependents_go_with_their_owner(api: Api):
 
 
 async def test_dependents_with_another_owner_stay(api: Api):
-    """Only the reference to the deleted owner is taken away."""
+    """Only the reference to the deleted owner is removed."""
     one = (await api.post("configmaps", config("one"))).body
     two = (await api.post("configmaps", config("two"))).body
     body = config("child")
@@ -123,7 +123,7 @@ async def test_orphans_lose_their_owner_and_stay(api: Api):
 
 
 async def test_foreground_waits_for_dependents(api: Api):
-    """The owner goes last."""
+    """The owner is deleted last."""
     owner = (await api.post("configmaps", config("owner"))).body
     await owned(api, "child", owner, blockOwnerDeletion=True)
     await api.patch("configmaps/child", {"metadata": {"finalizers": ["example.com/hold"]}})
@@ -137,7 +137,7 @@ async def test_foreground_waits_for_dependents(api: Api):
 
 
 async def test_an_object_without_a_living_owner_goes(api: Api):
-    """A reference to an owner that is not there is a leftover."""
+    """An object whose owner does not exist is deleted."""
     owner = config("never")
     owner["metadata"]["uid"] = "11111111-1111-1111-1111-111111111111"
     await owned(api, "child", owner)
@@ -146,7 +146,7 @@ async def test_an_object_without_a_living_owner_goes(api: Api):
 
 
 async def test_a_deleted_namespace_is_emptied(api: Api):
-    """All kinds in it go, then the namespace."""
+    """All objects in it are deleted, then the namespace."""
     await api.post("namespaces", {"metadata": {"name": "full"}})
     root = "/api/v1/namespaces/full"
     await api.post(f"{root}/configmaps", config())
@@ -189,7 +189,7 @@ async def test_a_used_claim_waits_for_its_pod(api: Api):
 
 
 async def test_the_projects_own_kinds_are_served(api: Api):
-    """The definitions of the crds folder are there from the start."""
+    """The definitions of the crds folder exist from the start."""
     names = (await api.get("customresourcedefinitions")).names
 
     assert "appgroups.appgroup.diktyo.x-k8s.io" in names
@@ -197,7 +197,7 @@ async def test_the_projects_own_kinds_are_served(api: Api):
 
 
 async def test_rules_that_are_not_evaluated_are_named(api: Api):
-    """A definition with CEL rules says in its status that they are not looked at."""
+    """The status of a definition with CEL rules states that they are not evaluated."""
     rule = {"rule": "self.size > 3", "message": "too small"}
     schema = {
         "type": "object",

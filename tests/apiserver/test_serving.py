@@ -1,4 +1,4 @@
-"""Discovery, tables, access, health: what clients ask before and around objects."""
+"""Discovery, tables, access and health: requests of clients besides those for objects."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ SERVED = {
 
 @pytest.mark.parametrize("group_version", SERVED)
 async def test_group_discovery(api: Api, group_version: str):
-    """The kinds that schedulers and kubectl use are told alike."""
+    """The kinds that schedulers and kubectl use have the same discovery entries."""
     got = await api.get(f"/apis/{group_version}", record=False)
     found = {r["name"]: r for r in got.body["resources"]}
     shown = []
@@ -97,7 +97,7 @@ async def test_group_lists(api: Api):
 
 
 async def test_aggregated_discovery(api: Api):
-    """One request tells everything; kubectl asks for it first."""
+    """One request returns all groups; kubectl sends it first."""
     headers = {"Accept": AGGREGATED}
     got = await api.get("/apis", headers=headers, record=False)
     core = await api.get("/api", headers=headers, record=False)
@@ -113,7 +113,7 @@ async def test_aggregated_discovery(api: Api):
 
 
 async def test_openapi(api: Api):
-    """Both versions of the document know pods and how their lists merge."""
+    """Both versions of the document have pods and the merge rules of their lists."""
     three = await api.get("/openapi/v3", record=False)
     link = three.body["paths"]["api/v1"]["serverRelativeURL"]
     core = await api.get(link, record=False)
@@ -125,7 +125,7 @@ async def test_openapi(api: Api):
 
 
 async def show(api: Api, where: str, **query: Any) -> Any:
-    """The table of some objects; ages are left out of the comparison."""
+    """Return the table of some objects; ages are left out of the comparison."""
     got = await api.get(where, headers={"Accept": TABLE}, record=False, **query)
     assert "Table" == got.body["kind"]
     names = [c["name"] for c in got.body["columnDefinitions"]]
@@ -143,7 +143,7 @@ async def show(api: Api, where: str, **query: Any) -> Any:
 
 
 async def test_table_of_pods(api: Api):
-    """What kubectl get pods prints."""
+    """The output of kubectl get pods."""
     await api.post("pods", pod("pending"), record=False)
     await api.post("pods", pod("gated", schedulingGates=[{"name": "a.b/c"}]), record=False)
     two = [container("a"), container("b")]
@@ -177,7 +177,7 @@ async def test_table_of_pods(api: Api):
 
 
 async def test_table_of_nodes(api: Api):
-    """What kubectl get nodes prints."""
+    """The output of kubectl get nodes."""
     name = api.name("n")
     body = node(name, unschedulable=True)
     body["metadata"]["labels"]["node-role.kubernetes.io/worker"] = ""
@@ -281,7 +281,7 @@ async def test_tables(api: Api, what: str):
 
 
 async def test_table_of_events(api: Api):
-    """What kubectl get events prints."""
+    """The output of kubectl get events."""
     body = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Pod", "name": "p", "namespace": api.ns},
@@ -328,7 +328,7 @@ async def test_an_unknown_token_is_unauthorized(api: Api):
 
 
 async def test_anonymous_callers_are_refused(api: Api):
-    """403 that names the anonymous user and what it wanted."""
+    """403 names the anonymous user and the requested action."""
     anonymous = {"Authorization": ""}
 
     assert 403 == (await api.get("pods", headers=anonymous)).code
@@ -338,7 +338,7 @@ async def test_anonymous_callers_are_refused(api: Api):
 
 
 async def test_token_review(api: Api):
-    """Another program may ask whose token it was shown."""
+    """A program may ask for the owner of a token."""
     path = "/apis/authentication.k8s.io/v1/tokenreviews"
     known = await api.post(path, {"spec": {"token": "admin-token"}}, record=False)
     unknown = await api.post(path, {"spec": {"token": "nobody-knows"}}, record=False)
@@ -350,7 +350,7 @@ async def test_token_review(api: Api):
 
 
 async def test_access_reviews(api: Api):
-    """Whether a user may do something."""
+    """The answer is whether a user may perform an action."""
     root = "/apis/authorization.k8s.io/v1"
     what = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": api.ns}}
     groups = {"spec": {**what, "user": "admin", "groups": ["system:masters"]}}
@@ -381,7 +381,7 @@ async def test_a_bound_pod_in_a_table(api: Api):
 
 
 async def test_tokens_of_service_accounts(api: Api):
-    """A TokenRequest gives a token that a TokenReview knows."""
+    """A TokenRequest returns a token that a TokenReview accepts."""
     await api.post("serviceaccounts", {"metadata": {"name": "robot"}})
     body = {"spec": {"expirationSeconds": 3600}}
     made = await api.post("serviceaccounts/robot/token", body, record=False)

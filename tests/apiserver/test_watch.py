@@ -1,4 +1,4 @@
-"""Watches: what arrives, from where, through which selector, until when."""
+"""Watches: their events, start, selectors and end."""
 
 from tests.apiserver.api import STRATEGIC_PATCH, TABLE, Api
 from tests.apiserver.manifests import binding, config, pod
@@ -21,7 +21,7 @@ async def test_changes_arrive_in_order(api: Api):
 
 
 async def test_versions_rise(api: Api):
-    """Every event has a higher version than the one before, a deletion too."""
+    """Every event has a higher version than the previous one, also a deletion."""
     start = await version_of(api)
     async with await api.watch("configmaps", resourceVersion=start) as stream:
         await api.post("configmaps", config("w", a="1"))
@@ -35,7 +35,7 @@ async def test_versions_rise(api: Api):
 
 
 async def test_a_watch_resumes_after_a_version(api: Api):
-    """What was written after the version arrives, nothing before it."""
+    """Writes after the version arrive, earlier ones do not."""
     await api.post("configmaps", config("before"))
     middle = await api.post("configmaps", config("middle"))
     await api.post("configmaps", config("after"))
@@ -81,7 +81,7 @@ async def test_label_selector_makes_entering_and_leaving(api: Api):
 
 
 async def test_field_selector_follows_pods_of_a_phase(api: Api):
-    """A finished pod looks deleted to a scheduler's watch."""
+    """A finished pod is DELETED for a scheduler's watch."""
     start = await version_of(api, "pods")
     selector = "status.phase!=Succeeded,status.phase!=Failed"
     query = {"fieldSelector": selector, "resourceVersion": start}
@@ -105,7 +105,7 @@ async def test_field_selector_follows_pods_of_a_node(api: Api):
 
 
 async def test_watch_of_one_name(api: Api):
-    """metadata.name narrows to one object."""
+    """metadata.name restricts the watch to one object."""
     start = await version_of(api)
     query = {"fieldSelector": "metadata.name=b", "resourceVersion": start}
     async with await api.watch("configmaps", **query) as stream:

@@ -1,8 +1,7 @@
-"""The auditor beside a campaign: it follows nodes, pods and events of the real API server by
-itself.
+"""The auditor of a campaign: it follows nodes, pods and events of the real API server itself.
 
-Its word is the server's alone: the watches of an admin, and the audit log. Nothing is asked of the
-daemons.
+Its only sources are the server: the watches of an admin, and the audit log. The daemons are not
+queried.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ class Judge:
     async def watching(self) -> AsyncIterator["Judge"]:
         """Follow the server until the block ends, through its restarts."""
         kinds = {"Pod": "/api/v1/pods", "Node": "/api/v1/nodes", "Event": "/api/v1/events"}
-        # Nodes first: a bind is judged by what its node offers.
+        # Nodes first: a bind is verified against its node's allocatable amounts.
         listed = {kind: await self._api.list(kinds[kind]) for kind in ("Node", "Pod", "Event")}
         for kind, (objects, _) in listed.items():
             for obj in objects:
@@ -74,7 +73,7 @@ class Judge:
                         version = await self._list_anew(kind, path)
 
     async def _list_anew(self, kind: str, path: str) -> str:
-        """Take in what a server that was restarted has, and no watch tells any more.
+        """Read the state of a restarted server, which no watch reports any more.
 
         Return its version.
         """
@@ -109,9 +108,7 @@ class Judge:
         return [pod for pod in self.pods.values() if not pod["spec"].get("nodeName")]
 
     def open(self, groups: Mapping[str, int]) -> list[str]:
-        """Return what has not come to rest: groups bound in part, and pods that wait though they
-        fit.
-        """
+        """Return unfinished work: groups bound in part, and pending pods that fit."""
         found = self.history.partial(dict(groups), POD_GROUP, self.pods)
         for pod in self.waiting():
             group = pod["metadata"].get("labels", {}).get(POD_GROUP)
@@ -120,7 +117,7 @@ class Judge:
         return found
 
     def verdict(self, made: set[str]) -> dict[str, list[str]]:
-        """Return by invariant what breaks it; `made` are the uids of all pods that were created."""
+        """Return the violations by invariant; `made` are the uids of all created pods."""
         unasked = self.gone.keys() - self.taken
         binds = binds_per_pod(self._audit.bindings())
         twice = [f"{name}: {times} times" for name, times in binds.items() if times > 1]

@@ -1,9 +1,8 @@
 """A bad network between daemons and the real API server: one gate, a port of its own, for each of
 them.
 
-Plain HTTP towards the processes, the server's own TLS behind it. What a gate does to requests is
-said by its fields, which whoever plays faults sets and sets back; `told` counts what really befell
-a request.
+Plain HTTP towards the processes, the server's own TLS behind it. The fields of a gate determine its
+faults; the campaign sets and resets them. `told` counts the faults that occurred.
 """
 
 import asyncio
@@ -46,7 +45,9 @@ class Refusal:
 
 @dataclass
 class Gate:
-    """What one process meets with: shares of requests between 0 and 1, times in seconds."""
+    """The faults of one process's connection: shares of requests between 0 and 1, times in
+    seconds.
+    """
 
     lost: float = 0.0
     unanswered: float = 0.0
@@ -56,7 +57,7 @@ class Gate:
     open: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Begin well."""
+        """Start without faults."""
         self.flows.set()
 
     def heal(self) -> None:
@@ -141,7 +142,7 @@ class Network:
         raise web.HTTPServiceUnavailable
 
     async def _ask(self, request: web.Request) -> None:
-        """Have a request carried out, and let nobody hear of it."""
+        """Forward a request and drop its answer."""
         with contextlib.suppress(aiohttp.ClientError, ConnectionError):
             async with self._send(request, await request.read()) as answer:
                 await answer.read()

@@ -59,7 +59,7 @@ CONFIG = {
 
 
 class Campaign:
-    """The daemons, the network, what users do meanwhile, and the faults."""
+    """The daemons, the network, the users' actions, and the faults."""
 
     def __init__(
         self, cluster: RealCluster, network: Network, api: Api, judge: Judge, dice: Random
@@ -94,10 +94,10 @@ class Campaign:
             one.send(signal.SIGCONT)
         self._stack.close()
 
-    # What users do
+    # User actions
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Do what a user does, who comes back when the server is away."""
+        """Send a request as a user who retries while the server is away."""
         while True:
             try:
                 code, answer = await self._api.request(method, path, body)
@@ -105,7 +105,7 @@ class Campaign:
                 await pause(0.2)
                 continue
             if code == 409 or (method == "DELETE" and code == 404):
-                return None  # the try before, of which no answer came, did it
+                return None  # the previous request, whose answer was lost, did it
             if 200 <= code < 300:
                 return answer
             if code not in (403, 404, 429, 500, 503, 504):
@@ -127,14 +127,14 @@ class Campaign:
         self._number += 1
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
         meta = {"name": f"p{self._number}", "labels": {POD_GROUP: group} if group else {}}
-        # Nobody runs kubelets here: a pod that is deleted goes at once.
+        # There are no kubelets: a deleted pod is removed at once.
         whole = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
         made = await self._ask("POST", PODS, {"metadata": meta, "spec": whole})
         if made is not None:
             self.made.add(made["metadata"]["uid"])
 
     async def work(self) -> None:
-        """Let users do one thing."""
+        """Perform one user action."""
         act = self._dice.choice(("gang", "pods", "pods", "urgent", "end", "end", "label"))
         if act == "gang":
             self._number += 1
@@ -171,7 +171,7 @@ class Campaign:
     # Faults
 
     async def fault(self) -> None:
-        """Let one thing go wrong, for a moment."""
+        """Cause one temporary fault."""
         kinds = ("cut", "silence", "lose", "no answer", "refuse", "late", "stop", "kill", "term")
         weights = (6, 4, 4, 4, 8, 3, 2, 2, 1)
         chosen = self._dice.choices((*kinds, "server"), (*weights, 0.15))[0]
@@ -210,7 +210,7 @@ class Campaign:
         self.keep_running()
 
     async def _restart_server(self) -> None:
-        """Kill the API server and start it again on what etcd kept."""
+        """Kill the API server and restart it with the data of etcd."""
         self._apiserver.process.kill()
         self._apiserver.process.wait()
         words = [str(word) for word in self._apiserver.process.args]  # type: ignore[union-attr]
@@ -230,7 +230,7 @@ def group(name: str) -> dict[str, Any]:
 
 
 async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> dict[str, Any]:
-    """Play so many faults; return what happened, with `broken` by invariant."""
+    """Play this many faults; return the events, with `broken` by invariant."""
     dice = Random(seed)
     network = Network(cluster, 2, Random(seed))
     async with Api(cluster) as api, network.running():
@@ -265,7 +265,7 @@ async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> di
 
 
 def main(arguments: list[str]) -> int:
-    """Play a campaign and print what it came to."""
+    """Play a campaign and print its result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--seed", type=int, help="a fresh one without")

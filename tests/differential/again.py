@@ -1,10 +1,9 @@
-"""Repeats decisions that were written down, without a cluster: does ours still differ from the
-peer's?
+"""Repeat recorded decisions without a cluster: does ours still differ from the peer's?
 
     python -m tests.differential.again build/differential/difference-1-17-2.json ...
 
-A file holds what the API server held, the pod, the peer's outcome and the name of the configuration
-beside it. Exit code 1 when one differs.
+A file has the objects of the API server, the pod, the peer's outcome and the name of the
+configuration. Exit code 1 if one differs.
 """
 
 import sys
@@ -21,14 +20,14 @@ from tests.differential.ours import Ours
 
 
 def repeated(one: Decision, ours: Ours) -> dict[str, Any]:
-    """Decide again; return the differences that nothing explains."""
+    """Decide again; return the unexplained differences."""
     one.ours = ours.decide(one.objects, one.pod, one.peer)
     one.differences = differences(one.peer, one.ours) | door(one, ours)
     return {} if explained(one) else one.differences
 
 
 def door(one: Decision, ours: Ours) -> dict[str, Any]:
-    """Compare what `simulate --batch` says with the engine, where nobody else is pending."""
+    """Compare the result of `simulate --batch` with the engine's, if no other pod is pending."""
     assert one.ours is not None
     waiting = [obj for obj in one.objects if obj["kind"] == "Pod" and not _is_placed(obj)]
     if waiting or one.peer.result == "Error":

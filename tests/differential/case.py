@@ -1,4 +1,4 @@
-"""A case and its outcome: what is generated, and what a scheduler made of one of its pods."""
+"""A generated case, and a scheduler's outcome for one of its pods."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ class Case(msgspec.Struct, rename="camel"):
 
 
 class Outcome(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What one attempt came to, on either side.
+    """The outcome of one attempt, on either side.
 
-    `scores` are weighted, by node and plugin. `best` are all nodes that were equally good, known of
-    ours only. `candidates` are the nodes where evicting these pods would make room. `claims` is
-    what those claims got that had nothing before.
+    `scores` are weighted, by node and plugin. `best` are all equally good nodes, known for ours
+    only. `candidates` are the nodes where evicting these pods frees enough capacity. `claims` are
+    the allocations of claims that had none before.
     """
 
     result: str
@@ -44,11 +44,11 @@ class Outcome(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Decision(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One decision with all that it was made on: enough to repeat it without the case.
+    """One decision with all its inputs: enough to repeat it without the case.
 
-    `objects` are what the API server held when `pod` came; `configuration` is the name of the file
-    that both schedulers read, `kubernetes` the minor release of the API server (empty: 1.36),
-    `feature_gates` what differs from that release's defaults.
+    `objects` are those of the API server when `pod` was created; `configuration` is the name of the
+    file that both schedulers read, `kubernetes` the minor release of the API server (empty: 1.36),
+    `feature_gates` the differences from that release's defaults.
     """
 
     id: str

@@ -1,8 +1,8 @@
-"""The part of the claim controller and of device drivers that scheduling needs, and what claims
-got.
+"""The part of the claim controller and of device drivers that scheduling needs, and the resulting
+claims.
 
-Claims are made from templates as kube-controller-manager does, and devices that have to be ready
-first are reported ready: there are no controllers and no drivers beside a lone API server.
+Claims are made from templates as kube-controller-manager does, and devices that must be ready first
+are reported ready: a lone API server has no controllers and no drivers.
 """
 
 from typing import Any
@@ -65,7 +65,7 @@ async def claims_of(api: Api, pod: Manifest) -> list[Manifest]:
 
 
 async def ready(api: Api, claim: Manifest) -> None:
-    """Report those devices of a claim ready that have to be before the pod is bound."""
+    """Report those devices of a claim ready that must be ready before the pod is bound."""
     status = claim.get("status", {})
     results = status.get("allocation", {}).get("devices", {}).get("results", ())
     waiting = [one for one in results if one.get("bindingConditions")]
@@ -84,9 +84,7 @@ async def ready(api: Api, claim: Manifest) -> None:
 
 
 def granted(allocation: Manifest) -> Manifest:
-    """Return an allocation without what differs from attempt to attempt: its time, ids of
-    shares.
-    """
+    """Return an allocation without values that differ between attempts: its time, ids of shares."""
     devices = allocation["devices"]
     return {
         "results": [_granted(result) for result in devices.get("results", ())],

@@ -1,7 +1,7 @@
-"""What differs between kube-scheduler's outcome and ours, value by value.
+"""The differences between kube-scheduler's outcome and ours, value by value.
 
-kube-scheduler's choice must be one of our best nodes; everything else must be equal. What cannot be
-seen on either side is not compared: a pod with one feasible node has no scores anywhere.
+kube-scheduler's choice must be one of our best nodes; everything else must be equal. Values that
+are invisible on either side are not compared: a pod with one feasible node has no scores.
 """
 
 import re
@@ -14,7 +14,7 @@ VARIES = re.compile(r"(no such key:|cannot add device|resource pool) \S+")
 
 
 def differences(peer: Outcome, ours: Outcome) -> dict[str, Any]:
-    """Return what differs as path → [peer's value, ours]; empty when both agree."""
+    """Return the differences as path → [peer's value, ours]; empty if both agree."""
     if peer.result != ours.result:
         return {"result": [_brief(peer), _brief(ours)]}
     compared: dict[str, tuple[Any, Any]] = {}
@@ -45,13 +45,13 @@ def differences(peer: Outcome, ours: Outcome) -> dict[str, Any]:
 
 
 def through_the_door(pod: Any, ours: Outcome) -> dict[str, Any]:
-    """Return where `simulate --batch` says of a pod something else than the engine alone."""
+    """Return the differences between `simulate --batch` and the engine alone for a pod."""
     if "error" in pod:
         return {"simulate": [ours.result, pod]}
     compared: dict[str, tuple[Any, Any]] = {"victims": (ours.victims, _keys(pod["victims"]))}
     if len(ours.best) > 1:
         del compared["victims"]
-    # Who made room goes on there, and is placed.
+    # A pod that evicted others is nominated there, and placed later.
     makes_room = bool(ours.victims) or DEALLOCATED in ours.message
     if not makes_room:
         compared["result"] = (ours.result, pod["result"])
@@ -80,7 +80,7 @@ def _keys(pods: Any) -> list[str]:
 
 
 def plain(error: str) -> str:
-    """Return an error without what depends on which node was looked at first."""
+    """Return an error without the parts that depend on the order of nodes."""
     return VARIES.sub(r"\1 …", error)
 
 

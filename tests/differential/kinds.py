@@ -4,8 +4,8 @@ from typing import Any
 
 Manifest = dict[str, Any]
 
-# kind → API path, plural, namespaced; in the order in which a case's objects are created: what
-# others refer to first, then what kube-scheduler tells in its log that it has seen.
+# kind → API path, plural, namespaced; in the order of creation: referenced objects first, then
+# those that kube-scheduler logs.
 KINDS: dict[str, tuple[str, str, bool]] = {
     "Namespace": ("/api/v1", "namespaces", False),
     "Service": ("/api/v1", "services", True),
@@ -39,8 +39,7 @@ STATUS_APART = frozenset(
         "ResourceClaim",
     }
 )
-# Events that kube-scheduler counts as handled; of others no plugin of the default profile wants to
-# know.
+# Events that kube-scheduler counts as handled; no plugin of the default profile uses others.
 COUNTED = frozenset(
     {
         "PersistentVolumeAdd",
@@ -54,7 +53,7 @@ COUNTED = frozenset(
         "ResourceClaimAdd",
     }
 )
-# What changes while pods are scheduled; everything else stays as it was created.
+# Kinds that change while pods are scheduled; all other objects stay as created.
 CHANGING = ("Pod", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
 
 
@@ -73,7 +72,7 @@ def path_of(obj: Manifest) -> str:
 
 
 def key_of(obj: Manifest) -> str:
-    """Return `namespace/name`, or `name` where there are no namespaces."""
+    """Return `namespace/name`, or `name` for cluster-scoped objects."""
     meta = obj["metadata"]
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 

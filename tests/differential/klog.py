@@ -1,9 +1,8 @@
-"""Reads kube-scheduler's log: one line into a message and its fields, lines into what was
-attempted.
+"""Read kube-scheduler's log: lines into messages with fields, messages into attempts.
 
-The verbose log is the only place where the real scheduler shows scores per node and plugin, how
-many nodes it looked at, and whom it would evict where. `Follower` reads a growing file; it knows
-nothing of the API server.
+Only the verbose log shows the real scheduler's scores per node and plugin, the number of nodes that
+it evaluated, and its victims per node. `Follower` reads a growing file; it does not use the API
+server.
 """
 
 import json
@@ -28,7 +27,7 @@ VICTIMS = "Pods are potential preemption victims on node"
 
 
 class Attempted(msgspec.Struct):
-    """One scheduling attempt of one pod, as far as the log tells it."""
+    """One scheduling attempt of one pod, with the data in the log."""
 
     scores: dict[str, dict[str, int]] = {}
     totals: dict[str, int] = {}
@@ -42,7 +41,7 @@ class Attempted(msgspec.Struct):
     target: str = ""
     victims: int = 0
     has_told: bool = False
-    nominated: str | None = None  # None where the attempt leaves the nomination as it was
+    nominated: str | None = None  # None if the attempt leaves the nomination unchanged
 
 
 class Follower:
@@ -71,7 +70,7 @@ class Follower:
         self.preempted.clear()
 
     def read(self) -> None:
-        """Take in what was written since."""
+        """Read the lines written since the last call."""
         text = self._rest + self._file.read()
         *lines, self._rest = text.split("\n")
         for line in lines:
@@ -108,7 +107,7 @@ class Follower:
 
 
 def _learn(attempt: Attempted, message: str, values: dict[str, Any]) -> None:
-    """Take one message about an attempt in."""
+    """Process one message about an attempt."""
     match message:
         case "Plugin scored node for pod":
             row = attempt.scores.setdefault(values["node"], {})

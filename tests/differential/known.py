@@ -1,5 +1,4 @@
-"""Differences that are known: each rule with its reason, which stands in docs/compatibility.md as
-well.
+"""Known differences: each rule with its reason, which docs/compatibility.md also states.
 
 A difference that no rule explains is a fault of ours.
 """
@@ -14,7 +13,7 @@ from tests.differential.kinds import Manifest
 
 
 class Known(NamedTuple):
-    """A rule: does it explain this difference of this decision?
+    """A rule that explains differences of decisions.
 
     `fixed_in` is the release whose kube-scheduler no longer has the fault; None: no release.
     """
@@ -36,8 +35,8 @@ def _claims_twice(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
 
 
 def _equally_important(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold where pods of a node are equally important, so that only their order says who is
-    spared. The message may state the number of victims.
+    """Hold if pods of a node are equally important, so that only their order decides which is
+    reprieved. The message may state the number of victims.
     """
     if path == "message":
         texts = {re.sub(r"preempting \d+ victims?", "", str(text)) for text in (peer, ours)}
@@ -65,9 +64,7 @@ def _has_equals(decision: Decision, node: str) -> bool:
 
 
 def _claim_shared(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where several pods use a ReadWriteOncePod claim of the pod: the peer counts one of
-    them.
-    """
+    """Hold if several pods use a ReadWriteOncePod claim of the pod: the peer counts one of them."""
     if decision.peer.result != "Unschedulable" or path.startswith("simulate/feasible"):
         return False
     namespace = decision.pod["metadata"]["namespace"]
@@ -88,7 +85,7 @@ def _claim_shared(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool
 
 
 def _spread_dry_run(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where a dry run spreads a pod beside terminating ones, or by a selector for all."""
+    """Hold if a dry run spreads a pod beside terminating ones, or by a selector for all pods."""
     if decision.peer.result != "Unschedulable" or path == "plugins":
         return False
     hard = _hard_constraints(decision.pod)
@@ -103,7 +100,7 @@ def _spread_dry_run(decision: Decision, path: str, _peer: Any, _ours: Any) -> bo
 
 
 def _spread_beside_nominated(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where a pod spread by a selector for all meets a nominated one, which the peer counts
+    """Hold if a pod spread by a selector for all pods meets a nominated one, which the peer counts
     then.
     """
     if path == "plugins" or all(
@@ -120,8 +117,8 @@ def _spread_beside_nominated(decision: Decision, path: str, _peer: Any, _ours: A
 
 
 def _named_beside_narrowing(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold where the pod is nominated, and the peer names who rejected that node for others as
-    well.
+    """Hold if the pod is nominated, and the peer names the plugin that rejected that node for
+    others as well.
     """
     if path != "message" or not decision.pod["status"].get("nominatedNodeName"):
         return False
@@ -130,7 +127,7 @@ def _named_beside_narrowing(decision: Decision, path: str, peer: Any, ours: Any)
 
 
 def _forgetful(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where claims of the pod ask for distinct values, which the peer forgets between
+    """Hold if claims of the pod require distinct values, which the peer does not keep between
     devices.
     """
     return any(
@@ -141,7 +138,7 @@ def _forgetful(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
 
 
 def _two_drivers(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where pools of two drivers have one name and counters: the peer mixes these up."""
+    """Hold if pools of two drivers have one name and counters: the peer confuses them."""
     drivers: dict[str, set[str]] = {}
     for one in decision.objects:
         if one["kind"] == "ResourceSlice" and _device_claims(decision):
@@ -157,7 +154,7 @@ def _empty_extended_claim(_decision: Decision, path: str, peer: Any, _ours: Any)
 
 
 def _all_but_used_up(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where a claim asks for all devices and one that may be shared has a share in use.
+    """Hold if a claim requests all devices and a shareable one has a share in use.
 
     The peer leaves a device without enough capacity out of "all devices".
     """
@@ -187,10 +184,10 @@ def _all_of_a_faulty_pool(decision: Decision, path: str, peer: Any, _ours: Any) 
 
 
 def _admin_access(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where admin access to a device needs free counters or capacity for the peer.
+    """Hold if admin access to a device needs free counters or capacity for the peer.
 
-    One of the devices that either side selects consumes counters, may be shared, or is allocated
-    to another claim with admin access. If neither side selects one, any such device counts.
+    One of the devices that either side selects consumes counters, may be shared, or is allocated to
+    another claim with admin access. If neither side selects one, any such device counts.
     """
     requests = (
         one.get("exactly", {})
@@ -225,7 +222,7 @@ def _admin_devices(decision: Decision) -> set[tuple[str, str, str]]:
 
 
 def _devices_with_shares(decision: Decision) -> set[tuple[str, str, str]]:
-    """Return the devices of which a share is allocated."""
+    """Return the devices with an allocated share."""
     return {_device(one) for one in _allocated(decision) if one.get("shareID")}
 
 
@@ -249,7 +246,7 @@ def _claim_that_simulate_creates(decision: Decision, path: str, peer: Any, _ours
 
 
 def _scored_without_claims(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold where the peer scores 0 for the volumes of a pod that has none to score (since 1.37)."""
+    """Hold if the peer scores 0 for the volumes of a pod that has none to score (since 1.37)."""
     return (
         _release(decision) >= V1_37
         and path.startswith("scores/")
@@ -259,7 +256,9 @@ def _scored_without_claims(decision: Decision, path: str, peer: Any, ours: Any) 
 
 
 def _which_error(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold where dry runs of preemption end with errors: which of them depends on their order."""
+    """Hold if dry runs of preemption end with errors: their order determines which error is
+    reported.
+    """
     error = 'preemption: .*running "DynamicResources" filter plugin: '
     texts = [str(one).partition(" preemption: ")[0] for one in (peer, ours)]
     return (
@@ -281,7 +280,7 @@ def _excluding_namespaces(decision: Decision, _path: str, _peer: Any, _ours: Any
 
 
 def _terms(pod: Manifest) -> list[Manifest]:
-    """Return the terms of the pod's affinity and anti-affinity, preferred ones included."""
+    """Return the terms of the pod's affinity and anti-affinity, including preferred ones."""
     found = []
     for kind in ("podAffinity", "podAntiAffinity"):
         for terms in pod["spec"].get("affinity", {}).get(kind, {}).values():
@@ -346,7 +345,7 @@ RULES: tuple[Known, ...] = (
 
 
 def explained(decision: Decision) -> str:
-    """Return the reasons if every difference of the decision has one, else an empty text."""
+    """Return the reasons if every difference of the decision has one, else ''."""
     reasons = []
     rules = [rule for rule in RULES if rule.applies_to(_release(decision))]
     for path, (peer, ours) in decision.differences.items():

@@ -1,8 +1,8 @@
-"""Our side of a decision: one attempt of one pod on exactly what the API server held.
+"""Our side of a decision: one attempt of one pod on exactly the objects of the API server.
 
-Takes the engine, as `explain` does, because only there can an attempt be had alone; and asks the
-door that users have, `simulate --batch`, where both must agree. `simulate` also reports the
-errors of PreBind, which an attempt does not reach.
+Uses the engine, as `explain` does, because a single attempt is available only there; and compares
+it with `simulate --batch`, which must agree. `simulate` also reports the errors of PreBind, which
+an attempt does not reach.
 """
 
 import copy
@@ -45,14 +45,14 @@ PRE_BIND = "running PreBind plugin"
 
 
 class Watching(DefaultPreemption):
-    """Preemption that remembers what its dry run found."""
+    """Preemption that records the findings of its dry run."""
 
     name = DefaultPreemption.name
     remembers = False  # a choice from memory would not pass by `candidates`
     found: Any = None
 
     def post_filter(self, cycle, nodes, failure):
-        """Answer as ever; search apart, since the answer may come from what is remembered."""
+        """Return the usual answer; search separately, since the answer may come from the cache."""
         if not self.refusal(cycle.pod, nodes, failure):
             with suppress(PluginError):
                 self.found = self.candidates(cycle, nodes, failure)
@@ -60,7 +60,7 @@ class Watching(DefaultPreemption):
 
 
 class Chooser(Random):
-    """Takes the node that the peer took wherever it is one of the best, and keeps the best ones."""
+    """Chooses the peer's node if it is one of the best, and records the best ones."""
 
     def __init__(self, attempt: Attempt, wanted: str) -> None:
         super().__init__(0)
@@ -96,7 +96,7 @@ class Ours:
         self._batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
     def decide(self, objects: list[Manifest], pod: Manifest, peer: Outcome) -> Outcome:
-        """Return what we make of `pod` beside `objects`; of equal nodes the peer's choice."""
+        """Return our outcome for `pod` beside `objects`; of equal nodes the peer's choice."""
         engine = Engine(self._loaded.profiles, self._registry, settings=self._settings)
         listed: dict[str, list[Any]] = defaultdict(list)
         for raw in objects:
@@ -133,10 +133,10 @@ class Ours:
         return None
 
     def _as_said(self, engine: Engine, pod: Manifest, said: str, peer: Outcome) -> str:
-        """Return the peer's error if a node of its own gives it here as well, else `said`.
+        """Return the peer's error if one of our nodes yields it as well, else `said`.
 
-        Which node's error ends an attempt depends on which is looked at first; the peer looks at
-        many at once.
+        The node whose error ends an attempt depends on the order of nodes; the peer evaluates many
+        at once.
         """
         if peer.result != "Error" or plain(said) == plain(peer.message):
             return said
@@ -209,7 +209,7 @@ def _outcome(decision: Decision, attempt: Attempt, chooser: Chooser) -> Outcome:
 def _nominated(decision: Decision, attempt: Attempt) -> str:
     """Return where the pod is nominated afterwards.
 
-    None in a decision leaves things as they are.
+    None in a decision leaves the nomination unchanged.
     """
     if decision.nominated_node is not None:
         return decision.nominated_node
@@ -228,7 +228,7 @@ def _scores(decision: Decision, nodes: Any, rows: list[int]) -> dict[str, dict[s
 
 
 def _claims(decision: Decision, attempt: Attempt) -> list[Manifest]:
-    """Return what the pod's claims are given at reserve, those that had nothing before."""
+    """Return the allocations at reserve of the pod's claims that had none before."""
     plugin = attempt.runner.profile.plugins.get(DynamicResources.name)
     devices = attempt.states.by_plugin.get(DynamicResources.name)
     if plugin is None or devices is None or isinstance(devices, Status):

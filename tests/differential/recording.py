@@ -1,7 +1,7 @@
-"""Decisions that are kept for good: chosen so that few of them show much, and trimmed to what
-counts.
+"""Decisions kept as regression cases: chosen so that few of them show much, and reduced to the
+relevant objects.
 
-The recorded ones stand in `recorded/` and run in the default suite without any real program.
+The recorded ones are in `recorded/` and run in the default suite without any real program.
 """
 
 import re
@@ -33,14 +33,16 @@ _WITHOUT_USE = {
 
 
 class Recorder:
-    """Keeps, of all decisions that it is shown, the smallest for each thing that one can show."""
+    """Keeps, of all decisions that it receives, the smallest for each property that a decision can
+    show.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[int, Decision]] = {}
         self._marks: dict[str, set[str]] = {}
 
     def see(self, families: list[str], one: Decision) -> None:
-        """Look at a decision on which both sides agree, in a case of these families."""
+        """Process a decision on which both sides agree, in a case of these families."""
         kept = trimmed(one)
         size = len(msgspec.json.encode(kept))
         if size > MOST_BYTES:
@@ -51,7 +53,7 @@ class Recorder:
                 self._kept[mark] = (size, kept)
 
     def write(self, folder: Path, source: Path) -> None:
-        """Write as few decisions as show everything, and the profiles they were made under."""
+        """Write as few decisions as show all properties, and their profiles."""
         folder.mkdir(parents=True, exist_ok=True)
         decisions = self._fewest()
         lines = [msgspec.json.encode(one) + b"\n" for one in decisions]
@@ -71,7 +73,7 @@ class Recorder:
         file.write_bytes(msgspec.json.encode(configurations) + b"\n")
 
     def _fewest(self) -> list[Decision]:
-        """Return the kept decisions without those, largest first, whose marks others have."""
+        """Return the kept decisions without those, largest first, whose properties others show."""
         left = {one.id: (size, one) for size, one in self._kept.values()}
         shown = Counter(mark for name in left for mark in self._marks[name])
         for name in sorted(left, key=lambda name: (-left[name][0], name)):
@@ -105,7 +107,9 @@ def _trim(value: Any) -> Any:
 
 
 def _marks(families: list[str], one: Decision) -> set[str]:
-    """Return what a decision shows: its outcome by family, reasons, scores that differ."""
+    """Return the properties that a decision shows: its outcome by family, reasons, scores that
+    differ.
+    """
     peer = one.peer
     kind = f"{peer.result}{' with victims' if peer.victims else ''}"
     marks = {f"{kind} in {family}" for family in families}

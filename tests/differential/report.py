@@ -14,7 +14,7 @@ MOST_KEPT = 200
 
 
 class Report:
-    """What came out so far; everything is written below `folder`."""
+    """The results so far; all files are written below `folder`."""
 
     def __init__(self, folder: Path, seed: str) -> None:
         self._folder = folder
@@ -65,12 +65,12 @@ class Report:
                 self.recorder.see(case.families, one)
 
     def progress(self) -> str:
-        """Return in one line how far the run is."""
+        """Return the progress of the run in one line."""
         cases, decisions = self._counts["cases"], self._counts["decisions"]
         return f"{cases} cases, {decisions} decisions, {len(self._unknown)} unexplained"
 
     def write(self, seconds: float) -> int:
-        """Write the summary; return 0 when nothing is unexplained."""
+        """Write the summary; return 0 if no difference is unexplained."""
         summary = {
             "seed": self._seed,
             "seconds": round(seconds, 1),

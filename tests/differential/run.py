@@ -3,7 +3,7 @@
     python -m tests.differential.run --cases 1000 --seed 1 --out build/differential
 
 Writes summary.json and summary.md, and each difference as a file of its own that repeats without
-the real scheduler (see README.md). Exit code 1 when a difference is unexplained.
+the real scheduler (see README.md). Exit code 1 if a difference is unexplained.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from tests.differential.sight import StageError
 from tests.differential.stage import Stage
 from tests.real.api import Api, ApiError
 
-# Admission that would change or refuse generated objects; what it does is no part of scheduling.
+# Admission that would change or reject generated objects; it is no part of scheduling.
 ADMISSION = (
     "ServiceAccount",
     "TaintNodesByCondition",
@@ -52,7 +52,7 @@ SLOW_S = 0.4
 
 
 class Run:
-    """All cases of one run; `report` collects what came out."""
+    """All cases of one run; `report` collects the results."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -113,7 +113,8 @@ class Run:
                 if self.options.shrink:
                     case = await self._shrunk(stage, ours, case, name)
                 if not await self._case(stage, ours, case, name):
-                    # Perhaps the scheduler had not seen all: only what comes again is a difference.
+                    # The scheduler may not have seen all objects: only a repeated difference
+                    # counts.
                     stage.sight.settle_s = SLOW_S
                     await self._case(stage, ours, case, name, is_last=True)
                     stage.sight.settle_s = self.options.settle
@@ -137,7 +138,7 @@ class Run:
     async def _case(
         self, stage: Stage, ours: Ours, case: Case, config: str, *, is_last: bool = False
     ) -> bool:
-        """Play one case and tell the report; return false if it is to be played again."""
+        """Play one case and report it; return false if it is to be played again."""
         decisions: list[Decision] = []
         notes: Counter[str] = Counter()
         try:
@@ -159,7 +160,7 @@ class Run:
         return True
 
     async def _clear(self, stage: Stage, case: Case, notes: Counter[str]) -> None:
-        """Remove what a case brought; once more if the log did not show that all went."""
+        """Remove the objects of a case; retry if the log does not show that all are deleted."""
         try:
             await stage.clear()
         except StageError as error:
@@ -204,7 +205,7 @@ def _namespace(obj: Manifest) -> Manifest:
 
 
 def main() -> int:
-    """Run as the command line says; return the exit code."""
+    """Run with the options of the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="differential", description=__doc__)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", default="1")

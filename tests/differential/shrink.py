@@ -1,7 +1,7 @@
-"""Makes a case smaller while its difference stays: fewer pods, fewer objects.
+"""Reduce a case while its difference stays: fewer pods, fewer objects.
 
-Every try is played on the real cluster, because what kube-scheduler would decide without an object
-nobody else knows.
+Every step is played on the real cluster, because kube-scheduler's decision without an object is
+otherwise unknown.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ Differs = Callable[[Case], Awaitable[bool]]
 
 
 async def shrunk(case: Case, differs: Differs) -> Case:
-    """Return a case in which nothing can be left out; `differs` plays one."""
+    """Return a case from which no object can be removed; `differs` plays one."""
 
     async def pods(kept: list[Any]) -> bool:
         return bool(kept) and await differs(Case(case.id, case.families, case.objects, kept))
@@ -27,7 +27,7 @@ async def shrunk(case: Case, differs: Differs) -> Case:
 
 
 async def _least(items: list[Any], still: Callable[[list[Any]], Awaitable[bool]]) -> list[Any]:
-    """Leave out halves, then quarters and so on, of what is not needed."""
+    """Remove halves, then quarters and so on, of the unneeded items."""
     size = max(1, len(items) // 2)
     while True:
         at = 0

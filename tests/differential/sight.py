@@ -1,7 +1,7 @@
-"""What kube-scheduler has seen so far, by its log and its metrics, and how to wait for more.
+"""The objects that kube-scheduler has seen, by its log and its metrics, and waiting for more.
 
-Nodes and pods are in the log; storage is only counted, kind by kind. What leaves no trace at all is
-given `settle_s` seconds. Knows nothing of the API server.
+Nodes and pods are in the log; storage is only counted, by kind. For changes without a trace it
+waits `settle_s` seconds. Does not use the API server.
 """
 
 import re
@@ -25,13 +25,13 @@ _HANDLED = re.compile(
 
 
 class StageError(AssertionError):
-    """The cluster did not do what a case needs; the case says nothing about the schedulers."""
+    """The cluster did not reach the state that a case needs; the case has no result."""
 
 
 class Sight:
     """Follows one kube-scheduler.
 
-    `updates` are the versions of each pod that are still to be seen.
+    `updates` are the versions of each pod that it has not seen yet.
     """
 
     def __init__(self, scheduler: KubeScheduler) -> None:
@@ -43,18 +43,18 @@ class Sight:
         self._counted: Counter[str] = Counter()
 
     def begin(self) -> None:
-        """Forget what was seen in the log of the case before."""
+        """Drop the observations of the previous case."""
         self.log.read()
         self.log.forget()
         self.updates.clear()
 
     def expect(self, event: str, times: int = 1) -> None:
-        """Expect an event like "NodeAdd"; those that nobody counts are not waited for."""
+        """Expect an event like "NodeAdd"; events without a counter are not awaited."""
         if event in COUNTED:
             self._expected[event] += times
 
     def saw(self, event: str, key: str) -> bool:
-        """Whether an event like "Add node" of an object was seen."""
+        """Return whether an event like "Add node" of an object was seen."""
         return self.log.seen[(event, key)] > 0
 
     async def until(self, is_so: Callable[[], bool], what: str) -> None:
@@ -81,7 +81,7 @@ class Sight:
         await self.settle()
 
     async def until_gone(self, kind: str, objects: Iterable[Manifest]) -> None:
-        """Wait until nodes or pods were seen to go; others leave no trace."""
+        """Wait until deletions of nodes or pods were seen; other kinds leave no trace."""
         # A pod may be bound in its last moment.
         events = {
             "Node": ("Delete node",),
@@ -96,7 +96,7 @@ class Sight:
         )
 
     async def settle(self) -> None:
-        """Wait until the metrics have counted what was expected, and a moment for the rest."""
+        """Wait until the metrics have counted the expected events, and a moment for the others."""
         deadline = monotonic() + PATIENCE_S
         while any(self._counted[name] < count for name, count in self._expected.items()):
             found = _HANDLED.findall(self._scheduler.get("/metrics"))
@@ -113,7 +113,7 @@ class Sight:
 
 
 def is_finished(pod: Manifest) -> bool:
-    """Whether a pod has run to its end: the scheduler's watch then shows it as deleted."""
+    """Return whether a pod has finished: the scheduler's watch then reports it as deleted."""
     return pod.get("status", {}).get("phase") in FINISHED
 
 

@@ -1,8 +1,7 @@
-"""The real cluster on which cases are played: objects in, one decision at a time, everything out
-again.
+"""The real cluster for the cases: create objects, make one decision at a time, remove the objects.
 
 Follows kube-scheduler's log and metrics, so that a pod is only created when the scheduler has seen
-all that came before it. Plays the volume controller, because nobody else does.
+all earlier changes. Acts as volume controller, because the cluster has none.
 """
 
 from collections.abc import Iterable
@@ -34,9 +33,9 @@ DELETION = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 class Stage:
     """One API server with one kube-scheduler, which `sight` follows.
 
-    `refused` is what the API server said of objects that it did not take, `is_disturbed` whether
-    another pod was tried meanwhile: the snapshot then was not what the scheduler had. `made` are
-    the claims that were made for the last pod.
+    `refused` are the API server's errors about rejected objects. `is_disturbed` states whether
+    another pod was tried meanwhile: the snapshot then differs from the scheduler's state. `made`
+    are the claims that were made for the last pod.
     """
 
     def __init__(self, api: Api, scheduler: KubeScheduler, namespaces: list[Manifest]) -> None:
@@ -58,7 +57,7 @@ class Stage:
         await self.sight.until_there(self._of("Node"), self._of("Pod"))
 
     async def snapshot(self) -> list[Manifest]:
-        """Return everything that the API server holds, without what only it needs."""
+        """Return all objects of the API server, without fields that only it needs."""
         for kind in CHANGING:
             if kind in {"Pod", "ResourceClaim"} or self._of(kind):
                 await self._refresh(kind)
@@ -85,7 +84,7 @@ class Stage:
         return stored, outcome
 
     async def remove(self, pod: Manifest) -> None:
-        """Delete a pod at once and wait until kube-scheduler knows."""
+        """Delete a pod at once and wait until kube-scheduler has seen it."""
         key = key_of(pod)
         await self._gone([path_of({**pod, "kind": "Pod"})])
         self._objects.pop(f"Pod {key}", None)
@@ -96,7 +95,7 @@ class Stage:
         )
 
     async def clear(self) -> None:
-        """Remove everything that the case brought."""
+        """Remove all objects of the case."""
         await self._refresh("Pod")
         kinds = ("Pod", "Node", *(kind for kind in reversed(KINDS) if kind not in {"Pod", "Node"}))
         for kind in kinds:
@@ -222,7 +221,7 @@ class Stage:
         )
 
     async def _granted(self, pod: Manifest) -> list[Manifest]:
-        """Return what those claims of a pod got that had nothing before."""
+        """Return the allocations of those claims of a pod that had none before."""
         stored = await self.api.expect("GET", path_of(pod))
         return [
             granted(claim["status"]["allocation"])
@@ -232,7 +231,7 @@ class Stage:
         ]
 
     async def _with_condition(self, pod: Manifest) -> Manifest:
-        """Return the pod when its condition says what one of its attempts says in the log."""
+        """Return the pod when its condition equals the result of one of its attempts in the log."""
         path, key = path_of({**pod, "kind": "Pod"}), key_of(pod)
         deadline = monotonic() + PATIENCE_S
         while monotonic() < deadline:
@@ -276,7 +275,7 @@ class Stage:
 
 
 def _needs_more(pod: Manifest) -> bool:
-    """Whether more has to be there than the pod before it is tried."""
+    """Return whether further objects are required before the pod is tried."""
     return bool(pod.get("status", {}).get("nominatedNodeName")) or any(
         "resourceClaimTemplateName" in one for one in pod["spec"].get("resourceClaims", ())
     )

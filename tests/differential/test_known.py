@@ -1,4 +1,4 @@
-"""Rules for known differences explain what they name and nothing beside it."""
+"""Rules for known differences explain the named difference and no other."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """The part of the volume controllers that binding a pod needs: claims get their volumes.
 
-kube-scheduler writes its choice (a volume's claimRef, a claim's selected node) and waits; somebody
-has to finish the binding, and there are no controllers beside a lone API server. What is
-provisioned here is reachable from every node.
+kube-scheduler writes its choice (a volume's claimRef, a claim's selected node) and waits; this
+module finishes the binding, because a lone API server has no controllers. Volumes provisioned here
+are reachable from every node.
 """
 
 from tests.differential.kinds import Manifest, collection
@@ -13,7 +13,7 @@ COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
 async def play_controller(api: Api, pod: Manifest) -> int:
-    """Bind the claims of `pod` that the scheduler has decided on.
+    """Bind the claims of `pod` that the scheduler has decided.
 
     Return the volumes made for it.
     """

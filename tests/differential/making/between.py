@@ -60,7 +60,7 @@ def _term(dice: Dice) -> Manifest:
 
 
 def _add_keys(dice: Dice, found: Manifest, fields: tuple[str, ...]) -> None:
-    """Add label keys that the selector does not have, as the API asks."""
+    """Add label keys that the selector does not have, as the API requires."""
     chosen = found["labelSelector"]
     taken = set(chosen.get("matchLabels", ()))
     taken |= {one["key"] for one in chosen.get("matchExpressions", ())}

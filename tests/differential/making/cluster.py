@@ -1,4 +1,4 @@
-"""Generated cases: a small cluster, the pods on it, and the pods that come.
+"""Generated cases: a small cluster, its placed pods, and the pods to schedule.
 
 Same seed, same case.
 """
@@ -35,8 +35,8 @@ START = "2026-01-{:02}T0{}:00:00Z"
 
 
 def make_case(seed: str, families: dict[str, float], profiles: list[str], release: Release) -> Case:
-    """Return the case of this seed: features by their share, pods of these profiles, and what the
-    release of the API server accepts.
+    """Return the case of this seed: features by their share, pods of these profiles, and fields
+    that the release of the API server accepts.
     """
     dice = Dice(seed)
     chosen = {name for name, share in families.items() if dice.chance(share)}
@@ -76,7 +76,7 @@ def _node_count(dice: Dice) -> int:
 
 
 def _pod_count(dice: Dice, nodes: int, families: set[str]) -> int:
-    """Return how many pods are there already; nodes are full where preemption is looked at."""
+    """Return the number of placed pods; nodes are full in cases of preemption."""
     least = 2 if "priority" in families else 0
     return min(dice.randint(least * nodes, 5 * nodes), 28)
 
@@ -88,11 +88,12 @@ def _profile(dice: Dice, profiles: list[str]) -> str:
 def _existing(
     dice: Dice, name: str, nodes: list[str], families: set[str], storage: Storage | None
 ) -> Manifest:
-    """Return a pod that is on a node already, in any state of its life."""
+    """Return a placed pod, in any state of its lifecycle."""
     one = pod(dice, name, families)
     for container in one["spec"]["containers"]:
         requests = container["resources"]["requests"]
-        # Most ask for little, or nobody would fit; with priorities nodes are full for somebody.
+        # Most pods request little, otherwise few would fit; with priorities, nodes are full for
+        # some pods.
         if (
             dice.chance(0.3 if "priority" in families else 0.6)
             and "cpu" in requests
@@ -104,7 +105,7 @@ def _existing(
     one["spec"]["nodeName"] = dice.choice(nodes) if dice.chance(0.98) else "nowhere"
     status: Manifest = {"phase": "Running"}
     if dice.chance(0.8):
-        # No two alike: which of two equal pods has to go follows from the order they came in.
+        # All start times differ: among equal pods the order of arrival decides which is evicted.
         status["startTime"] = START.format(1 + int(name[1:]) % 28, dice.randint(0, 9))
     if dice.chance(0.05):
         status["phase"] = dice.choice(("Succeeded", "Failed"))
@@ -119,9 +120,9 @@ def _existing(
 
 
 def _free_ports(pods: list[Manifest]) -> None:
-    """Let no two pods of a node have the same host port: no scheduler would do that.
+    """Remove duplicate host ports among the pods of a node: no scheduler would place them so.
 
-    kube-scheduler forgets such a port when one of the two goes.
+    kube-scheduler drops such a port when one of the two pods is deleted.
     """
     taken = set()
     for one in pods:
@@ -138,7 +139,7 @@ def _free_ports(pods: list[Manifest]) -> None:
 
 
 def _resize(dice: Dice, pod: Manifest, status: Manifest) -> None:
-    """Let the containers have other resources than the spec says."""
+    """Give the containers other allocated resources than those in the spec."""
     statuses = []
     for container in pod["spec"]["containers"]:
         if not dice.chance(0.8):

@@ -13,7 +13,7 @@ OTHER_IMAGES = ("registry.example.com/app", "registry.example.com/big", "elsewhe
 
 
 def add_containers(dice: Dice, spec: Manifest, families: set[str]) -> None:
-    """Fill in the containers of a pod's spec and what it asks for beside them."""
+    """Fill in the containers of a pod's spec and its other requests."""
     spec["containers"] = [
         _container(dice, f"c{number}", families)
         for number in range(dice.weighted({1: 6, 2: 3, 3: 1}))
@@ -75,7 +75,9 @@ def _init_container(dice: Dice, name: str, families: set[str]) -> Manifest:
 
 
 def _pod_level(dice: Dice, spec: Manifest) -> Manifest:
-    """Return requests of the pod as a whole: as the API asks, not less than its containers'."""
+    """Return requests of the pod as a whole: as the API requires, at least those of its
+    containers.
+    """
     containers = [*spec["containers"], *spec.get("initContainers", ())]
     requests = {}
     for name, more in (("cpu", ("0", "200m", "1")), ("memory", ("0", "100Mi", "1Gi"))):
@@ -87,7 +89,7 @@ def _pod_level(dice: Dice, spec: Manifest) -> Manifest:
 
 
 def _asked(container: Manifest, name: str) -> str:
-    """Return what a container requests; the API server takes a limit where there is no request."""
+    """Return a container's request; the API server uses a limit if there is no request."""
     resources = container["resources"]
     return str(resources["requests"].get(name, resources["limits"].get(name, "0")))
 

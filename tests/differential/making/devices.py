@@ -1,7 +1,7 @@
-"""Generated devices: pools, classes, claims that are allocated already, and what pods claim.
+"""Generated devices: pools, classes, allocated claims, and pods' claims.
 
-The worlds are those of the invariants (tests/property/devicemaking.py), as far as an API server
-takes them.
+The clusters are those of the invariants (tests/property/devicemaking.py), as far as an API server
+accepts them.
 """
 
 from copy import deepcopy
@@ -12,7 +12,7 @@ from tests.differential.making.words import GPU, Dice
 from tests.property import devicemaking
 
 WHEN = "2026-01-01T00:00:00Z"
-# Pods with such a device wait for seconds until the scheduler asks again: few have them.
+# Pods with such a device wait for seconds until the scheduler retries: few have them.
 CONDITIONED = 0.1
 ADMIN = "red"  # the namespace whose label allows admin access
 
@@ -52,7 +52,7 @@ class Devices:
         ]
 
     def add_claims(self, pod: Manifest) -> None:
-        """Give a pod claims of its own, shared ones, or what a template makes."""
+        """Give a pod its own claims, shared ones, or those of a template."""
         dice = self._dice
         if not dice.chance(0.85):
             return
@@ -102,7 +102,7 @@ class Devices:
         return found
 
     def _claim(self, namespace: str) -> str:
-        """Make a claim; some are allocated already, to somebody or to nobody."""
+        """Make a claim; some are already allocated, with or without a consumer."""
         dice = self._dice
         name = f"claim-{len(self._made)}"
         one = devicemaking.claim(dice, name)
@@ -125,7 +125,7 @@ class Devices:
         return name
 
     def _prepare(self, spec: Manifest, namespace: str) -> None:
-        """Add configuration, and take out what the API server refuses in other namespaces."""
+        """Add configuration, and remove fields that the API server rejects in other namespaces."""
         dice = self._dice
         for request in spec["devices"]["requests"]:
             if namespace != ADMIN:

@@ -7,7 +7,7 @@ CONTROLLERS = {"ReplicaSet": "apps/v1", "ReplicationController": "v1", "Stateful
 
 
 def owners(dice: Dice, families: set[str]) -> list[Manifest]:
-    """Return services and controllers that select pods: the spread defaults come from them."""
+    """Return services and controllers that select pods: the default spread constraints use them."""
     if "owners" not in families:
         return []
     found = []
@@ -36,7 +36,7 @@ def _owner(dice: Dice, kind: str, name: str) -> Manifest:
     else:
         container = {"name": "c", "image": "i"}
         spec["template"] = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-        spec["replicas"] = 0  # nobody makes its pods here, and `simulate` would
+        spec["replicas"] = 0  # no controller creates its pods here, and `simulate` would
         if kind == "StatefulSet":
             spec["serviceName"] = "any"
         if kind in {"ReplicaSet", "StatefulSet"}:

@@ -1,4 +1,4 @@
-"""Generated pods: what they ask of a node, family by family."""
+"""Generated pods: their requirements, family by family."""
 
 from tests.differential.kinds import Manifest
 from tests.differential.making.between import affinity_between_pods, spread_constraints
@@ -11,7 +11,7 @@ PRIORITIES = (None, 0, 5, 10, 100, -5)
 
 
 def pod(dice: Dice, name: str, families: set[str]) -> Manifest:
-    """Return one pod that no node was chosen for."""
+    """Return one pod without a node."""
     spec: Manifest = {"terminationGracePeriodSeconds": 30}
     add_containers(dice, spec, families)
     if "taints" in families:

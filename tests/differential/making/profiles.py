@@ -16,7 +16,7 @@ SCORING = (
     "NodeResourcesBalancedAllocation",
     "ImageLocality",
 )
-# Taking one of these out of all points changes decisions without making the rest fail.
+# Disabling one of these at all points changes decisions without failing the others.
 REMOVABLE = (
     *SCORING,
     "NodeUnschedulable",
@@ -29,7 +29,7 @@ REMOVABLE = (
     "NodeDeclaredFeatures",
     "NodeName",
 )
-# Plugins that may miss the preparing point alone: some compute on the spot, others fail each pod.
+# Plugins that may lack their pre-filter alone: some compute on demand, others fail each pod.
 PREPARING = {
     "preFilter": (
         "NodeAffinity",
@@ -84,7 +84,7 @@ def _args(dice: Dice) -> list[Manifest]:
     """Return args of some plugins."""
     makers: dict[str, Any] = {
         "NodeResourcesFit": _fit,
-        # Not a resource that a device class serves: kube-scheduler 1.36.3 dies of a nil pointer
+        # Not a resource that a device class serves: kube-scheduler 1.36.3 panics with a nil pointer
         # then.
         "NodeResourcesBalancedAllocation": lambda _: {
             "resources": [{"name": name} for name in dice.some(("cpu", "memory", FPGA), 3, 1)]

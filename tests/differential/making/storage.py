@@ -1,4 +1,4 @@
-"""Generated storage: classes, volumes, claims, drivers and what pods mount of them."""
+"""Generated storage: classes, volumes, claims, drivers and the volumes of pods."""
 
 from tests.differential.kinds import Manifest
 from tests.differential.making.words import HOSTNAME, REGION, REGIONS, ZONE, ZONES, Dice
@@ -13,7 +13,9 @@ SIZES = ("1Gi", "2Gi", "5Gi")
 
 
 class Storage:
-    """The storage of one case; `add_volumes` gives a pod volumes and remembers what they need."""
+    """The storage of one case; `add_volumes` gives a pod volumes and records the objects that they
+    need.
+    """
 
     def __init__(self, dice: Dice, nodes: list[str]) -> None:
         self._dice = dice
@@ -60,7 +62,9 @@ class Storage:
         spec["volumes"] = volumes
 
     def _claim_for(self, pod: Manifest) -> str:
-        """Return the name of a claim: one that others use as well, a new one, or one of nobody."""
+        """Return the name of a claim: one that other pods use as well, a new one, or an
+        unused one.
+        """
         dice, namespace = self._dice, pod["metadata"]["namespace"]
         known = self._claims.setdefault(namespace, [])
         if known and dice.chance(0.25):

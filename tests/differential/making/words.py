@@ -1,4 +1,4 @@
-"""The words that generated objects are made of, few enough that they meet, and how to pick them."""
+"""The words of generated objects, few enough that they meet, and how to pick them."""
 
 from random import Random
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ MEMORIES = ("0", "64Mi", "100M", "200Mi", "200Mi", "512Mi", "1Gi", "1500M", "2Gi
 
 
 class Dice(Random):
-    """A seeded source with the few ways of picking that the generators use."""
+    """A seeded random source with the picking methods of the generators."""
 
     def chance(self, share: float) -> bool:
         """Return true in this share of cases."""
@@ -47,7 +47,7 @@ class Dice(Random):
 
 
 def selector(dice: Dice) -> Manifest:
-    """Return a label selector over the pods' labels; sometimes one that takes all."""
+    """Return a label selector over the pods' labels; sometimes one that selects all."""
     kind = dice.weighted({"labels": 6, "expressions": 3, "both": 1, "all": 0.5})
     found: Manifest = {}
     if kind in {"labels", "both"}:
