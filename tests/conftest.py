@@ -24,11 +24,11 @@ os.environ.pop("COLUMNS", None)
 REAL_FIXTURES = {"real_cluster", "own_real_cluster"}
 # A skip reason with these words: the test needs a program that `make tools` builds.
 TOOLS = "make tools"
-# Time limit of a test on real programs: ten times what a slow machine needs.
+# Time limit of a test on real programs: ten times the time that a slow machine needs.
 REAL_LIMIT_S = 600
 
-# The default suite runs the same examples on every machine; `make long` draws new ones. The profile
-# `wide` is what .ci/run gives the newest Python: the default suite has to end in minutes.
+# The default suite runs the same examples on every machine; `make long` draws new ones. .ci/run
+# uses the profile `wide` for the newest Python, because the default suite must end in minutes.
 for name, examples in (("default", 10), ("wide", 30)):
     settings.register_profile(
         name,

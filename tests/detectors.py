@@ -1,9 +1,9 @@
-"""Detectors that fail an async test for what would hurt a daemon and is easy to overlook.
+"""Detectors that fail an async test for faults that would harm a daemon and are easy to overlook.
 
 A pytest plugin, loaded by tests/conftest.py for every async test: tasks left running, exceptions
-that nobody looked at, calls from the product's code that block the loop. Coroutines never awaited
-and sockets never closed reach pytest as warnings when they are collected, and warnings are errors;
-this plugin only makes sure that they are collected in the test that made them.
+never retrieved, calls from the product's code that block the loop. Coroutines never awaited and
+sockets never closed reach pytest as warnings when they are collected, and warnings are errors; this
+plugin ensures that they are collected in the test that made them.
 
 `@pytest.mark.allow_blocking("why")` switches the blocking check off for a test.
 """
@@ -53,7 +53,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 async def no_loose_ends() -> AsyncIterator[None]:
-    """Fail for tasks that are still running at the end, and for exceptions nobody retrieved."""
+    """Fail for tasks that still run at the end, and for exceptions never retrieved."""
     loop = asyncio.get_running_loop()
     before = asyncio.all_tasks()
     unhandled: list[Context] = []

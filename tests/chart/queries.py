@@ -1,4 +1,4 @@
-"""What a PromQL expression looks at: the names of our metrics in it."""
+"""The metric names of ours in a PromQL expression."""
 
 import re
 

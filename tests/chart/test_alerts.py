@@ -1,4 +1,6 @@
-"""The alerts: each fires when it should, clears afterwards, and is silent while all is well."""
+"""The alerts: each fires in its situation, clears afterwards, and is silent in a healthy
+cluster.
+"""
 
 import os
 import re
@@ -22,7 +24,7 @@ PROMTOOL = shutil.which(
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not there (make tools)")
 ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
 
-# How a cluster looks in which all is well: series → values, a minute each.
+# The series of a healthy cluster: series → values, one per minute.
 WELL = {
     "trellis_devices_idle{}": "20x120",
     'trellis_devices_unusable{size="every"}': "1x120",
@@ -58,7 +60,9 @@ WELL = {
 
 
 class Case(NamedTuple):
-    """What changes, when the alert has not fired yet, when it fires, and when it no longer does."""
+    """The changed series, a time before the alert fires, a time when it fires, and a time when it
+    has cleared.
+    """
 
     changed: dict[str, str]
     waits: int
@@ -137,19 +141,21 @@ CASES = {
 }  # fmt: skip
 
 
-# Another way into the same trouble: costs that expire are not old, they are gone.
+# Another cause of the same alert: expired costs are not old, they are missing.
 AGES = 'trellis_network_weights_age_seconds{topology="default/nt"}'
 MORE = (("TrellisNetworkCostsOld", Case({AGES: "0+30x40 _x90"}, 50, 60, 85)),)
 
 
 def test_every_alert_has_a_case():
-    """A rule that nobody has seen fire is a hope."""
+    """Every alert has a case in which it fires."""
     assert [rule["alert"] for rule in ALERTS] == list(CASES)
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: str(rule["alert"]))
 def test_rules_say_what_they_mean_and_what_to_do(rule: dict[str, Any]):
-    """Severity, words, a runbook that is there; their metrics are ours and of this job alone."""
+    """Rules have a severity, a description and an existing runbook; their metrics are ours and of
+    this job alone.
+    """
     page = RUNBOOKS / f"{rule['alert']}.md"
     specs = {spec.name: spec for spec in Meters.table().values()}
 
@@ -167,7 +173,9 @@ def test_rules_say_what_they_mean_and_what_to_do(rule: dict[str, Any]):
 @pytest.mark.real
 @needs_promtool
 def test_alerts_fire_and_clear(tmp_path: Path):
-    """Each alone, in its own situation, after its time; none where all is well."""
+    """Each alert fires alone, in its own situation, after its time; none fires in a healthy
+    cluster.
+    """
     tests = [case_of(name, case) for name, case in (*CASES.items(), *MORE)]
     tests.append(situation("well", WELL, dict.fromkeys((1, 30, 60, 119), "")))
     file = tmp_path / "cases.yaml"

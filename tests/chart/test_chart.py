@@ -1,4 +1,4 @@
-"""The Helm chart: what it renders, what it refuses, what the daemon makes of its configuration."""
+"""The Helm chart: the objects it renders, the values it rejects, and the daemon's configuration."""
 
 import functools
 import json
@@ -128,7 +128,9 @@ def images(documents: list[Json]) -> set[str]:
 
 @pytest.mark.parametrize("values", COMBINATIONS, ids="+".join)
 def test_every_combination_renders_objects_with_our_labels(values: tuple[str, ...]):
-    """Names are there once, ours carry the recommended labels, the configuration is one of ours."""
+    """Names are unique, our objects have the recommended labels, and the configuration is one of
+    ours.
+    """
     documents = render(*values)
     names = [
         (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
@@ -156,7 +158,9 @@ def test_wrong_values_are_refused_by_name(value: str):
 
 
 def test_rights_follow_the_profile():
-    """Only groups need ConfigMaps and pods' labels; nothing needs everything, or another's role."""
+    """Only groups need ConfigMaps and pods' labels; no profile needs all rights, or another's
+    role.
+    """
     for values in (("profile=plain",), ("profile=all", "rbac.groups.enabled=false")):
         assert not any(writes_groups(rule) for rule in rules(render(*values)))
     for name in PROFILES:
@@ -202,8 +206,8 @@ def writes_groups(rule: Json) -> bool:
 
 
 def test_groups_are_written_only_where_they_live():
-    """In namespaces by roles of these, everywhere under policies, and else not without saying
-    so.
+    """Groups' objects are written in their namespaces by roles, everywhere only under policies, and
+    otherwise with an explicit statement.
     """
     named = render("rbac.groups.namespaces={a,b}", "rbac.admissionPolicies=false")
     spaces = [
@@ -222,7 +226,7 @@ def test_groups_are_written_only_where_they_live():
 
 
 def test_workloads_are_read_where_groups_are_derived_from_them():
-    """One rule per kind of object, whichever words need it; none without the value."""
+    """One rule per kind of object, whichever values need it; none without the value."""
     words = ("JobSet", "TrainJob", "LeaderWorkerSet", "RayCluster", "RayJob", "MPIJob", "Job")
     objects = {(one.group, one.plural) for one in DERIVABLE}
 
@@ -236,7 +240,7 @@ def test_workloads_are_read_where_groups_are_derived_from_them():
 
 
 def test_the_policy_names_what_is_written_about_groups():
-    """Every key that the code writes stands in it, and no other."""
+    """The policy lists every key that the code writes, and no other."""
     (policy,) = (
         one
         for one in render()
@@ -274,7 +278,7 @@ def test_agents_may_do_what_they_need_and_no_more():
 
 @pytest.mark.parametrize("agent", ["netperf", "bandwidth", "load"])
 def test_the_command_line_knows_the_words_of_the_agents(agent: str):
-    """What the DaemonSet says to the program is what the program understands."""
+    """The program accepts the arguments of the DaemonSet."""
     (found,) = (
         one
         for one in render(*AGENTS)
@@ -293,13 +297,13 @@ def test_the_command_line_knows_the_words_of_the_agents(agent: str):
 
 
 def rules(documents: list[Json]) -> list[Json]:
-    """Return the rules about objects; of the page's role there are none."""
+    """Return the rules about objects; the page's role has none."""
     roles = (one for one in documents if one["kind"] == "ClusterRole")
     return [rule for one in roles for rule in one["rules"] if "resources" in rule]
 
 
 def test_definitions_are_kept_and_are_those_of_crds():
-    """The one place for schemas is crds/."""
+    """The only source of the schemas is crds/."""
     found = {
         one["metadata"]["name"]: one
         for one in render()
@@ -320,7 +324,7 @@ def test_definitions_are_kept_and_are_those_of_crds():
 
 
 def test_alerts_are_about_the_release_and_lead_to_your_runbooks():
-    """The file's job and address are replaced everywhere, and nothing else is."""
+    """The file's job and address are replaced everywhere, and no other text is."""
     documents = render(
         "prometheusRule.enabled=true", "prometheusRule.runbookUrl=https://w.example/r/"
     )
@@ -352,7 +356,7 @@ def test_the_pod_is_restricted():
 
 @pytest.mark.parametrize("values", [["profile=gpu"], ["config=x"], ["profile=plain"]])
 def test_the_history_of_pods_may_be_written_where_it_may_be_named(values: list[str]):
-    """With the profile gpu, whose arguments name it, and with a configuration of one's own."""
+    """With the profile gpu, whose arguments name it, and with a custom configuration."""
     rules = [
         rule
         for one in render(*values)
@@ -387,7 +391,9 @@ def test_labels_and_the_end_of_a_pod_are_values():
 
 
 def test_a_serving_certificate_of_cert_manager_is_verified_by_monitors():
-    """It is mounted, followed by the daemon, and names the Service; without one nothing changes."""
+    """The certificate is mounted, reloaded by the daemon, and names the Service; without one
+    nothing changes.
+    """
     documents = render(
         "servingCertificate.certManager.enabled=true",
         "servingCertificate.certManager.issuerRef.name=ca",
@@ -406,7 +412,7 @@ def test_a_serving_certificate_of_cert_manager_is_verified_by_monitors():
 
 
 def test_the_page_has_an_address_by_ingress_or_gateway():
-    """Only /ui is reached, at the port that speaks HTTPS; a missing host or Gateway is stated."""
+    """Only /ui is reachable, at the HTTPS port; a missing host or Gateway is reported."""
     documents = render(
         "ingress.enabled=true",
         "ingress.host=trellis.example",

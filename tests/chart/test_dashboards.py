@@ -23,7 +23,7 @@ NAMES = {spec.name for spec in Meters.table().values()}
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_dashboard_can_be_imported_anywhere(name: str):
-    """It asks for the data source, has ids of its own and refers to nothing outside."""
+    """The dashboard asks for the data source, has its own ids and refers to no external object."""
     one = FOUND[name]
     ids = [panel["id"] for panel in one["panels"]]
 
@@ -56,7 +56,7 @@ def test_a_panel_says_what_it_shows(name: str, panel: dict[str, Any]):
 
 
 def labels_of(query: str) -> set[str]:
-    """Return the labels that the series of a query have, as far as they are named in it."""
+    """Return the labels that a query's series have, if the query names them."""
     kept = re.findall(r"by \(([^)]*)\)", query)
     named = {label.strip() for labels in kept for label in labels.split(",")}
     return named or {"instance", "version", "python_version"}
@@ -64,7 +64,7 @@ def labels_of(query: str) -> set[str]:
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed (make tools)")
 def test_they_are_config_maps_for_grafanas_sidecar():
-    """One each, with its label and folder; none unless wanted."""
+    """One ConfigMap each, with its label and folder; none by default."""
     maps = [
         one
         for one in render("grafanaDashboard.enabled=true", "grafanaDashboard.namespace=grafana")

@@ -1,6 +1,6 @@
-"""Runs a page's console blocks as one shell would, in a folder that holds the page's files.
+"""Run a page's console blocks in one shell, in a folder with the page's files.
 
-`…` in a page stands for whatever differs from run to run; at the end of a line for the rest of it.
+`…` in a page matches text that differs between runs; at the end of a line the rest of it.
 """
 
 import os
@@ -18,7 +18,7 @@ _CLEAN_UP = "trap 'kill $(jobs -p) 2>/dev/null; trellis sandbox down >/dev/null 
 
 
 class Typed(NamedTuple):
-    """A command, what the page says comes out, and what did."""
+    """A command, the output on the page, and the actual output."""
 
     command: str
     told: str
@@ -26,9 +26,9 @@ class Typed(NamedTuple):
 
 
 def play(page: str, folder: Path, *, installed: Path | None = None, until: str = "") -> list[Typed]:
-    """Run all commands of a page, in order, in one shell; what it left running ends with it.
+    """Run all commands of a page, in order, in one shell; its background processes end with it.
 
-    `installed` is a folder of programs to take instead of ours; `until` is how the last command
+    `installed` is a folder of programs to use instead of ours; `until` is how the last command
     begins.
     """
     for block in blocks(page):
@@ -40,7 +40,7 @@ def play(page: str, folder: Path, *, installed: Path | None = None, until: str =
         del typed[last + 1 :]
     script = "".join(f"{_first(command)}{command}\necho '{_MARK}'\n" for command, _ in typed)
     output = folder / "output"
-    with output.open("w") as file:  # and no pipe, which background processes would hold open
+    with output.open("w") as file:  # and no pipe, which background processes would keep open
         subprocess.run(
             ["bash", "-c", f"{_CLEAN_UP}\n{script}"],
             cwd=folder,
@@ -58,8 +58,8 @@ def play(page: str, folder: Path, *, installed: Path | None = None, until: str =
 
 
 def _first(command: str) -> str:
-    """Return what a reader's hands do by being slower: events are written just after what they
-    tell.
+    """Return the delay that a reader's typing causes: events are written just after the changes
+    that they report.
     """
     if not command.startswith("kubectl events"):
         return ""
@@ -84,7 +84,7 @@ def environment(folder: Path, installed: Path | None = None) -> dict[str, str]:
 
 
 def matches(told: str, said: str) -> bool:
-    """Tell whether an output is what the page says, blanks at the ends of lines left out."""
+    """Return whether an output equals the page's, apart from blanks at the ends of lines."""
     pattern = ".*?".join(re.escape(part) for part in _trimmed(told).split("…"))
     return re.fullmatch(pattern, _trimmed(said), re.DOTALL) is not None
 

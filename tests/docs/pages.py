@@ -1,4 +1,4 @@
-"""The fenced blocks of a page: what language, which file, what text."""
+"""The fenced blocks of a page: language, file and text."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 
 class Block(NamedTuple):
-    """One block; `file` is "" for one that stands for itself."""
+    """One block; `file` is "" for a block without a file."""
 
     language: str
     file: str

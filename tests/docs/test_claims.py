@@ -1,4 +1,4 @@
-"""What pages state as a fact and a program can look up is looked up."""
+"""Facts on pages that a program can look up are verified."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 BY_PLURAL = {row.plural: row for row in reversed(BUILT_IN)}
-# `kubectl get KIND ... -o custom-columns=NAME:.path,...` as it stands in a page.
+# `kubectl get KIND ... -o custom-columns=NAME:.path,...` as written on a page.
 COLUMNS = re.compile(r"kubectl get (\w+)[^`\n]*?custom-columns=(\S+?)[`\s]")
 
 
@@ -42,7 +42,7 @@ def test_columns_that_pages_ask_for_are_fields(page: str, plural: str, path: str
 
 
 def test_there_are_columns_to_look_at():
-    """A pattern that matches nothing proves nothing."""
+    """A pattern without any match would verify nothing."""
     assert list(columns())
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the dashboards: complete, of one piece, and drawn right."""
+"""The pictures of the dashboards: complete, self-contained, and drawn correctly."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -43,7 +43,7 @@ def test_lines_lie_where_their_values_are():
 
 
 def test_stacked_lines_stand_on_one_another():
-    """A value that is not there adds nothing."""
+    """A missing value adds nothing."""
     lines = [Line("a", (1.0, 2.0, None)), Line("b", (1.0, None, 3.0))]
     (below, first), (middle, second) = stacked(lines)
 
@@ -73,11 +73,11 @@ def test_gaps_end_a_run():
     ],
 )
 def test_values_have_units(value: float, unit: str, text: str):
-    """As people say them."""
+    """Values have the usual units."""
     assert text == shown(value, unit)
 
 
 @pytest.mark.parametrize(("value", "round_one"), [(0, 1), (0.7, 0.8), (7, 8), (10, 10), (110, 150)])
 def test_axes_end_at_round_numbers(value: float, round_one: float):
-    """Not below the largest value."""
+    """The last axis label is not below the largest value."""
     assert round_one == pytest.approx(nice(value))

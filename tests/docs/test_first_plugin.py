@@ -1,5 +1,5 @@
-"""The tutorial's plugin: its files are those of the example, it installs, and its commands say
-that.
+"""The tutorial's plugin: its files equal the example, it installs, and its commands have the stated
+output.
 """
 
 import os
@@ -17,7 +17,7 @@ EXAMPLE = ROOT / "docs/examples/plugin"
 
 
 def run(words: list[str], folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, with what is installed in `path` beside what we have."""
+    """Run a command in a folder, with the packages in `path` in addition to ours."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join((str(path), str(ROOT))),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -65,7 +65,7 @@ def test_the_example_is_what_the_tutorial_says():
 
 
 def test_the_usual_plugin_is_short():
-    """Under 40 lines, as promised."""
+    """The plugin has under 40 lines, as the page states."""
     assert 40 > len((EXAMPLE / "rack_age.py").read_text().splitlines())
 
 

@@ -64,7 +64,7 @@ def test_metrics_that_are_done_exist_and_others_do_not():
 
 
 def test_the_tests_that_the_page_names_exist():
-    """By path from the root, or by name beside the one before it in the cell."""
+    """The path is from the root, or the name is beside the previous one in the cell."""
     missing = []
     for named in re.findall(r"`((?:tests/)[^`]+|test_\w+\.py)`", PAGE):
         if not any(ROOT.glob(named if "/" in named else f"tests/**/{named}")):

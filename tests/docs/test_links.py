@@ -16,7 +16,7 @@ HEADING = re.compile(r"^#+\s+(.+)$", re.MULTILINE)
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path):
-    """A relative link names a file that is there, and its fragment a heading in it."""
+    """A relative link names an existing file, and its fragment a heading in it."""
     broken = [
         link
         for link in LINK.findall(FENCE.sub("", page.read_text()))
@@ -27,7 +27,7 @@ def test_links_lead_somewhere(page: Path):
 
 
 def leads(page: Path, link: str) -> bool:
-    """Tell whether a link of a page reaches a file and, when it names one, a heading."""
+    """Return whether a link of a page leads to a file and, if it names one, to a heading."""
     path, _, fragment = link.partition("#")
     target = (page.parent / path) if path else page
     if not target.exists():
@@ -42,7 +42,7 @@ def anchors(text: str) -> set[str]:
 
 
 def test_a_broken_link_is_found(tmp_path: Path):
-    """Missing files and missing headings are found; what is there is not."""
+    """Missing files and missing headings are found; existing ones are not reported."""
     page = tmp_path / "page.md"
     page.write_text("# A pod's way: five files\n")
 

@@ -1,4 +1,4 @@
-"""Manifests that pages show are whole: they can be applied as they stand."""
+"""Manifests on pages are complete: they can be applied unchanged."""
 
 import pytest
 
@@ -40,5 +40,5 @@ def test_a_manifest_is_applied(page: str, text: str):
 
 
 def test_there_are_manifests():
-    """A page for gangs shows at least one of each kind."""
+    """A page for gangs shows at least one manifest of each kind."""
     assert 3 <= len([page for page, _, _ in SHOWN if page == "howto/gang-scheduling.md"])

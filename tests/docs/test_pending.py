@@ -1,6 +1,4 @@
-"""The ten questions about pending pods are answered by the commands that the page names, as it
-says.
-"""
+"""The commands of the page answer the ten questions about pending pods as stated."""
 
 import re
 from pathlib import Path
@@ -15,7 +13,7 @@ PAGE = "howto/pending.md"
 
 @pytest.mark.long
 def test_each_question_is_answered_by_its_command(tmp_path: Path):
-    """All commands of the page, on the page's own cluster."""
+    """All commands of the page run on the page's own cluster."""
     for typed in play(PAGE, tmp_path):
         assert matches(typed.told, typed.said), typed
 

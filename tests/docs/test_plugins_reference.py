@@ -1,4 +1,4 @@
-"""The page for plugin authors: its snippets run, and nothing that an author may use is left out."""
+"""The page for plugin authors: its snippets run, and it covers the whole public API."""
 
 import re
 
@@ -27,7 +27,7 @@ def public(cls: type) -> set[str]:
 
 
 def test_its_snippets_run():
-    """One after the other, as a reader would type them."""
+    """They run one after the other, as a reader would type them."""
     names: dict[str, object] = {}
     for block in blocks(PAGE, "python"):
         exec(compile(block.text, PAGE, "exec"), names)
@@ -50,7 +50,7 @@ def test_its_snippets_run():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_everything_is_told_of(what: str, names: set[str]):
-    """Whoever adds something to what authors use, tells them."""
+    """Every public name is on the page."""
     reported = set(re.findall(r"[\w.]+\w|\w", TEXT))
 
     assert what

@@ -1,6 +1,4 @@
-"""The site that `make docs` builds: no warnings, every page reached, nothing fetched from
-elsewhere.
-"""
+"""The site of `make docs`: no warnings, every page reachable, no external downloads."""
 
 import re
 import subprocess
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# What a browser loads by itself; an ordinary link is followed by readers only.
+# Elements that a browser loads by itself; an ordinary link is followed by readers only.
 LOADS = {"src", "srcset", "data", "poster"}
 LOADING_LINKS = {"stylesheet", "preload", "prefetch", "preconnect", "icon", "manifest"}
 ELSEWHERE = re.compile(r"\s*(https?:)?//")
@@ -19,15 +17,15 @@ IN_STYLE = re.compile(r"(?:url\(|@import)\s*['\"]?((?:https?:)?//[^'\")\s]+)")
 
 
 class Fetches(HTMLParser):
-    """Collects the addresses elsewhere that a page makes a browser load."""
+    """Collects the external addresses that a page makes a browser load."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with an empty list."""
         super().__init__()
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at one element."""
+        """Process one element."""
         said = {name: value or "" for name, value in attrs}
         names = set(LOADS)
         if tag == "link" and LOADING_LINKS & set(said.get("rel", "").split()):
@@ -36,7 +34,7 @@ class Fetches(HTMLParser):
 
 
 def fetched(text: str, kind: str) -> list[str]:
-    """Return the addresses elsewhere that a file of this kind (.html, .css) loads."""
+    """Return the external addresses that a file of this kind (.html, .css) loads."""
     page = Fetches()
     if kind == ".html":
         page.feed(text)
@@ -53,14 +51,16 @@ def fetched(text: str, kind: str) -> list[str]:
     ],
 )
 def test_a_fetch_is_found(text: str, kind: str):
-    """Scripts, styles and fonts from elsewhere are seen; a link to follow is none of them."""
+    """External scripts, styles and fonts are found; a link to follow is none of them."""
     assert 1 == len(fetched(text, kind))
     assert [] == fetched('<a href="https://kubernetes.io/">Kubernetes</a>', ".html")
 
 
 @pytest.mark.long
 def test_the_site_stands_alone(tmp_path: Path):
-    """It builds without a warning, holds every page, can be searched and fetches nothing."""
+    """The site builds without a warning, contains every page, can be searched and loads nothing
+    external.
+    """
     words = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-b", "html"]
     done = subprocess.run(
         [*words, "-d", str(tmp_path / "trees"), str(ROOT / "docs"), str(tmp_path / "site")],

@@ -1,4 +1,4 @@
-"""YAML in pages is what it claims to be: objects that parse, configurations that load."""
+"""YAML on pages is valid: objects that parse, configurations that load."""
 
 import re
 import textwrap
@@ -17,7 +17,7 @@ SNIPPETS = [
     (page, number, block.text)
     for page in PAGES
     for number, block in enumerate(blocks(page, "yaml"))
-    if not block.file  # a file of a tutorial is used there
+    if not block.file  # a tutorial uses the file
 ]
 
 
@@ -36,7 +36,7 @@ def test_a_snippet_is_read(page: str, text: str):
 
 
 def test_metrics_that_pages_name_are_there():
-    """A name in a page is one of the daemon's table, or stands in an agent."""
+    """A metric on a page is in the daemon's table, or in an agent's."""
     known = {spec.name for spec in Meters.table().values()} | {POD_REQUEST.name, POD_LIMIT.name}
     pages = [ROOT / "docs" / page for page in PAGES]
     named = {

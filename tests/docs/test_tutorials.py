@@ -1,4 +1,4 @@
-"""The pages to follow do, command by command, what they say."""
+"""The commands of the tutorials have the stated output."""
 
 import shutil
 from pathlib import Path
@@ -22,9 +22,9 @@ from tests.docs.console import environment, matches, play
 def test_a_page_comes_out_as_told(
     page: str, proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """From an empty folder, in one shell.
+    """The page runs from an empty folder, in one shell.
 
-    Also behind a proxy that answers nothing: loopback needs none.
+    Also behind a proxy that answers nothing: loopback needs no proxy.
     """
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy") if proxy else ():
         monkeypatch.setenv(name, proxy)
@@ -45,5 +45,5 @@ def test_a_page_comes_out_as_told(
     ],
 )
 def test_what_differs_is_seen(told: str, said: str, fits: bool):
-    """Only what a page leaves open may differ."""
+    """Only text that a page leaves open may differ."""
     assert fits == matches(told, said)

@@ -1,4 +1,4 @@
-"""The worked examples of unlike members come out as their page says, and are those of
+"""The examples of heterogeneous members come out as their page states, and are those of
 docs/examples.
 """
 
@@ -19,7 +19,7 @@ NODES = [
 
 @pytest.mark.parametrize("name", unlike.INVARIANTS)
 def test_an_example_stands_as_it_says(name):
-    """All rules hold, counted by hand; what was minimised is proven."""
+    """All rules hold, counted by hand; the minimised values are proven."""
     pods = [one | {"spec": one["spec"] | {"priority": 0}} for one in unlike.pods(name)]
     done = place(*NODES, unlike.group(name), *pods)
 
@@ -33,7 +33,7 @@ def test_an_example_stands_as_it_says(name):
 
 
 def test_the_head_is_beside_the_first_worker():
-    """The first worker by name goes where the head is."""
+    """The first worker by name is placed beside the head."""
     where = results(place(*NODES, unlike.group("ray"), *unlike.pods("ray")))
 
     assert int(where["ray-head-0"][1:]) % 3 == int(where["ray-worker-0"][1:]) % 3
@@ -41,14 +41,16 @@ def test_the_head_is_beside_the_first_worker():
 
 @pytest.mark.parametrize("name", unlike.INVARIANTS)
 def test_the_page_shows_the_example(name):
-    """The PodGroup that a reader sees is the one that the demo plays."""
+    """The PodGroup on the page is the one of the demo."""
     shown = [next(yaml.safe_load_all(block.text)) for block in blocks(PAGE, "yaml")]
 
     assert unlike.group(name) in shown
 
 
 def test_groups_in_a_group_stand_as_the_page_says():
-    """Each of the three replicas in one rack; with room for two, the third stays out whole."""
+    """Each of the three replicas is in one rack; with capacity for two, the third is left out as a
+    whole.
+    """
     (root, *_), members = unlike.objects("composite"), unlike.pods("composite")
     groups = [one for one in unlike.objects("composite") if one["kind"].endswith("PodGroup")]
     done = place(*NODES, *groups, *members)

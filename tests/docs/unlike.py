@@ -1,5 +1,5 @@
-"""The workloads of docs/examples/unlike: their groups, their pods, and what holds where they
-stand.
+"""The workloads of docs/examples/unlike: their groups, their pods, and the rules for their
+placement.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ import yaml
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "unlike"
 RACK = "topology.trellis.dev/rack"
 Json = dict[str, Any]
-# Pods by name to (rack, node), as they stand.
+# Placed pods by name: (rack, node).
 Places = Mapping[str, tuple[str, str]]
 
 
@@ -29,7 +29,7 @@ def group(name: str) -> Json:
 def pods(name: str) -> list[Json]:
     """Return the pods of an example.
 
-    A Job's as its controller would make them, but for the names.
+    Those of a Job equal its controller's, except for their names.
     """
     made = []
     for one in objects(name):
@@ -53,32 +53,30 @@ def _nodes(places: Places, part: str) -> Counter[str]:
 
 
 def ray(places: Places) -> bool:
-    """Three workers in each of two racks, the head in one of these."""
+    """Check that three workers are in each of two racks, and the head in one of these."""
     workers = _racks(places, "worker")
     return sorted(workers.values()) == [3, 3] and set(_racks(places, "head")) <= set(workers)
 
 
 def mpi(places: Places) -> bool:
-    """Launcher and ranks in one rack."""
+    """Check that launcher and ranks are in one rack."""
     return len(_racks(places, "mpi")) == 1
 
 
 def leaderworkerset(places: Places) -> bool:
-    """One rack, each worker on a node of its own, the leader (the one without a number) on
-    another.
-    """
+    """Check for one rack, each worker on its own node, the leader (without a number) on another."""
     return len(_racks(places, "lws")) == 1 and set(_nodes(places, "lws").values()) == {1}
 
 
 def serving(places: Places) -> bool:
-    """In each of two racks one prefill and two decoders."""
+    """Check that each of two racks has one prefill pod and two decoders."""
     prefill, decode = _racks(places, "prefill"), _racks(places, "decode")
     return prefill.keys() == decode.keys() and (
         sorted(prefill.values()) == [1, 1] and sorted(decode.values()) == [2, 2]
     )
 
 
-# What must hold of each example, written without the solver or its checks.
+# The rules of each example, written without the solver or its checks.
 INVARIANTS: Mapping[str, Callable[[Places], bool]] = {
     "ray": ray, "mpi": mpi, "leaderworkerset": leaderworkerset, "serving": serving,
 }  # fmt: skip
