@@ -1,8 +1,8 @@
-"""`Lives`: a rig that holds what is decided about groups to the invariants, as it is decided and as
-it arrives.
+"""`Lives`: a rig that checks decisions about groups against the invariants, when they are made and
+when they arrive.
 
-The invariants are read off what the engine does and off the server's history, and share no code
-with the plugin. What happens to groups is chosen in `grouplives`.
+The invariants are computed from the engine's effects and the server's history, and share no code
+with the plugin. Events of groups are chosen in `grouplives`.
 """
 
 from collections import Counter
@@ -31,8 +31,8 @@ UNREADABLE = "{"
 
 
 class Described(NamedTuple):
-    """What an object says of a group: how many it needs, whether it goes whole, may shrink, how
-    important.
+    """An object's statements about a group: its minimum, whether it is evicted as a whole, may
+    shrink, and its priority.
     """
 
     least: int
@@ -50,7 +50,7 @@ class Described(NamedTuple):
 
 
 def described(kind: str, obj: Any) -> Described | None:
-    """Read an object; None when it says nothing that could be read."""
+    """Read an object; None if it is unreadable."""
     if kind == CONFIG_MAP:
         if obj.data["constraints"] == UNREADABLE:
             return None
@@ -78,25 +78,24 @@ def group_of(pod: Pod) -> str:
 
 
 class Lives(Killer):
-    """A rig that judges what is decided about groups, as it is decided and as it arrives.
+    """A rig that checks decisions about groups, when they are made and when they arrive.
 
-    `whole` are the uids of members that were once bound beside enough others; `replicas` how many
-    members each group's controller wants, of which one in `unlike` asks for more than the others,
-    none if that is 0.
+    `whole` are the uids of members that were once bound beside enough others. `replicas` is how
+    many members each group's controller wants; one in `unlike` of them requests more than the
+    others, none if that is 0.
     """
 
-    # The groups of pods, and those of them of which conditions tell.
+    # The groups of pods, and those whose conditions are reported.
     groups: tuple[str, ...] = GROUPS
     told: tuple[str, ...] = ("gc", "gd")
     kind_of: Mapping[str, str] = KIND_OF
 
     def __init__(self, *, is_hot: bool, unlike: int, kinds: Sequence[str] = KINDS) -> None:
         self.whole: set[str] = set()
-        self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
-        # Those of which a write said so that came late, and is not known yet.
+        self.final: set[str] = set()  # uids of PodGroups that were reported as scheduled
+        # Those reported by a late write that is not known yet.
         self.unheard: set[str] = set()
-        # What was decided to be told to such a PodGroup when the word of it came, among all that
-        # was told.
+        # The expected condition of such a PodGroup when the late write arrived.
         self._unknowing: list[tuple[Call, str]] = []
         self._calls: list[Call] = []
         self.replicas: dict[str, int] = {}
@@ -109,22 +108,22 @@ class Lives(Killer):
         self.unlike = unlike
         super().__init__(is_hot=is_hot, kinds=kinds)
 
-    # What is there, by the server
+    # State of the server
 
     def members(self, group: str, *, leaving: bool = False) -> list[Pod]:
-        """Return the pods of a group, those that leave only when asked for."""
+        """Return the pods of a group; with `leaving` also the terminating ones."""
         pods = (pod for pod in self.api.pods.values() if group_of(pod) == group)
         return [pod for pod in pods if leaving or not pod.is_terminating]
 
     def described(self, group: str) -> Described | None:
-        """Return what the server's object says of a group."""
+        """Return the statements of the server's object about a group."""
         obj = self.api.objects[self.kind_of[group]].get(f"default/{group}")
         return None if obj is None else described(self.kind_of[group], obj)
 
     def note(self) -> None:
-        """Take note of who is bound in a whole group at this moment.
+        """Record which pods are bound in a complete group at this moment.
 
-        What is final on an object stays.
+        Final statements in objects are recorded too.
         """
         for group in self.told:
             obj = self.api.objects[self.kind_of[group]].get(f"default/{group}")
@@ -142,10 +141,10 @@ class Lives(Killer):
                 self.whole |= bound
 
     def _heard_least(self, group: str) -> int:
-        """Return how many members a group needs as far as the engine has heard.
+        """Return how many members a group needs by the objects that the engine has received.
 
-        Who asked for fewer is heard later. Of an object that it has not heard of, or cannot read,
-        it knows nothing that it could hold against a group.
+        A later change to fewer is received later. An object that it has not received, or cannot
+        read, does not count.
         """
         said = self._known(group)
         return 0 if said is None else said.least
@@ -154,8 +153,8 @@ class Lives(Killer):
         return obj is not None and any(one.status == "True" for one in obj.status.conditions)
 
     def _is_unheard(self, group: str, obj: Any) -> bool:
-        """Whether only a write that came late says that a group is scheduled, and the engine has
-        not heard of it.
+        """Return whether only a late write reports that a group is scheduled, and the engine has
+        not received it.
         """
         uid = obj.metadata.uid
         if uid in self.unheard:
@@ -167,22 +166,22 @@ class Lives(Killer):
         return uid in self.unheard
 
     def _scheduled(self) -> set[str]:
-        """Return the uids of the objects that say that their group is scheduled."""
+        """Return the uids of the objects whose status reports their group as scheduled."""
         every = (self.api.objects[self.kind_of[one]].get(f"default/{one}") for one in self.told)
         return {one.metadata.uid for one in every if one is not None and self._is_scheduled(one)}
 
-    # What the engine decides: judged when it is decided, for more may be told before it is handed
-    # out
+    # The engine's decisions: checked when they are made, because more effects may follow before
+    # they are sent
 
     def hear(self, event: Event) -> None:
-        """Deliver one event, and judge what comes of it."""
+        """Deliver one event, and check the resulting decisions."""
         self._watch_outbox()
         super().hear(event)
         self.note()
         self._judge()
 
     def run(self, cycles: int = 4) -> tuple[Effects, ...]:
-        """Let the engine decide, and judge what it decides."""
+        """Run the engine, and check its decisions."""
         self._watch_outbox()
         effects = super().run(cycles)
         self._judge()
@@ -212,12 +211,12 @@ class Lives(Killer):
         return None if obj is None else described(self.kind_of[group], obj)
 
     def _on_nodes(self, group: str) -> list[Pod]:
-        """Return the members that the engine counts on a node, or will put on one."""
+        """Return the members that the engine counts on a node, or will bind to one."""
         pods = (one.pod for one in self.engine.cluster.pods if group_of(one.pod) == group)
         return [pod for pod in pods if not pod.is_terminating]
 
     def _standing(self, group: str) -> list[Pod]:
-        """Return those of them that it does not let go."""
+        """Return those members that it does not evict."""
         return [pod for pod in self._on_nodes(group) if pod.metadata.uid not in self.evicted]
 
     def _placed(self, effect: Bind | Evict) -> Pod:
@@ -235,8 +234,8 @@ class Lives(Killer):
         self._evictions.setdefault(group_of(pod), []).append(pod)
 
     def _judge(self) -> None:
-        """A group that goes whole loses all its members, or shrinks if it may, and is told to how
-        many.
+        """Check that a group that is evicted as a whole loses all members, or shrinks if it may,
+        and that this is reported.
         """
         evictions, self._evictions = self._evictions, {}
         notes, self._notes = self._notes, []
@@ -255,7 +254,7 @@ class Lives(Killer):
                 assert any(f"goes on with {kept}:" in note for note in reported), text
 
     def _check_rank(self, victim: Pod, receipt: Record) -> None:
-        """Nobody goes for one who is not more important."""
+        """Check that no pod is evicted for one that is not more important."""
         if receipt.reason != "Preempted":
             assert victim.metadata.uid not in self.whole, f"{victim.key} goes; its group was whole"
             return
@@ -272,11 +271,11 @@ class Lives(Killer):
             return pod.priority
         return said.rank([pod, *self._standing(group)])
 
-    # What arrives
+    # Arrivals
 
     def ready(self) -> list[int]:
-        """Return the places on the wire that may be performed: nobody goes before the word of
-        it.
+        """Return the positions in flight that may be carried out: no pod is deleted before its
+        event.
         """
         reported = {
             one.uid: at
@@ -290,7 +289,7 @@ class Lives(Killer):
         ]
 
     def perform(self, place: int, *, times: int = 1, deliver: bool = True) -> None:
-        """Carry an effect out, and take note of what it made of a group."""
+        """Carry out an effect, and record its result for a group."""
         one = self.wire[place]
         if isinstance(one, Bind) and not self.engine.objection(one):
             self._check_start(one)
@@ -305,37 +304,38 @@ class Lives(Killer):
         self.note()
 
     def _check_start(self, effect: Bind) -> None:
-        """Nobody of a group is bound first unless those that have a place are as many as it
-        needs.
-        """
+        """Check that no first member is bound unless enough members have a node."""
         group = group_of(self._placed(effect))
         said = self._known(group) if group else None
         is_refused = self.api.placed.get(effect.uid, ("", True))[1]
-        # One that has gone may still be known as bound: then it has begun, as far as anybody could
-        # know.
+        # A deleted member may still be known as bound: then the group has begun, as far as the
+        # engine can know.
         known = [*self.members(group), *self._on_nodes(group)]
         if said is None or is_refused or any(one.spec.node_name for one in known):
             return
-        # Who is to be evicted is bound all the same when the two were decided at once: all go then.
+        # A pod to be evicted may still be bound if both were decided at once: then all are evicted.
         finished = self.engine.cluster.store.of(FINISHED).values()
         there = len(self._on_nodes(group)) + sum(group_of(pod) == group for pod in finished)
         assert there >= said.least, f"{group} starts with {there} of {said.least}"
 
     def arrive(self, place: int) -> None:
-        """Let a delayed effect arrive, and take note of what it made of a group."""
+        """Carry out a delayed effect, and record its result for a group."""
         before = self._scheduled()
         super().arrive(place)
-        self.final.clear()  # what was given up, or its sender is gone, may say what held once
+        # an abandoned write, or one of a dead process, may report an earlier state
+        self.final.clear()
         self.unheard |= self._scheduled() - before
         self.note()
 
     # The process
 
     def end(self, arriving: int) -> None:
-        """Die when so many writes have arrived; a new process begins, or the standby takes over."""
+        """Kill the process after this many writes; a new process starts, or the standby takes
+        over.
+        """
         for _ in range(min(arriving, len(self.wire))):
             self.perform(0)
-        # Who takes over decides nothing before it knows what the server knew.
+        # A new leader decides nothing before it has the server's state.
         for kind in self.kinds:
             self.watch(kind)
         self.seen["taken over" if self.standby is not None else "begun anew"] += 1
@@ -345,18 +345,18 @@ class Lives(Killer):
     # The controllers
 
     def fill(self, group: str, most: int) -> int:
-        """Create up to so many of the members that a group's controller misses; return how many."""
+        """Create up to `most` of the members that a group's controller lacks; return how many."""
         missing = min(most, self.replicas.get(group, 0) - len(self.members(group)))
         for _ in range(missing):
             self.made += 1
-            # Those of a ConfigMap's group are alike.
+            # The members of a ConfigMap's group are homogeneous.
             is_large = self.unlike and not self.made % self.unlike
             cpu = 2 if is_large and self.kind_of[group] != CONFIG_MAP else 1
             self.api.put("Pod", self.member(group, f"{group}-{self.made}", cpu))
         return max(0, missing)
 
     def collect(self) -> int:
-        """Remove the pods of nodes that are gone, as the garbage collector does.
+        """Remove the pods of deleted nodes, as the garbage collector does.
 
         Return how many.
         """
@@ -369,7 +369,7 @@ class Lives(Killer):
     def rank_of(self, group: str) -> int:
         """Return the priority of the members of a group.
 
-        Those of one name have one, as workload controllers give it.
+        Members of one name have one priority, as workload controllers set it.
         """
         return self.groups.index(group)
 

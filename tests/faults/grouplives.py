@@ -1,11 +1,11 @@
-"""Lives of groups from every source, chosen by a seed: what happens to them, and what must hold all
-the while.
+"""Seeded lifecycles of groups from every source: their events, and the invariants that must hold
+throughout.
 
-Groups of all four kinds, elastic ones among them, share a small cluster with pods on their own and
-with one another. Users create, edit, resize and delete them, nodes are lost with all that runs
-there, somebody else evicts members, controllers replace what is missing; the process dies at any
-write, and starts anew or hands over to a standby that has watched; answers are lost, refused, late.
-The invariants stand in `groupinvariants`.
+Groups of all four kinds, also elastic ones, share a small cluster with single pods and with one
+another. Users create, edit, resize and delete them; nodes are lost with all their pods; another
+client evicts members; controllers replace missing ones. The process dies at any write, and restarts
+or fails over to a standby; answers are lost, rejected or late. The invariants are in
+`groupinvariants`.
 """
 
 from collections import Counter
@@ -64,18 +64,20 @@ RULES = (
     '{"node": {"factor": 2}}',
     UNREADABLE,
 )
-# How long it may take, in virtual time, until nothing moves any more.
+# The limit in virtual time until nothing changes any more.
 LONGEST_REST_S = 900.0
-# One member in so many asks for more than the others of its group.
+# One in this many members requests more than the others of its group.
 UNLIKE = 25
-# So many pods of Kueue are one slice.
+# Number of Kueue's pods in one slice.
 SLICE = 2
 
-# What users do
+# User actions
 
 
 def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None:
-    """Write a group's object, or edit it: what is immutable in Kubernetes stays as it is."""
+    """Write a group's object, or edit it: fields that are immutable in Kubernetes stay
+    unchanged.
+    """
     kind, rank = rig.kind_of[group], rig.groups.index(group)
     known = rig.api.objects[kind].get(f"default/{group}")
     if kind == CONFIG_MAP:
@@ -95,7 +97,7 @@ def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None
     if kind == COSCHEDULING:
         made = PodGroup(about, PodGroupSpec(least))
     elif known is not None:
-        # minCount may change in 1.37, and nothing else may.
+        # minCount may change in 1.37, no other field.
         gang = known.spec.scheduling_policy.gang
         spec = known.spec
         if kind == V1_37 and gang is not None:
@@ -110,7 +112,7 @@ def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None
 
 
 def uid_of(rig: Lives, known: Any) -> str:
-    """Return the uid of an object that is edited, or a new one."""
+    """Return the uid of an edited object, or a new one."""
     rig.made += known is None
     return known.metadata.uid if known is not None else f"object-{rig.made}"
 
@@ -125,7 +127,7 @@ def _spec(kind: str, least: int, rank: int, pick: Pick) -> WorkloadGroupSpec:
 
 
 def write(rig: Lives, pick: Pick) -> None:
-    """Somebody writes a group, edits it, resizes it, or deletes its object."""
+    """Write, edit or resize a group, or delete its object."""
     group = rig.groups[pick(len(rig.groups))]
     if rig.kind_of[group] == groupsources.KUEUE:
         rewrite(rig, group, pick)
@@ -140,10 +142,10 @@ def write(rig: Lives, pick: Pick) -> None:
 
 
 def rewrite(rig: Lives, group: str, pick: Pick) -> None:
-    """Make a workload of Kueue anew, all its pods at once: they say what they are, and can never be
-    edited.
+    """Recreate a workload of Kueue with all its pods: their annotations describe the group and
+    cannot be edited.
 
-    Or the tree that its racks are in.
+    Or recreate the tree of its racks.
     """
     assert isinstance(rig, Queued)
     if pick(6) == 0:
@@ -165,11 +167,12 @@ def rewrite(rig: Lives, group: str, pick: Pick) -> None:
 
 
 def scale(rig: Lives, pick: Pick) -> None:
-    """A workload gets another number of members; its controller deletes those that are too many."""
+    """Change a workload's number of members; its controller deletes surplus ones."""
     group = rig.groups[pick(len(rig.groups))]
     rig.replicas[group] = pick(6)
     if isinstance(rig, Queued) and rig.kind_of[group] == groupsources.KUEUE:
-        # There are never more pods than they say; fewer when some have ended well.
+        # There are never more pods than their annotations state; fewer if some have finished
+        # successfully.
         rig.replicas[group] = min(rig.replicas[group], rig.total(group))
     there = rig.members(group)
     for pod in there[rig.replicas[group] :]:
@@ -182,7 +185,7 @@ def create(rig: Lives, pick: Pick) -> None:
 
 
 def lose_node(rig: Lives, pick: Pick) -> None:
-    """A node goes with all that runs there."""
+    """Delete a node with all its pods."""
     rig.api.remove("Node", NODES[pick(len(NODES))])
     rig.seen["lost"] += rig.collect()
 
@@ -197,7 +200,7 @@ def put_node(rig: Lives, pick: Pick) -> None:
 
 
 def foreign_eviction(rig: Lives, pick: Pick) -> None:
-    """Somebody else evicts a pod that runs, or deletes one, or it ends."""
+    """Let another client evict or delete a running pod, or let the pod finish."""
     known = sorted(key for key, pod in rig.api.pods.items() if pod.spec.node_name or pick(3) == 0)
     if known:
         act = (rig.api.terminate, rig.api.finish, partial(rig.api.remove, "Pod"))[pick(3)]
@@ -205,7 +208,7 @@ def foreign_eviction(rig: Lives, pick: Pick) -> None:
 
 
 def single(rig: Lives, pick: Pick) -> None:
-    """A pod on its own competes for room."""
+    """Create a single pod that competes for capacity."""
     name = moves.PODS[pick(len(moves.PODS))]
     if f"default/{name}" not in rig.api.pods:
         rig.made += 1
@@ -241,7 +244,7 @@ WEIGHTED = tuple(move for move, weight in (*WORLD, *WIRE) for _ in range(weight)
 
 
 class Dialects(Lives):
-    """A rig with groups of Volcano and AppGroups that are gangs instead of some of the others."""
+    """A rig in which some groups are Volcano's or AppGroups that are gangs."""
 
     groups = ("ga", "gv", "gb", "gc", "gg")
     told = ("gc",)
@@ -256,9 +259,9 @@ class Dialects(Lives):
 
 
 class Queued(Lives):
-    """A rig with groups of Kueue's pods instead of some of the others.
+    """A rig in which some groups are Kueue's pod groups.
 
-    `asked` is what the pods of each of them say: how many they are to be, and where they go.
+    `asked` has the annotations of each group's pods: the number of pods and the topology.
     """
 
     groups = ("ga", "gk", "gb", "gc", "gl")
@@ -270,7 +273,7 @@ class Queued(Lives):
         super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, TOPOLOGY))
 
     def put_topology(self) -> None:
-        """Write the tree of racks, if it is not there."""
+        """Write the tree of racks if it is missing."""
         if "fabric" not in self.api.objects[TOPOLOGY]:
             self.made += 1
             meta = ObjectMeta(name="fabric", uid=f"object-{self.made}")
@@ -293,8 +296,8 @@ class Queued(Lives):
         return _said_by(self._on_nodes(group))
 
     def _check_start(self, effect: Bind) -> None:
-        """Whoever has to be in one rack is bound into the rack of the others; slices begin in one
-        rack each.
+        """Check that members that need one rack are bound into the rack of the others; the members
+        of a slice begin in one rack.
         """
         super()._check_start(effect)
         pod = self._placed(effect)
@@ -324,8 +327,8 @@ class Queued(Lives):
 
 
 def _said_by(pods: Sequence[Pod]) -> Described | None:
-    """Return what pods of Kueue say of their group: so many begin together, whatever is left of it
-    goes together.
+    """Return the statements of Kueue's pods about their group: how many start together; the
+    remaining ones are evicted together.
     """
     if not pods:
         return None
@@ -333,7 +336,7 @@ def _said_by(pods: Sequence[Pod]) -> Described | None:
 
 
 def noisy(seed: int, unlike: int, rig_of: type[Lives] = Lives) -> Lives:
-    """Return a life of 80 to 180 moves; it has not settled."""
+    """Return a lifecycle of 80 to 180 events that has not settled."""
     random = Random(f"lives {seed}")
     rig = rig_of(is_hot=random.random() < 0.5, unlike=unlike)
     for _ in range(3):
@@ -361,7 +364,7 @@ def ended(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Lives
 
 
 def come_to_rest(rig: Lives) -> None:
-    """Let everything go well until nothing moves and controllers have nothing to do."""
+    """Proceed without faults until nothing changes and controllers have no work."""
     for _ in range(20):
         began = rig.now
         rig.settle()
@@ -375,17 +378,17 @@ def come_to_rest(rig: Lives) -> None:
 
 
 def judge(rig: Lives) -> None:
-    """Check what must hold at rest: no part of a group that objects prove was never whole, no more
-    to do.
+    """Check the invariants at rest: no partial group that was provably never complete, and no work
+    left.
 
-    A process that begins anew binds nobody and takes nobody away.
+    A restarted process binds and evicts no pod.
     """
     assert [] == rig.faults
     for group in rig.groups:
         said, there = rig.described(group), rig.members(group)
         bound = [pod for pod in there if pod.spec.node_name]
         if rig.kind_of[group] == groupsources.KUEUE and said is None:
-            continue  # nobody is there who could say anything
+            continue  # no pod exists that could describe the group
         assert said is not None
         rig.seen["at rest whole" if len(bound) >= said.least else "at rest waiting"] += bool(there)
         if rig.kind_of[group] == CONFIG_MAP and 0 < len(bound) < said.least:
@@ -397,7 +400,7 @@ def judge(rig: Lives) -> None:
 
 
 def nothing_is_forgotten(rig: Lives) -> None:
-    """A process that begins anew at rest binds nobody and takes nobody away."""
+    """Check that a restarted process at rest binds and evicts no pod."""
     before = rig.api.placed
     rig.end(0)
     rig.calm()
@@ -405,11 +408,11 @@ def nothing_is_forgotten(rig: Lives) -> None:
 
 
 def proves_torso(rig: Lives, group: str, size: int) -> bool:
-    """Whether all that wait were there before the first of the others was bound, and none is
-    missing.
+    """Return whether all waiting members existed before the first of the others was bound, and none
+    is missing.
 
-    So was the object that says how many there are to be, and nobody has set its size since: an
-    older one, or this one before it was edited, may have said less.
+    The object with the group's size must be as old, and its size unchanged since: an older version
+    may have stated a smaller one.
     """
     described_by = rig.api.objects[rig.kind_of[group]][f"default/{group}"]
     meta = described_by.metadata
@@ -429,7 +432,7 @@ def proves_torso(rig: Lives, group: str, size: int) -> bool:
 
 
 def live(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Counter[str]:
-    """Play a life to its end and judge it; return what was seen in it."""
+    """Play a lifecycle to its end and check it; return its statistics."""
     rig = ended(seed, unlike, rig_of)
     judge(rig)
     return rig.seen

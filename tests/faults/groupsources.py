@@ -1,5 +1,5 @@
-"""Groups as Volcano, AppGroups and Kueue's pods describe them, for lives: what says of what they
-need, and how a pod names one.
+"""Groups described by Volcano, AppGroups and Kueue's pods, for lifecycles: their objects, and how a
+pod names one.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,16 @@ from tests.property.making import with_meta
 
 VOLCANO, APP_GROUP = volcano.KIND, appgroup.KIND
 KINDS = (VOLCANO, APP_GROUP)
-# No kind of an API: its pods describe such a group.
+# Not a kind of an API: its pods describe such a group.
 KUEUE = "pods of Kueue"
-# All members of an application are of one workload: what several may be together is not played
-# here.
+# All members of an application are of one workload: several workloads are not played here.
 _SELECTOR = "w"
 
 
 def made(kind: str, about: AnnotatedMeta, least: int, known: Any) -> Any:
-    """Return the object of a group that needs so many members.
+    """Return the object of a group that needs this many members.
 
-    Of one that is `known` the status stays.
+    The status of a `known` one stays.
     """
     if kind == VOLCANO:
         found: Any = VolcanoPodGroup(about, VolcanoGroupSpec(least))
@@ -45,7 +44,7 @@ def made(kind: str, about: AnnotatedMeta, least: int, known: Any) -> Any:
 
 
 def least_of(kind: str, obj: Any) -> int:
-    """Return how many members an object says that its group needs."""
+    """Return the minimum of members in an object."""
     if kind == VOLCANO:
         return int(obj.spec.min_member)
     return sum(one.min_members for one in obj.spec.workloads)
@@ -60,12 +59,12 @@ def joined(kind: str, pod: Pod, group: str) -> Pod:
 
 
 def joined_in_kueue(pod: Pod, group: str, said: PodAnnotations) -> Pod:
-    """Return a pod as one of a group of Kueue, of which `said` is what all of them say."""
+    """Return a pod as a member of a Kueue group whose pods have the annotations `said`."""
     return with_meta(pod, labels={kueue.LABEL: group}, annotations=said)
 
 
 def name_in(pod: Pod) -> str:
-    """Return the name of the group of a pod in one of these dialects, or an empty text."""
+    """Return the name of a pod's group from one of these sources, or ''."""
     labels = pod.metadata.labels
     return (
         pod.metadata.annotations.volcano_group

@@ -2,8 +2,8 @@
 
 A Job of Kubernetes 1.37 with `spec.scheduling` has a PodGroup of the controller's; a JobSet's pods
 are of several Jobs, and the scheduler derives their group from the JobSet. Pods finish, fail and
-get lost in any order, the process dies or hands over to a standby. When nodes have capacity for
-all, the pods that the controllers want exist and are bound.
+are lost in any order; the process dies or fails over to a standby. If nodes have capacity for all,
+the pods that the controllers want exist and are bound.
 """
 
 from collections.abc import Iterator
@@ -62,10 +62,10 @@ def _job(name: str, labels: Object, **spec: Any) -> Object:
 
 
 class JobRecovery(Killer):
-    """One Job or JobSet; its controllers' store is the owner of Jobs, pods and PodGroups.
+    """One Job or JobSet; its controllers' store owns Jobs, pods and PodGroups.
 
-    The model API server, which the engine watches, gets them from there, and the store what
-    becomes of the pods.
+    The model API server, which the engine watches, copies them from the store, and the store gets
+    the pods' states.
     """
 
     def __init__(self, source: str, random: Random) -> None:
@@ -108,7 +108,7 @@ class JobRecovery(Killer):
     # Between the two servers
 
     def control(self) -> None:
-        """Let the controllers act until they rest, and the model API server have what they make."""
+        """Run the controllers until they rest, and copy their objects to the model API server."""
         self.clock.set(max(self.now, self.clock.now()))
         self.turns.tick()
         for one in self.store.list(PODS, "default"):
@@ -134,7 +134,7 @@ class JobRecovery(Killer):
             self.api.put(GROUP, msgspec.structs.replace(made, status=status))
 
     def report(self) -> None:
-        """Let the store know where pods run."""
+        """Report to the store where pods run."""
         for pod in self.api.pods.values():
             one = self.store.find(PODS, "default", pod.metadata.name)
             if one is not None and pod.spec.node_name and not one.obj["spec"].get("nodeName"):
@@ -149,7 +149,7 @@ class JobRecovery(Killer):
         self.report()
         self.control()
 
-    # What happens
+    # Events
 
     def create_jobs(self) -> None:
         """Create the Jobs, in any order."""
@@ -160,7 +160,7 @@ class JobRecovery(Killer):
         self.control()
 
     def restart_all(self) -> None:
-        """Delete all Jobs and create them anew, as the controller of JobSets does on a failure."""
+        """Delete all Jobs and create them again, as the controller of JobSets does on a failure."""
         if self.source == "JobSet":
             for one in self.store.list(PODS, "default"):
                 self.drop(one.name)
@@ -181,7 +181,7 @@ class JobRecovery(Killer):
             self.store.update(JOBS, job | {"spec": spec | {"parallelism": wanted}})
 
     def finish(self, phase: str) -> None:
-        """Let a running pod end, well or not."""
+        """Finish a running pod, with success or failure."""
         running = [pod for pod in self.api.pods.values() if pod.spec.node_name]
         if running:
             pod = self.random.choice(running)
@@ -203,7 +203,7 @@ class JobRecovery(Killer):
             self.drop(self.random.choice(list(self.api.pods.values())).metadata.name)
 
     def lose_node(self) -> None:
-        """Let a node go with all pods on it."""
+        """Delete a node with all its pods."""
         name = self.random.choice(NODES)
         self.api.remove("Node", name)
         for pod in list(self.api.pods.values()):
@@ -211,19 +211,19 @@ class JobRecovery(Killer):
                 self.drop(pod.metadata.name)
 
     def add_nodes(self) -> None:
-        """Let every node be there, with capacity for all pods together."""
+        """Add all nodes, with capacity for all pods together."""
         for name in NODES:
             if name not in self.api.nodes:
                 self.api.put("Node", make_node(name, cpu=1 + MOST_PODS // len(NODES)))
 
     def succeed(self) -> None:
-        """Let another process take over; it knows what the server knew."""
+        """Fail over to another process, which has the server's state."""
         for kind in self.kinds:
             self.watch(kind)
         super().succeed()
 
     def happen(self) -> None:
-        """Let one thing happen, and all go on until they rest, or not that far."""
+        """Cause one event, and proceed until nothing changes, or not that far."""
         move = self.random.choice(
             (
                 lambda: self.finish("Succeeded"),
@@ -245,7 +245,7 @@ class JobRecovery(Killer):
             self.pass_time(self.random.choice((0.5, 6.0, 70.0, _PAUSE_S)))
 
     def rest(self) -> None:
-        """Let all nodes come back, and everything come to rest."""
+        """Restore all nodes, and proceed until nothing changes."""
         self.add_nodes()
         for _ in range(3):
             self.live()
@@ -253,7 +253,7 @@ class JobRecovery(Killer):
         self.live()
 
     def check(self, when: str) -> None:
-        """Check that the pods which the Jobs want exist and are bound."""
+        """Check that the pods that the Jobs want exist and are bound."""
         assert [] == self.faults
         waiting = {
             key: pod.condition("PodScheduled")
@@ -271,7 +271,9 @@ class JobRecovery(Killer):
 
 
 def recovered_job(source: str, seed: int) -> JobRecovery:
-    """Return a life at its end: every pod that its Jobs want is bound, also after a restart."""
+    """Return a lifecycle at its end: every pod that its Jobs want is bound, also after a
+    restart.
+    """
     rig = JobRecovery(source, Random(f"job recovery {source} {seed}"))
     rig.rest()
     rig.check("at its start")

@@ -1,8 +1,7 @@
-"""`Recovery`: a group of which members finish, fail and get lost in any order, from every source.
+"""`Recovery`: a group from any source whose members finish, fail and are lost in any order.
 
-Controllers make lost members anew, and failed ones if they own them. The process dies at any
-moment, or hands over to a standby. When nodes have capacity for all, every member that exists has
-to be bound.
+Controllers recreate lost members, and failed ones if they own them. The process dies at any moment,
+or fails over to a standby. If nodes have capacity for all, every existing member must be bound.
 """
 
 from collections.abc import Callable, Iterator
@@ -71,7 +70,7 @@ def _gang(least: int) -> SchedulingPolicy:
 
 
 def _composite(least: int) -> Iterator[tuple[str, Any]]:
-    """Yield a root that needs both of its groups, each of which needs so many pods."""
+    """Yield a root that needs both of its groups, each of which needs `least` pods."""
     of = WorkloadReference("w", "t")
     policy = CompositePolicy(gang=CompositeGangPolicy(2))
     yield (
@@ -122,7 +121,7 @@ STORIES = {
 
 
 class Recovery(Killer):
-    """One group, whose members have slots; a slot is over when its member finished for good."""
+    """One group whose members have slots; a slot ends when its member has finished for good."""
 
     def __init__(self, source: str, random: Random) -> None:
         self.story, self.random = STORIES[source], random
@@ -140,7 +139,7 @@ class Recovery(Killer):
             self.api.put(kind, obj)
 
     def add_nodes(self) -> None:
-        """Let every node be there, with capacity for a third of the members."""
+        """Add all nodes, with capacity for a third of the members each."""
         for name in NODES:
             if name not in self.api.nodes:
                 self.api.put("Node", make_node(name, cpu=1 + self.slots // 3))
@@ -162,20 +161,20 @@ class Recovery(Killer):
             self.api.put("Pod", pod)
 
     def succeed(self) -> None:
-        """Let another process take over.
+        """Fail over to another process.
 
-        It decides nothing before it knows what the server knew.
+        It decides nothing before it has the server's state.
         """
         for kind in self.kinds:
             self.watch(kind)
         super().succeed()
 
-    # What happens to members
+    # Events of members
 
     def finish(self, phase: str) -> None:
-        """Let a running member end, well or not.
+        """Finish a running member, with success or failure.
 
-        A failed one comes again if a controller owns it.
+        A controller recreates a failed one that it owns.
         """
         running = [
             at for at in range(self.slots) if (pod := self.pod_of(at)) and pod.spec.node_name
@@ -193,14 +192,14 @@ class Recovery(Killer):
             self.api.remove("Pod", f"default/{self.name_of[self.random.choice(there)]}")
 
     def lose_node(self) -> None:
-        """Let a node go with all pods on it."""
+        """Delete a node with all its pods."""
         name = self.random.choice(NODES)
         self.api.remove("Node", name)
         for pod in [pod for pod in self.api.pods.values() if pod.spec.node_name == name]:
             self.api.remove("Pod", pod.key)
 
     def happen(self) -> None:
-        """Let one thing happen, and the scheduler go on until it rests, or not that far."""
+        """Cause one event, and run the scheduler until nothing changes, or not that far."""
         move = self.random.choice(
             (
                 lambda: self.finish("Succeeded"),
@@ -220,7 +219,7 @@ class Recovery(Killer):
             self.pass_time(self.random.choice((0.5, 6.0, 70.0)))
 
     def rest(self) -> None:
-        """Let all nodes and all members come back, and everything come to rest."""
+        """Restore all nodes and all members, and proceed until nothing changes."""
         self.add_nodes()
         self.replace()
         self.live()
@@ -229,7 +228,7 @@ class Recovery(Killer):
 
 
 def recovered(source: str, seed: int) -> Recovery:
-    """Return a life at its end: every member that exists has to be bound, also after a restart."""
+    """Return a lifecycle at its end: every existing member must be bound, also after a restart."""
     rig = Recovery(source, Random(f"recovery {source} {seed}"))
     rig.rest()
     _check(rig, "at its start")

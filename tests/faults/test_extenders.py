@@ -38,7 +38,7 @@ def build() -> Engine:
 
 
 def run(seed: int, *, replayed: bool = False) -> Rig:
-    """Return a run that has settled; hands that reach in from outside do not replay."""
+    """Return a settled run; external interventions are not replayed."""
     without = (doorman,) if replayed else ()
     rig = seeded_run(seed, build, without=without, instead=INSTEAD, extender=ask)
     rig.settle()
@@ -52,7 +52,7 @@ def asked(rig: Rig) -> list[AskExtender]:
 
 @pytest.mark.parametrize("first", range(0, 120, 60))
 def test_generated_runs(first: int):
-    """Nothing is lost, bound twice or overcommitted, and everything comes to rest."""
+    """No pod is lost, bound twice or overcommitted, and the run settles."""
     verbs: set[str] = set()
     for seed in range(first, first + 60):
         verbs |= {effect.verb for effect in asked(run(seed))}
@@ -70,7 +70,7 @@ def test_many_generated_runs(first: int):
 
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_generated_runs_replay(first: int):
-    """A fresh engine asks the same questions at the same moments, byte for byte."""
+    """A new engine sends the same questions at the same times, byte for byte."""
     for seed in range(first, first + 10):
         result = replay(io.BytesIO(run(seed, replayed=True).log()), lambda _: build())
         assert result.difference is None, seed
@@ -83,7 +83,7 @@ def build_logged(_header: Header) -> Engine:
 
 
 def test_generated_runs_replay_in_another_process(tmp_path: Path):
-    """Strings hash differently there: no order of a set or dict reaches a question."""
+    """Strings hash differently there: no order of a set or dict may affect a question."""
     files = []
     for seed in range(6):
         path = tmp_path / f"{seed}.log"

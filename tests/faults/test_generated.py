@@ -1,6 +1,6 @@
-"""Generated misfortunes: seeded runs of the moves of tests/property, hundreds of them.
+"""Generated faults: seeded runs of the events of tests/property, hundreds of them.
 
-A run that fails is repeated by its seed alone: `seeded_run(SEED).settle()`.
+A failing run is repeated by its seed alone: `seeded_run(SEED).settle()`.
 """
 
 import os
@@ -16,7 +16,7 @@ LONG_RUNS = 10_000
 
 @pytest.mark.parametrize("first", range(0, RUNS, PER_TEST))
 def test_generated_runs(first: int):
-    """Nothing is lost, bound twice or overcommitted, and everything comes to rest."""
+    """No pod is lost, bound twice or overcommitted, and the run settles."""
     for seed in range(first, first + PER_TEST):
         seeded_run(seed).settle()
 
@@ -24,7 +24,7 @@ def test_generated_runs(first: int):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(RUNS, RUNS + LONG_RUNS, 500))
 def test_many_generated_runs(first: int):
-    """The same on other seeds; TRELLIS_SEED moves to fresh ones."""
+    """The same on other seeds; TRELLIS_SEED selects new ones."""
     offset = int(os.environ.get("TRELLIS_SEED", "0"))
     for seed in range(offset + first, offset + first + 500):
         seeded_run(seed).settle()

@@ -1,9 +1,9 @@
-"""A group's life, with the process killed at every write of it: nothing that runs is taken away.
+"""A group's lifecycle, with the process killed at each of its writes: no running pod is deleted.
 
-The life is played once without a misfortune to count its writes, then once for each of them and for
-each way in which it can be cut off: the write arrived or not; a new process begins, or a standby
-that has watched all the while takes over. Whatever was decided must follow from objects alone:
-memory dies with the process, and a standby has watched what it did not decide.
+The lifecycle is played once without a fault to count its writes, then once for each write and each
+kind of interruption: the write arrived or not; a new process starts, or a standby takes over. All
+decisions must follow from objects alone: memory is lost with the process, and a standby has only
+watched.
 """
 
 import itertools
@@ -112,10 +112,10 @@ def build() -> Engine:
 
 
 class Killer(Rig):
-    """A rig that dies at the n-th write of its life; `writes` counts what reached the server.
+    """A rig that dies at the n-th write; `writes` counts the writes that reached the server.
 
-    With `is_hot`, a standby hears of everything that the leader hears and takes over when that one
-    dies.
+    With `is_hot`, a standby receives every event that the leader receives and takes over when the
+    leader dies.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Killer(Rig):
             self.stand_by()
 
     def stand_by(self) -> None:
-        """Start an engine that does not lead; it begins with what is there now."""
+        """Start an engine that does not lead, with the present state."""
         engine = self._build()
         self.standby = engine, Watchdog(engine)
         self.tell_standby(Leading(active=False))
@@ -144,9 +144,9 @@ class Killer(Rig):
             self.tell_standby(self.api.listed(kind))
 
     def tell_standby(self, event: Event) -> None:
-        """Let the standby hear of something.
+        """Deliver an event to the standby.
 
-        It decides nothing, and what it would tell is not sent.
+        It decides nothing, and its effects are not sent.
         """
         if self.standby is not None:
             engine, dog = self.standby
@@ -156,13 +156,13 @@ class Killer(Rig):
             assert not any(isinstance(effect, Bind | Evict) for effect in would), would
 
     def hear(self, event: Event) -> None:
-        """Deliver one event to the leader, and to the standby what comes from the watch."""
+        """Deliver one event to the leader, and events of the watch to the standby as well."""
         super().hear(event)
         if not isinstance(event, Answer | Leading):
             self.tell_standby(event)
 
     def live(self) -> None:
-        """Let everything happen in order until nothing moves, and die at the appointed write."""
+        """Proceed in order until nothing changes, and die at the chosen write."""
         for _ in range(200):
             moved = bool(self.run(50))
             while self.wire:
@@ -191,7 +191,9 @@ class Killer(Rig):
         raise AssertionError("the engine does not come to rest")
 
     def die(self) -> None:
-        """Be killed while a write is under way: it arrived, or it did not; the rest never left."""
+        """Kill the process during a write: it arrived, or it did not; later ones were never
+        sent.
+        """
         if self.arrives:
             self.api.perform(self.wire.pop(0))
         self.wire = []
@@ -199,20 +201,20 @@ class Killer(Rig):
         self.strays = []
 
     def succeed(self) -> None:
-        """Let a new process begin in the leader's place, or the standby take over and get one
-        behind it.
+        """Start a new process in the leader's place, or let the standby take over and start another
+        standby.
         """
         standby, self.standby = self.standby, None
         self.restart()
         if standby is not None:
-            # What the standby has heard is what its watch has brought, not what is on its way.
+            # The standby has received the events of its watch, not those in flight.
             self.engine, self.dog = standby
             self.lead(active=True)
             self.stand_by()
 
 
 def life(rig: Killer, source: Source) -> None:
-    """A group becomes whole, loses a member with its node, and the new one fits nowhere."""
+    """A group becomes complete, loses a member with its node, and the replacement fits nowhere."""
     for number in range(2):
         rig.api.put("Node", make_node(f"n{number}", cpu=2))
     rig.api.put(source.kind, source.group)
@@ -242,7 +244,7 @@ def whole_life(
 @pytest.mark.parametrize("is_hot", [False, True])
 @pytest.mark.parametrize("kind", SOURCES)
 def test_the_life_is_what_it_is_meant_to_be(kind: str, is_hot: bool):
-    """It has many writes, three members stay, the fourth is told that it has to wait."""
+    """It has many writes, three members stay, and the fourth is reported as waiting."""
     rig = whole_life(kind, is_hot=is_hot)
 
     assert 12 < rig.writes
@@ -253,9 +255,9 @@ def test_the_life_is_what_it_is_meant_to_be(kind: str, is_hot: bool):
 
 
 def killed_throughout(kind: str, first: int, step: int, *, arrives: bool, is_hot: bool) -> None:
-    """Live again and again, killed at one write after another until a life ends before it.
+    """Repeat the lifecycle, killed at one write after another until it ends before the write.
 
-    Nobody goes.
+    No pod is deleted.
     """
     for kill_at in itertools.count(first, step):
         rig = whole_life(kind, kill_at, arrives=arrives, is_hot=is_hot)
@@ -269,7 +271,7 @@ def killed_throughout(kind: str, first: int, step: int, *, arrives: bool, is_hot
 def test_nothing_that_runs_is_deleted_whenever_the_process_dies(
     kind: str, is_hot: bool, arrives: bool
 ):
-    """At some writes of the life, other ones for each way to die: who was bound stays bound."""
+    """At some writes of the lifecycle, others for each kind of death: bound pods stay bound."""
     killed_throughout(kind, 2 * is_hot + arrives, 5, arrives=arrives, is_hot=is_hot)
 
 
@@ -280,12 +282,12 @@ def test_nothing_that_runs_is_deleted_whenever_the_process_dies(
 def test_nothing_that_runs_is_deleted_whether_a_write_arrives_or_not(
     kind: str, arrives: bool, is_hot: bool
 ):
-    """At every write of the life, both ways."""
+    """At every write of the lifecycle, whether it arrives or not."""
     killed_throughout(kind, 0, 1, arrives=arrives, is_hot=is_hot)
 
 
 def survivors(rig: Rig) -> None:
-    """The members that were not lost run, none of them was asked to go."""
+    """Check that the members that were not lost run, and that none was asked to terminate."""
     running = {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
     leaving = [pod.metadata.name for pod in rig.api.pods.values() if pod.is_terminating]
 
@@ -294,7 +296,9 @@ def survivors(rig: Rig) -> None:
 
 
 def torn(rig: Killer) -> None:
-    """A group of which one member is refused while the others are bound, and then has no room."""
+    """Create a group of which one member is rejected while the others are bound, and then has no
+    capacity.
+    """
     rig.api.put("Node", make_node("n0", cpu=4))
     rig.api.put(CONFIG_MAP.kind, CONFIG_MAP.group)
     for number in range(SIZE):
@@ -313,7 +317,7 @@ def torn(rig: Killer) -> None:
 
 
 def turn(rig: Rig) -> None:
-    """Let what is under way arrive."""
+    """Deliver the writes in flight."""
     while rig.wire:
         rig.perform(0)
     while rig.answers:
@@ -324,7 +328,7 @@ def turn(rig: Rig) -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_group_that_was_never_whole_says_who_goes_and_why_before_they_go(restarted):
-    """First the group, then each victim; a process that starts anew decides the same."""
+    """First the group's event, then each victim's; a restarted process decides the same."""
     rig = Killer()
     torn(rig)
     if restarted:
@@ -351,8 +355,8 @@ def test_a_group_that_was_never_whole_says_who_goes_and_why_before_they_go(resta
 def test_a_group_left_half_bound_is_decided_before_all_others(
     kind: str, arrived: int, is_hot: bool
 ):
-    """The leader dies between its binds: the rest gets its room, whoever stands before it in the
-    queue.
+    """The leader dies between its binds: the remaining members get their capacity before any other
+    pod in the queue.
     """
     source = SOURCES[kind]
     rig = Killer(is_hot=is_hot, kinds=(*KINDS, "AppGroup"))
@@ -372,7 +376,7 @@ def test_a_group_left_half_bound_is_decided_before_all_others(
     for bind in binds[:arrived]:
         rig.api.perform(bind)
     rig.wire = []
-    rig.watch("Pod")  # who takes over decides nothing before it knows what the server knew
+    rig.watch("Pod")  # a new leader decides nothing before it has the server's state
     rig.succeed()
     rig.strays = []
     rig.live()
@@ -383,9 +387,9 @@ def test_a_group_left_half_bound_is_decided_before_all_others(
 
 @pytest.mark.parametrize("is_hot", [False, True])
 def test_a_group_that_was_whole_when_nobody_looked_keeps_its_members(is_hot: bool):
-    """The leader dies when all are bound and nothing says so yet.
+    """The leader dies when all are bound and no object states it yet.
 
-    One is replaced before another leads.
+    One is replaced before another process leads.
     """
     rig = Killer(is_hot=is_hot)
     for number in range(2):
@@ -417,7 +421,7 @@ def test_a_group_that_was_whole_when_nobody_looked_keeps_its_members(is_hot: boo
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_whole_group_that_is_described_larger_keeps_its_members(restarted: bool):
-    """One member too many has waited from the start; now that it counts, it fits nowhere."""
+    """One surplus member has waited from the start; it counts after the edit, and fits nowhere."""
     rig = Killer()
     rig.api.put("Node", make_node("n0", cpu=SIZE - 1))
     smaller = msgspec.structs.replace(CONFIG_MAP.group, data=DATA | {"size": str(SIZE - 1)})
@@ -444,10 +448,11 @@ def test_a_whole_group_that_is_described_larger_keeps_its_members(restarted: boo
 def test_a_group_that_was_whole_when_nobody_looked_and_is_described_larger_keeps_its_members(
     is_hot: bool, sizes: tuple[int, ...]
 ):
-    """The leader dies when three of three are bound, before any label.
+    """The leader dies when three of three are bound, before any label is written.
 
-    The size is edited before another leads. The fourth was there from the start and fits nowhere.
-    Described larger from the start, and once smaller for a moment, it was whole as well.
+    The size is edited before another process leads. The fourth member existed from the start and
+    fits nowhere. A group described larger from the start, and smaller for a moment, was complete as
+    well.
     """
     rig = Killer(is_hot=is_hot)
     rig.api.put("Node", make_node("n0", cpu=SIZE if len(sizes) > 1 else SIZE - 1))
@@ -484,9 +489,7 @@ def test_a_group_that_was_whole_when_nobody_looked_and_is_described_larger_keeps
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_no_member_goes_because_the_solver_is_silent(restarted):
-    """That the rest of a group fits nowhere is proven before anybody is let go: a time-out proves
-    nothing.
-    """
+    """Members are evicted only with a proof that the others fit nowhere: a time-out is no proof."""
     rig = Killer()
     torn(rig)
     if restarted:
@@ -499,13 +502,16 @@ def test_no_member_goes_because_the_solver_is_silent(restarted):
         rig.pass_time(10.0)
 
     assert [] == [pod.metadata.name for pod in rig.api.pods.values() if pod.is_terminating]
-    rig.live()  # it answers again: the rest does not fit, and the others go
+    # the solver answers again: the remaining member does not fit, and the others are evicted
+    rig.live()
     assert 3 == len([one for one in rig.performed if isinstance(one, Evict)])
 
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_who_leads_a_moment_after_it_has_heard_of_a_whole_group_says_so(kind: str):
-    """What it would have written before it led is lost, and is not taken for being on its way."""
+    """The write that the previous leader would have sent is lost, and does not count as in
+    flight.
+    """
     source = SOURCES[kind]
     rig = Killer(kinds=(*KINDS, "AppGroup"))
     rig.api.put("Node", make_node("n0", cpu=SIZE))
@@ -514,7 +520,7 @@ def test_who_leads_a_moment_after_it_has_heard_of_a_whole_group_says_so(kind: st
         rig.api.put("Pod", source.member(number))
     rig.live()
     rig.api.remove(source.kind, "default/g")
-    rig.api.put(source.kind, source.group)  # it comes back as it was before anybody wrote to it
+    rig.api.put(source.kind, source.group)  # it returns in its state before any write
     engine = build()
     engine.handle(Leading(active=False), rig.now)
     for one in rig.kinds:
@@ -529,8 +535,8 @@ def test_who_leads_a_moment_after_it_has_heard_of_a_whole_group_says_so(kind: st
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_members_of_a_group_that_nobody_completes_leave_their_promised_room_to_others(kind: str):
-    """Two of four were promised room, and the others have gone: for a minute they may come back,
-    and no longer.
+    """Two of four had nominations, and the others were deleted: the nominations are kept for a
+    minute, no longer.
     """
     source = SOURCES[kind]
     rig = Killer(kinds=(*KINDS, "AppGroup"))

@@ -1,7 +1,7 @@
-"""Lives of groups: elastic ones, lost nodes, edits, deaths at any write, fail-over and foreign
-evictions in one.
+"""Lifecycles of groups: elastic ones, lost nodes, edits, deaths at any write, fail-over and foreign
+evictions.
 
-What happens and what must hold stands in `grouplives`; every life is chosen by its seed.
+Events and invariants are in `grouplives`; every lifecycle is chosen by its seed.
 """
 
 from collections import Counter
@@ -10,8 +10,8 @@ import pytest
 
 from tests.faults.grouplives import Dialects, Queued, live
 
-# Lives that once broke an invariant: the seed, and of how many members one asks for more than the
-# others.
+# Lifecycles that once broke an invariant: the seed, and the number of members of which one requests
+# more.
 FOUND = {
     (105, 25): "a bind was sent again after the minimum had been raised",
     (859, 25): "a bind was sent again after the only one that was bound had gone",
@@ -45,8 +45,8 @@ FOUND_IN_DIALECTS = {
 
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_lives_of_groups(first: int):
-    """Nothing goes without a receipt, no group starts or stays in part by our hand, and all comes
-    to rest.
+    """No pod is evicted without an event, no group starts or stays partial by our action, and the
+    run settles.
     """
     for seed in range(first, first + 10):
         live(seed)
@@ -54,24 +54,26 @@ def test_lives_of_groups(first: int):
 
 @pytest.mark.parametrize(("seed", "unlike"), FOUND)
 def test_what_was_found_stays_mended(seed: int, unlike: int):
-    """The same in the lives that broke it."""
+    """The same in lifecycles that once broke it."""
     live(seed, unlike)
 
 
 @pytest.mark.parametrize("seed", [*range(0, 200, 20), *FOUND_IN_DIALECTS])
 def test_lives_of_groups_of_other_dialects(seed: int):
-    """The same of groups of Volcano and of AppGroups that are gangs, beside the others."""
+    """The same for groups of Volcano and AppGroups that are gangs, beside the others."""
     live(seed, rig_of=Dialects)
 
 
 @pytest.mark.parametrize("seed", range(0, 200, 20))
 def test_lives_of_groups_of_kueue(seed: int):
-    """The same of pod groups of Kueue, which nothing but their pods describes."""
+    """The same for pod groups of Kueue, which only their pods describe."""
     live(seed, rig_of=Queued)
 
 
 def test_the_lives_are_worth_judging():
-    """Groups become whole, wait, shrink and end, members are lost, and processes die both ways."""
+    """Groups become complete, wait, shrink and end, members are lost, and processes die both
+    ways.
+    """
     seen: Counter[str] = Counter()
     for seed in range(40, 60):
         seen += live(seed)
@@ -82,6 +84,6 @@ def test_the_lives_are_worth_judging():
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 50))
 def test_many_lives_of_groups(first: int):
-    """The same in three thousand lives."""
+    """The same in three thousand lifecycles."""
     for seed in range(first, first + 50):
         live(seed)

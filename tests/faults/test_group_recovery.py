@@ -1,4 +1,4 @@
-"""Members finish, fail and get lost in any order: the rest of a group recovers when there is
+"""Members finish, fail and are lost in any order: the remaining group recovers if there is
 capacity.
 """
 
@@ -10,7 +10,7 @@ from tests.faults.recovery import STORIES, recovered
 
 @pytest.mark.parametrize("source", STORIES)
 def test_a_group_recovers(source: str):
-    """Every member that exists is bound, whatever has happened to the others."""
+    """Every existing member is bound, whatever happened to the others."""
     for seed in range(6):
         recovered(source, seed)
 
@@ -23,7 +23,9 @@ def test_a_group_of_jobs_recovers(source: str):
 
 
 def test_a_finished_group_of_two_counts_for_the_other():
-    """Members of one group of a tree are as many as the whole tree needs, and no new run of it."""
+    """The members of one group of a tree are as many as the whole tree needs, and do not count as
+    its new run.
+    """
     recovered("Composite", 2650)
 
 
@@ -31,7 +33,7 @@ def test_a_finished_group_of_two_counts_for_the_other():
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
 @pytest.mark.parametrize("source", STORIES)
 def test_groups_recover(source: str, first: int):
-    """The same in three thousand lives of each source."""
+    """The same in three thousand lifecycles of each source."""
     for seed in range(first, first + 100):
         recovered(source, seed)
 
@@ -40,6 +42,6 @@ def test_groups_recover(source: str, first: int):
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
 @pytest.mark.parametrize("source", CONTROLLED)
 def test_groups_of_jobs_recover(source: str, first: int):
-    """The same in three thousand lives of each source."""
+    """The same in three thousand lifecycles of each source."""
     for seed in range(first, first + 100):
         recovered_job(source, seed)

@@ -49,7 +49,7 @@ class GroupRig(Rig):
 
 
 def members(rig: Rig, group: str, *, leaving: bool = False) -> list[Pod]:
-    """Return the pods of a group that are to stay, or those that leave as well."""
+    """Return the pods of a group that stay; with `leaving` also the terminating ones."""
     return [
         pod
         for pod in rig.api.pods.values()
@@ -77,7 +77,7 @@ def fill(rig: Rig, group: str, most: int) -> int:
 
 
 def configure(rig: Rig, pick: Pick) -> None:
-    """Somebody writes, edits or deletes the ConfigMap of a group."""
+    """Write, edit or delete the ConfigMap of a group."""
     group = tuple(SIZES)[pick(len(SIZES))]
     if pick(6) == 0:
         rig.api.remove("GroupConfigMap", f"default/{group}")
@@ -94,7 +94,7 @@ def describe(rig: Rig, group: str, rules: str) -> None:
 
 
 def lose_member(rig: Rig, pick: Pick) -> None:
-    """A member goes: deleted at once, asked to leave, or it ends."""
+    """Delete a member at once or with a grace period, or let it finish."""
     pods = [pod for group in SIZES for pod in members(rig, group)]
     if not pods:
         return
@@ -109,7 +109,7 @@ def lose_member(rig: Rig, pick: Pick) -> None:
 
 
 def single(rig: Rig, pick: Pick) -> None:
-    """An ordinary pod of some priority competes for room."""
+    """Create a single pod of some priority that competes for capacity."""
     name = moves.PODS[pick(len(moves.PODS))]
     if f"default/{name}" not in rig.api.pods:
         assert isinstance(rig, GroupRig)
@@ -141,9 +141,9 @@ def noisy(seed: int) -> Rig:
 
 
 def settled(seed: int) -> Rig:
-    """Return a run that came to rest: all members are there, all rules can be read.
+    """Return a settled run: all members exist, all rules are readable.
 
-    A group whose rules cannot be read is held as it is, until somebody corrects them.
+    A group with unreadable rules stays unchanged until a user corrects them.
     """
     rig = noisy(seed)
     for group in SIZES:
@@ -151,7 +151,7 @@ def settled(seed: int) -> Rig:
         if known is None or known.data["constraints"] in UNREADABLE:
             describe(rig, group, "{}")
     rig.settle()
-    # Controllers replace what is missing, perhaps because a group that stayed half was dissolved.
+    # Controllers replace missing members, for example because a partial group was dissolved.
     for _ in range(20):
         if not sum(fill(rig, group, 99) for group in SIZES):
             return rig
@@ -160,10 +160,11 @@ def settled(seed: int) -> Rig:
 
 
 def check(rig: Rig, ends: Counter[str]) -> None:
-    """Every group is bound whole, or not at all, unless it was whole or may have been.
+    """Check that every group is bound completely or not at all, unless it was or may have been
+    complete.
 
-    It may have been when one of the members that wait came after the first of the others was bound:
-    it may replace one that was bound and is gone.
+    It may have been if a waiting member was created after the first of the others was bound: it may
+    replace a bound member that was deleted.
     """
     for group, size in SIZES.items():
         placed = [pod for pod in members(rig, group) if pod.spec.node_name]
@@ -181,11 +182,10 @@ def check(rig: Rig, ends: Counter[str]) -> None:
 
 
 def proves_torso(rig: Rig, group: str) -> bool:
-    """Whether all members that wait were there before the first of the others was bound.
+    """Return whether all waiting members existed before the first of the others was bound.
 
-    One that is leaving counts: while it is there, somebody may have stood in its place. A bound pod
-    whose condition says otherwise (an earlier refusal arrived late) does not tell when it was
-    bound.
+    A terminating one counts: it may have replaced another. A bound pod with an unscheduled
+    condition (an earlier rejection arrived late) does not show when it was bound.
     """
     bound, created = [], []
     for pod in members(rig, group, leaving=True):
@@ -219,7 +219,7 @@ def test_many_generated_runs(first: int):
 
 
 def test_generated_runs_replay():
-    """A fresh engine asks the same questions at the same moments, byte for byte."""
+    """A new engine sends the same questions at the same times, byte for byte."""
     for seed in range(12):
         rig = noisy(seed)
         result = replay(io.BytesIO(rig.log()), lambda _: build())

@@ -1,6 +1,4 @@
-"""Runs full of misfortunes replay byte for byte: nothing but the logged input reaches a
-decision.
-"""
+"""Runs with many faults replay byte for byte: only the logged input affects decisions."""
 
 import io
 import os
@@ -34,7 +32,7 @@ def build(_header: Header) -> Engine:
 
 
 def log_of(seed: int) -> bytes:
-    """Return the decision log of a run; hands that reach in from outside are no events."""
+    """Return the decision log of a run; external interventions are no events."""
     rig = seeded_run(seed, without=(doorman,))
     rig.settle()
     return rig.log()
@@ -51,7 +49,7 @@ def test_generated_runs_replay(first: int):
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_generated_runs_replay_in_another_process(tmp_path: Path, hash_seed: str):
-    """Strings hash differently there: no order of a set or dict reaches a decision."""
+    """Strings hash differently there: no order of a set or dict may affect a decision."""
     files = []
     for seed in range(12):
         path = tmp_path / f"{seed}.log"
@@ -72,7 +70,7 @@ def test_generated_runs_replay_in_another_process(tmp_path: Path, hash_seed: str
 
 
 def test_a_left_out_event_is_noticed():
-    """A log without one of its answers comes out otherwise, and the turn is named."""
+    """A log without one of its answers replays differently, and the turn is named."""
     lines = log_of(3).splitlines(keepends=True)
     place = next(i for i, line in enumerate(lines) if b'"event":"Answer"' in line)
     start = lines[place].index(b'{"event":"Answer"')

@@ -1,7 +1,7 @@
-"""Named misfortunes between the engine and the API server, each told as a list of events.
+"""Named faults between the engine and the API server, each as a list of events.
 
-After each of them everything goes well again (`settle`) and the general invariants are checked
-there; what the scenario itself is about stands in its asserts.
+After each of them the faults end (`settle`) and the general invariants are checked; the asserts
+check the scenario itself.
 """
 
 import pytest
@@ -27,7 +27,7 @@ def rig_with(cpu: int = 4, nodes: int = 1, **labels: str) -> Rig:
 
 
 def place_of(rig: Rig, kind: type) -> int:
-    """Return where the one effect of a kind is on the wire."""
+    """Return the position of the only effect of a kind in flight."""
     (place,) = [place for place, effect in enumerate(rig.wire) if isinstance(effect, kind)]
     return place
 
@@ -43,17 +43,19 @@ def node_of(rig: Rig, name: str = "p") -> str:
 
 
 def binds(rig: Rig) -> int:
-    """Return how many binds the engine has asked for."""
+    """Return how many binds the engine has requested."""
     return sum(isinstance(e, Bind) for _, _, _, effects in rig.steps for e in effects)
 
 
 def scheduled_events(rig: Rig) -> int:
-    """Return how often the API server was told that a pod was scheduled."""
+    """Return how often the API server received that a pod was scheduled."""
     return sum(record.reason == "Scheduled" for record in rig.api.records)
 
 
 def test_the_answer_is_lost():
-    """Carried out, answer lost: one look finds the pod bound, and no second bind is sent."""
+    """The bind was carried out, its answer is lost: one look-up finds the pod bound, and no second
+    bind is sent.
+    """
     rig = rig_with()
     rig.perform(place_of(rig, Bind), deliver=False)
     rig.deliver(0)
@@ -65,7 +67,9 @@ def test_the_answer_is_lost():
 
 
 def test_the_request_is_lost():
-    """Never carried out: the look finds nothing, the pod fails once and is tried again."""
+    """The bind was not carried out: the look-up finds the pod unbound, the pod fails once and is
+    retried.
+    """
     rig = rig_with()
     rig.refuse(place_of(rig, Bind), 0)
     rig.deliver(0)
@@ -76,7 +80,7 @@ def test_the_request_is_lost():
 
 
 def test_a_bind_that_arrives_after_the_look_overcommits_nothing():
-    """The connection breaks, the look finds the pod unbound, and only then the bind is carried
+    """The connection breaks, the look-up finds the pod unbound, and only then the bind is carried
     out.
     """
     rig = rig_with(cpu=1)
@@ -99,8 +103,8 @@ def test_a_bind_that_arrives_after_the_look_overcommits_nothing():
 
 
 def test_room_is_held_until_a_late_bind_cannot_come_any_more():
-    """A bind that is refused when it is sent again leaves the first one open: a minute later it is
-    not.
+    """A repeated bind that is rejected does not settle the first one; after a minute it can no
+    longer arrive.
     """
     rig = rig_with(cpu=1)
     rig.delay(place_of(rig, Bind))
@@ -136,7 +140,7 @@ def test_the_answer_comes_twice():
 
 
 def test_the_answer_comes_after_the_delete():
-    """Bound and deleted before the answer arrives: nothing is left of the pod."""
+    """Bound and deleted before the answer arrives: no trace of the pod is left."""
     rig = rig_with()
     rig.perform(place_of(rig, Bind))
     rig.api.remove("Pod", "default/p")
@@ -149,7 +153,7 @@ def test_the_answer_comes_after_the_delete():
 
 
 def test_the_pod_is_deleted_before_the_bind_is_sent():
-    """The bind finds nobody; its 404 comes after the watch has said so."""
+    """The bind finds no pod; its 404 arrives after the watch has reported the deletion."""
     rig = rig_with()
     rig.api.remove("Pod", "default/p")
     rig.perform(place_of(rig, Bind))
@@ -162,7 +166,7 @@ def test_the_pod_is_deleted_before_the_bind_is_sent():
 
 
 def test_a_404_comes_before_the_watch_tells():
-    """The look agrees, the pod waits its back-off, and the late watch event takes it away."""
+    """The look-up agrees, the pod waits its back-off, and the late watch event removes it."""
     rig = rig_with()
     rig.api.remove("Pod", "default/p")
     rig.perform(place_of(rig, Bind))
@@ -178,7 +182,7 @@ def test_a_404_comes_before_the_watch_tells():
 
 
 def test_a_look_that_lies_loses_no_pod():
-    """A 404 of a proxy for bind and look alike: only the watch can take a pod away."""
+    """A proxy answers bind and look-up with 404: only the watch can remove a pod."""
     rig = rig_with()
     rig.refuse(place_of(rig, Bind), 404)
     rig.deliver(0)
@@ -191,7 +195,7 @@ def test_a_look_that_lies_loses_no_pod():
 
 
 def test_a_conflict_because_we_bound_it():
-    """The request was carried out twice; the conflict of the second one is not a failure."""
+    """The request was carried out twice; the conflict of the second one is no failure."""
     rig = rig_with()
     rig.perform(place_of(rig, Bind), times=2)
     assert 409 == rig.answers[0].code
@@ -203,7 +207,9 @@ def test_a_conflict_because_we_bound_it():
 
 
 def test_a_conflict_because_another_bound_it():
-    """The pod is theirs: our room is given back, nothing more is written about it."""
+    """The pod is bound by another scheduler: its capacity here is released, and nothing more is
+    written about it.
+    """
     rig = rig_with(nodes=2)
     rig.api.bind_foreign("default/p", "n1")
     rig.perform(place_of(rig, Bind))
@@ -216,7 +222,9 @@ def test_a_conflict_because_another_bound_it():
 
 
 def test_an_old_watch_event_comes_after_the_look():
-    """The look found the pod elsewhere; an older event that shows it unbound brings it not back."""
+    """The look-up found the pod elsewhere; an older event that shows it unbound does not restore
+    it.
+    """
     rig = rig_with(nodes=2)
     bind = rig.wire[place_of(rig, Bind)]
     assert isinstance(bind, Bind)
@@ -237,7 +245,9 @@ def test_an_old_watch_event_comes_after_the_look():
 
 
 def test_a_conflict_because_the_pod_is_being_deleted():
-    """It cannot be bound any more: the attempt fails, and at its next turn the pod is dropped."""
+    """The pod cannot be bound any more: the attempt fails, and the pod is dropped at its next
+    turn.
+    """
     rig = rig_with()
     rig.api.terminate("default/p")
     rig.perform(place_of(rig, Bind))
@@ -250,7 +260,7 @@ def test_a_conflict_because_the_pod_is_being_deleted():
 
 
 def test_the_watch_is_faster_than_the_answer():
-    """The pod is settled by the watch; the answer finds nobody waiting."""
+    """The watch confirms the pod; the later answer has no effect."""
     rig = rig_with()
     rig.perform(place_of(rig, Bind))
     rig.watch("Pod")
@@ -262,7 +272,7 @@ def test_the_watch_is_faster_than_the_answer():
 
 
 def test_the_watch_is_faster_than_a_lost_answer():
-    """No look is needed for what the watch has shown."""
+    """No look-up is needed for a state that the watch has shown."""
     rig = rig_with()
     rig.perform(place_of(rig, Bind), deliver=False)
     rig.watch("Pod")
@@ -292,7 +302,7 @@ def test_a_relist_in_the_middle_of_a_bind(in_parts: bool, carried_out: bool):
 
 
 def test_a_relist_that_misses_a_pod_in_flight():
-    """Deleted while the watch was away: the list alone tells."""
+    """The pod was deleted while the watch was disconnected: only the list shows it."""
     rig = rig_with()
     rig.api.remove("Pod", "default/p")
     rig.relist("Pod")
@@ -333,7 +343,7 @@ def test_another_leader_binds_what_we_were_binding():
 
 
 def test_the_node_is_deleted_while_binding():
-    """The API server binds to any name; the pod is remembered there and counts when it returns."""
+    """The API server binds to any name; the pod is kept there and counts when the node returns."""
     rig = rig_with()
     rig.api.remove("Node", "n0")
     rig.perform(place_of(rig, Bind))
@@ -348,7 +358,9 @@ def test_the_node_is_deleted_while_binding():
 
 
 def test_the_node_is_deleted_before_the_bind_is_sent():
-    """Who knows that the node is gone sends nothing: the pod waits for another one."""
+    """The engine sends no bind to a node that it knows is deleted: the pod waits for another
+    one.
+    """
     rig = rig_with()
     rig.api.remove("Node", "n0")
     rig.watch("Node")
@@ -362,7 +374,7 @@ def test_the_node_is_deleted_before_the_bind_is_sent():
 
 
 def test_the_node_is_deleted_and_the_bind_fails():
-    """Nothing is taken from a row that is gone; the pod waits for a node."""
+    """No amount is subtracted from a deleted row; the pod waits for a node."""
     rig = rig_with()
     rig.api.remove("Node", "n0")
     rig.watch("Node")
@@ -379,7 +391,7 @@ def test_the_node_is_deleted_and_the_bind_fails():
 
 
 def test_the_node_shrinks_while_binding():
-    """What is bound stays bound, and the next pod sees that nothing is left."""
+    """Bound pods stay bound, and the next pod finds no capacity."""
     rig = rig_with(cpu=1)
     rig.api.put("Node", node_with(rig.api.nodes["n0"], allocatable={"cpu": 0, "pods": 110}))
     rig.perform(place_of(rig, Bind))
@@ -392,7 +404,7 @@ def test_the_node_shrinks_while_binding():
 
 
 def test_the_node_shrinks_before_the_bind_is_sent():
-    """A bind that would fill a node beyond what it is known to have is not sent."""
+    """A bind that would exceed the node's known capacity is not sent."""
     rig = rig_with(cpu=1)
     rig.api.put("Node", node_with(rig.api.nodes["n0"], allocatable={"cpu": 0, "pods": 110}))
     rig.watch("Node")
@@ -403,7 +415,7 @@ def test_the_node_shrinks_before_the_bind_is_sent():
 
 
 def test_permit_times_out_while_the_pod_is_being_deleted():
-    """Deleting ends the wait; the timeout finds nobody."""
+    """The deletion ends the wait; the timeout has no effect."""
     rig = rig_with(permit="wait")
     rig.api.terminate("default/p")
     rig.watch("Pod")
@@ -416,7 +428,7 @@ def test_permit_times_out_while_the_pod_is_being_deleted():
 
 
 def test_permit_times_out_before_the_delete_is_seen():
-    """The pod is told about the timeout, then goes."""
+    """The pod gets the timeout's condition, then is deleted."""
     rig = rig_with(permit="wait")
     rig.api.remove("Pod", "default/p")
     rig.pass_time(30)
@@ -430,7 +442,7 @@ def test_permit_times_out_before_the_delete_is_seen():
 
 
 def test_a_pod_is_recreated_with_the_same_name_while_it_is_bound():
-    """The old pod's bind must not bind the new one, and both end where they belong."""
+    """The old pod's bind must not bind the new one, and both reach the right state."""
     rig = rig_with()
     rig.api.remove("Pod", "default/p")
     rig.api.put("Pod", make_pod("p", uid="uid-new"))
@@ -449,7 +461,7 @@ def test_a_pod_is_recreated_with_the_same_name_while_it_is_bound():
 
 
 def test_a_pod_is_recreated_and_the_watch_tells_first():
-    """The answer about the old pod changes nothing about the new one."""
+    """The answer about the old pod changes nothing for the new one."""
     rig = rig_with()
     place = place_of(rig, Bind)
     rig.api.remove("Pod", "default/p")
@@ -464,7 +476,7 @@ def test_a_pod_is_recreated_and_the_watch_tells_first():
 
 
 def test_a_recreated_pod_is_only_seen_by_a_relist():
-    """The same name under a new uid: the old one is gone though its name is listed."""
+    """The name has a new uid: the old pod was deleted although its name is listed."""
     rig = rig_with()
     rig.api.remove("Pod", "default/p")
     rig.api.put("Pod", make_pod("p", uid="uid-new"))
@@ -478,7 +490,7 @@ def test_a_recreated_pod_is_only_seen_by_a_relist():
 @pytest.mark.parametrize("code", [500, 503, 504])
 @pytest.mark.parametrize("carried_out", [False, True])
 def test_a_server_error(code: int, carried_out: bool):
-    """A 5xx says nothing about what happened: look."""
+    """A 5xx leaves the outcome unknown: the pod is looked up."""
     rig = rig_with()
     place = place_of(rig, Bind)
     if carried_out:
@@ -495,8 +507,8 @@ def test_a_server_error(code: int, carried_out: bool):
 
 @pytest.mark.parametrize("code", [400, 403, 410, 422, 429])
 def test_a_refusal(code: int):
-    """Any other 4xx means it did not happen: the room is free at once, the pod waits its
-    back-off.
+    """Any other 4xx means that the bind did not happen: the capacity is free at once, the pod waits
+    its back-off.
     """
     rig = rig_with()
     rig.refuse(place_of(rig, Bind), code)
@@ -509,7 +521,7 @@ def test_a_refusal(code: int):
 
 
 def test_a_delayed_bind_arrives_after_the_look():
-    """Given up, looked up, sent again, and then it arrives after all: one of them wins."""
+    """Abandoned, looked up, sent again, and then the first bind arrives: one of them wins."""
     rig = rig_with(nodes=2)
     rig.delay(place_of(rig, Bind))
     rig.deliver(0)
@@ -527,7 +539,7 @@ def test_a_delayed_bind_arrives_after_the_look():
 
 
 def test_no_bind_at_all_is_answered_for_an_hour():
-    """The API server is away: nothing is given up, nothing is tried twice at a time."""
+    """The API server is unavailable: no pod is abandoned, and none is bound twice at a time."""
     rig = rig_with()
     rig.swallow(place_of(rig, Bind))
     for _ in range(60):
@@ -554,7 +566,7 @@ def test_a_restart_in_the_middle_of_a_bind():
 
 
 def test_a_restart_while_a_pod_waits_at_permit():
-    """Nothing of the wait survives; the pod waits again and keeps its nomination."""
+    """The wait does not survive; the pod waits again and keeps its nomination."""
     rig = rig_with(permit="wait")
     rig.perform(0)
     assert "n0" == rig.api.pods["default/p"].status.nominated_node_name
@@ -567,7 +579,7 @@ def test_a_restart_while_a_pod_waits_at_permit():
 
 
 def test_somebody_binds_to_our_node_while_the_pod_waits():
-    """Another scheduler had the same idea: nothing is left to do, the reservation stays."""
+    """Another scheduler bound the pod to the same node: no work is left, the reservation stays."""
     rig = rig_with(permit="wait")
     rig.api.bind_foreign("default/p", "n0")
     rig.watch("Pod")
@@ -591,7 +603,7 @@ def test_somebody_binds_elsewhere_while_a_call_is_under_way():
 
 
 def test_a_pod_goes_while_it_waits_before_its_bind():
-    """The waiting plugin is closed; its condition coming true later moves nobody."""
+    """The waiting plugin is closed; when its condition becomes true later, nothing happens."""
     rig = rig_with(prebind="wait")
     rig.api.remove("Pod", "default/p")
     rig.watch("Pod")
@@ -603,7 +615,7 @@ def test_a_pod_goes_while_it_waits_before_its_bind():
 
 
 def test_a_lost_lease_outlives_a_permit_timeout():
-    """The timeout is decided without the lease and told after it is regained."""
+    """The timeout is decided without the lease and reported after the lease is regained."""
     rig = rig_with(permit="wait")
     rig.lead(active=False)
     rig.pass_time(30)
@@ -627,7 +639,7 @@ def test_events_of_a_stranger_are_passed_over():
 
 
 def test_a_pod_that_ended_frees_its_room_though_it_is_still_there():
-    """A phase of Succeeded counts as gone, whatever verb the watch uses."""
+    """A phase of Succeeded counts as deleted, whichever verb the watch uses."""
     rig = rig_with(cpu=1)
     rig.settle()
     rig.api.put("Pod", make_pod("q"))

@@ -1,8 +1,7 @@
-"""Lives of groups in groups: lost members and nodes, edits, deaths between any two writes, hot
+"""Lifecycles of nested groups: lost members and nodes, edits, deaths between any two writes, hot
 standby.
 
-What happens stands in `treelives`, what must hold in `treeinvariants`; every life is chosen by its
-seed.
+Events are in `treelives`, invariants in `treeinvariants`; every lifecycle is chosen by its seed.
 """
 
 from collections import Counter
@@ -11,8 +10,8 @@ import pytest
 
 from tests.faults.treelives import live
 
-# Lives that once broke an invariant: the seed, and of how many members one asks for more than the
-# others.
+# Lifecycles that once broke an invariant: the seed, and the number of members of which one requests
+# more.
 FOUND = {
     (148, 0): "a group in a group was said to wait after it was said to be scheduled",
     (60889, 0): "others went for a member beyond the minimum of its group",
@@ -33,9 +32,9 @@ FOUND = {
 
 @pytest.mark.parametrize("first", [0])
 def test_lives_of_trees(first: int):
-    """No group of the tree begins in part, is in two places or goes in part.
+    """No group of the tree begins in part, is in two places or is evicted in part.
 
-    What fits is placed, and all comes to rest.
+    What fits is placed, and the run settles.
     """
     for seed in range(first, first + 5):
         live(seed, unlike=0 if seed % 4 else 7)
@@ -43,12 +42,14 @@ def test_lives_of_trees(first: int):
 
 @pytest.mark.parametrize(("seed", "unlike"), FOUND)
 def test_what_was_found_stays_mended(seed: int, unlike: int):
-    """The same in the lives that broke it."""
+    """The same in lifecycles that once broke it."""
     live(seed, unlike)
 
 
 def test_the_lives_are_worth_judging():
-    """Trees begin, become whole and wait, groups of them go, and processes die both ways."""
+    """Trees begin, become complete and wait, groups in them are evicted, and processes die both
+    ways.
+    """
     seen: Counter[str] = Counter()
     for seed in range(20, 28):
         seen += live(seed)
@@ -66,6 +67,6 @@ def test_the_lives_are_worth_judging():
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 50))
 def test_many_lives_of_trees(first: int):
-    """The same in three thousand lives."""
+    """The same in three thousand lifecycles."""
     for seed in range(first, first + 50):
         live(seed, unlike=0 if seed % 4 else 7)

@@ -1,8 +1,8 @@
-"""`TreeLives`: lives of a tree of groups, held to what must hold of groups in groups.
+"""`TreeLives`: lifecycles of a tree of groups, checked against the invariants of nested groups.
 
-A root of a group of pods `ta`, another `tb`, and a group of groups `mid` with `tc` and `td` in it;
-an elastic group of lower and one of higher priority compete with them. The invariants are read off
-objects, and share no code with the plugin. What happens to the tree is chosen in `treelives`.
+A root has a group of pods `ta`, another `tb`, and a group of groups `mid` with `tc` and `td` in it;
+an elastic group of lower and one of higher priority compete with them. The invariants are computed
+from objects, and share no code with the plugin. Events of the tree are chosen in `treelives`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ RANK = {"gb": 1, "ge": 4}
 
 
 class Plan(NamedTuple):
-    """What the objects of a tree say all its life: its priority, and for each what goes whole and
-    where it may be.
+    """The fixed properties of a tree: its priority, and for each group whether it is evicted as a
+    whole and its topology key.
     """
 
     rank: int
@@ -40,8 +40,8 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, random: Random) -> Plan:
-        """Return what may be in a tree: who is in one that goes whole does so as well, keys
-        nest.
+        """Return random properties: groups in one that is evicted as a whole are so as well, and
+        keys nest.
         """
         whole: dict[str, bool] = {}
         keys: dict[str, str] = {}
@@ -53,13 +53,13 @@ class Plan(NamedTuple):
 
 
 def way(name: str) -> list[str]:
-    """Return a group and those it is in, the root first."""
+    """Return a group and the groups around it, the root first."""
     above = PARENT.get(name, "")
     return [*way(above), name] if above else [name]
 
 
 class TreeLives(Lives):
-    """A rig that judges what becomes of a tree of groups, and of those beside it."""
+    """A rig that checks decisions about a tree of groups, and about the groups beside it."""
 
     groups = ("gb", "ge", *LEAVES)
     told = TREE
@@ -72,7 +72,7 @@ class TreeLives(Lives):
 
     def __init__(self, plan: Plan, *, is_hot: bool, unlike: int) -> None:
         self.plan = plan
-        # Whether a write of somebody who is dead, or had given it up, was carried out late.
+        # Whether a late write of a dead process, or an abandoned one, was carried out.
         self.is_strayed = False
         super().__init__(is_hot=is_hot, unlike=unlike, kinds=TREE_KINDS)
 
@@ -80,12 +80,12 @@ class TreeLives(Lives):
         """Return the priority of a group's members."""
         return RANK.get(group, self.plan.rank)
 
-    # What objects say
+    # Objects
 
     def least(self, name: str, get: Callable[[str], Any]) -> int | None:
-        """Return how many pods, or groups, an object says that a group of the tree needs.
+        """Return the minimum of pods, or of groups, in the object of a group of the tree.
 
-        None without one.
+        None without an object.
         """
         obj = get(name)
         if obj is None:
@@ -102,11 +102,11 @@ class TreeLives(Lives):
         return self.api.objects[self.kind_of[name]].get(f"default/{name}")
 
     def in_engine(self, name: str) -> Any:
-        """Return the object of a group of the tree as the engine knows it."""
+        """Return the object of a group of the tree as the engine has it."""
         return self.engine.cluster.store.of(self.kind_of[name]).get(f"default/{name}")
 
     def is_in(self, name: str, counts: Mapping[str, int], get: Callable[[str], Any]) -> bool:
-        """Whether so many pods of each group of pods are what a group asks for."""
+        """Return whether these numbers of pods satisfy a group."""
         least = self.least(name, get)
         if least is None:
             return False
@@ -114,11 +114,11 @@ class TreeLives(Lives):
             return counts.get(name, 0) >= least
         return sum(self.is_in(one, counts, get) for one in PARENT if PARENT[one] == name) >= least
 
-    # What is decided
+    # Decisions
 
     def _judge(self) -> None:
-        """What goes whole goes whole: the topmost group that says so of a pod's group and those it
-        is in.
+        """Check that the topmost group that is evicted as a whole, of a pod's group and those
+        around it, loses all pods.
         """
         mine = {name: pods for name, pods in self._evictions.items() if name in LEAVES}
         for name in mine:
@@ -135,16 +135,16 @@ class TreeLives(Lives):
             self.seen[f"{'child' if unit in LEAVES else 'tree'} ended"] += 1
 
     def _check_start(self, effect: Bind) -> None:
-        """No group of the tree begins unless those that have a place are what it asks for."""
+        """Check that no group of the tree begins unless enough of its members have a node."""
         pod = self._placed(effect)
         own = group_of(pod)
         if own not in LEAVES:
             super()._check_start(effect)
             return
         if self.api.placed.get(effect.uid, ("", True))[1]:
-            return  # it will be refused
+            return  # it will be rejected
         if any(self.in_engine(one) is None for one in way(own)):
-            return  # nobody says what is needed
+            return  # no object states the minimum
         finished = Counter(map(group_of, self.engine.cluster.store.of(FINISHED).values()))
         counts = {name: len(self._on_nodes(name)) + finished[name] for name in LEAVES}
         for name in way(own):
@@ -155,7 +155,9 @@ class TreeLives(Lives):
         self._check_place(effect, own)
 
     def _has_begun(self, leaf: str) -> bool:
-        """Whether a pod of a group is bound, or the engine was told so: it may have gone since."""
+        """Return whether a pod of a group is bound, or was reported so to the engine; it may be
+        deleted since.
+        """
         if any(one.spec.node_name for one in (*self.members(leaf), *self._on_nodes(leaf))):
             return True
         reported = (
@@ -164,8 +166,8 @@ class TreeLives(Lives):
         return any(reported)
 
     def _check_place(self, effect: Bind, own: str) -> None:
-        """All of a group with a topology key are in one place by it, as far as the engine can
-        know.
+        """Check that all members of a group with a topology key are in one domain, as far as the
+        engine can know.
         """
         if self.is_strayed:
             return
@@ -181,9 +183,9 @@ class TreeLives(Lives):
             assert len(places) <= 1, f"{name} is in {places} by {key}"
 
     def _is_known_in(self, leaf: str, name: str) -> bool:
-        """Whether objects say that a group of pods is in another.
+        """Return whether objects state that a group of pods is in another.
 
-        One that has gone says nothing any more.
+        A deleted object states nothing.
         """
         path = way(leaf)
         return all(self.in_engine(one) is not None for one in path[path.index(name) :])
@@ -194,23 +196,22 @@ class TreeLives(Lives):
         return "" if found is None else found.metadata.labels.get(key, "")
 
     def arrive(self, place: int) -> None:
-        """Let a delayed effect arrive: what it makes of the tree nobody decided."""
+        """Carry out a delayed effect: no engine decided its result for the tree."""
         self.is_strayed = True
         super().arrive(place)
 
     # At rest
 
     def whole_tree(self) -> Iterable[str]:
-        """Yield the groups of the tree that have what they ask for."""
+        """Yield the groups of the tree that have their minimum."""
         counts = Counter(group_of(pod) for pod in self.api.pods.values() if pod.spec.node_name)
         return (name for name in TREE if self.is_in(name, counts, self.on_server))
 
     def could_begin(self) -> str:
-        """Return which groups of pods of the tree could have more pods on nodes by now, or an empty
-        text.
+        """Return which groups of pods of the tree could have more bound pods by now, or ''.
 
-        By trying every choice of groups and places: all that wait ask for one CPU. What is free is
-        not counted where somebody is promised it.
+        Tries every choice of groups and places: each waiting pod requests one CPU. Free capacity
+        with a nomination does not count.
         """
         members = {name: self.members(name) for name in LEAVES}
         stand = {
@@ -237,8 +238,8 @@ class TreeLives(Lives):
         return ""
 
     def _wanted(self, name: str, standing: int) -> int:
-        """Return how many more pods of a group are asked for at once: those that its minimum lacks,
-        or one.
+        """Return how many more pods of a group must be placed at once: those that its minimum
+        lacks, or one.
         """
         least = self.least(name, self.on_server)
         if least is None:
@@ -246,7 +247,7 @@ class TreeLives(Lives):
         return max(1, least - standing)
 
     def _free(self) -> dict[str, int]:
-        """Return the CPUs that each open node has left, but for what somebody is promised."""
+        """Return the free CPUs of each schedulable node, without nominated ones."""
         used: Counter[str] = Counter()
         for pod in self.api.pods.values():
             if pod.spec.node_name:
@@ -272,7 +273,7 @@ class TreeLives(Lives):
                 self._place(pod.spec.node_name, key) for leaf in BELOW[name] for pod in stand[leaf]
             }
             if len(own) > 1:
-                return  # it is in several places, by a write that came late, and the tree is held
+                return  # it is in several places by a late write, and the tree is on hold
             if own or set(BELOW[name]) & set(chosen):
                 choices[name] = sorted(own or {self._place(node, key) for node in self.api.nodes})
         for values in product(*choices.values()):
@@ -294,8 +295,8 @@ class TreeLives(Lives):
 def _fits(
     wanted: Mapping[str, int], allowed: Mapping[str, set[str]], free: Mapping[str, int]
 ) -> bool:
-    """Whether so many pods of one CPU fit: any of the groups together find room on the nodes they
-    may use (Hall).
+    """Return whether this many pods of one CPU fit: any set of groups must find enough capacity on
+    its allowed nodes (Hall).
     """
     names = list(wanted)
     for some in product((False, True), repeat=len(names)):

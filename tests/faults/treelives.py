@@ -1,9 +1,9 @@
-"""Lives of a tree of groups, chosen by a seed: the moves of `grouplives`, on CompositePodGroups and
-what is in them.
+"""Seeded lifecycles of a tree of groups: the events of `grouplives`, on CompositePodGroups and
+their groups.
 
-Controllers create, delete and edit the objects of the tree in any order, members are lost, created
-and replaced, groups of lower and of higher priority come and go beside it; the process dies at any
-write. The invariants stand in `treeinvariants`.
+Controllers create, delete and edit the objects of the tree in any order; members are lost, created
+and replaced; groups of lower and of higher priority appear and end beside it; the process dies at
+any write. The invariants are in `treeinvariants`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ from tests.faults.grouplives import (
 from tests.faults.treeinvariants import COMPOSITE, LEAVES, PARENT, TREE, Plan, TreeLives
 from tests.property.moves import Move, Pick
 
-# All groups of a tree are made from one Workload; one that is made from another is held with its
-# tree.
+# All groups of a tree are made from one Workload; a group made from another puts its tree on hold.
 WORKLOAD, OTHER = "w", "other"
 
 
@@ -58,7 +57,7 @@ def describe(
 ) -> None:
     """Write the object of a group of the tree.
 
-    Of one that is there only a gang's minCount may change.
+    Of an existing one only a gang's minCount may change.
     """
     known = rig.on_server(name)
     spec = _spec(rig, name, least, workload, is_basic=is_basic)
@@ -96,7 +95,7 @@ def _spec(rig: TreeLives, name: str, least: int, workload: str, *, is_basic: boo
 
 
 def write(rig: TreeLives, pick: Pick) -> None:
-    """Somebody writes an object of the tree, edits it, or deletes it.
+    """Write, edit or delete an object of the tree.
 
     The groups beside it as well.
     """
@@ -105,7 +104,7 @@ def write(rig: TreeLives, pick: Pick) -> None:
         rig.api.remove(rig.kind_of[name], f"default/{name}")
         return
     if name in TREE:
-        # A basic group may not be in a gang: none is in the tree but the root.
+        # A basic group must not be in a gang: only the root may be one.
         least = 1 + pick(3)
         workload = WORKLOAD if pick(12) else OTHER
         describe(rig, name, least, workload, is_basic=name == TREE[0] and pick(5) == 0)
@@ -137,7 +136,7 @@ WEIGHTED: tuple[Move, ...] = tuple(move for move, weight in (*WORLD, *WIRE) for 
 
 
 def noisy(seed: int, unlike: int) -> TreeLives:
-    """Return a life of 100 to 220 moves; it has not settled."""
+    """Return a lifecycle of 100 to 220 events that has not settled."""
     random = Random(f"tree {seed}")
     is_hot = random.random() < 0.5
     rig = TreeLives(Plan.of(random), is_hot=is_hot, unlike=unlike)
@@ -153,7 +152,7 @@ def noisy(seed: int, unlike: int) -> TreeLives:
 
 
 def live(seed: int, unlike: int = 0) -> Counter[str]:
-    """Play a life to its end and judge it; return what was seen in it."""
+    """Play a lifecycle to its end and check it; return its statistics."""
     rig = noisy(seed, unlike)
     for name in TREE:
         known = rig.on_server(name)

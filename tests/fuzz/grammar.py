@@ -1,7 +1,7 @@
-"""Pods and what surrounds them, as somebody might write them: mostly sense, sometimes not.
+"""Pods and related objects as a user might write them: mostly valid, sometimes not.
 
-Every production draws from a few words, so that selectors meet labels and names meet objects.
-Deterministic for a `Random`; builds plain data, knows nothing of the scheduler.
+Every production draws from few words, so that selectors meet labels and names meet objects.
+Deterministic for a `Random`; builds plain data, independent of the scheduler.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Grammar:
-    """One person's way of writing manifests: `oddity` is the share of words that make no sense."""
+    """A generator of manifests: `oddity` is the share of invalid words."""
 
     def __init__(self, random: Random, oddity: float) -> None:
         self.random = random

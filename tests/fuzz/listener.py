@@ -1,4 +1,4 @@
-"""An engine that hears fuzzed objects as watch lines, and what its pod is told."""
+"""An engine that receives fuzzed objects as watch lines, and the reports about its pod."""
 
 from collections import Counter
 from typing import Any
@@ -21,7 +21,7 @@ NOW = 1_767_225_600.0
 
 
 class Listener:
-    """One engine; `outcomes` counts what became of its pods."""
+    """One engine; `outcomes` counts the results of its pods."""
 
     def __init__(self, outcomes: Counter[str]) -> None:
         self._outcomes = outcomes
@@ -31,7 +31,7 @@ class Listener:
         self._number = 0
 
     def hear(self, raw: Any) -> None:
-        """Take in one object as the API server would send it."""
+        """Process one object as the API server would send it."""
         kind = BY_KIND.get(raw["kind"]) if _is_object(raw) else None
         if kind is None:
             return
@@ -44,7 +44,7 @@ class Listener:
             self._engine.handle(line, NOW)
 
     def place(self) -> list[str]:
-        """Let everybody be tried; return what nobody should see."""
+        """Try all pods; return unexpected errors."""
         bound = [e.uid for e in self._engine.run(NOW, 20) if isinstance(e, Bind)]
         self._outcomes["bound"] += len(bound)
         for queued in self._engine.queues:
@@ -64,7 +64,7 @@ class Listener:
     def _fault(self, plugin: str, point: str, error: Exception) -> None:
         self._outcomes["faults"] += 1
         cause = error.__cause__ or error
-        # A weight below 0, which no API server lets in, is told in kube-scheduler's own words.
+        # A weight below 0, which no API server accepts, is reported in kube-scheduler's words.
         if not isinstance(cause, TrellisError) and "after normalizing" not in str(cause):
             self._problems.append(f"{plugin} {point}: {type(cause).__name__}: {cause}")
 

@@ -1,4 +1,4 @@
-"""Plain data with a few places changed into what nobody would write."""
+"""Plain data with a few values replaced by unusual ones."""
 
 from copy import deepcopy
 from random import Random
@@ -26,7 +26,7 @@ def mutate(document: Plain, random: Random, times: int) -> None:
 
 
 def _places(value: Plain) -> list[Place]:
-    """Return every place in a document: what holds it, and under which key or index."""
+    """Return every place in a document: its container, and its key or index."""
     found: list[Place] = []
     waiting = [value]
     while waiting:
@@ -57,7 +57,7 @@ def _change(holder: Plain, key: Any, random: Random) -> None:
         case 6:
             holder[key] = _deep(old, random.choice((3, 60)))
         case _:
-            holder[key] = deepcopy(random.choice(JUNK))  # what lies in a document may be changed
+            holder[key] = deepcopy(random.choice(JUNK))  # a part of the document may be changed
 
 
 def _text(old: str, random: Random) -> str:

@@ -1,6 +1,6 @@
-"""Cases for `simulate --batch`, each around one pod that somebody wrote carelessly.
+"""Cases for `simulate --batch`, each with one carelessly written pod.
 
-`line(number)` is the same for ever: a case that went wrong is named by its number.
+`line(number)` never changes: a failing case is named by its number.
 """
 
 import json
@@ -43,7 +43,7 @@ def case(number: int, random: Random) -> dict[str, Any]:
 
 
 def parts(number: int) -> list[Any]:
-    """Return the same objects one by one, as a watch would bring them: the pod to place last."""
+    """Return the same objects one by one, as a watch would send them: the pod to place last."""
     found = case(number, Random(number))
     return [*found["objects"], *found["pending"]]
 

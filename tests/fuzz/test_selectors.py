@@ -1,4 +1,4 @@
-"""Random selectors: none crashes or hangs, and what a program answers is a verdict or one error."""
+"""Random selectors: none crashes or hangs, and a program returns a verdict or one error."""
 
 import json
 import random
@@ -33,7 +33,7 @@ DEVICES = (
     ),
     DeviceInput(DRIVER, {}, {}),
 )
-LIMIT_S = 3.0  # of CPU, for one text and both devices
+LIMIT_S = 3.0  # CPU time for one text and both devices
 
 PIECES = [
     'device.attributes["gpu.example.com"]',
@@ -198,7 +198,7 @@ def random_text(chance: random.Random) -> str:
 
 
 def put(number: int) -> bool:
-    """Put one text to the compiler and its program to the devices; whether it compiled."""
+    """Compile one text and evaluate it on the devices; return whether it compiled."""
     text = random_text(random.Random(number))
     started = process_time()
     try:

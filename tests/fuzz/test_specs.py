@@ -1,7 +1,7 @@
-"""Pods, selectors and all that surrounds them, as nobody should write them: an answer each time.
+"""Unusual pods, selectors and related objects: each case is answered.
 
 `make fuzz` runs 100,000 cases; the default suite a few hundred. A case is named by its number:
-`tests.fuzz.specs.line(number)` is the line, and the same for ever.
+`tests.fuzz.specs.line(number)` is its line, which never changes.
 """
 
 import json
@@ -20,7 +20,7 @@ CHUNK = 10_000
 
 
 def show(report: trial.Report) -> None:
-    """Print what the cases came to."""
+    """Print the results of the cases."""
     slowest_s, number = report.slowest
     print(f"\nsimulate: {told(report.outcomes)}")
     print(f"watch: {told(report.watched)}")
@@ -34,7 +34,7 @@ def told(counts: Counter[str]) -> str:
 
 
 def test_some_cases_are_answered():
-    """No crash, no hang, nothing without words; and the cases reach all of these outcomes."""
+    """No crash, no hang, no answer without a text; and the cases reach all of these outcomes."""
     report = trial.run(range(250))
 
     assert [] == report.problems
@@ -55,7 +55,7 @@ def test_many_cases_are_answered(chunk: int):
 
 
 def test_a_case_is_the_same_for_ever():
-    """Its number is enough to try it again."""
+    """Its number is enough to repeat it."""
     first = [specs.line(number) for number in range(300)]
     assert first == [specs.line(number) for number in range(300)]
     assert 90 < len({specs.line(number) for number in range(100)})
@@ -63,7 +63,7 @@ def test_a_case_is_the_same_for_ever():
 
 
 def test_a_problem_is_seen(monkeypatch: pytest.MonkeyPatch):
-    """A crash, a fault of the program, a hang: each is told with the number of its case."""
+    """A crash, a fault of the program and a hang are each reported with the number of the case."""
     answers: dict[int, bytes | BaseException] = {
         0: RuntimeError("broken"),
         1: b'{"id": 1, "error": {"code": "InternalError", "message": "KeyError: 1"}}',
@@ -90,7 +90,9 @@ def test_a_problem_is_seen(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_answers_are_the_same_bytes_whatever_the_hash_seed(tmp_path: Path):
-    """Details, scores, messages, victims: two processes with other orders of sets say the same."""
+    """Details, scores, messages and victims are equal in two processes with other orders of
+    sets.
+    """
     file = tmp_path / "cases.jsonl"
     file.write_bytes(b"".join(specs.line(number) + b"\n" for number in range(200)))
     command = [sys.executable, "-m", "scheduler.cli.main", "simulate", "--batch", str(file)]

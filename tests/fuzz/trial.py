@@ -1,4 +1,4 @@
-"""Running fuzzed cases in this process: how long each took, what it said, what went wrong."""
+"""Run fuzzed cases in this process: their durations, answers and problems."""
 
 import gc
 import json
@@ -21,14 +21,14 @@ from scheduler.simulate.stage import AnswerOptions
 from tests.fuzz import specs
 from tests.fuzz.listener import Listener
 
-# CPU time that one small case may take; a hang is cut off and told.
+# CPU time that one small case may take; a hang is stopped and reported.
 LIMIT_S = 2.0
 COLLECT_EVERY = 100
 RESULTS = frozenset(("Scheduled", "Unschedulable", "Gated", "Waiting", "Error"))
 
 
 class Report(msgspec.Struct):
-    """What became of the cases: `problems` are those that nobody should see."""
+    """The results of the cases: `problems` must be empty."""
 
     outcomes: Counter[str] = msgspec.field(default_factory=Counter)
     errors: Counter[str] = msgspec.field(default_factory=Counter)
@@ -52,14 +52,14 @@ class HangError(BaseException):
 
 
 def run(numbers: Iterable[int]) -> Report:
-    """Put these cases to `simulate --batch` and to a watch, one after the other.
+    """Run these cases through `simulate --batch` and through a watch, one after the other.
 
     POSIX, main thread.
     """
     report = Report()
     batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), _no_file)
     before = signal.signal(signal.SIGPROF, _cut_off)
-    # Engines refer to themselves. A collection that falls into a case would be booked on it.
+    # Engines refer to themselves. A collection during a case would be counted there.
     gc.disable()
     try:
         for count, number in enumerate(numbers):
@@ -81,7 +81,7 @@ def _timed(number: int, report: Report, work: Callable[[], None]) -> None:
         work()
     except HangError:
         report.problems.append(f"case {number}: more than {LIMIT_S} s of CPU")
-    except Exception as error:  # noqa: BLE001 - whatever comes up is what we look for
+    except Exception as error:  # noqa: BLE001 - any exception is a finding
         report.problems.append(f"case {number}: {type(error).__name__}: {error}")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -91,7 +91,7 @@ def _timed(number: int, report: Report, work: Callable[[], None]) -> None:
 
 
 def _tell(number: int, report: Report) -> None:
-    """Let an engine hear the objects one by one.
+    """Send the objects to an engine one by one.
 
     Only the objects may be at fault, never a plugin.
     """

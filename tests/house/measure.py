@@ -1,9 +1,9 @@
-"""What the house costs its readers: python -m tests.house.measure [--fast]
+"""The cost of the code base for its readers: python -m tests.house.measure [--fast]
 
-Counts what a plan for the code wants few of: files entered by an attempt, mechanisms that keep
-answers, declarations of a plugin, rules written twice. From imports, from traces of a plain pod,
-and from a run of the engine with and without what it keeps; `--fast` leaves out the run and mypy.
-`structure` adds the counts that need no run.
+Counts things that the plan for the code wants few of: files entered by an attempt, caches,
+declarations of a plugin, rules written twice. From imports, from traces of a plain pod, and from a
+run of the engine with and without caches; `--fast` leaves out the run and mypy. `structure` adds
+the counts that need no run.
 """
 
 import ast
@@ -25,7 +25,7 @@ from tests.perf import decisions, interleaved
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("engine", "framework", "state", "plugins", "objects", "base")
-# Classes that keep an answer for the next pod; a new one belongs in here.
+# Classes that cache a result for the next pod; a new one must be listed here.
 KEEPERS = {
     "framework/memo.py": "Memo",
     "framework/rowcache.py": "RowCache",
@@ -43,7 +43,7 @@ LOADS = ((1, False), (20, False), (20, True))
 
 
 def lines_of(files: Sequence[str]) -> int:
-    """Return the lines of these files below `scheduler/`, those that are there."""
+    """Return the lines of those of these files below `scheduler/` that exist."""
     paths = [ROOT / "scheduler" / file for file in files]
     return sum(len(path.read_text().splitlines()) for path in paths if path.exists())
 
@@ -82,7 +82,7 @@ def room_of(code: CodeType) -> str:
 
 
 def late_bindings() -> int:
-    """Return how often `Engine` sets something on a part that is made already."""
+    """Return how often `Engine` sets an attribute of a part after its creation."""
     tree = ast.parse(Path(inspect.getfile(Engine)).read_text())
     assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
     targets = [one for node in assigned for one in node.targets if isinstance(one, ast.Attribute)]
@@ -90,14 +90,16 @@ def late_bindings() -> int:
 
 
 def declarations() -> list[str]:
-    """Return what a plugin author may declare beside points, arguments and the plugin's name."""
+    """Return the declarations of a plugin author besides points, arguments and the plugin's
+    name.
+    """
     given = {"args_type", "has_key", "takes_state", "takes_score_state", "points", "serves", "name"}
     found = {name for name in (*vars(Plugin), *Plugin.__annotations__) if not name.startswith("_")}
     return sorted(n for n in found - given if n == "key" or not callable(getattr(Plugin, n, None)))
 
 
 def rare_abilities() -> list[str]:
-    """Return the typed protocols of what few plugins can do."""
+    """Return the typed protocols that few plugins implement."""
     text = Path(inspect.getfile(points)).read_text().partition("# Rare abilities.")[2]
     tree = ast.parse(text)
     return [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -109,7 +111,7 @@ def twice_written() -> list[str]:
 
 
 def without_memo(engine: Engine) -> None:
-    """Let the engine ask every plugin about every pod."""
+    """Make the engine call every plugin for every pod."""
     runners: dict[str, Any] = engine._runners
     for name, profile in engine.profiles.items():
         runners[name] = Runner(profile, engine.observation.for_profile(name), keeps=False)
@@ -126,7 +128,7 @@ def mypy_errors() -> int:
 
 
 def rows(*, fast: bool) -> Iterator[tuple[str, str]]:
-    """Yield what is counted, and the count."""
+    """Yield each measure and its count."""
     first, fourth = entered(1), entered(4)
     way = {room_of(code) for code in fourth if room_of(code).startswith(("engine/", "framework/"))}
     yield (

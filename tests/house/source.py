@@ -1,4 +1,4 @@
-"""The repository's own source as the house tests see it: files, their rooms, their syntax trees."""
+"""The repository's own source for the house tests: files, their packages, their syntax trees."""
 
 import ast
 from functools import cache
@@ -46,7 +46,7 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def called_name(call: ast.Call, imported: dict[str, str]) -> str:
-    """Return the full dotted name of what is called; empty for a method of a local value."""
+    """Return the full dotted name of the called function; empty for a method of a local value."""
     parts: list[str] = []
     node: ast.expr = call.func
     while isinstance(node, ast.Attribute):
@@ -61,7 +61,7 @@ def called_name(call: ast.Call, imported: dict[str, str]) -> str:
 
 
 def imported_names(tree: ast.Module) -> dict[str, str]:
-    """Return local name -> full dotted name for every import of a module, wherever it stands."""
+    """Return local name -> full dotted name for every import of a module, at any level."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -1,8 +1,8 @@
-"""Counts of the code's structure for `python -m tests.house.measure`: sizes, imports, reaches and
-words.
+"""Counts of the code's structure for `python -m tests.house.measure`: sizes, imports, deep reads
+and words.
 
-Everything is read from syntax trees and text; nothing of the product runs. Each count has a wanted
-value in the plan for the code base, which the table prints beside it.
+All counts come from syntax trees and text; no product code runs. Each count has a wanted value in
+the plan for the code base, which the table prints beside it.
 """
 
 import ast
@@ -43,7 +43,7 @@ def lines(file: Path) -> int:
 
 
 def group_size() -> tuple[int, int]:
-    """Return lines and files of everything that schedules groups."""
+    """Return lines and files of all code that schedules groups."""
     files = [file for place in GROUPS for file in _files_of(ROOT / place)]
     return sum(map(lines, files)), len(files)
 
@@ -102,9 +102,10 @@ def flat_folders() -> list[str]:
 
 
 def deep_reaches(package: str) -> int:
-    """Return how often a package reads a part of one of the engine's parts: `engine.part.thing`.
+    """Return how often a package reads an attribute of one of the engine's parts:
+    `engine.part.thing`.
 
-    The read model `engine.view` is no such part.
+    The read model `engine.view` does not count.
     """
     count = 0
     for file in python_files(f"scheduler/{package}"):
@@ -140,7 +141,7 @@ def wide_lines() -> int:
 
 
 def tests_size() -> tuple[int, int]:
-    """Return the lines of `tests/`, and those of files that hold no test."""
+    """Return the lines of `tests/`, and those of files without tests."""
     files = python_files("tests")
     return sum(map(lines, files)), sum(
         lines(file) for file in files if not HARNESS.search(name_of(file))
@@ -148,7 +149,7 @@ def tests_size() -> tuple[int, int]:
 
 
 def rows() -> Iterator[tuple[str, str]]:
-    """Yield what is counted, the count, and what the plan wants."""
+    """Yield each measure, its count, and the plan's value."""
     count, files = group_size()
     yield "lines that schedule groups (wanted 14,000 in 75 files)", f"{count:,} in {files} files"
     yield "product lines (wanted 103,000 before new capabilities)", f"{product_lines():,}"

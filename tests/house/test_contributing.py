@@ -1,4 +1,4 @@
-"""The files that CONTRIBUTING.md sends newcomers to are there."""
+"""The files that CONTRIBUTING.md names for newcomers exist."""
 
 import re
 
@@ -8,7 +8,7 @@ CHANGES = 14
 
 
 def test_the_files_of_the_changes_exist():
-    """Whoever moves a file finds the line that names it."""
+    """A moved file is found by the line that names it."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     _, _, part = text.partition("## Where a change goes")
     table = [line for line in part.partition("## Habits")[0].splitlines() if line.startswith("| ")]

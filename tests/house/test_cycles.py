@@ -1,4 +1,4 @@
-"""No file needs, through others, itself: a file can be understood from the files below it.
+"""No file imports itself through others: a file can be understood from the files below it.
 
 Imports for types alone and imports inside functions count as well.
 """

@@ -111,7 +111,7 @@ def test_each_detector_fires(pytester: pytest.Pytester):
 
 
 def report_of(name: str, output: str) -> str:
-    """Return the part of pytest's output that is about one test."""
+    """Return the part of pytest's output about one test."""
     parts = re.split(r"^_{3,} (.*?) _{3,}$", output, flags=re.MULTILINE)
     titles, texts = parts[1::2], parts[2::2]
     return "".join(

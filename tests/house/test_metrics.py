@@ -1,4 +1,4 @@
-"""Each row of the table of metrics is fed, by one room."""
+"""Each row of the table of metrics is written, by one package."""
 
 import re
 
@@ -7,9 +7,9 @@ from tests.house.source import PRODUCT, name_of, python_files
 
 
 def test_every_metric_is_fed_and_has_one_room_that_feeds_it():
-    """A row that nobody writes is a promise that nobody keeps.
+    """A row that no code writes is always 0.
 
-    One that two rooms write has two owners.
+    A row that two packages write has two owners.
     """
     feeding: dict[str, set[str]] = {name: set() for name in Meters.table()}
     for file in python_files(*PRODUCT):

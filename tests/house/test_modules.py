@@ -20,7 +20,7 @@ def test_every_module_says_what_it_owns():
 
 
 def test_names_say_what_is_inside():
-    """No drawer for whatever found no place."""
+    """Names of modules state their content: no `utils` and the like."""
     files = python_files(*PRODUCT)
 
     assert [] == [name_of(file) for file in files if VAGUE & set(file.with_suffix("").parts[-2:])]
@@ -28,7 +28,7 @@ def test_names_say_what_is_inside():
 
 @pytest.mark.parametrize("file", PACKAGES, ids=name_of)
 def test_packages_only_re_export(file: Path):
-    """`__init__.py` holds a docstring, imports and `__all__`, which lists just what is imported."""
+    """`__init__.py` has a docstring, imports and `__all__`, which lists exactly the imports."""
     exported: list[str] = []
     listed: list[str] = []
     for statement in tree_of(file).body[1:]:
@@ -46,5 +46,5 @@ def test_packages_only_re_export(file: Path):
 
 
 def test_the_core_is_there():
-    """The rooms without I/O exist, so that the rules about them look at something."""
+    """The packages without I/O exist, so that the rules about them apply."""
     assert [] == [room for room in CORE if not python_files(room)]

@@ -8,12 +8,12 @@ from tests.house.source import ROOT
 
 PAGE = ROOT / "docs/explanation/a-pods-way.md"
 ROOMS = ("engine/", "framework/", "kube/")
-# Run by the clock, beside whatever pod: the lease, and what is listed or swept from time to time.
+# Run periodically, regardless of pods: the lease, and regular lists or sweeps.
 BY_THE_CLOCK = {"kube/lease.py", "kube/leaserecord.py", "kube/watching/watches.py"}
 
 
 def test_every_file_that_a_plain_pod_enters_is_named():
-    """A reader who has the page's files before him has all; if not, name the file in its table."""
+    """The page's files are all that a reader needs; if this fails, name the file in its table."""
     named = set(re.findall(r"`((?:engine|framework|kube)/[\w/]+\.py)`", PAGE.read_text()))
     words = [sys.executable, "-m", "tests.e2e.podsway"]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -28,7 +28,7 @@ IMPURE = (
     "input",
 )
 
-# Formatting a given time or making a source from a given seed reads nothing.
+# Formatting a given time or creating a source from a given seed reads no clock.
 PURE = ("time.strftime", "time.strptime", "time.gmtime", "time.struct_time")
 SEEDED = (
     "random.Random",
@@ -93,14 +93,14 @@ def test_the_purity_check_finds(code: str):
     ],
 )
 def test_the_purity_check_allows(code: str):
-    """What is made from arguments is no finding."""
+    """Values made from arguments are no finding."""
     assert [] == impure_calls(ast.parse(code))
 
 
 def test_tests_do_not_sleep():
     """No time.sleep; asyncio.sleep only as a bare turn of the loop or on a loop whose time jumps.
 
-    Benchmarks are no tests: they may let time pass.
+    Benchmarks are no tests: they may sleep.
     """
     found = [
         f"{name_of(file)}:{line}"

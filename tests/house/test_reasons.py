@@ -1,4 +1,4 @@
-"""Reasons of events are spelled in one place, which the reference page is made from."""
+"""Reasons of events are spelled in one place, from which the reference page is generated."""
 
 import ast
 
@@ -7,12 +7,12 @@ from scheduler.base import reasons
 from tests.house.source import name_of, python_files, tree_of
 
 TABLE = {reason for when in reasons.EVENTS.values() for reason in when}
-# Who writes events, and which of their arguments is the reason.
+# The functions that write events, and which of their arguments is the reason.
 WRITERS = {
     "_record": 2, "node_event": 2, "node_warning": 2, "announce": 0, "tell": 0, "event": 3,
     "PodEvent": 0,
 }  # fmt: skip
-# The same word for something else.
+# The same word with another meaning.
 OTHERWISE = {
     "scheduler/base/reasons.py": TABLE,
     "scheduler/config/__init__.py": {"LeaderElection"},  # the name of a class
@@ -21,7 +21,7 @@ OTHERWISE = {
     "scheduler/groups/status/statuswriter.py": {"Preempting"},
     "scheduler/framework/groups.py": {"Preempting"},  # a stage
     "scheduler/groups/cycle/states.py": {"Preempting", "Preempted"},  # stages
-    "scheduler/engine/queue/hints.py": {"Preempted"},  # what a pod waits for
+    "scheduler/engine/queue/hints.py": {"Preempted"},  # the event that a pod waits for
     "scheduler/groups/status/lifecycle.py": {
         "Preempted",
         "Preempting",
@@ -36,7 +36,7 @@ OTHERWISE = {
 
 
 def test_no_reason_of_an_event_is_spelled_twice():
-    """Whoever writes or looks for an event takes its reason from the table."""
+    """All writers and readers of an event take its reason from the table."""
     found = {}
     for file in python_files("scheduler", "operators"):
         name = name_of(file)

@@ -1,4 +1,4 @@
-"""The pages that are written from the code say what the code says, and leave nothing out."""
+"""The generated pages agree with the code and are complete."""
 
 import pytest
 

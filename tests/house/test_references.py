@@ -1,6 +1,4 @@
-"""What docstrings and comments put in backticks is there: a name that was changed is found in prose
-too.
-"""
+"""Names in backticks in docstrings and comments exist: this finds renamed names in prose."""
 
 import ast
 import io
@@ -11,7 +9,7 @@ from pathlib import Path
 
 from tests.house.source import PRODUCT, ROOT, name_of, python_files, tree_of
 
-# What others call things (grammars, libraries, Kubernetes' own types), and examples of texts.
+# Foreign names (grammars, libraries, Kubernetes' own types), and examples of texts.
 FOREIGN = {
     "CEL.g4", "Greek", "MicroTime", "PodRequests", "a__b", "getpeercert", "nodeSelektor",
     "strconv.Quote",
@@ -31,7 +29,7 @@ def prose(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def said(file: Path) -> Iterator[str]:
-    """Yield the words that stand in a file's code: its names, and its texts but for docstrings."""
+    """Yield the words in a file's code: its names, and its texts without docstrings."""
     tree = tree_of(file)
     docstrings = {
         id(node.body[0].value)
@@ -50,13 +48,13 @@ def said(file: Path) -> Iterator[str]:
 
 
 def camel(word: str) -> str:
-    """Return what msgspec calls a field in JSON."""
+    """Return msgspec's JSON name of a field."""
     first, *more = word.split("_")
     return first + "".join(part.capitalize() for part in more)
 
 
 def test_names_in_backticks_exist():
-    """Docstrings and comments name nothing that code or a text of the product does not know."""
+    """Docstrings and comments name nothing that is unknown to the code or the product's texts."""
     files = python_files(*PRODUCT)
     known = {word for file in files for word in said(file)}
     known |= {part for file in files for part in file.relative_to(ROOT).with_suffix("").parts}

@@ -30,7 +30,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def test_there_is_one_version():
-    """The package takes it from the code; the chart, which cannot, says the same."""
+    """The package reads it from the code; the chart, which cannot, has the same one."""
     chart = yaml.safe_load((ROOT / "charts/trellis/Chart.yaml").read_text())
 
     assert {"attr": "scheduler.about.VERSION"} == PROJECT["tool"]["setuptools"]["dynamic"][
@@ -82,7 +82,7 @@ def test_wrong_publisher_values_are_refused(tmp_path: Path, url: str, registry: 
 
 
 def test_fragments_are_of_a_kind_that_the_changelog_has():
-    """`+NAME.KIND.md`, one sentence at least; a README tells so."""
+    """`+NAME.KIND.md`, with at least one sentence; a README states the format."""
     kinds = {kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"]}
     fragments = [file for file in (ROOT / "docs/changes").iterdir() if file.name != "README.md"]
 
@@ -93,7 +93,7 @@ def test_fragments_are_of_a_kind_that_the_changelog_has():
 
 
 def test_the_wheel_gets_every_file_of_the_chart_and_the_examples():
-    """Whoever adds a folder lists it under `tool.setuptools.data-files`."""
+    """Each folder is listed under `tool.setuptools.data-files`."""
     listed = PROJECT["tool"]["setuptools"]["data-files"]
     packed = {
         f"{target}/{file.name}"

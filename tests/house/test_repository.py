@@ -1,4 +1,4 @@
-"""What is committed carries nothing of the machine it was made on."""
+"""Committed files contain nothing about the machine that they were made on."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 from tests.house.source import ROOT
 
-# One lock per purpose: to run Trellis, to develop and test it, to list what its image contains.
+# One lock per purpose: to run Trellis, to develop and test it, to list the content of its image.
 LOCKS = (
     "requirements.lock",
     "requirements-dev.lock",
@@ -62,7 +62,7 @@ def test_no_path_of_a_machine():
 @pytest.mark.parametrize("folder", ["work", "root", "home", "Users"])
 @pytest.mark.parametrize("text", ["/{}/trellis/x.py", 'open("/{}/ann/x")', "in /{}/y"])
 def test_the_path_check_finds(text: str, folder: str):
-    """The check knows the usual shapes."""
+    """The check finds the usual forms."""
     assert MACHINE_PATH.search(text.format(folder).encode())
 
 
@@ -103,14 +103,16 @@ def test_locks_name_no_package_host():
 
 
 def test_every_package_in_the_locks_has_hashes():
-    """pip refuses a package without a hash, and with it the whole installation."""
+    """pip rejects a package without a hash, and with it the whole installation."""
     for name in LOCKS:
         entries = re.split(r"\n(?=\S)", (ROOT / name).read_text().strip())
         assert [] == [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry], name
 
 
 def test_the_environment_of_the_daemon_is_part_of_the_tests_environment():
-    """What is tested is what runs: both locks agree on every package of the smaller one."""
+    """The tested environment is the one that runs: both locks agree on every package of the smaller
+    one.
+    """
     pins = re.compile(r"^([\w.-]+==\S+)", re.MULTILINE)
     run = set(pins.findall((ROOT / "requirements.lock").read_text()))
     dev = set(pins.findall((ROOT / "requirements-dev.lock").read_text()))

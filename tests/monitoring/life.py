@@ -1,7 +1,7 @@
-"""What goes on in the watched cluster: pods that come and go, groups, urgent ones, some that never
-fit.
+"""The load of the watched cluster: pods that are created and deleted, groups, urgent ones, some
+that never fit.
 
-Whoever does not fit goes before that would be worth an alert.
+Infeasible pods are deleted before they would raise an alert.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def live(one: Watched) -> None:
 
 
 async def come(one: Watched, second: int) -> list[str]:
-    """Create what comes in a second; return the names of the pods."""
+    """Create the pods of one second; return their names."""
     number = round(9 + 7 * math.sin(second / 7))
     names = await one.pods(number, nodeSelector=GENERAL, cpu="500m")
     if second % 3 == 0:
@@ -60,7 +60,7 @@ async def come(one: Watched, second: int) -> list[str]:
 
 @asynccontextmanager
 async def lived_in(one: Watched) -> AsyncIterator[None]:
-    """Let life go on until the block ends."""
+    """Run the load until the block ends."""
     task = asyncio.create_task(live(one))
     try:
         yield

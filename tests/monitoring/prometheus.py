@@ -1,6 +1,6 @@
-"""A real Prometheus that scrapes as the chart's ServiceMonitor says, and the questions asked of it.
+"""A real Prometheus that scrapes as the chart's ServiceMonitor defines, and the queries to it.
 
-Time runs sixty times faster: it scrapes every second, and what the rules call minutes are seconds.
+Time runs sixty times faster: it scrapes every second, and minutes of the rules are seconds.
 """
 
 import json
@@ -30,7 +30,7 @@ class Prometheus:
         self._url = url
 
     async def instant(self, query: str) -> list[Json]:
-        """Return the series of a query now; what is wrong with it is an error."""
+        """Return the present series of a query; an invalid query is an error."""
         return await self._ask("query", {"query": query})
 
     async def over(self, query: str, start: float, end: float, step: float) -> list[Json]:
@@ -60,7 +60,7 @@ class Prometheus:
 def prometheus(
     folder: Path, monitor: Json, rules: Json, target: str, token: str
 ) -> Iterator[Prometheus]:
-    """Run one that follows a ServiceMonitor and a PrometheusRule of the chart."""
+    """Run a Prometheus with a ServiceMonitor and a PrometheusRule of the chart."""
     (folder / "token").write_text(token)
     (folder / "rules.yaml").write_text(hurried(yaml.safe_dump(rules["spec"])))
     config = {
@@ -81,7 +81,9 @@ def prometheus(
 
 
 def scrape(monitor: Json, target: str, token: Path) -> Json:
-    """Return what the operator makes of a ServiceMonitor, for one address and at our pace."""
+    """Return the scrape configuration that the operator makes of a ServiceMonitor, for one address
+    and at our pace.
+    """
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint.keys() <= {
         "port", "scheme", "interval", "scrapeTimeout", "honorLabels", "bearerTokenFile", "tlsConfig"
@@ -101,7 +103,7 @@ def scrape(monitor: Json, target: str, token: Path) -> Json:
 
 
 def hurried(rules: str) -> str:
-    """Return rules in which seconds stand for minutes; amounts of seconds shrink with them."""
+    """Return rules in which minutes are seconds; amounts of seconds shrink with them."""
     text = re.sub(r"(?<=\d)m\b", "s", rules)
     return text.replace("> 900", "> 15")
 

@@ -1,6 +1,4 @@
-"""A real Prometheus watches a real daemon: alerts fire and clear, every panel has something to
-show.
-"""
+"""A real Prometheus watches a real daemon: alerts fire and clear, every panel has data."""
 
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
@@ -25,7 +23,7 @@ pytestmark = [
 
 
 class Alarms:
-    """The alerts as they come and go."""
+    """The alerts as they fire and clear."""
 
     def __init__(self, prometheus: Prometheus) -> None:
         self._prometheus = prometheus
@@ -40,7 +38,7 @@ class Alarms:
             missing -= await self._prometheus.firing()
 
     async def are_silent(self, names: Iterable[str]) -> None:
-        """Wait until none of these fires any more."""
+        """Wait until none of these alerts fires."""
         deadline = RealClock().now() + PATIENCE_S
         while loud := set(names) & await self._prometheus.firing():
             assert RealClock().now() < deadline, f"does not clear: {loud}"
@@ -81,7 +79,7 @@ def numbers(series: Json) -> list[float]:
 
 
 async def test_alerts_fire_and_clear_and_panels_show_what_happens(tmp_path: Path):
-    """Every alert in its own trouble; none before and after.
+    """Every alert fires in its own situation; none before and after.
 
     No query of a dashboard stays empty.
     """

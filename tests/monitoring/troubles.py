@@ -1,4 +1,4 @@
-"""The situations that alerts are about, made for real: one context each, which ends the trouble."""
+"""The real situations of the alerts: one context each, which ends the situation."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ Trouble = Callable[[Watched], AbstractAsyncContextManager[None]]
 
 @asynccontextmanager
 async def again_and_again(step: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Do something again and again until the block ends."""
+    """Repeat a step until the block ends."""
 
     async def work() -> None:
         while True:
@@ -35,7 +35,7 @@ async def again_and_again(step: Callable[[], Awaitable[None]]) -> AsyncIterator[
 
 @asynccontextmanager
 async def somebody_holds_the_lease(one: Watched) -> AsyncIterator[None]:
-    """Somebody who is none of us holds our Lease, and does nothing with it."""
+    """Another client holds our Lease and does not use it."""
     now = rfc3339_micro(RealClock().now())
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "renewTime": now}
     await one.send("POST", LEASES, {"metadata": {"name": "trellis"}, "spec": spec})
@@ -53,7 +53,7 @@ async def it_is_down(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def pods_fit_nowhere(one: Watched) -> AsyncIterator[None]:
-    """A pod asks for more than any node has."""
+    """A pod requests more than any node has."""
     names = await one.pods(1, cpu="400")
     yield
     await one.delete(names)
@@ -61,7 +61,7 @@ async def pods_fit_nowhere(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def it_is_stopped_again_and_again(one: Watched) -> AsyncIterator[None]:
-    """Something keeps the process from running for most of the time."""
+    """The process is stopped for most of the time."""
 
     random = Random(1)
 
@@ -78,7 +78,7 @@ async def it_is_stopped_again_and_again(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def a_plugin_raises(one: Watched) -> AsyncIterator[None]:
-    """Pods come for which a plugin raises."""
+    """Pods arrive for which a plugin raises."""
     names: list[str] = []
 
     async def step() -> None:
@@ -92,7 +92,7 @@ async def a_plugin_raises(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def an_extender_is_away(one: Watched) -> AsyncIterator[None]:
-    """Pods come that an extender has to be asked about, and it is not there."""
+    """Pods arrive that an extender must evaluate, and it is unavailable."""
     names: list[str] = []
 
     async def step() -> None:
@@ -129,7 +129,7 @@ async def a_rival_binds_our_pods(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def somebody_overcommits(one: Watched) -> AsyncIterator[None]:
-    """Pods are bound to a node, past every scheduler, that has no room for them."""
+    """Pods are bound, past every scheduler, to a node without capacity for them."""
     names = await one.pods(2, cpu="3", scheduler="", nodeName="dead-0")
     yield
     await one.delete(names)
@@ -145,7 +145,7 @@ async def the_solver_is_killed(one: Watched) -> AsyncIterator[None]:
         for pid in set(one.helpers()) - killed:
             one.signal(signal.SIGSTOP, pid)
             killed.add(pid)
-            names.extend(await one.group(2, scheduler="hasty"))  # the others are solved on the spot
+            names.extend(await one.group(2, scheduler="hasty"))  # the others are solved at once
             await pause(0.5)
             one.signal(signal.SIGKILL, pid)
         await pause(0.05)
@@ -217,9 +217,7 @@ async def the_wire_breaks(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def nobody_may_list_nodes(one: Watched) -> AsyncIterator[None]:
-    """Somebody edits the role: nodes, without which nothing can be decided, cannot be listed any
-    more.
-    """
+    """The role is edited: nodes, which every decision needs, cannot be listed any more."""
     path = f"{ROLES}/clusterroles/trellis"
     rules = (await one.send("GET", path))["rules"]
     left = [
@@ -234,7 +232,7 @@ async def nobody_may_list_nodes(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def a_right_is_taken_away(one: Watched) -> AsyncIterator[None]:
-    """Somebody edits the role: AppGroups cannot be listed any more. Watches end now and then."""
+    """The role is edited: AppGroups cannot be listed any more. Watches end from time to time."""
     path = f"{ROLES}/clusterroles/trellis"
     rules = (await one.send("GET", path))["rules"]
     left = [rule for rule in rules if rule["resources"] != ["appgroups"]]
@@ -246,7 +244,7 @@ async def a_right_is_taken_away(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def the_file_is_broken(one: Watched) -> AsyncIterator[None]:
-    """Somebody mistypes a field of the configuration."""
+    """A field of the configuration is misspelled."""
     text = one.config.read_text()
     one.config.write_text(text.replace("profiles:", "profils:"))
     yield
@@ -261,7 +259,7 @@ async def the_certificate_ends_soon(one: Watched) -> AsyncIterator[None]:
     one.certify(300)
 
 
-# What can be wrong at the same time without one hiding the other, in turn.
+# Faults that can exist at the same time without hiding one another, in turn.
 ROUNDS: tuple[dict[str, Trouble], ...] = (
     {
         "TrellisPodsPending": pods_fit_nowhere,

@@ -1,7 +1,7 @@
-"""A cluster with everything in it that Trellis measures, and the daemon, run as the chart says.
+"""A cluster with everything that Trellis measures, and the daemon, run as the chart defines.
 
 Used by the test of alerts and dashboards, and by docs/generate/dashboard_pictures.py. The sandbox
-is in this process; the daemon is one of its own and reaches it through a wire that can be cut.
+is in this process; the daemon is a separate one and reaches it through a wire that can be cut.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ SHAPE = {
         },
     ],
 }
-# A plugin of somebody's that does not keep its promises, offered as packages offer theirs.
+# A third-party plugin that violates invariants, offered as packages offer theirs.
 MOODY = '''
 """Raises for pods with a mood."""
 
@@ -133,7 +133,7 @@ class Wire:
         return port
 
     def cut(self) -> None:
-        """Break all connections off; new ones are taken."""
+        """Break all connections; new ones are accepted."""
         for writer in self._open:
             writer.transport.abort()
 
@@ -171,7 +171,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class Watched:
-    """The cluster, the daemon that is watched, and who watches it."""
+    """The cluster, the watched daemon, and its observers."""
 
     def __init__(self, world: World, folder: Path, wire: Wire, chart: list[Json]) -> None:
         self.world = world
@@ -210,7 +210,7 @@ class Watched:
         await self.until(lambda: answers(f"https://127.0.0.1:{self.port}/livez"))
 
     async def stop(self) -> None:
-        """End the daemon, while its API server in this process goes on."""
+        """End the daemon, while its API server in this process continues."""
         if self._program is not None:
             await asyncio.to_thread(self._program.stop)
         self._stack.close()
@@ -235,7 +235,7 @@ class Watched:
             yield program
 
     def signal(self, number: signal.Signals, pid: int | None = None) -> None:
-        """Send the daemon, or one of its children, a signal."""
+        """Send a signal to the daemon, or to one of its children."""
         os.kill(self.pid if pid is None else pid, number)
 
     def helpers(self) -> list[int]:
@@ -244,7 +244,7 @@ class Watched:
         return [int(word) for word in path.read_text().split()] if path.exists() else []
 
     def certify(self, days: float) -> None:
-        """Put a certificate there that ends in so many days."""
+        """Install a certificate that expires in this many days."""
         pair = self_signed(("localhost",), RealClock().now() - (365 - days) * DAY_S)
         for file, content in zip(self.certificate, pair, strict=True):
             file.write_bytes(content)
@@ -252,7 +252,7 @@ class Watched:
     # The cluster
 
     async def send(self, method: str, path: str, body: Any = None, **more: Any) -> Json:
-        """Ask the API server, not through the wire."""
+        """Send a request to the API server, not through the wire."""
         async with self.world.session.request(
             method, self.world.url + path, json=body, **more
         ) as answer:
@@ -322,7 +322,7 @@ def pod(
 
 @asynccontextmanager
 async def watched(folder: Path) -> AsyncIterator[tuple[Watched, Prometheus]]:
-    """Set everything up; the daemon is not started yet."""
+    """Set up the cluster; the daemon is not started yet."""
     async with (
         Sandbox(SandboxOptions(shape=shape_of(SHAPE), kubeconfig=folder / "kubeconfig")) as _,
         entered(folder / "kubeconfig") as world,
@@ -362,7 +362,7 @@ def _write_files(one: Watched, port: int) -> None:
 
 
 async def _enrol(one: Watched) -> None:
-    """Give the daemon the account and the roles that the chart gives it, and nothing else."""
+    """Give the daemon the account and the roles of the chart, and no others."""
     for kind, plural in ACCOUNT_KINDS.items():
         for each in one.rendered(kind):
             if "agent" not in each["metadata"]["name"]:
@@ -425,8 +425,8 @@ def configuration(one: Watched) -> str:
 
 
 async def _furnish(one: Watched) -> None:
-    """Create what placement reads: a network with an application, a class of priority, one of
-    devices.
+    """Create the objects that placement reads: a network with an application, a PriorityClass, a
+    DeviceClass.
     """
     zones = [f"zone-{letter}" for letter in "abc"]
     costs = [
@@ -443,7 +443,7 @@ async def _furnish(one: Watched) -> None:
         "configmapName": "none",
         "weights": [{"name": "UserDefined", "topologyList": lists}],
     }
-    spec["timeRangeInMinutes"] = 600  # what was calculated two hours ago has not expired
+    spec["timeRangeInMinutes"] = 600  # the costs calculated two hours ago have not expired
     await one.send("POST", TOPOLOGIES, {"metadata": {"name": "nt-default"}, "spec": spec})
     await one.measured(0)
     front, back = (

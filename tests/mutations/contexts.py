@@ -18,7 +18,7 @@ import pytest
 from tests.mutations.packages import PACKAGES
 
 FOLDER: Final = Path(os.environ["TRELLIS_CONTEXTS"])
-# Tests between two writes: a run that is cut off leaves what it recorded until then.
+# Tests between two writes: an aborted run keeps its records until then.
 EVERY: Final = 100
 
 seconds: dict[str, float] = {}
@@ -32,7 +32,7 @@ recorder.start()
 
 
 def write() -> None:
-    """Write what was recorded until now."""
+    """Write the records so far."""
     recorder.save()
     passed = {test: spent for test, spent in seconds.items() if test not in others}
     (FOLDER / f"seconds.{os.getpid()}.json").write_text(json.dumps(passed), encoding="utf-8")
@@ -40,7 +40,7 @@ def write() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Attribute to a test what runs from its set-up to its tear-down."""
+    """Attribute to a test the lines that run from its set-up to its tear-down."""
     recorder.switch_context(item.nodeid)
     begin = time.process_time()
     result = yield
@@ -52,12 +52,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note tests that fail or are skipped: their failure says nothing about a mutant."""
+    """Record tests that fail or are skipped: their failure does not count against a mutant."""
     if not report.passed:
         others.add(report.nodeid)
 
 
 def pytest_sessionfinish() -> None:
-    """Write what was recorded since the last write."""
+    """Write the records since the last write."""
     recorder.stop()
     write()

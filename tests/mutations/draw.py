@@ -1,6 +1,6 @@
 """Draw mutants of the product by a seed, with the operators of cosmic-ray.
 
-Runs in an environment of its own (`requirements-mutants.lock`) and imports nothing of Trellis. Its
+Runs in its own environment (`requirements-mutants.lock`) and imports nothing of Trellis. Its
 output, a JSON list of mutants, is the input of `tests.mutations.sample`. A place in the code is
 drawn first, then one of the operators that apply there: a comparison, which has more operators than
 a number, is not drawn more often.
@@ -19,7 +19,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
 
-# Replacements that leave the types valid: others end in a TypeError that any test notices.
+# Replacements that keep the types valid: others end in a TypeError that any test notices.
 SWAPS: Final = {
     "ReplaceComparisonOperator": [
         ("Eq", "NotEq"), ("NotEq", "Eq"), ("Is", "IsNot"), ("IsNot", "Is"),

@@ -1,11 +1,11 @@
-"""Run for each drawn mutant the tests that execute its line, and print the mutants that survive.
+"""Run the tests that execute the line of each drawn mutant, and print the surviving mutants.
 
     python -m tests.mutations.sample MUTANTS CONTEXTS [--minutes M] [--test-seconds S]
 
 MUTANTS is the output of `tests.mutations.draw`, CONTEXTS the folder that `tests.mutations.contexts`
-wrote. Both describe the same text of the product. A mutant is killed when a test fails, cannot be
-collected, or runs ten times as long as before; it survives when all chosen tests pass, and is
-unreached when no recorded test executes its statement.
+wrote. Both describe the same text of the product. A mutant is killed if a test fails, cannot be
+collected, or runs ten times as long as before; it survives if all chosen tests pass, and is
+unreached if no recorded test executes its statement.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from tests.mutations.trying import copied, tried
 # CPU seconds of the tests that are run for one mutant, and their number at most.
 TEST_SECONDS: Final = 15.0
 MOST_TESTS: Final = 150
-# A mutant's tests may last ten times what they lasted before, and what a loaded machine adds.
+# A mutant's tests may last ten times as long as before, plus a margin for a loaded machine.
 SLOWER: Final = 10
 START_S: Final = 120
 PASSED: Final = 0
@@ -68,7 +68,7 @@ def statements(file: str) -> list[tuple[int, int]]:
 
 
 def executing(file: str, line: int, lines: Lines) -> list[str]:
-    """Return the tests that execute a line, or else its statement; empty when none does."""
+    """Return the tests that execute a line, or else its statement; empty if there is none."""
     if exact := lines[file].get(line):
         return sorted(set(exact))
     within = [(first, last) for first, last in statements(file) if first <= line <= last]
@@ -99,7 +99,7 @@ def outcome(
     seconds: Mapping[str, float],
     most_s: float,
 ) -> tuple[str, int]:
-    """Return what became of a mutant, and the number of tests that were chosen for it."""
+    """Return the result of a mutant, and the number of tests that were chosen for it."""
     tests = chosen(executing(mutant["file"], mutant["line"], lines), seconds, most_s)
     if not tests:
         return "unreached", 0

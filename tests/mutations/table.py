@@ -1,6 +1,4 @@
-"""The invariants of what must never break, and for each the changes to the product that break it on
-purpose.
-"""
+"""The invariants, and for each the changes to the product that break it on purpose."""
 
 from typing import Final, NamedTuple
 

@@ -76,7 +76,7 @@ class Target(NamedTuple):
 
 
 def target(mutation: Mutation) -> Target:
-    """Return what a mutation changes: a file, or the one function or class of that name."""
+    """Return the target of a mutation: a file, or the only function or class of that name."""
     if "/" in mutation.place:
         return Target(mutation.place, "", (ROOT / mutation.place).read_text(encoding="utf-8"), "")
     places = definitions(mutation.place)
@@ -100,7 +100,7 @@ def test_the_table_matches_the_code(mutation: Mutation):
 
 
 def test_every_invariant_is_broken_in_two_ways_at_least():
-    """One way might be caught by luck."""
+    """Every invariant has two mutations: a single one might be detected by chance."""
     assert min(Counter(one.invariant for one in MUTATIONS).values()) >= 2
 
 
@@ -110,7 +110,7 @@ def test_every_invariant_is_broken_in_two_ways_at_least():
     "test", sorted({one.test for one in MUTATIONS if not one.real}), ids=" ".join
 )
 def test_a_invariant_holds_where_nothing_is_broken(test: tuple[str, ...], copy: Path):
-    """Else a failure would prove nothing."""
+    """The tests pass in the unchanged copy: otherwise a failure would prove nothing."""
     code, text = tried(copy, ["-m", MARKS, *test])
     assert 0 == code, text
 

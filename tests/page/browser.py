@@ -1,4 +1,4 @@
-"""Chromium without a window, driven over its DevTools protocol; needs nothing but the program."""
+"""A headless Chromium, controlled over its DevTools protocol; needs only the program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
 
 class Tab:
-    """One tab. `problems` are what its console calls errors, violated policies among them."""
+    """One tab. `problems` are its console's errors, including violated policies."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -67,7 +67,7 @@ class Tab:
         assert found, f"never true: {expression}; {self.problems}; {await self.run(text)}"
 
     async def open(self, address: str) -> None:
-        """Go to an address and wait until its document is there."""
+        """Go to an address and wait until its document is loaded."""
         await self.send("Page.navigate", url="about:blank")
         await self.until("location.href === 'about:blank'")
         await self.send("Page.navigate", url=address)
@@ -86,7 +86,7 @@ class Tab:
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
 
     async def picture(self, file: Path) -> None:
-        """Write what is in sight as a PNG."""
+        """Write the visible part as a PNG."""
         shot = await self.send("Page.captureScreenshot", format="png")
         data = base64.b64decode(shot["data"])
         await asyncio.to_thread(file.write_bytes, data)
@@ -129,7 +129,7 @@ async def browser(folder: Path) -> AsyncIterator[Tab]:
 
 
 async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
-    """Wait for the file in which Chromium tells its port."""
+    """Wait for the file in which Chromium writes its port."""
     for _ in range(600):
         assert process.returncode is None, "chromium has ended"
         text = await asyncio.to_thread(lambda: file.read_text() if file.exists() else "")

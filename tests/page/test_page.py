@@ -51,7 +51,9 @@ VIEWS = {
 
 
 def objects():
-    """Racks, an application over two zones, a pod that fits nowhere, names of all sorts."""
+    """Return racks, an application over two zones, a pod that fits nowhere, and names of all
+    kinds.
+    """
     web = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": "web"}
     db = web | {"appgroup.diktyo.x-k8s.io.workload": "db"}
     refs = [{"kind": "Deployment", "name": one, "selector": one} for one in ("web", "db")]
@@ -114,7 +116,7 @@ def cluster(number_of_nodes, number_of_pods):
 
 
 def shown(plain, *, changed=lambda drawn: None):
-    """Work on plain objects, with what the page shows of them changed on the way."""
+    """Work on plain objects, with changes to the page's copy of them."""
     world = read_snapshot(items_of(SourceFile("test", json.dumps(plain).encode())))
     work = Work(setups(""), options("", Ties.NAME, None, details=False))
     drawn = sections(world, world.taken_at)
@@ -168,7 +170,7 @@ async def test_every_view_opens(tmp_path):
 
 
 async def test_colours_stand_for_what_is_chosen(tmp_path):
-    """Requests, load, NUMA zones; the list says the same, and what is not known of a part."""
+    """Requests, load, NUMA zones; the list has the same values, also for parts without data."""
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
     address = await page.start()
@@ -204,7 +206,7 @@ async def test_colours_stand_for_what_is_chosen(tmp_path):
 
 
 async def test_names_are_never_markup(tmp_path):
-    """Whatever somebody wrote where a name or a message goes, it is shown letter by letter."""
+    """Text from users in names or messages is shown literally."""
 
     def worse(drawn):
         waiting = dict(drawn["pods"]["default/p-huge"], message=HOSTILE, group=HOSTILE)
@@ -294,7 +296,7 @@ GROUP = {
 
 
 async def test_signing_in_lasts_until_the_server_answers(tmp_path):
-    """Another view's address leaves the form in place; no link to a view stands above it."""
+    """Another view's address keeps the form; no link to a view is above it."""
 
     async def refused(_request):
         text = json.dumps({"message": "Unauthorized"})
@@ -320,7 +322,7 @@ async def test_signing_in_lasts_until_the_server_answers(tmp_path):
 
 
 async def test_time_marks_changes_of_the_leader(tmp_path):
-    """On the axis, and as a text; one before the first decision stands at the beginning."""
+    """On the axis, and as a text; a change before the first decision is at the beginning."""
     work, _ = shown(objects())
     decided = {"times": 1, "pod": "default/p-one", "node": "n1", "message": "", "victims": []}
 
@@ -349,7 +351,7 @@ async def test_time_marks_changes_of_the_leader(tmp_path):
 
 
 async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
-    """A dependency over several columns has a lane of its own in each column between."""
+    """A dependency over several columns has its own path in each column between."""
     names = ["a", "b", "c", "d", "e"]
     links = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("a", "e"), ("e", "d"), ("b", "d")]
     record = {"from": "", "to": "", "bandwidth": "1M", "cost": None}
@@ -386,7 +388,7 @@ async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core (make page-tools)")
 async def test_axe_finds_nothing_serious(tmp_path):
-    """In no view, in neither colour scheme."""
+    """In every view, in both colour schemes."""
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
     address = await page.start()
@@ -409,7 +411,7 @@ async def test_axe_finds_nothing_serious(tmp_path):
 
 @pytest.mark.skipif(not TSC.exists(), reason="needs typescript (make page-tools)")
 def test_types_of_the_modules_hold():
-    """The page is plain modules; their comments say types, and a checker reads them."""
+    """The page consists of plain modules; a checker reads the types in their comments."""
     modules = sorted((ROOT / "scheduler/serve/page").glob("*.js"))
     flags = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--target", "es2023"]
     flags += ["--lib", "es2023,dom,dom.iterable", "--module", "esnext"]

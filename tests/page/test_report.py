@@ -83,7 +83,7 @@ async def test_every_view_of_a_report_opens(report, tmp_path):
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core (make page-tools)")
 async def test_axe_finds_nothing_serious_in_a_report(report, tmp_path):
-    """Its policy lets no script in, so that the checker comes by the debugger."""
+    """Its policy allows no script, so the checker is injected by the debugger."""
     async with browser(tmp_path / "profile") as tab:
         for dark in (False, True):
             await tab.look(dark=dark)
@@ -99,7 +99,7 @@ async def test_axe_finds_nothing_serious_in_a_report(report, tmp_path):
 
 
 def test_a_report_loads_nothing_and_holds_no_tag_of_others(report):
-    """One file: no address, a policy by hashes, data in which nothing can begin."""
+    """One file: no address, a policy by hashes, data in which no tag can begin."""
     text = report.read_text()
     policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
 
@@ -110,6 +110,6 @@ def test_a_report_loads_nothing_and_holds_no_tag_of_others(report):
 
 
 def test_a_page_needs_something_to_compare(tmp_path, capsys):
-    """It says by which flag."""
+    """The error names the missing flag."""
     assert 2 == run(["simulate", "--snapshot", "x", "-o", "html"])
     assert "name another configuration by --against" in capsys.readouterr().err

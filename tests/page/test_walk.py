@@ -1,7 +1,7 @@
-"""A newcomer's four questions about a GPU cluster of 300 nodes, by the page.
+"""A new user's four questions about a GPU cluster of 300 nodes, answered by the page.
 
-Each is answered by at most three actions: a click or a value that is chosen or typed.
-tests/unit/cli/test_walk.py asks the same of the command line, tests/e2e/test_walk.py of a live
+Each is answered by at most three actions: a click, or a chosen or typed value.
+tests/unit/cli/test_walk.py does the same with the command line, tests/e2e/test_walk.py on a live
 cluster.
 """
 
@@ -39,7 +39,7 @@ QUESTIONS: dict[str, tuple[list[Action], str]] = {
 
 
 def jobs() -> str:
-    """Two more gangs of eight whole nodes in one rack each."""
+    """Return two more gangs of eight whole nodes in one rack each."""
     found = []
     for number in (1, 2):
         name = f"what-if-{number}"
