@@ -3,12 +3,12 @@ without both.
 
     python -m tests.perf.accounted FILE run --config=… --decision-log=…
 
-runs `trellis run …` and keeps in FILE, as `read` returns it, the seconds that the page and the log
-have taken in the loop and in threads. Where a machine does other work the throughput of two daemons
-differs by more than both cost; the share of one daemon's own time does not. What is not counted:
-what they cost others by displacing memory and by collecting garbage. For that `switch` has a daemon
-that runs stop both, and start them again: what two daemons never are, it is alike in all else. A
-log with gaps cannot be replayed, and a page that is not drawn plans nothing anew.
+runs `trellis run …` and writes to FILE, as `read` returns it, the seconds of page and log in the
+loop and in threads. On a busy machine the throughput of two daemons differs by more than the cost
+of both; the share of one daemon's own time does not. Not counted is their indirect cost by
+displaced memory and garbage collection. For that, `switch` makes a running daemon stop both and
+start them again: unlike two daemons, it is equal in all else. A log with gaps cannot be replayed,
+and a page that is not drawn plans nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SLOT = {"page": 0, "log": 1}
 ONE_IN = 17
 _taken = [0.0, 0.0]
 _shared: list[mmap.mmap] = []
-# Threads count, too, and what is counted already within another part is not counted twice.
+# Threads count, too; time within another measured part is not counted twice.
 _lock = threading.Lock()
 _inside = threading.local()
 
@@ -68,7 +68,7 @@ def switch(file: Path, *, on: bool) -> None:
 
 
 def switched(owner: Any, name: str) -> None:
-    """Have a function do nothing while both are switched off."""
+    """Make a function do nothing while both are switched off."""
     whole = getattr(owner, name)
 
     def call(*args: Any) -> Any:
@@ -89,9 +89,9 @@ def counted(owner: Any, name: str, part: str) -> None:
 
 
 def draws_switched(owner: Any, name: str) -> None:
-    """Have a coroutine that returns seconds do nothing while both are switched off.
+    """Make a coroutine that returns seconds do nothing while both are switched off.
 
-    It returns what it returned last, as the pace of drawing follows from that.
+    It returns its last result, because the pace of drawing depends on it.
     """
     whole, last = getattr(owner, name), [0.0]
 
@@ -104,10 +104,9 @@ def draws_switched(owner: Any, name: str) -> None:
 
 
 def often_counted(owner: Any, name: str, part: str) -> None:
-    """Have a short function that the loop calls often count for a part: one call in `ONE_IN`, for
-    all.
+    """Measure a short function that the loop calls often: one call in `ONE_IN`, for all.
 
-    To read the clock takes a good part of what such a call does, and is taken off.
+    Reading the clock takes a good part of such a call's time, and is subtracted.
     """
     whole = getattr(owner, name)
     slot, calls = SLOT[part], itertools.count(1)
@@ -151,7 +150,7 @@ def steps_counted(owner: Any, name: str, part: str) -> None:
 
 
 def _in_thread(module: Any, part: str) -> None:
-    """Count what a module hands to threads."""
+    """Measure the work that a module passes to threads."""
     whole = module.asyncio.to_thread
 
     async def to_thread(call: Callable[..., Any], *args: Any, **named: Any) -> Any:

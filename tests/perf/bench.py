@@ -8,7 +8,7 @@
 `--before` lets another checkout of ours take part, one whose `.venv` is made. Each contestant runs
 alone on a fresh control plane; with `--repeat` the contestants take turns, so that a machine that
 gets slower or faster does so for all. Results are JSON files (see results/README.md) and a printed
-table. Nothing here judges: no time is ever asserted.
+table. No time is ever asserted.
 """
 
 import argparse
@@ -132,7 +132,9 @@ def table(report: dict[str, Any]) -> Table:
 
 
 def find_assets() -> Path | None:
-    """Return the folder of the real programs and tell everybody; None when they are not built."""
+    """Return the folder of the real programs and set the environment; None if they are not
+    built.
+    """
     folder = Path(os.environ.get("KUBEBUILDER_ASSETS") or ROOT / ".tools" / "bin")
     if not (folder / "kube-apiserver").exists():
         return None

@@ -1,12 +1,12 @@
-"""Pods that do not compete with a group, while its plan is at the solver's limit: what they lose by
-it.
+"""Pods that do not compete with a group, while its plan takes up to the solver's limit: their loss
+of throughput.
 
     python -m tests.perf.besideplan --nodes 400 --pods 2000 --rounds 7
 
 An engine has two pools of nodes. A group of three roles wants the first pool, and its question to
 the solver stays unanswered; pods of the second pool are decided and bound meanwhile. Rounds with
 and without the group alternate in one process, by CPU time. Writes JSON: pods per second of both
-(medians), and their ratio. Nothing is asserted.
+(medians), and their ratio. Asserts nothing.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class Pools:
         self.engine.handle(event, NOW)  # type: ignore[arg-type]
 
     def _plan(self) -> None:
-        """Let a group of three roles ask the solver, which does not answer."""
+        """Make a group of three roles call the solver, which does not answer."""
         size = sum(count for _, count in ROLES)
         meta = AnnotatedMeta(name="g", namespace="default", uid="g")
         self.hear(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
@@ -67,7 +67,7 @@ class Pools:
         assert [True] == [isinstance(one, Solve) for one in effects if isinstance(one, Solve)]
 
     def bind(self, pods: int) -> float:
-        """Let pods of the second pool come and be bound; return the seconds of CPU."""
+        """Create and bind pods of the second pool; return the CPU seconds."""
         waiting = {f"p{number}": pinned(f"p{number}", "b", 1) for number in range(pods)}
         gc.collect()
         started = process_time()

@@ -1,8 +1,8 @@
-"""The bare binder: the least that a scheduler in Python must do, without any decision.
+"""The bare binder: the minimal work of a scheduler in Python, without any decision.
 
 Watches pods, binds each to the next node in turn, and with `--events` writes one event per bound
-pod as kube-scheduler does. A contestant of the benchmark and its own process: what it reaches is
-what the API server and an asyncio client leave to a scheduler. It ends with SIGTERM.
+pod as kube-scheduler does. A contestant of the benchmark in its own process: its throughput is the
+limit that the API server and an asyncio client set for a scheduler. It ends with SIGTERM.
 """
 
 import argparse
@@ -62,7 +62,7 @@ class PodEvent(msgspec.Struct):
 
 
 class Binder:
-    """Binds pods of one scheduler name as they come."""
+    """Binds pods of one scheduler name as they arrive."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, options: Any) -> None:
         self._session = session

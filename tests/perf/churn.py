@@ -1,12 +1,12 @@
-"""What the engine holds in memory while pods come, are bound or refused, and go: a million of them.
+"""The engine's memory while pods arrive, are bound or rejected, and are deleted: a million of them.
 
     python -m tests.perf.churn --pods 1000000
 
-In process, without an API server (`inprocess.Play`). Pods come a hundred at a time and go when the
-next hundred have come: plain ones of a few kinds, ones with a label of their own as those of
-StatefulSets, and one in twenty that fits nowhere. Nodes are replaced now and then. Prints and
-writes JSON: resident memory in MiB and objects that the collector knows at equal steps, and pods
-per second.
+In process, without an API server (`inprocess.Play`). Pods arrive a hundred at a time and are
+deleted when the next hundred have arrived: plain ones of a few kinds, ones with a label of their
+own as those of StatefulSets, and one in twenty that fits nowhere. Nodes are replaced from time to
+time. Prints and writes JSON: resident memory in MiB and objects of the collector at equal steps,
+and pods per second.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def node(number: int) -> Manifest:
 
 
 def pod(number: int) -> Manifest:
-    """Return a pod; what it is like follows from its number."""
+    """Return a pod whose properties follow from its number."""
     fits = number % 20 != 0
     labels = {"app": f"a{number % KINDS}"}
     if number % 5 == 0:
@@ -52,7 +52,7 @@ def pod(number: int) -> Manifest:
 
 
 def resident_mib() -> float:
-    """Return what this process holds in memory."""
+    """Return the resident memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     found = next(line for line in lines if line.startswith("VmRSS"))
     return round(int(found.split()[1]) / 1024, 1)
@@ -70,7 +70,7 @@ class Churn:
             self._add_node()
 
     def wave(self) -> None:
-        """Let pods come, see them bound or refused, and let those before them go."""
+        """Create pods, wait until they are bound or rejected, and delete those before them."""
         play = self.play
         coming = [play.decoded(pod(self.number + n)) for n in range(WAVE)]
         self.number += WAVE
@@ -92,7 +92,7 @@ class Churn:
 
 
 def measure(pods: int, step: int) -> dict[str, Any]:
-    """Let so many pods through; return what was held after each `step`."""
+    """Run this many pods; return the memory after each `step`."""
     churn = Churn()
     held: list[float] = []
     objects: list[int] = []

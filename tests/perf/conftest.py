@@ -1,4 +1,4 @@
-"""What tests of the benchmarks get."""
+"""Fixtures for tests of the benchmarks."""
 
 import gc
 
@@ -7,9 +7,9 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_collections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the tests in small the collections before each measurement.
+    """Disable collections before each measurement in these small tests.
 
-    They are for figures that can be compared; in a process full of tests each takes a second.
+    They make figures comparable; in a process full of tests each takes a second.
     """
     if request.node.get_closest_marker("perf") is None:
         monkeypatch.setattr(gc, "collect", lambda *_: 0)

@@ -1,8 +1,8 @@
-"""One run: one workload, one scheduler, one fresh control plane; what happened, as plain numbers.
+"""One run: one workload, one scheduler, one fresh control plane; the results as plain numbers.
 
-The operations of the workload are carried out in order while an observer notes when pods become
-bound and a sampler notes what each process uses. The run ends when all pods are bound and no event
-was written any more for a while, so that work put off to the end is not forgotten.
+The operations of the workload are carried out in order while an observer records when pods become
+bound and a sampler records the resource use of each process. The run ends when all pods are bound
+and no event was written for a while, so that deferred work is included.
 """
 
 import json
@@ -36,17 +36,17 @@ from tests.real.exposition import parse
 from tests.real.schedulers import Running, Scheduler
 
 BARRIER_S = 900.0
-# The events are complete when their number stood still for so long.
+# The events are complete if their number is unchanged for this long.
 QUIET_S = 2.0
 EVENTS = "/apis/events.k8s.io/v1/events"
 POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
-    """What a run gave; times in monotonic seconds.
+    """The results of a run; times in monotonic seconds.
 
-    `bound` are the moments at which the measured pods were seen bound, ascending; the phase begins
-    when measured pods begin to be created, or with the scheduler where it finds a backlog.
+    `bound` are the times at which the measured pods were seen bound, ascending. The phase begins
+    with the creation of measured pods, or with the scheduler's start if it finds a backlog.
     """
 
     phase_start: float
@@ -76,7 +76,7 @@ class Contest:
                 "bench": os.getpid(),
             }
         )
-        # A sample at the edge of what is measured keeps interpolation out of it.
+        # A sample at the edge of the measured phase avoids interpolation across it.
         self.observer = Observer(cluster, scheduler.encoding, self.sampler.sample)
         self.running: Running | None = None
         self.scheduler_start = self.phase_start = 0.0
@@ -104,7 +104,7 @@ class Contest:
                         await self._wait_bound()
 
     async def settle(self) -> tuple[int, float]:
-        """Wait until no more events come; return their number and when the last was written."""
+        """Wait until no more events arrive; return their number and the time of the last one."""
         count, since = -1, monotonic()
         while monotonic() - since < QUIET_S:
             now = await self.api.count(EVENTS)

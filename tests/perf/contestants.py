@@ -1,6 +1,6 @@
-"""Who takes part in a contest: both schedulers and the bare binder, with and without events.
+"""The contestants: both schedulers and the bare binder, with and without events.
 
-Each is a `Scheduler` of tests/real; all run in a process of their own, under the same user.
+Each is a `Scheduler` of tests/real; all run in separate processes, under the same user.
 """
 
 import sys
@@ -69,8 +69,8 @@ def join(name: str, checkout: Path) -> None:
 
 
 def contestant(name: str, *, gangs: bool) -> Scheduler:
-    """Return who takes part under a name.
+    """Return the contestants of a name.
 
-    In contests of gangs those that know them, set up for it.
+    For gangs, those that support them, configured for it.
     """
     return WITH_GANGS[name] if gangs else CONTESTANTS[name]

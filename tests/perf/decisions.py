@@ -3,9 +3,9 @@
     python -m tests.perf.decisions
     python -m tests.perf.decisions --nodes 5000 --pods 2000 --profile
 
-No API server, no sockets, no asyncio: what is measured is the engine's own share of a pod. Beside
-`run` (the cycles) it tells what taking in costs: a new pod, the answer to its bind, and the watch's
-echo of the bound pod. Objects are decoded before the clock starts.
+No API server, no sockets, no asyncio: the result is the engine's own cost of a pod. Besides `run`
+(the cycles) it measures the intake: a new pod, the answer to its bind, and the watch's echo of the
+bound pod. Objects are decoded before the clock starts.
 """
 
 import argparse
@@ -42,7 +42,7 @@ SCHEMA = "trellis-decisions/1"
 SCHEDULER = "trellis"
 ZONES = ["zone-a", "zone-b", "zone-c"]
 CYCLES = 64
-# Pods that are decided before anything is measured.
+# Pods that are decided before the measurement.
 WARM_UP = 300
 POINTS = "scheduler_framework_extension_point_duration_seconds"
 
@@ -82,7 +82,7 @@ class Drive:
         self._carry_out(self.engine.run(self._now, 0))
 
     def reset(self) -> None:
-        """Begin to measure: forget what the warm-up took."""
+        """Start to measure: drop the warm-up's figures."""
         self.seconds = dict.fromkeys(self.seconds, 0.0)
         self.binds = self.events = 0
 
@@ -105,7 +105,7 @@ class Drive:
 
 
 def measure(nodes: int, pods: int) -> dict[str, Any]:
-    """Return the figures of one run over so many nodes; raise if a pod found no place."""
+    """Return the figures of one run over this many nodes; raise if a pod is not placed."""
     drive = Drive(nodes)
     drive.play(plain_pods(WARM_UP, "warm"))
     drive.reset()
@@ -163,7 +163,7 @@ def point_seconds(meters: Meters) -> dict[str, float]:
 
 
 def profiled(nodes: int, pods: int, lines: int = 45) -> str:
-    """Return where the time of a run goes, by own time, as text."""
+    """Return the profile of a run, by own time, as text."""
     drive = Drive(nodes)
     drive.play(plain_pods(WARM_UP, "warm"))
     profile = cProfile.Profile()

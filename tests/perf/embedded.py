@@ -3,7 +3,7 @@
     python -m tests.perf.embedded --nodes 1000 --pods 10000
 
 Prints and writes JSON: seconds until the nodes are ready, seconds until all pods are bound, CPU per
-pod. Nothing is asserted.
+pod. Asserts nothing.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def pod(number: int) -> bytes:
 
 
 async def measure(nodes: int, pods: int) -> dict[str, float]:
-    """Bring everything up, create the pods, wait until all are bound; return the figures."""
+    """Start everything, create the pods, wait until all are bound; return the figures."""
     clock, meters = RealClock(), Meters()
     started = time.perf_counter()
     async with Sandbox(SandboxOptions(shape=plain_shape(nodes))) as sandbox:

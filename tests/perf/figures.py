@@ -1,4 +1,4 @@
-"""From what happened in a run to figures, and from several runs to medians and ratios. Pure."""
+"""Compute the figures of a run, and medians and ratios of several runs. Pure."""
 
 import math
 import os
@@ -14,7 +14,7 @@ from tests.real.exposition import Metrics, parse
 
 Figures = dict[str, Any]
 
-# What the report compares; higher is better for the first, lower for all others.
+# The compared figures; higher is better for the first, lower for all others.
 HEADLINE = ("podsPerSecond", "schedulerCpuMsPerPod", "controlPlaneCpuMsPerPod", "schedulerPeakMib")
 HISTOGRAMS = (
     "scheduler_scheduling_attempt_duration_seconds",
@@ -32,7 +32,7 @@ class Run(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def figures(workload: Workload, outcome: Outcome) -> Figures:
-    """Return what one run shows; every name says its unit."""
+    """Return the figures of one run; every name states its unit."""
     bound = outcome.bound
     start = bound[0] if workload.is_backlog else outcome.phase_start
     found: Figures = {
@@ -65,18 +65,18 @@ def figures(workload: Workload, outcome: Outcome) -> Figures:
 
 
 def plain_rate(bound: Sequence[float]) -> float | None:
-    """Return pods per second from the first bind to the last; None where that says nothing."""
+    """Return pods per second from the first bind to the last; None if that is undefined."""
     if len(bound) < 2 or bound[-1] <= bound[0]:
         return None
     return (len(bound) - 1) / (bound[-1] - bound[0])
 
 
 def sampled_rates(start: float, bound: Sequence[float]) -> dict[str, float] | None:
-    """Return the throughput as kube-scheduler's suite takes it, in pods per second.
+    """Return the throughput as kube-scheduler's suite measures it, in pods per second.
 
-    A sample a second: pods bound since the last sample. The sample that saw the first bind is
-    dropped; empty seconds go into the next sample, which then counts once for each of them.
-    None when the run was too short for a sample.
+    A sample a second: pods bound since the last sample. The sample with the first bind is dropped;
+    empty seconds are added to the next sample, which then counts once for each of them. None if the
+    run was too short for a sample.
     """
     samples: list[float] = []
     counted, empty, has_begun = 0, 0, False

@@ -1,9 +1,9 @@
 """Groups on 5,000 nodes in 50 racks: many small ones, and few large ones. Rows of tests.perf.table.
 
-The engine runs in this process as in tests.perf.inprocess. Every question to the solver travels as
-JSON there and back, as it does to the helper process, and its CPU time is counted with the rest.
-All groups wait before the first one is decided, so each is planned beside those that are there
-already; all racks are considered for each of them.
+The engine runs in this process as in tests.perf.inprocess. Every question to the solver is encoded
+as JSON both ways, as for the helper process, and its CPU time is counted too. All groups wait
+before the first one is decided, so each is planned beside those already placed; all racks are
+considered for each of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LABEL = "sakkara.topology.rack"
 
 
 class GangPlay(Play):
-    """A play with groups: the solver answers, and what is written of groups is taken."""
+    """A play with groups: the solver answers, and writes about groups are accepted."""
 
     def __init__(self, *, times_each: bool) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class GangPlay(Play):
 
 
 def many_small(_folder: Path) -> dict[str, Any]:
-    """750 gangs of 4, each in one rack if one has room."""
+    """750 gangs of 4, each in one rack if one has capacity."""
     play, figures = played(GangPlay(times_each=False), 750, 4, cpu="2")
     return {**figures, "gangsPerCpuSecond": 750 / figures["cpuSeconds"]} | _solver(play)
 
@@ -88,7 +88,7 @@ def zones(_folder: Path) -> dict[str, Any]:
 
 
 def _asked(instance: Instance) -> dict[str, Any]:
-    """Solve once to load what is loaded once, then again; AssertionError unless proven."""
+    """Solve once to load modules, then again; AssertionError unless proven."""
     solve(instance)
     started = process_time()
     answer = solve(instance)
@@ -115,7 +115,7 @@ def _solver(play: GangPlay) -> dict[str, Any]:
 def played(
     play: GangPlay, gangs: int, size: int, cpu: str, nodes: int = NODES
 ) -> tuple[GangPlay, dict[str, Any]]:
-    """Let gangs of pods with so many CPUs be placed on nodes of 8; return the figures as well."""
+    """Place gangs of pods with this many CPUs on nodes of 8; return the figures as well."""
     for at in range(nodes):
         play.add(play.decoded(_node(at)))
     for at in range(0, nodes, 3):  # a third of the nodes is in use, unevenly

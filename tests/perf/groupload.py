@@ -1,11 +1,11 @@
-"""Ordinary pods beside a group that is decided over and over again: what they lose by it.
+"""Ordinary pods beside a group that is decided repeatedly: their loss of throughput.
 
     python -m tests.perf.groupload --nodes 1000 --pods 3000 --members 1024
 
 Runs the embedded cluster twice, with and without the group, and writes JSON: pods bound per second
 in both, their ratio, how long the solver worked, by how much the loop was late (the API server in
-the same process included), and who held it for how long. What happens before the first pods are
-bound and the group was decided a few times is left out. Nothing is asserted.
+the same process included), and which callbacks blocked it for how long. The time before the first
+pods are bound and the group was decided a few times is left out. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from tests.perf.loopwatch import LoopWatch, Spans
 from tests.perf.machine import speed
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-# Neither 256 nor 1,024 is a multiple of seven: the solver has to prove that there is no placement,
-# and to find what is in the way.
+# Neither 256 nor 1,024 is a multiple of seven: the solver must prove that there is no placement,
+# and find the conflict.
 RULES = {"node": {"factor": 7}}
 WARM_PODS = 300
 WARM_SOLVES = 3
@@ -50,7 +50,7 @@ def config_map(name: str, label: str, data: dict[str, str]) -> dict[str, Any]:
 
 
 def group(turn: int, size: int) -> dict[str, str]:
-    """Return the group's data; each turn it is another version, which is decided anew."""
+    """Return the group's data; each turn has another version, which is decided again."""
     rules = json.dumps(RULES) + " " * (turn % 7)
     return {"name": "g", "size": str(size), "priority": "0", "constraints": rules}
 
@@ -106,7 +106,7 @@ async def bind(client: ApiClient, sandbox: Sandbox, numbers: range) -> float:
             await client.request("POST", "/api/v1/namespaces/default/pods", pod(number))
 
     await asyncio.gather(*(create() for _ in range(CREATORS)))
-    while placed(sandbox) < already + len(numbers):  # noqa: ASYNC110 - a benchmark may look now and then
+    while placed(sandbox) < already + len(numbers):  # noqa: ASYNC110 - a benchmark may poll
         await asyncio.sleep(0.05)
     return time.perf_counter() - began
 
@@ -126,7 +126,7 @@ def look_inside(watch: LoopWatch, daemon: Daemon) -> None:
 
 
 async def measure(nodes: int, pods: int, members: int) -> dict[str, Any]:
-    """Bind ordinary pods beside a group of so many (0: none) and return how fast it went."""
+    """Bind ordinary pods beside a group of this size (0: none) and return the speed."""
     with short_pauses():
         return await _measured(nodes, pods, members)
 

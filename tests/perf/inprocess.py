@@ -1,10 +1,10 @@
-"""A workload played in process: the engine alone, its effects carried out at once by a small world.
+"""A workload played in process: the engine alone, its effects carried out at once by a small
+simulation.
 
-No API server, no sockets: what is measured is what the engine costs per pod, taking objects in,
-deciding, and taking in the answers and the watch's echo. Objects are decoded before the clock
-starts. Binds and evictions are acknowledged between two turns, as by an API server that is never
-late. The engine's time runs at `PACE` decisions a second, so that back-offs and churn mean the same
-everywhere.
+No API server, no sockets: the result is the engine's cost per pod for intake, decisions, answers
+and the watch's echo. Objects are decoded before the clock starts. Binds and evictions are
+acknowledged between two turns, as by an API server that is never late. The engine's time runs at
+`PACE` decisions a second, so that back-offs and churn are the same everywhere.
 """
 
 import gc
@@ -46,12 +46,12 @@ from tests.perf.workload import (
 SCHEDULER = "trellis"
 CYCLES = 64
 PACE = 5000.0
-# A barrier that takes so many turns without a bind is never passed.
+# A barrier without a bind in this many turns fails.
 PATIENCE = 2000
 
 
 class Play:
-    """An engine and the world around it, on its way through a workload.
+    """An engine and its simulated surroundings during a workload.
 
     It has the default profile, unless others are given.
     """
@@ -119,7 +119,7 @@ class Play:
         }
 
     def create(self, pods: Sequence[Pod], *, awaited: bool) -> None:
-        """Let the engine learn of pods that are to be placed."""
+        """Report pods to the engine that are to be placed."""
         for pod in pods:
             self.pods[pod.metadata.uid] = pod
             if awaited:
@@ -127,7 +127,7 @@ class Play:
             self.engine.handle(Watched("Pod", "ADDED", pod), self.now)
 
     def wait(self) -> None:
-        """Turn the engine until all awaited pods are bound, and nothing else can be tried now."""
+        """Run the engine until all awaited pods are bound, and no other pod can be tried now."""
         idle, left = 0, len(self.awaited)
         while self.awaited or self.engine.has_work():
             self.turn()
@@ -138,7 +138,7 @@ class Play:
         self._carry_out(self.engine.run(self.now, 0))
 
     def turn(self) -> None:
-        """Run some cycles, carry out what comes of them, and let time pass."""
+        """Run some cycles, carry out their effects, and advance the time."""
         effects = self.engine.run(self.now, CYCLES)
         self._carry_out(effects)
         self.now += CYCLES / PACE
@@ -159,7 +159,7 @@ class Play:
         return found
 
     def decoded(self, manifest: Manifest) -> Any:
-        """Return an object as the watch hands it over, with a uid and a version."""
+        """Return an object as the watch delivers it, with a uid and a version."""
         self._numbers += 1
         manifest["metadata"] |= {
             "uid": f"{self._numbers:08d}-0000-0000-0000-000000000000",
@@ -170,11 +170,11 @@ class Play:
         )
 
     def add(self, obj: Any) -> None:
-        """Let the engine learn of any other object."""
+        """Report any other object to the engine."""
         self.engine.handle(Watched(type(obj).__name__, "ADDED", obj), self.now)
 
     def remove(self, obj: Any) -> None:
-        """Let the engine learn that an object is gone."""
+        """Report the deletion of an object to the engine."""
         if isinstance(obj, Pod):
             obj = self.pods.pop(obj.metadata.uid, obj)
             self.awaited.discard(obj.metadata.uid)
@@ -214,7 +214,7 @@ class Play:
 
 
 class _Churning:
-    """Objects that come and go beside the measured pods."""
+    """Objects that are created and deleted beside the measured pods."""
 
     def __init__(self, play: Play, op: Churn) -> None:
         self._play = play
@@ -224,7 +224,7 @@ class _Churning:
         self._made: list[list[Any]] = []
 
     def until(self, now: float) -> None:
-        """Make what is due by `now`, and in mode recreate take away what was made before."""
+        """Create the objects due by `now`, and in mode recreate delete the previous ones."""
         while self._next <= now:
             if self._op.mode == "recreate" and len(self._made) >= self._op.number:
                 for obj in self._made.pop(0):

@@ -1,9 +1,9 @@
 """Plain pods of several kinds in turn, in process: rows of tests.perf.table, and of
 tests.house.measure.
 
-Real clusters place pods of many kinds beside each other, so that what is kept for one kind is not
-fresh when its next pod comes. A kind has requests and a label of its own, and spreads over zones
-where that is asked for.
+Real clusters place pods of many kinds beside each other, so that cached results of one kind are
+stale when its next pod arrives. A kind has requests and a label of its own, and spreads over zones
+if requested.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NODES, PODS, WARM_UP = 5000, 1500, 400
 
 
 def pods(count: int, prefix: str, kinds: int, *, spread: bool) -> Iterator[Pod]:
-    """Yield plain pods of so many kinds in turn, as the engine gets them."""
+    """Yield plain pods of this many kinds in turn, as the engine receives them."""
     for number, manifest in enumerate(CreatePods(count=count).manifests(decisions.SCHEDULER)):
         kind = number % kinds
         name = f"{prefix}-{number:05d}"
@@ -53,7 +53,7 @@ def pods(count: int, prefix: str, kinds: int, *, spread: bool) -> Iterator[Pod]:
 
 
 def as_it_is(_engine: Engine) -> None:
-    """Change nothing about an engine that is measured."""
+    """Change nothing in a measured engine."""
 
 
 def microseconds(
@@ -81,5 +81,5 @@ def _row(kinds: int, spread: bool, _folder: Path) -> dict[str, Any]:
 
 
 def row(kinds: int, *, spread: bool = False) -> Callable[[Path], dict[str, Any]]:
-    """Return what measures a row of the table."""
+    """Return the function that measures a row of the table."""
     return partial(_row, kinds, spread)

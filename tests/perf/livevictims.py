@@ -143,7 +143,7 @@ async def measure(size: int, gangs: int, limit_s: float) -> dict[str, Any]:
 
 
 def _reported(sandbox: Sandbox) -> str:
-    """Return what the group's ConfigMap states."""
+    """Return the status in the group's ConfigMap."""
     for one in sandbox.store.list(CONFIGMAPS):
         if one.name == "high":
             data = one.obj.get("data", {})

@@ -1,10 +1,9 @@
-"""`trellis agent load` against known load on this machine: how true it is and what it costs.
+"""`trellis agent load` compared with known load on this machine: its accuracy and its cost.
 
-Run as root as `python -m tests.perf.loadagent`: it makes control groups named like those of pods,
-puts a process that burns one core into one and a process that holds 500 MiB into another, and lets
-the agent report to a sandbox. What the processes really used comes from `/proc/<pid>`; others on
-the machine take CPU from the burner, which is why its own time is what counts. Prints one JSON
-document.
+Run as root as `python -m tests.perf.loadagent`: it creates control groups named like those of pods,
+puts a process that burns one core into one and a process with 500 MiB into another, and lets the
+agent report to a sandbox. The processes' true usage comes from `/proc/<pid>`; other processes take
+CPU from the burner, so its own time is the reference. Prints one JSON document.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ IDLE_PODS = 30
 WINDOW_S = 60
 BURN = "while True: pass"
 HOLD = f"import time; held = bytearray(b'x' * ({HELD_MIB} << 20)); time.sleep(9999)"
-# The agent as in a pod: there it reads the service account, whose place the kubelet decides.
+# The agent as in a pod: there it reads the service account, whose path the kubelet sets.
 IN_POD = (
     "from pathlib import Path; import scheduler.kube.connection.credentials as c; "
     "c.SERVICE_TOKEN = "
@@ -52,7 +51,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def service_account(folder: Path, server: ApiServer) -> Path:
-    """Write what the kubelet gives to a pod."""
+    """Write the files that the kubelet mounts into a pod."""
     (folder / "token").write_text(server.token)
     (folder / "ca.crt").write_bytes(server.authority)
     return folder
@@ -205,7 +204,7 @@ async def measure() -> dict[str, Any]:
 def result(
     seen: dict[str, Any], names: dict[str, str], uids: list[str], peak: int
 ) -> dict[str, Any]:
-    """Return what was reported beside what was."""
+    """Return the reported values beside the true ones."""
     status = seen["report"]["status"]
     end = parse_rfc3339(status["updateTime"]) or 0.0
     pods = {one["name"]: one["podUsage"]["resources"] for one in status["podsMetric"]}

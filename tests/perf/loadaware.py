@@ -1,4 +1,4 @@
-"""How long load-aware placement takes at 5,000 nodes with 100,000 pods accounted.
+"""The duration of load-aware placement at 5,000 nodes with 100,000 pods.
 
 Run as `python -m tests.perf.loadaware`; prints one JSON document. CPU time of this process,
 medians; `atReference` multiplies by the machine's factor: a hint, no measurement (see
@@ -26,7 +26,7 @@ from scheduler.testing.scene import NOW, Scene
 from tests.perf.machine import machine, speed
 
 NODES, PODS_PER_NODE = 5000, 20
-TURN = MOST_EVENTS  # what the daemon's loop takes in at once before others get their turn
+TURN = MOST_EVENTS  # the largest batch that the daemon's loop processes before it yields
 GOALS = {"filterAndScoreUs": 200.0, "nodeMetricUpdateUs": 50.0, "turnOfUpdatesMs": 50.0}
 
 

@@ -1,12 +1,11 @@
-"""Reports of 5,000 nodes that arrive at once, at a daemon of its own: for how long its loop is
-held.
+"""Reports of 5,000 nodes that arrive at once: how long a separate daemon's loop is blocked.
 
     python -m tests.perf.loadburst --nodes 5000
 
-The embedded API server in this process holds nodes with a NodeMetric each, then changes every one
-in one go. Read from the daemon's metrics, before and after: updates decoded, and the upper bounds
-of the buckets that the slowest turn of the engine and the latest wake-up of the loop fell in.
-Prints and writes JSON. Nothing is asserted.
+The embedded API server in this process has nodes with a NodeMetric each, then changes every one at
+once. Read from the daemon's metrics, before and after: decoded updates, and the upper bounds of the
+buckets of the slowest turn of the engine and the latest wake-up of the loop. Prints and writes
+JSON. Asserts nothing.
 """
 
 import argparse
@@ -65,7 +64,7 @@ def report(name: str, random: Random) -> dict[str, Any]:
 
 
 class Seen:
-    """What the daemon's metrics say at one moment."""
+    """The daemon's metrics at one moment."""
 
     def __init__(self, text: str) -> None:
         self.buckets: dict[str, dict[float, float]] = {TURNS: {}, LAG: {}}
@@ -79,9 +78,7 @@ class Seen:
                     self.buckets[sample.name.removesuffix("_bucket")][bound] = sample.value
 
     def longest_ms(self, name: str, before: "Seen") -> float:
-        """Return the upper bound of the highest bucket that got something since, in
-        milliseconds.
-        """
+        """Return the upper bound of the highest bucket that increased since, in milliseconds."""
         now, then = self.buckets[name], before.buckets[name]
         counts = [(bound, now[bound] - then.get(bound, 0.0)) for bound in sorted(now)]
         total = counts[-1][1]
@@ -151,7 +148,7 @@ async def measure(nodes: int, folder: Path) -> dict[str, Any]:
 
             await until(all_seen, "all updates", WAIT_S)
             seen = monotonic() - began
-            await asyncio.sleep(1.0)  # the probe of the loop's lag reports what it woke late for
+            await asyncio.sleep(1.0)  # the probe of the loop's lag reports its own delay
             after = await look()
             return {
                 "nodes": nodes,

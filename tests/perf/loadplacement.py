@@ -1,9 +1,9 @@
-"""Where load-aware placement puts pods, beside kube-scheduler's defaults: acceptance in figures.
+"""Placements with load-aware scoring beside kube-scheduler's defaults: acceptance in figures.
 
 Run as `python -m tests.perf.loadplacement`. 200 nodes in process on a simulated clock; every node's
-agent reports every 60 s what the node really used over the last 60 s. Pods use a fraction of what
-they ask for, with noise; some nodes are hot from the start although little is requested on them,
-which requests cannot show. A burst of 1,000 pods comes, and when all have settled the highest true
+agent reports every 60 s the node's true usage over the last 60 s. Pods use a fraction of their
+requests, with noise; some nodes are hot from the start although little is requested on them, which
+requests cannot show. A burst of 1,000 pods arrives. When all have settled, the highest true
 utilisation of a node and the spread over nodes are compared. Prints one JSON document.
 """
 
@@ -21,13 +21,13 @@ from scheduler.testing.scenario import Scenario
 NODES, BURST = 200, 1000
 CORES, GIB = 32, 128
 INTERVAL_S = 60
-START_S = 20  # from being bound to using anything: images, mounts
+START_S = 20  # from binding to the first usage: images, mounts
 SETTLE_S = 240
 Use = tuple[float, float]  # cores, GiB
 
 
 def config(*, args: dict[str, Any] | None) -> str:
-    """Return kube-scheduler's default profile, with the plugin in it if it has arguments."""
+    """Return kube-scheduler's default profile, with the plugin if it has arguments."""
     profile: dict[str, Any] = {"schedulerName": "trellis"}
     if args is not None:
         weighted = {"name": "LoadAwareScheduling", "weight": 10}
@@ -52,21 +52,21 @@ CONTESTANTS = {
 
 @dataclass
 class Load:
-    """Who uses what: the node itself, and pods from `START_S` after they were bound."""
+    """The true usage: of the node itself, and of pods from `START_S` after their binding."""
 
     random: Random
     base: dict[str, Use] = field(default_factory=dict)
     pods: dict[str, tuple[str, float, Use]] = field(default_factory=dict)
 
     def of_pod(self, name: str, now: float) -> Use:
-        """Return what a pod uses now, with a tenth of noise."""
+        """Return a pod's present usage, with a tenth of noise."""
         _, since, (cores, gib) = self.pods[name]
         if now < since + START_S:
             return 0.0, 0.0
         return cores * self.random.uniform(0.9, 1.1), gib
 
     def of_node(self, name: str, now: float, *, noise: bool = True) -> Use:
-        """Return what a node uses now."""
+        """Return a node's present usage."""
         cores, gib = self.base[name]
         cores *= self.random.uniform(0.95, 1.05) if noise else 1.0
         for of, since, (more_cores, more_gib) in self.pods.values():
@@ -124,14 +124,14 @@ class Play:
         )
 
     def ask(self, name: str, request: Use, use: Use) -> None:
-        """Create a pod that asks for `request` and will use `use`."""
+        """Create a pod that requests `request` and will use `use`."""
         self.wants[name] = use
         cores, gib = request
         asked = {"cpu": f"{int(cores * 1000)}m", "memory": f"{int(gib * 1024)}Mi"}
         self.scenario.apply(pod(name, requests=asked))
 
     def second(self) -> None:
-        """Let a second pass; a sixtieth of the agents look and report."""
+        """Advance by a second; a sixtieth of the agents measure and report."""
         self.scenario.advance(1)
         now = self.scenario.now
         for name in [name for name in self.wants if name not in self.load.pods]:
@@ -144,7 +144,7 @@ class Play:
                 self.report(name)
 
     def utilisation(self) -> list[Use]:
-        """Return what each node uses of its CPU and memory now, 0..1."""
+        """Return each node's present usage of CPU and memory, 0..1."""
         now = self.scenario.now
         uses = [self.load.of_node(name, now, noise=False) for name in self.names]
         return [(cores / CORES, gib / GIB) for cores, gib in uses]
@@ -156,7 +156,7 @@ def amounts(use: Use) -> dict[str, str]:
 
 
 def hot_nodes(random: Random) -> dict[str, Use]:
-    """Return what nodes use from the start: every fifth is hot."""
+    """Return the nodes' initial usage: every fifth is hot."""
     found = {}
     for index in range(NODES):
         share = random.uniform(0.5, 0.6) if index % 5 == 0 else random.uniform(0.05, 0.2)
@@ -175,7 +175,7 @@ def lopsided_nodes(random: Random) -> dict[str, Use]:
 
 
 def equal_pods(random: Random, number: int) -> tuple[Use, Use]:
-    """Return request and use of a pod: it uses half to all of what it asks for."""
+    """Return request and usage of a pod: it uses half to all of its request."""
     del number
     cores = random.choice([1.0, 2.0, 3.0])
     share = random.uniform(0.5, 1.0)

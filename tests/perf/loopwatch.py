@@ -1,5 +1,4 @@
-"""Who holds asyncio's loop for how long: every callback timed, by the task or protocol it belongs
-to.
+"""How long each callback blocks asyncio's loop, by the task or protocol it belongs to.
 
     with LoopWatch() as watch:
         watch.time(engine, "run", "cycles")   # a step inside a callback, timed under this name
@@ -25,9 +24,7 @@ BOUNDS_MS = (1, 2, 5, 10, 15, 20, 30, 50, 100)
 
 
 class Spans(msgspec.Struct):
-    """How long spans of one name took: their number up to each bound, and the longest by either
-    clock.
-    """
+    """The durations of one name: their number up to each bound, and the longest by either clock."""
 
     counts: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
     total_s: float = 0.0
@@ -35,7 +32,7 @@ class Spans(msgspec.Struct):
     longest_cpu_s: float = 0.0
 
     def add(self, took_s: float, cpu_s: float) -> None:
-        """Count one span."""
+        """Count one duration."""
         place = sum(1000 * took_s > bound for bound in BOUNDS_MS)
         self.counts[place] += 1
         self.total_s += took_s
@@ -43,7 +40,7 @@ class Spans(msgspec.Struct):
         self.longest_cpu_s = max(self.longest_cpu_s, cpu_s)
 
     def figures(self) -> dict[str, Any]:
-        """Return what is written down: spans in milliseconds, counted by their bounds."""
+        """Return the figures: durations in milliseconds, counted by their bounds."""
         names = [f"≤{bound}" for bound in BOUNDS_MS] + [f">{BOUNDS_MS[-1]}"]
         counts = {name: n for name, n in zip(names, self.counts, strict=True) if n}
         return {
@@ -72,7 +69,7 @@ class LoopWatch:
             took = time.perf_counter() - began
             self.add(f"loop: {owner(callback)}", took, time.thread_time() - cpu)
 
-        setattr(Handle, "_run", timed)  # noqa: B010 - typeshed does not know it
+        setattr(Handle, "_run", timed)  # noqa: B010 - typeshed lacks it
         self._undo.append(lambda: setattr(Handle, "_run", run))
         gc.callbacks.append(self._collected)
         self._undo.append(lambda: gc.callbacks.remove(self._collected))
@@ -119,7 +116,7 @@ class LoopWatch:
 
 
 def owner(callback: Any) -> str:
-    """Return what a callback belongs to: a task's coroutine, a transport's protocol, or its own
+    """Return the owner of a callback: a task's coroutine, a transport's protocol, or its own
     name.
     """
     target = getattr(callback, "__self__", None)

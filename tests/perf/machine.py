@@ -1,4 +1,4 @@
-"""Where and with what something was measured: the description that every result carries."""
+"""The machine and software of a measurement: the description that every result carries."""
 
 import os
 import platform
@@ -17,13 +17,13 @@ import numpy as np
 from scheduler.about import VERSION
 from tests.real.schedulers import ROOT
 
-# An integer division and the union of two masks over 5,000 rows: as the design reckons with them. A
-# call of a trivial function: our own guess for such a machine. Nobody has measured the goals there.
+# An integer division and the union of two masks over 5,000 rows, as estimated in the design. A call
+# of a trivial function: our own guess for such a machine. The goals were never measured there.
 REFERENCE_S = {"division": 15e-6, "masks": 0.5e-6, "call": 30e-9}
 
 
 def machine() -> dict[str, Any]:
-    """Return what the hardware and the system say of themselves."""
+    """Return the descriptions of hardware and system."""
     processor = re.search(r"^model name\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
     memory = re.search(r"^MemTotal:\s*(\d+) kB$", _read("/proc/meminfo"), re.MULTILINE)
     return {
@@ -36,12 +36,12 @@ def machine() -> dict[str, Any]:
 
 
 def speed() -> dict[str, float]:
-    """Return how fast this machine is now: seconds per operation, and the factor to the reference.
+    """Return the machine's present speed: seconds per operation, and the factor to the reference.
 
-    A factor above 1 says that the machine is faster. CPU time, the best of five: it answers for the
-    processor, its caches and its host, not for whoever else is running. Three small operations tell
-    a slow hour from a fast one; they do not foretell other work, so that no goal is met by scaling:
-    the NUMA filter has been faster in an hour with a lower factor.
+    A factor above 1 means a faster machine. CPU time, the best of five: it depends on the
+    processor, its caches and its host, not on other processes here. Three small operations
+    distinguish a slow hour from a fast one. They do not predict other work, so no goal is met by
+    scaling: the NUMA filter has been faster in an hour with a lower factor.
     """
     column = np.arange(5000, dtype=np.int64) + 7
     divisor, mask = column % 97 + 1, column % 2 == 0
@@ -59,7 +59,7 @@ def speed() -> dict[str, float]:
 
 
 def versions(assets: Path | None) -> dict[str, str]:
-    """Return the versions of ours, of what it stands on and of the real programs, if there."""
+    """Return the versions of ours, of its dependencies and of the real programs, if present."""
     describe = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     found = {
         "trellis": f"{VERSION} {_said(describe)}",

@@ -1,13 +1,12 @@
-"""The daemon as it is, with the moments noted at which each pod of its users came from one hand to
-the next.
+"""The daemon with the time recorded at which each user's pod passes each stage.
 
     python -m tests.perf.marked FILE PASSED_OVER run --config=…
 
-Runs the command line with marks around a handful of methods, and writes FILE when it ends: for each
-pod that is not of the namespace PASSED_OVER the times of the machine's monotonic clock, which all
-processes share, in the order of a pod's way: `decoded` (the watch has read it), `taken` (the engine
-knows it), `popped`, `sent` (its bind was handed out). And what has held the loop for longer than
-`LONG_S`: when, what, and for how long.
+Runs the command line with marks around a few methods, and writes FILE when it ends. For each pod
+outside the namespace PASSED_OVER it has the times of the machine's monotonic clock, which all
+processes share, in the order of a pod's path: `decoded` (by the watch), `taken` (by the engine),
+`popped`, `sent` (its bind was submitted). Also what blocked the loop for longer than `LONG_S`:
+when, what, and for how long.
 """
 
 import gc
@@ -42,23 +41,23 @@ class Marks:
         self.long: list[tuple[float, str, float]] = []
 
     def mark(self, stage: str, namespace: str, name: str) -> None:
-        """Note that a pod has come so far, unless it was noted before."""
+        """Record that a pod has reached a stage, unless recorded before."""
         if namespace != self._passed_over:
             self.times.setdefault((namespace, name), {}).setdefault(stage, monotonic())
 
     def held(self, what: str, since: float) -> None:
-        """Note what began at a time and is over now, if it was long."""
+        """Record a finished step that began at `since`, if it was long."""
         if (took_s := monotonic() - since) > LONG_S:
             self.long.append((since, what, took_s))
 
     def write(self, path: Path) -> None:
-        """Write what was noted."""
+        """Write the records."""
         pods = [(*key, stages) for key, stages in self.times.items()]
         path.write_bytes(msgspec.json.encode({"pods": pods, "long": self.long}))
 
 
 def watch(marks: Marks) -> None:
-    """Put marks around what pods pass through."""
+    """Wrap the methods that pods pass through."""
 
     def before(of: type, name: str, told: Callable[..., None]) -> None:
         inner = getattr(of, name)
@@ -124,7 +123,7 @@ def watch(marks: Marks) -> None:
 
 
 def read(path: Path) -> tuple[Times, list[tuple[float, str, float]]]:
-    """Return what a marked daemon wrote: the times of pods, and what was long."""
+    """Read the file of a marked daemon: the times of pods, and long steps."""
     found = msgspec.json.decode(path.read_bytes())
     times = {(namespace, name): stages for namespace, name, stages in found["pods"]}
     return times, [tuple(one) for one in found["long"]]

@@ -1,11 +1,11 @@
-"""Pods without devices: how many are refused when cpu and memory are packed by each score.
+"""Pods without devices: how many are rejected if cpu and memory are packed by each score.
 
-Three generated mixes arrive one pod after the other until they ask for all of the scarcer resource;
-a pod is placed at once or refused for good. Through the real engine, ties as in the daemon.
+Three generated mixes arrive one pod after the other until they request all of the scarcer resource;
+a pod is placed at once or rejected for good. Through the real engine, ties as in the daemon.
 
-Two figures have a floor that follows from totals and that no score can pass. Refused: the fewest
-pods whose requests exceed what all nodes offer. Imbalance: the least for the cpu and memory that
-the placed pods request, if these could be split over the nodes at will.
+Two figures have a lower bound that follows from totals. Refused: the fewest pods whose requests
+exceed what all nodes offer. Imbalance: the least for the cpu and memory that the placed pods
+request, if these could be split over the nodes at will.
 
     python -m tests.perf.mixes --seeds 42 43 44 45 46
 """
@@ -26,7 +26,7 @@ from tests.perf.openb.inengine import Cluster, configuration
 Shape = tuple[int, int]
 Mix = tuple[Sequence[tuple[Shape, int]], Sequence[tuple[Shape, float]]]
 
-# Where the user asks for balance as well: the weight beside FragmentationAware, which has 1.
+# If the user wants balance as well: the weight beside FragmentationAware, which has 1.
 BALANCE_WEIGHT = 3
 
 
@@ -71,7 +71,7 @@ def mixes() -> dict[str, Mix]:
 
 
 def arrivals(mix: Mix, seed: int) -> Iterator[Shape]:
-    """Yield pods until they ask for all of one resource."""
+    """Yield pods until they request all of one resource."""
     rng = np.random.default_rng(seed)
     nodes, pods = mix
     whole = np.array([shape for shape, _ in nodes]).T @ np.array([count for _, count in nodes])
@@ -84,9 +84,10 @@ def arrivals(mix: Mix, seed: int) -> Iterator[Shape]:
 
 
 class Outcome(msgspec.Struct):
-    """Parts from 0 to 1: of the pods, those refused; of cpu and memory, what is in use.
+    """Shares from 0 to 1: rejected pods, and used cpu and memory.
 
-    `imbalance` is the mean difference of both parts in use, per node; `least_...` are the floors.
+    `imbalance` is the mean difference of the two used shares, per node; `least_...` are the lower
+    bounds.
     """
 
     refused: float
@@ -105,7 +106,7 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 def least_refused(mix: Mix, pods: Sequence[Shape]) -> int:
-    """Return the fewest pods to refuse so that the others' requests do not exceed the totals."""
+    """Return the fewest pods to reject so that the others' requests do not exceed the totals."""
     offered = np.array([shape for shape, _ in mix[0]]).T @ np.array([count for _, count in mix[0]])
     asked = np.array(pods)
     found = 0
@@ -116,7 +117,7 @@ def least_refused(mix: Mix, pods: Sequence[Shape]) -> int:
 
 
 def least_imbalance(mix: Mix, used: Shape) -> float:
-    """Return the least mean difference per node of the parts in use, for these totals in use.
+    """Return the least mean difference per node of the used shares, for these total amounts in use.
 
     A linear program over the kinds of nodes: the difference is convex, so in some optimum all nodes
     of one kind have the same amounts in use.

@@ -1,13 +1,12 @@
-"""`trellis agent netperf` against simulated links: how true it is, and what it costs.
+"""`trellis agent netperf` with simulated links: its accuracy and its cost.
 
-`python -m tests.perf.netperf` prints one JSON document. A responder in a process of its own delays
+`python -m tests.perf.netperf` prints one JSON document. A responder in a separate process delays
 its answers by a known delay plus an even share of a known jitter, so that every percentile is
-known; the probes are the agent's. `accuracy` has the median over some probes. `frequency` says how
-far the average over five minutes lies from the truth for probes of some size that come every so
-often, and what that moves over the network, by the loopback device's counter. `agent` is one of
-three agents that probe one another over loopback as often as the default allows, while somebody
-scrapes them. `othersCpuShare` is what others took of the machine meanwhile: what they delay is
-measured too.
+known; the probes are the agent's. `accuracy` has the median over some probes. `frequency` states
+how far the average over five minutes deviates from the truth for probes of some size and interval,
+and their network traffic by the loopback device's counter. `agent` is one of three agents that
+probe one another over loopback as often as the default allows, while they are scraped.
+`othersCpuShare` is the share of other processes meanwhile: their delays are measured too.
 """
 
 import os
@@ -71,7 +70,7 @@ def agents(folder: Path, peers: list[dict[str, Any]], links: list[dict[str, Any]
 
 
 def scraped(url: str) -> str:
-    """Return a page, "" while nobody answers."""
+    """Return a page, "" without a response."""
     try:
         with urlopen(url, timeout=5) as answer:
             text: str = answer.read().decode()
@@ -81,7 +80,7 @@ def scraped(url: str) -> str:
 
 
 def pause(seconds: float) -> None:
-    """Let others work."""
+    """Yield to other tasks."""
     threading.Event().wait(seconds)
 
 
@@ -103,18 +102,18 @@ def errors(figures: list[float], truth: list[float]) -> dict[str, float]:
 
 
 def spread(found: list[float]) -> dict[str, float]:
-    """Return the usual size of an error, and what 95 of 100 stay below."""
+    """Return the median error, and the bound of 95 of 100 errors."""
     sizes = sorted(map(abs, found))
     return {"median": median(sizes), "p95": rank(sizes, 95)}
 
 
 def loopback_bytes() -> int:
-    """Return what the loopback device has carried."""
+    """Return the traffic of the loopback device in bytes."""
     return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
 
 
 def accuracy(folder: Path) -> dict[str, Any]:
-    """Return how far percentiles lie from those of each link."""
+    """Return how far percentiles deviate from those of each link."""
     result = {}
     for name, (delay, jitter, probes) in LINKS.items():
         with far_end(folder, delay, jitter) as probe:
@@ -139,7 +138,9 @@ def loopback(folder: Path) -> list[float]:
 
 @contextmanager
 def far_end(folder: Path, delay: int, jitter: int) -> Iterator[Callable[[int], list[float]]]:
-    """Run a responder behind a link; yield what makes a probe of so many round trips."""
+    """Run a responder behind a link; yield the function that makes a probe of `count` round
+    trips.
+    """
     (port,) = free_ports(1)
     link = {"delayMicroseconds": delay, "jitterMicroseconds": jitter}
     with agents(folder, [{"node": "n2", "address": HOST, "port": port}], [link]):
@@ -218,7 +219,7 @@ def cost(folder: Path) -> dict[str, Any]:
 
 
 def busy_and_all() -> tuple[float, float]:
-    """Return the seconds that all CPUs have been busy, and those that there were."""
+    """Return the busy seconds of all CPUs, and the total."""
     ticks = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return (sum(ticks) - ticks[3] - ticks[4]) / TICKS, sum(ticks) / TICKS
 

@@ -1,4 +1,4 @@
-"""What the network plugins cost per pod, and how fast the queue of applications is ordered.
+"""The cost of the network plugins per pod, and the speed of ordering the queue by applications.
 
     python -m tests.perf.network
     python -m tests.perf.network --profile
@@ -142,8 +142,7 @@ def one_pod(profiling: bool) -> dict[str, float]:
             decide(number)
 
     def place_and_decide(number: int) -> None:
-        # A pod of the shop moves between any two decisions, so that nothing is answered from a
-        # cache.
+        # A pod of the shop moves between any two decisions, so that no result comes from a cache.
         mover = msgspec.convert(placed[number % 200], BY_KIND["Pod"].struct)
         spec = msgspec.structs.replace(mover.spec, node_name=f"n{(number * 101 + 7) % 5000}")
         mover = msgspec.structs.replace(mover, spec=spec)

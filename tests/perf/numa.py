@@ -1,13 +1,12 @@
-"""How long NUMA placement takes at 5,000 nodes of 8 zones with 4 resources, and what it keeps in
-memory.
+"""The duration of NUMA placement at 5,000 nodes of 8 zones with 4 resources, and its memory.
 
 Run as `python -m tests.perf.numa`; prints one JSON document. CPU time of this process, medians;
 `atReference` multiplies by the machine's factor: a hint, no measurement (see `machine.speed`).
 
-A figure is for pods of shapes never seen, of which nothing is kept; with `Alike`, for pods of a
-shape seen before, each of which landed on a node. Those of filter include pre-filter, but for
-`Alone`; `Landed` is what following the pod to its node takes. `Odd` are amounts that have to be
-compared exactly where some amount is near. The worst pods fit into no fewer than all eight zones.
+A figure is for pods of new shapes, without cached results; with `Alike`, for pods of a known shape,
+each of which was placed. Those of filter include pre-filter, except for `Alone`; `Landed` is the
+update after the placement. `Odd` are amounts that need an exact comparison if another amount is
+near. The worst pods need all eight zones.
 """
 
 import gc
@@ -84,7 +83,7 @@ def report_line(name: str, scope: str, free: dict[str, list[int]], text: str = "
 
 
 def some_room(random: Random) -> dict[str, list[int]]:
-    """Return what the zones of a node have left: nine in ten nodes hold 8 CPUs in one zone."""
+    """Return the free amounts of nodes' zones: nine in ten nodes have 8 free CPUs in one zone."""
     most = 16 if random.random() < 0.9 else 7
     return {
         "cpu": [random.randint(0, most - 1) for _ in range(ZONES - 1)] + [most],
@@ -95,7 +94,7 @@ def some_room(random: Random) -> dict[str, list[int]]:
 
 
 def far_apart(_random: Random) -> dict[str, list[int]]:
-    """Return zones of which only all eight together hold what the worst pod asks for."""
+    """Return zones of which only all eight together have the amounts of the worst pod."""
     return {
         "cpu": [1, 1, 1, 1, 9, 9, 9, 9],
         "memory": [9 * GIB] * 4 + [GIB] * 4,
@@ -105,9 +104,7 @@ def far_apart(_random: Random) -> dict[str, list[int]]:
 
 
 def each_elsewhere(_random: Random) -> dict[str, list[int]]:
-    """Return zones of which any two might do for each resource, but only all eight do for all
-    four.
-    """
+    """Return zones of which any two suffice for each resource, but only all eight for all four."""
 
     def in_two(first: int, amount: int) -> list[int]:
         return [amount if zone in (first, first + 1) else 0 for zone in range(ZONES)]
@@ -143,7 +140,7 @@ def build(args: dict[str, Any], capacity: Any, scope: str) -> tuple[Scene, float
 def pod(
     name: str, *, cpus: int, gib: int = 4, nics: int = 1, less_bytes: int = 0
 ) -> dict[str, Any]:
-    """Return a Guaranteed pod that asks for four resources."""
+    """Return a Guaranteed pod that requests four resources."""
     memory = str(gib * GIB - less_bytes)
     amounts = {"cpu": str(cpus), "memory": memory, PAGES: f"{gib // 4}Gi", DEVICE: str(nics)}
     container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
@@ -157,8 +154,8 @@ def pod(
 def filter_us(
     name: str, scene: Scene, *, is_alike: bool = False, is_odd: bool = False
 ) -> dict[str, float]:
-    """Return the CPU time for one pod by `name`: pre-filter and filter, filter alone, its
-    landing.
+    """Return the CPU time for one pod by `name`: pre-filter and filter, filter alone, or the update
+    after its placement.
     """
     found: list[tuple[float, ...]] = []
     for number in range(TIMES):
@@ -172,7 +169,7 @@ def filter_us(
         prepared = process_time()
         scene.runner.filter(cycle, nodes, states, nodes.exists)
         ended = process_time()
-        # One pod lands, as between two decisions of the engine.
+        # One pod is placed, as between two decisions of the engine.
         change = scene.cluster.assume(cycle.pod, f"node-{number}")
         landing = process_time()
         scene.follow(change)

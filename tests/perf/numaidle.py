@@ -1,9 +1,9 @@
-"""What NodeResourceTopologyMatch costs a cluster that has no need of it: CPU time for one pod of
-the engine.
+"""The cost of NodeResourceTopologyMatch for a cluster that does not need it: CPU time for one pod
+of the engine.
 
 Run as `python -m tests.perf.numaidle`; prints one JSON document. Two engines that differ in the
-plugin alone stand side by side and get the same pods, batch by batch, either first in turn, so that
-a slow moment of the machine is in both. Both must put every pod on the same node.
+plugin alone run side by side and get the same pods, batch by batch, either first in turn, so that a
+slow moment of the machine affects both. Both must place every pod on the same node.
 """
 
 import sys
@@ -31,7 +31,7 @@ BURSTABLE = {"requests": REQUESTS}
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A cluster with or without reports, and what its pods ask for."""
+    """A cluster with or without reports, and the requests of its pods."""
 
     resources: Mapping[str, Any]
     args: Mapping[str, Any] = {}
@@ -63,7 +63,7 @@ def profiles(args: Mapping[str, Any] | None) -> tuple[ProfileSpec, ...]:
 
 
 def report(node: str) -> Manifest:
-    """Return the report of a node that has half of everything in either zone."""
+    """Return the report of a node with half of all amounts in either zone."""
     amounts = {"cpu": "2", "memory": "16Gi"}
     resources = [
         {"name": name, "capacity": most, "allocatable": most, "available": most}
@@ -96,7 +96,7 @@ class Side(Play):
                 self.add(self.decoded(report(manifest["metadata"]["name"])))
 
     def batch(self, number: int, size: int) -> None:
-        """Place a batch of pods, and note the cost of one."""
+        """Place a batch of pods, and record the cost of one."""
         pods = self.pods_of(CreatePods(count=size, patch=self._patch), f"b{number}")
         self.costs_us.append(self.measure(pods)["cpuMicrosecondsPerPod"])
 

@@ -1,10 +1,10 @@
-"""`Observer`: sees pods become bound, and when, with as little effect on the measurement as it can.
+"""`Observer`: records when pods become bound, with as little effect on the measurement as possible.
 
-It watches only pods that have a node (one event per pod) and reads just their names. It asks for
-the encoding that the scheduler under test uses itself, JSON or protobuf: the API server encodes an
-object once per encoding, so the observer costs it the sending and nobody is charged for a second
-encoding. An API server that is short of CPU cuts off watches that it finds slow, the observer's
-like a scheduler's; it then goes on where it was.
+It watches only pods that have a node (one event per pod) and reads just their names. It requests
+the encoding that the scheduler under test uses, JSON or protobuf: the API server encodes an object
+once per encoding, so the observer causes no second encoding. An API server short of CPU closes
+watches that it finds slow, the observer's as well as a scheduler's; the observer then continues
+where it was.
 """
 
 import ssl
@@ -44,9 +44,9 @@ _json_event = msgspec.json.Decoder(_Event)
 
 
 class Observer:
-    """When each pod was first seen bound, by namespace/name, in monotonic seconds.
+    """The time when each pod was first seen bound, by namespace/name, in monotonic seconds.
 
-    `on_first` is called when the first one is seen.
+    `on_first` is called at the first one.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Observer:
         self.restarts = -1
 
     async def watch(self, resource_version: str) -> None:
-        """Watch until cancelled; raise ApiError when the API server does not let us go on."""
+        """Watch until cancelled; raise ApiError if the API server ends the watch for good."""
         self._version = resource_version
         tls = ssl.create_default_context(cafile=str(self._cluster.ca_file))
         headers = {
@@ -114,10 +114,10 @@ def _json_pods(buffer: bytearray) -> Iterator[_Meta]:
 
 
 def _protobuf_pods(buffer: bytearray) -> Iterator[_Meta]:
-    """Take whole frames off the buffer and yield the pods in them.
+    """Remove whole frames from the buffer and yield the pods in them.
 
-    A frame is a length and a WatchEvent {1 type, 2 {1 raw}}, where raw is the magic and
-    Unknown {2 raw}, and that a Pod {1 metadata {1 name, 3 namespace, 6 resourceVersion}}.
+    A frame is a length and a WatchEvent {1 type, 2 {1 raw}}, where raw is the magic and Unknown {2
+    raw}, and that a Pod {1 metadata {1 name, 3 namespace, 6 resourceVersion}}.
     """
     while len(buffer) >= 4:
         end = 4 + int.from_bytes(buffer[:4], "big")

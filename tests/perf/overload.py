@@ -1,17 +1,17 @@
-"""How long other tenants' pods wait for their nodes while one tenant floods the scheduler, and
-while nobody does.
+"""The waiting time of other tenants' pods while one tenant floods the scheduler, and without a
+flood.
 
     python -m tests.perf.overload --nodes 500 --flood 100000 --groups 10000
 
-One embedded API server and one daemon. Four tenants create pods at a steady rate and take them away
-again a moment after they are bound; each wait from creation to binding is taken at the server.
-Phases follow one another in one run: `quiet`, then `arriving` while the flood is made (pods that
-can never run, groups of absurd size, and changes of nodes and of waiting pods without end),
-`standing` while it is there and the changes go on, and `after`, when it has been taken away. Then
-pods are churned through, and the daemon's resident memory is read at equal steps. Prints and writes
-JSON: p50, p99 and the longest wait in milliseconds for each phase, memory in MiB. With `--stages`
-the waits are taken apart (`marked.py`): from the server to the watch, to the engine, to the head of
-the queue, to the bind, and back to the server.
+One embedded API server and one daemon. Four tenants create pods at a steady rate and delete them a
+moment after they are bound; each wait from creation to binding is measured at the server. Phases
+follow one another in one run: `quiet`, then `arriving` while the flood is made (pods that can never
+run, groups of absurd size, and changes of nodes and of waiting pods without end), `standing` while
+it exists and the changes continue, and `after` its deletion. Then pods are churned, and the
+daemon's resident memory is read at equal steps. Prints and writes JSON: p50, p99 and the longest
+wait in milliseconds for each phase, memory in MiB. With `--stages` the waits are divided
+(`marked.py`): from the server to the watch, to the engine, to the head of the queue, to the bind,
+and back to the server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TENANTS = ("red", "green", "blue", "grey")
 FLOODED = "flood"
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{FLOODED}/podgroups"
-# No node has so much; no API server takes a larger group.
+# No node has that much; no API server accepts a larger group.
 ABSURD_CPU, ABSURD_SIZE = "100000", 10_000
 CHANGES_EACH_S = 100
 # With a configuration file groups are off unless it names their plugin.
@@ -67,14 +67,16 @@ def manifest(name: str, namespace: str, cpu: str, **labels: str) -> dict[str, An
 
 
 class Waits:
-    """How long the pods of the others waited, by phase, in seconds; told by the server's store."""
+    """The waiting times of the other tenants' pods, by phase, in seconds; reported by the server's
+    store.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self.phase = "warm"
         self.of: dict[str, list[float]] = {}
         self.bound: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self._since: dict[tuple[str, str], tuple[str, float]] = {}
-        # When pods were made and bound, for who takes their waits apart.
+        # When pods were created and bound, to divide their waits into stages.
         self.ends: dict[tuple[str, str], tuple[str, float, float]] = {}
         store.listen(self._changed)
 
@@ -100,7 +102,7 @@ class Waits:
 
 
 class Load:
-    """What the tenants do, and what the flood does, to the server's store."""
+    """The actions of the tenants and of the flood on the server's store."""
 
     def __init__(self, store: ObjectStore, waits: Waits, rate: float) -> None:
         self._store = store
@@ -128,7 +130,7 @@ class Load:
             self._store.delete(PODS, namespace, name, AT_ONCE)
 
     async def flood(self, pods: int, groups: int) -> None:
-        """Make pods that can never run, and groups of absurd size with one member each."""
+        """Create pods that can never run, and groups of absurd size with one member each."""
         kind = parse(self._store.kinds, "POST", GROUPS, "").resource
         for number in range(groups):
             spec = {"metadata": {"name": f"g{number}"}, "spec": {"minMember": ABSURD_SIZE}}
@@ -169,7 +171,7 @@ class Load:
             await asyncio.sleep(0)
 
     async def churn(self, pods: int) -> None:
-        """Let so many pods come, be bound and go, as fast as that goes."""
+        """Create, bind and delete this many pods, as fast as possible."""
         for _ in range(pods // 100):
             for _ in range(100):
                 self._number += 1
@@ -179,14 +181,14 @@ class Load:
 
 
 def resident_mib(pid: int) -> float:
-    """Return what a process holds in memory, without its children."""
+    """Return the resident memory of a process, without its children."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = next(line for line in lines if line.startswith("VmRSS"))
     return round(int(found.split()[1]) / 1024, 1)
 
 
 def told(waits: list[float]) -> dict[str, float]:
-    """Return what is told of a phase, times in milliseconds."""
+    """Return the report on a phase, times in milliseconds."""
     cut = statistics.quantiles(waits, n=100) if len(waits) > 1 else [waits[0]] * 99
     return {
         "pods": len(waits),
@@ -197,7 +199,7 @@ def told(waits: list[float]) -> dict[str, float]:
 
 
 def apart(waits: Waits, times: marked.Times) -> dict[str, dict[str, dict[str, float]]]:
-    """Return what each stage of the waits took, by phase."""
+    """Return the duration of each stage of the waits, by phase."""
     found: dict[str, dict[str, list[float]]] = {}
     for key, (phase, made, bound) in waits.ends.items():
         known = times.get(key, {})
@@ -248,7 +250,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
             waits.phase = "arriving"
             running.add(asyncio.create_task(load.changes()))
             await load.flood(given.flood, given.groups)
-            # What the daemon has not read yet is still arriving.
+            # Objects that the daemon has not read yet are still arriving.
             await until(lambda: not waits.open, "the last of the flood", 300.0)
             memory["arriving"] = resident_mib(pid)
             await phase("standing", given.seconds)

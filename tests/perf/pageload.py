@@ -1,19 +1,18 @@
-"""Pods that are placed while somebody looks at the page and a decision log is written, and while
-nobody does.
+"""Pods that are placed with an open page and a decision log, and without both.
 
     python -m tests.perf.pageload --nodes 1000 --pods 10000 --rounds 20
 
 One embedded API server, one daemon with a decision log, and a reader of `/ui` that follows the
 events and asks for the plan every five seconds, as an open view does. Rounds alternate (plain,
-shown, shown, plain, …), each with as many new pods, which go when it is over: in a plain one the
-daemon neither draws the page nor writes the log (`accounted.py`). One daemon, since two that do the
-same differ by more than either costs. Prints and writes JSON: pods per second of processor time of
-the daemon, and of the clock, of each round, and of both the median of the ratios of neighbours with
-its 95 % interval: other work changes the speed of a machine by a third within a minute, and hits
-neighbours alike. Rounds are long enough for the page to be drawn in each. What the page's own
-process uses is told apart. `shares` are what page and log took of the daemon's own time. Beyond
-twenty rounds a run tells more. `--what nothing` does the same in all rounds: how far its ratios are
-from 1 is what the ratios of such a moment cannot tell.
+shown, shown, plain, …), each with the same number of new pods, which are deleted at its end: in a
+plain one the daemon neither draws the page nor writes the log (`accounted.py`). One daemon is used,
+since two equal ones differ by more than either costs. Prints and writes JSON: for each round pods
+per second of the daemon's CPU time, and of wall time, and for both the median of the ratios of
+neighbours with its 95 % interval: other work changes the speed of a machine by a third within a
+minute, and affects neighbours equally. Rounds are long enough for the page to be drawn in each. The
+usage of the page's own process is reported separately. `shares` are the shares of page and log in
+the daemon's own time. More than twenty rounds narrow the interval. `--what nothing` does the same
+in all rounds: the deviation of its ratios from 1 is the error of the measurement.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ LOGGED, LOOKED_AT = ("log", "both"), ("page", "both")
 
 
 def cpu_s(pid: int) -> float:
-    """Return what a process has used of the processor, without its children, to the nanosecond."""
+    """Return the CPU time of a process, without its children, with nanosecond resolution."""
     return clock_gettime((~pid << 3) | 2)  # the id that clock_getcpuclockid(3) gives
 
 
@@ -86,9 +85,9 @@ def daemon(
     module: Sequence[str] = ("scheduler.cli.main",),
     plugins: Mapping[str, Any] | None = None,
 ) -> Iterator[Running]:
-    """Run a daemon for the pods of one schedulerName; `module` is one and its own words.
+    """Run a daemon for the pods of one schedulerName; `module` is a module and its own arguments.
 
-    `plugins` are those of its profile, where they differ from the default.
+    `plugins` are those of its profile, if they differ from the default.
     """
     (port,) = free_ports(1)
     config = folder / f"{name}.yaml"
@@ -110,7 +109,7 @@ def daemon(
 
 
 class Reader:
-    """Somebody who looks at the page: events as they come, and the plan every so often."""
+    """A reader of the page: events as they arrive, and the plan every few seconds."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = f"{url}/ui/api"
@@ -147,7 +146,7 @@ async def one_round(
 ) -> dict[str, Any]:
     """Place some pods and take them away again."""
     store = sandbox.store
-    gc.collect()  # here and not within the round: the server's pauses would be told as the daemon's
+    gc.collect()  # here and not within the round: the server's pauses would count as the daemon's
     names = [f"{name}-{number:02d}-{at:05d}" for at in range(pods)]
     pid = found.program.process.pid
     helpers = {child: cpu_s(child) for child in children(pid)}
@@ -245,9 +244,11 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
 
 
 async def _drawn(parts: Path) -> None:
-    """Wait until nothing is being drawn: what a shown round began belongs to no plain one."""
+    """Wait until no drawing is in progress: the work of a shown round must not count in a plain
+    one.
+    """
     before = -1.0
-    while before != (before := accounted.read(parts)["page"]):  # noqa: ASYNC110 - nobody tells
+    while before != (before := accounted.read(parts)["page"]):  # noqa: ASYNC110 - must be polled
         await asyncio.sleep(DRAWN_S)
 
 
@@ -256,8 +257,8 @@ async def _nothing() -> None:
 
 
 def _ratios(found: Sequence[dict[str, Any]], field: str) -> list[float]:
-    """Return what is left of the throughput in each pair of neighbours: what the plain one took,
-    over the other.
+    """Return the ratio of throughputs in each pair of neighbours: the plain round's cost divided by
+    the other's.
     """
     pairs = [
         {one["name"]: one[field] for one in found[at : at + 2]} for at in range(0, len(found), 2)

@@ -1,14 +1,14 @@
-"""How near to each other applications are placed: total network cost by rule and cluster shape.
+"""The distance within placed applications: total network cost by rule and cluster shape.
 
     python -m tests.perf.quality
     python -m tests.perf.quality --applications 50 --out results.json
 
 Fifty random applications, each placed into a cluster that is partly full, by: random choice among
-nodes with room, kube-scheduler's default plugins, the peer's rule (its queue sort and
+feasible nodes, kube-scheduler's default plugins, the peer's rule (its queue sort and
 NetworkOverhead with its own arguments, weight 5; in the order of KahnSort, and of ReverseKahn), our
 profile without a file, and ours with TopologicalSort and NetworkMinCost beside. The figure is
-`summary.networkCost`: the sum over all pairs of pods that talk to each other. Writes one JSON file
-below results/ and prints the table.
+`summary.networkCost`: the sum over all pairs of pods with traffic. Writes one JSON file below
+results/ and prints the table.
 """
 
 import argparse
@@ -156,7 +156,7 @@ def turned(group: Manifest) -> Manifest:
 
 
 def background(nodes: list[Manifest], random: Random) -> list[Manifest]:
-    """Return pods of nobody's application that fill the nodes unevenly."""
+    """Return pods without an application that fill the nodes unevenly."""
     pods = []
     for number, node in enumerate(nodes):
         pod = _pod(f"other-{number}", "", random.randrange(0, NODE_MILLI * 3 // 4, 100))
@@ -169,7 +169,7 @@ def background(nodes: list[Manifest], random: Random) -> list[Manifest]:
 def by_chance(
     nodes: list[Manifest], placed: list[Manifest], pods: list[Manifest], random: Random
 ) -> list[Manifest]:
-    """Put each pod on any node with room."""
+    """Put each pod on a random feasible node."""
     free = {node["metadata"]["name"]: NODE_MILLI for node in nodes}
     for pod in placed:
         free[pod["spec"]["nodeName"]] -= _milli(pod)

@@ -1,9 +1,8 @@
-"""The daemon over 5,000 nodes and 100,000 bound pods: until it is ready, and what it holds in
-memory.
+"""The daemon with 5,000 nodes and 100,000 bound pods: the time until it is ready, and its memory.
 
-Called by `table`. `trellis run` is a process of its own, with its defaults; the API server is the
+Called by `table`. `trellis run` is a separate process with its defaults; the API server is the
 embedded one, in this process. An hour of churn (ten pods a second) is played as fast as both can:
-pods come, are scheduled, and go again, while the resident size is noted.
+pods are created, scheduled and deleted, while the resident size is recorded.
 """
 
 import asyncio

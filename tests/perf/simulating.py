@@ -1,4 +1,4 @@
-"""How fast `simulate` answers: many small cases in one process, and one case of a thousand nodes.
+"""The speed of `simulate`: many small cases in one process, and one case of a thousand nodes.
 
 Called by `table`. Both answer from bytes to bytes, as the command line does; the same input is
 answered twice, by two processes with different hash seeds, and the bytes are compared.
@@ -46,7 +46,7 @@ def large(folder: Path) -> dict[str, Any]:
 
 
 def small_cases(count: int) -> Iterator[dict[str, Any]]:
-    """Yield cases of five nodes, four bound and three pending pods, no two alike."""
+    """Yield cases of five nodes, four bound and three pending pods, all different."""
     for number in range(count):
         nodes = []
         for place in range(5):

@@ -5,8 +5,8 @@
     python -m tests.perf.solver --solver CPSAT --runs 3
 
 Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used,
-8 slots each. Seconds are CPU time of this process, model building included; nothing runs beside.
-The result is JSON (`trellis-solver/1`) and a printed table; nothing here judges.
+8 slots each. Seconds are CPU time of this process, model building included, without other work. The
+result is JSON (`trellis-solver/1`) and a printed table; nothing is asserted.
 """
 
 import argparse
@@ -61,7 +61,7 @@ HARD_RULES = {
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row: the cluster's shape, the group's size, and what is hoped for, in seconds."""
+    """One row: the cluster's shape, the group's size, and the goal in seconds."""
 
     name: str
     shape: tuple[int, ...]
@@ -117,7 +117,7 @@ def instance(row: Row, rules: tuple[LevelRule, LevelRule], seed: int) -> Instanc
 
 
 def preemption(row: Row, rules: tuple[LevelRule, LevelRule], seed: int) -> PreemptionInstance:
-    """Return a group before a cluster that others and pods that stay have nearly filled."""
+    """Return a group and a cluster that candidates and fixed pods have nearly filled."""
     rng = Random(f"{row.name} {seed}")
     found = paths(row.shape)
     free = [SLOTS] * len(found)
@@ -137,7 +137,7 @@ def preemption(row: Row, rules: tuple[LevelRule, LevelRule], seed: int) -> Preem
 
 
 def _gang(rng: Random, free: list[int], pods: int) -> dict[int, int]:
-    """Take room for one group, mostly on neighbouring nodes."""
+    """Use capacity for one group, mostly on neighbouring nodes."""
     freed: dict[int, int] = {}
     leaf = rng.randrange(len(free))
     for _ in range(len(free)):
@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--victims-s", type=float, default=VICTIMS_S, help="time for victims")
     parser.add_argument("--output", type=Path, default=ROOT / "tests/perf/results")
     options = parser.parse_args(arguments)
-    for _ in measure(ROWS[0], 1, options.solver):  # loads what is loaded once
+    for _ in measure(ROWS[0], 1, options.solver):  # loads modules once
         pass
     report: dict[str, Any] = {
         "schema": SCHEMA,

@@ -1,14 +1,13 @@
-"""The speed table: every row of it measured in process, beside its goal.
+"""The speed table: every row measured in process, beside its goal.
 
     python -m tests.perf.table
     python -m tests.perf.table --row plain --row preemption --repeat 1
     python -m tests.perf.table --row plain --profile
 
-Each run is a process of its own, so that rows do not warm or fill one another. Figures are taken in
-CPU time, so that others on the machine disturb them little; wall time stands beside them. Only
-cases of `simulate --batch` are counted by wall time, since all processors answer them. `machine` is
-how fast this machine is at three small operations (see machine.speed): it tells a slow hour from a
-fast one. A goal holds as it stands, and no figure is scaled by it.
+Each run is a process of its own, so that rows do not affect one another. Figures are CPU times,
+which other processes disturb little; wall times are listed beside them. Only cases of `simulate
+--batch` are measured by wall time, since all processors answer them. `machine` is the machine's
+speed at three small operations (see machine.speed), which shows a slow hour. Goals apply unscaled.
 """
 
 import argparse
@@ -40,7 +39,9 @@ RATE = "boundPerCpuSecond"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row: what is measured, which figure counts, and the goal; `least` says which way."""
+    """One row: the measurement, the figure that counts, and the goal; `least` states whether more
+    is better.
+    """
 
     name: str
     goal: float
@@ -155,12 +156,12 @@ def measure(row: Row, *, profile: bool) -> dict[str, Any]:
             figures = row.measure(Path(folder))
     else:
         figures = _played(row.workload, profile=profile)
-    # The mean of both ends: the host's other guests come and go.
+    # The mean of both ends: the load of the host's other guests varies.
     return {**figures, "machineFactor": (before + speed()["factor"]) / 2}
 
 
 def in_own_process(name: str, *, profile: bool) -> dict[str, Any]:
-    """Return the figures of one run of a row; AssertionError with what it said if it fails."""
+    """Return the figures of one run of a row; AssertionError with its output if it fails."""
     command = [sys.executable, "-m", "tests.perf.table", "--alone", "--row", name]
     done = subprocess.run(
         [*command, *(["--profile"] if profile else [])],
@@ -176,7 +177,7 @@ def in_own_process(name: str, *, profile: bool) -> dict[str, Any]:
 
 
 def summary(row: Row, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a row of the report: the median figure, and how it stands to the goal."""
+    """Return a row of the report: the median figure, and its relation to the goal."""
     figure = median(run[row.figure] for run in runs)
     ratio = figure / row.goal if row.least else row.goal / figure
     return {

@@ -1,4 +1,4 @@
-"""What it costs to count room in 5,000 nodes."""
+"""The cost of counting capacity in 5,000 nodes."""
 
 from time import process_time
 
@@ -17,7 +17,7 @@ NODES, ALREADY = 5_000, 20_000
     ("cpu", "fits", "most_s"), [("20", 5_000, 2.0), ("12", 10_000, 2.5)], ids=str
 )
 def test_capacity_of_5000_nodes(cpu: str, fits: int, most_s: float):
-    """Seconds of the processor for one on every node, and for as many as are counted at all."""
+    """CPU seconds for one pod on every node, and for the maximum count."""
     names = [f"n{at:05}" for at in range(NODES)]
     nodes = [node(name, cpu="32", memory="128Gi", pods="110") for name in names]
     placed = [

@@ -1,4 +1,4 @@
-"""`make bench`: the figures that we report. Nothing is asserted about time."""
+"""`make bench`: the reported figures. Nothing is asserted about time."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.perf
 
 @pytest.mark.parametrize("workload", bench.REPORTED)
 def test_beside_the_peer_and_the_bare_binder(workload):
-    """Every contestant binds every pod; the table and a JSON file tell how."""
+    """Every contestant binds every pod; the table and a JSON file have the figures."""
     if bench.find_assets() is None:
         pytest.skip("needs a real kube-apiserver: run `make tools`")
 
@@ -17,7 +17,7 @@ def test_beside_the_peer_and_the_bare_binder(workload):
 
 
 def test_speed_table():
-    """Every row of the speed table can be measured; the table says which goals are reached."""
+    """Every row of the speed table can be measured; the table states which goals are reached."""
     assert 0 == table.main([])
 
 

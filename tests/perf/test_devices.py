@@ -1,6 +1,6 @@
-"""Devices at size: 5,000 nodes of 8, three kinds of them; CPU time of decisions, and memory.
+"""Devices at scale: 5,000 nodes of 8, three kinds of them; CPU time of decisions, and memory.
 
-Whole turns of the engine are measured, with everything that a profile does beside devices.
+Whole turns of the engine are measured, with all other work of a profile.
 """
 
 import gc
@@ -75,7 +75,7 @@ def decided_ms(daemon, name, selector, count=1):
 
 
 def test_decisions_are_fast_and_devices_small(capsys):
-    """Known kinds, new kinds, and what 40,000 devices weigh."""
+    """Known kinds, new kinds, and the memory of 40,000 devices."""
     daemon = Daemon([], gpu_class())
     nodes = [read_node(node(f"n{i}", cpu="64", memory="256Gi")) for i in range(NODES)]
     daemon.engine.handle(Listed("Node", tuple(nodes)), NOW)
@@ -115,7 +115,7 @@ class GangDaemon(Daemon):
         self.proven = []
 
     def until_quiet(self):
-        """Let the engine work and answer it until nothing more comes of it."""
+        """Run the engine and answer it until no effect is left."""
         new = self.engine.run(self.now, 10)
         while new:
             self.effects += new
@@ -142,7 +142,7 @@ def test_a_gang_in_a_clique(capsys):
     daemon.see(gpu_class())
     for i in range(NODES):
         clique = {CLIQUE: {"string": f"c{i % CLIQUES}"}}
-        # Of most cliques some nodes have a device too few: the gang has to find room enough in one.
+        # In most cliques some nodes have a device too few: the gang must find one with enough.
         devices = 8 if (i // CLIQUES) % 2 or i % CLIQUES == 7 else 7
         daemon.see(
             local_slice(f"n{i}", *({"name": f"d{j}", "attributes": clique} for j in range(devices)))

@@ -22,7 +22,7 @@ def keep(name: str, result: object) -> None:
 
 
 def test_speed():
-    """Every figure can be measured; the file tells which goals are reached."""
+    """Every figure can be measured; the file states which goals are reached."""
     keep("loadaware", loadaware.measure())
 
 
@@ -36,7 +36,7 @@ def test_worth():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes control groups, which needs root")
 def test_agent():
-    """The agent's figures lie within 5 % of what known processes used."""
+    """The agent's figures are within 5 % of the usage of known processes."""
     result = asyncio.run(loadagent.measure())
     keep("loadagent", result)
 

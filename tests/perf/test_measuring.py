@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmark says what its README says; no process is started here."""
+"""The arithmetic of the benchmark agrees with its README; no process is started here."""
 
 import msgspec
 import pytest
@@ -23,7 +23,7 @@ def test_every_workload_can_be_read(name):
 
 
 def test_manifests_carry_what_the_workload_asks_for():
-    """Labels go round, patches are laid over the standard object, everything else stays."""
+    """Labels alternate, patches are merged over the standard object, everything else stays."""
     nodes = workload.CreateNodes(count=3, labels={"zone": ["a", "b"]})
     pods = workload.CreatePods(count=2, patch={"spec": {"nodeSelector": {"zone": "a"}}})
 
@@ -53,7 +53,7 @@ def test_templates_follow_the_number_of_the_pod():
 
 
 def test_gangs_are_groups_with_their_pods():
-    """Each so many pods name one group; a key of topology holds all of them together."""
+    """Each `size` pods name one group; a topology key keeps all of them together."""
     pods = workload.CreatePods(count=6, gang_of=3, gang_topology_key="rack")
     groups = list(pods.groups())
 
@@ -77,7 +77,9 @@ def test_every_row_of_the_table_has_a_workload(row):
 
 
 def test_a_workload_is_played_in_process():
-    """Every measured pod is bound, preemptors after their victims are gone; retries are counted."""
+    """Every measured pod is bound, preemptors after their victims are deleted; retries are
+    counted.
+    """
     small = workload.load("inprocess/preemption-5000-5000")
     sizes = {5000: 20, 20000: 80}
     ops = [
@@ -109,7 +111,9 @@ def test_sampled_rates_follow_the_suite():
 
 
 def test_percentiles_of_a_histogram_are_interpolated():
-    """Ten observations, half below 1 ms: the median is that bound, the rest lies in between."""
+    """Ten observations, half below 1 ms: the median is that bound, other percentiles are between
+    bounds.
+    """
     text = """# TYPE scheduler_scheduling_algorithm_duration_seconds histogram
 scheduler_scheduling_algorithm_duration_seconds_bucket{le="0.001"} 5
 scheduler_scheduling_algorithm_duration_seconds_bucket{le="0.002"} 10
@@ -124,7 +128,7 @@ scheduler_scheduling_algorithm_duration_seconds_count 10
 
 
 def test_ratios_divide_ours_by_theirs():
-    """A ratio above one means more than the other, of time as of throughput."""
+    """A ratio above one means more than the other, for time and for throughput."""
     ours = {"podsPerSecond": 600.0, "schedulerCpuMsPerPod": 0.5}
     theirs = {"podsPerSecond": 300.0, "schedulerCpuMsPerPod": 1.0}
 
@@ -134,7 +138,9 @@ def test_ratios_divide_ours_by_theirs():
 
 
 def test_usage_is_interpolated_between_samples():
-    """Half way between two samples half of the time was used; outside the ends it stands still."""
+    """Half way between two samples half of the time was used; outside the ends the value is
+    constant.
+    """
     sampler = Sampler({"a": 1})
     sampler.times, sampler.cpu = [0.0, 2.0, 4.0], {"a": [1.0, 2.0, 4.0]}
     sampler.machine = [10.0, 13.0, 16.0]
@@ -145,7 +151,7 @@ def test_usage_is_interpolated_between_samples():
 
 
 def test_the_observer_reads_both_encodings():
-    """Whole lines and frames are taken from the buffer, a half one stays for later."""
+    """Whole lines and frames are removed from the buffer, a partial one stays for later."""
     meta = {"name": "p", "namespace": "ns", "resourceVersion": "7", "uid": "u"}
     line = msgspec.json.encode({"type": "ADDED", "object": {"kind": "Pod", "metadata": meta}})
     buffer = bytearray(line + b"\n" + line[:20])

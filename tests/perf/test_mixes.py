@@ -1,4 +1,4 @@
-"""The floors of the mixes benchmark: what follows from the totals of cpu and memory alone."""
+"""The lower bounds of the mixes benchmark: they follow from the totals of cpu and memory alone."""
 
 import pytest
 

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.perf, pytest.mark.timeout(400)]
 
 
 def test_percentiles_are_those_of_the_links():
-    """Within a tenth of what the simulated links make of them, at every distance."""
+    """Within a tenth of the values of the simulated links, at every distance."""
     result = netperf.measure()
     keep("netperf", result)
 

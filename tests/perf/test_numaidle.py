@@ -1,5 +1,5 @@
-"""What the NUMA plugin costs where nobody needs it: that it changes no decision, and how much
-time.
+"""The cost of the NUMA plugin if no pod needs it: it changes no decision, and its time is
+measured.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from tests.perf.test_loadaware import keep
 
 @pytest.mark.parametrize("name", ["noReports", "bestEffortReserving", "burstable"])
 def test_no_decision_changes(name):
-    """In small, a case is played, and every pod goes where it goes without the plugin."""
+    """A small case is played, and every pod is placed as without the plugin."""
     found = numaidle.compare(numaidle.CASES[name], nodes=12, size=8, pairs=1)
 
     assert 0 < found["withoutLeastUs"] <= found["withoutUs"]
@@ -18,5 +18,5 @@ def test_no_decision_changes(name):
 
 @pytest.mark.perf
 def test_speed():
-    """Every figure can be measured; the file tells which goals are reached."""
+    """Every figure can be measured; the file states which goals are reached."""
     keep("numaidle", numaidle.measure())

@@ -38,7 +38,7 @@ def policies(pods):
 
 @pytest.mark.parametrize("number", range(3))
 def test_a_full_cluster_is_full(number):
-    """Pods that fill all devices are placed by each policy, one more is refused."""
+    """Pods that fill all devices are placed by each policy, one more is rejected."""
     pods = [WHOLE]
     run = play(NODES, pods, order(0, 0, 0, 0, 0), policies(pods)[number])
 
@@ -48,7 +48,7 @@ def test_a_full_cluster_is_full(number):
 
 
 def test_worth_keeps_the_model_that_pods_name_free():
-    """A pod without a model goes to the node that nobody names."""
+    """A pod without a model is placed on the node whose model no pod names."""
     pods = [WHOLE, NAMED]
     run = play(NODES, pods, order(0, 0, 1), policies(pods)[2])
 

@@ -1,4 +1,4 @@
-"""What it costs to be looked at."""
+"""The cost of an open page."""
 
 import pytest
 
@@ -8,8 +8,8 @@ pytestmark = pytest.mark.perf
 
 
 def test_throughput_with_the_page_open_and_a_decision_log():
-    """It falls by less than five percent: by what both take, and by rounds in turns as far as these
-    can tell.
+    """It falls by less than five percent: by the time of both, and by alternating rounds within
+    their accuracy.
     """
     figures = pageload.main([])
 

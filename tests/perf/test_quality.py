@@ -1,4 +1,4 @@
-"""The comparison of placements stays what it says: a small one, in every shape."""
+"""A small comparison of placements works, in every shape."""
 
 from tests.perf.quality import BASIS, PEERS, measure
 

@@ -1,5 +1,4 @@
-"""Unlike members on 5,000 nodes in 50 racks: seconds of CPU, what is proven, and the gap of what is
-not.
+"""Unlike members on 5,000 nodes in 50 racks: seconds of CPU, proofs, and the gaps without proof.
 
     python -m tests.perf.unlike
     python -m tests.perf.unlike --runs 3 --row "8 + 64 + 256, costs by rack"
@@ -20,7 +19,7 @@ from statistics import median
 from time import process_time
 
 import msgspec
-from ortools.sat.python import cp_model  # noqa: F401 - loading it is not what is measured
+from ortools.sat.python import cp_model  # noqa: F401 - loaded before the measurement
 
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.answer import SolvedStage
@@ -37,7 +36,9 @@ LEVELS = (Level("rack"), Level("node"))
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A group by the sizes of its classes; `costs` by level make neighbours of classes talk."""
+    """A group by the sizes of its classes; `costs` by level create traffic between neighbouring
+    classes.
+    """
 
     name: str
     sizes: tuple[int, ...]
@@ -139,7 +140,7 @@ def alone(
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The CPU seconds of one run, its stages, and whether a descent finds something better."""
+    """The CPU seconds of one run, its stages, and whether a descent finds a better placement."""
 
     seconds: float
     stages: tuple[SolvedStage, ...]
@@ -157,7 +158,7 @@ def measured(row: Row, run: int) -> Run:
 
 
 def greedy(asked: GroupProblem) -> Iterator[list[int]]:
-    """Yield what descents come to that break no rule."""
+    """Yield the placements of descents that break no rule."""
     for is_filling in (True, False):
         counts = descent.descent(asked, is_filling=is_filling)
         rows = counts.tolist()

@@ -1,7 +1,8 @@
-"""What processes use, read from /proc: CPU time and memory of a program with all its children.
+"""The resource use of processes, read from /proc: CPU time and memory of a program with all its
+children.
 
-`Sampler` keeps a series for several programs while a contest runs and answers for any window of
-time afterwards. Linux only.
+`Sampler` records a series for several programs while a contest runs and returns any window of time
+afterwards. Linux only.
 """
 
 import os
@@ -25,9 +26,9 @@ def machine_seconds() -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return user and system time of a process and its children, also of those that ended.
+    """Return user and system time of a process and its children, including ended ones.
 
-    Of this very process only its own, since the programs under test are its children.
+    Of this process only its own time, since the programs under test are its children.
     """
     if pid == os.getpid():
         own = os.times()
@@ -63,7 +64,7 @@ class Sampler:
             await pause(INTERVAL_S)
 
     def sample(self) -> None:
-        """Take one sample now; a program that is not there any more keeps its last figures."""
+        """Take one sample now; a program that has ended keeps its last figures."""
         self.times.append(monotonic())
         self.machine.append(machine_seconds())
         for name, pid in self.pids.items():
@@ -79,7 +80,7 @@ class Sampler:
         return self._at(self.cpu[name], end) - self._at(self.cpu[name], start)
 
     def others_between(self, start: float, end: float) -> float:
-        """Return the CPU seconds of everything else on the machine: noise in the figures."""
+        """Return the CPU seconds of all other processes of the machine: noise in the figures."""
         whole = self._at(self.machine, end) - self._at(self.machine, start)
         # The children of this very process are counted under their own names.
         return max(0.0, whole - sum(self.between(name, start, end) for name in self.pids))

@@ -1,10 +1,10 @@
-"""What a gang that does not fit costs while it waits: ours and kube-scheduler, one after the other.
+"""The cost of a waiting gang that does not fit: ours and kube-scheduler, one after the other.
 
     python -m tests.perf.waiting
 
-Each runs on a control plane of its own with one node that holds two of the gang's three members.
-CPU time is taken before the gang is there and while it waits, in equal windows; both are told as
-shares of a core.
+Each runs on its own control plane with one node that has capacity for two of the gang's three
+members. CPU time is measured before the gang exists and while it waits, in equal windows; both are
+reported as shares of a core.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.real.api import Api
 from tests.real.schedulers import Scheduler
 
 WINDOW_S = 30.0
-# Which the first attempt and what it writes take no part in.
+# The window does not include the first attempt and its writes.
 SETTLE_S = 5.0
 NAMESPACE = "default"
 NODES = CreateNodes(1, patch={"status": {"allocatable": {"cpu": "2"}, "capacity": {"cpu": "2"}}})

@@ -16,7 +16,7 @@ from typing import Any
 
 SEED = 20261128
 PODS, NODES, SHAPES = 50_000, 2_000, 50
-# Rows arrive as if three pods on average came with each, 1.3 times as fast as a week allows.
+# Rows arrive as if each had three pods on average, 1.3 times as fast as a week allows.
 _ROWS_PER_S = PODS / 3 / 604_800 * 1.3
 _COLUMNS = "arrival,duration,namespace,shape,count,gang,cpu,memory,nvidia.com/gpu"
 

@@ -4,11 +4,11 @@ shapes.
     python -m tests.perf.whole
     python -m tests.perf.whole --applications 10
 
-Fifty random applications of 4 to 12 workloads, each in a cluster that is partly full and whose ways
-cost from pair to pair what chance says: 3 to 14 between zones, 20 to 99 between regions. Pod by pod
-they go by our profile without a file and with TopologicalSort and NetworkMinCost beside; whole they
-are the same AppGroup with `gang: true` and as many `minMembers` as there are pods. The figure is
-`summary.networkCost`. Prints a table; nothing judges.
+Fifty random applications of 4 to 12 workloads, each in a partly full cluster with random path
+costs: 3 to 14 between zones, 20 to 99 between regions. Pod by pod they are placed by our default
+profile, also with TopologicalSort and NetworkMinCost. As a whole they are the same AppGroup with
+`gang: true` and `minMembers` equal to the number of pods. The figure is `summary.networkCost`.
+Prints a table; nothing is asserted.
 """
 
 import argparse
@@ -48,8 +48,8 @@ def whole(group: Manifest, pods: list[Manifest]) -> Manifest:
 class Row(msgspec.Struct):
     """The costs of the applications on one shape, by rule.
 
-    Of the whole ones how many are proven, and what is not. `seconds` are the solver's for the whole
-    ones, `gaps` the unproven part of the cost of those that are not.
+    Of the gangs also how many are proven. `seconds` are the solver's for the gangs, `gaps` the
+    unproven shares of the cost of the others.
     """
 
     costs: dict[str, list[int]]

@@ -1,8 +1,8 @@
-"""Workloads: YAML files in the manner of kube-scheduler's own performance suite.
+"""Workloads: YAML files like those of kube-scheduler's own performance suite.
 
 A workload is a list of operations that the contest carries out in order. Manifests are built here
-as the bytes that are sent, so that nothing is computed while a scheduler is measured. Unknown
-fields are errors. What each operation means stands in its struct.
+as the bytes to send, so that no work is done while a scheduler is measured. Unknown fields are
+errors. The struct of each operation documents it.
 """
 
 import copy
@@ -84,13 +84,13 @@ class CreateNodes(Operation, frozen=True, tag="createNodes"):
 class CreatePods(Operation, frozen=True, tag="createPods"):
     """Create pods; only those with `collectMetrics` are measured.
 
-    `namespace` empty means one of their own. Texts of `namespace` and `patch` may hold templates:
-    `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from
-    it. `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit. With
-    `gangOf` so many in a row are a gang, by a PodGroup of Kubernetes' own; with `gangTopologyKey`
-    all of a gang belong on nodes with one value of that label. `claimTemplates` are specs of claims
-    by name; the claims that pods ask for by them in their `resourceClaims` are there, as the claim
-    controller makes them, before the operation ends.
+    `namespace` empty means one of their own. Texts of `namespace` and `patch` may contain
+    templates: `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}`
+    follow from it. `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant
+    to fit. With `gangOf` that many in a row are a gang, by Kubernetes' own PodGroup; with
+    `gangTopologyKey` all of a gang must be on nodes with one value of that label. `claimTemplates`
+    are specs of claims by name; the claims that pods request from them in their `resourceClaims`
+    are created, as by the claim controller, before the operation ends.
     """
 
     count: int
@@ -147,7 +147,7 @@ class CreateNamespaces(Operation, frozen=True, tag="createNamespaces"):
 
 
 class CreateDevices(Operation, frozen=True, tag="createDevices"):
-    """Publish the devices of the first `count` nodes, and a class `gpu` of them all.
+    """Publish the devices of the first `count` nodes, and a class `gpu` of all of them.
 
     Each node has `perNode` devices of one of `models`, which nodes have in turn.
     """
@@ -174,10 +174,10 @@ class CreateDevices(Operation, frozen=True, tag="createDevices"):
 
 
 class Churn(Operation, frozen=True, tag="churn"):
-    """From now to the end make a node, a pod and a service every interval, in the background.
+    """From now to the end, create a node, a pod and a service every interval, in the background.
 
     Mode recreate deletes them in the next interval, mode create leaves up to `number` of each. The
-    pod asks for more than any node has. `kinds` says which of the three are made.
+    pod requests more than any node has. `kinds` states which of the three are created.
     """
 
     mode: Literal["create", "recreate"] = "recreate"
@@ -187,9 +187,9 @@ class Churn(Operation, frozen=True, tag="churn"):
     kinds: tuple[str, ...] = ("Node", "Pod", "Service")
 
     def manifests(self, scheduler_name: str) -> Iterator[Manifest]:
-        """Yield what one interval makes, without names; churn must not change the rest.
+        """Yield the objects of one interval, without names; churn must not change the rest.
 
-        Nothing fits on the node, and the pod fits nowhere.
+        The node has no capacity, and the pod fits nowhere.
         """
         full = {"status": {"allocatable": {"cpu": "0"}, "capacity": {"cpu": "0"}}}
         huge = laid_over(POD, {"spec": {"schedulerName": scheduler_name}})
@@ -214,7 +214,7 @@ class Barrier(Operation, frozen=True, tag="barrier"):
 
 
 class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One file of the folder; `about` says what it is for."""
+    """One file of the folder; `about` states its purpose."""
 
     about: str
     ops: list[
@@ -240,12 +240,12 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
     @property
     def has_gangs(self) -> bool:
-        """Whether some of its pods are gangs."""
+        """Return whether some of its pods are gangs."""
         return any(op.gang_of for op in self.ops if isinstance(op, CreatePods))
 
     @property
     def is_backlog(self) -> bool:
-        """Whether the measured pods are all there before the scheduler starts."""
+        """Return whether the measured pods all exist before the scheduler starts."""
         for op in self.ops:
             if isinstance(op, StartScheduler):
                 return False
@@ -282,7 +282,7 @@ def laid_over(base: Manifest, patch: Manifest) -> Manifest:
 
 
 def filled(template: Any, number: int) -> Any:
-    """Return a template with the texts of `number` in it."""
+    """Return a template filled for the pod `number`."""
     if isinstance(template, str):
         return _TEMPLATE.sub(lambda found: str(_value(found, number)), template)
     if isinstance(template, dict):

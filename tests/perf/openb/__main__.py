@@ -37,7 +37,7 @@ PolicyMaker = Callable[[NodeFragmentation], Policy]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run what was asked for and print the tables."""
+    """Run the requested traces and print the tables."""
     options = _options(argv)
     nodes = data.nodes(options.data)
     published, measured = data.published(options.data), data.measured(options.data)

@@ -1,8 +1,8 @@
 """An upper bound on what any policy can allocate: a linear program over classes of equal nodes.
 
-Exact is what one device can hold (sets of shared pods, made by column generation); CPU and memory
-are pooled per class, and a pod of k devices takes k whole ones of a class with k in a node. Each
-real placement is a solution. Arrivals count until all devices are asked for once.
+The sets of shared pods on one device are exact (by column generation); CPU and memory are pooled
+per class, and a pod of k devices takes k whole ones of a class with k in a node. Each real
+placement is a solution. Arrivals count until their requests equal all devices.
 """
 
 from collections import Counter
@@ -69,7 +69,7 @@ class _Program:
             devices.SetCoefficient(amount, pod.devices)
 
     def _size(self, number: int, milli: int) -> Any:
-        """Return the row "shares of a size on a class are at most what its patterns hold"."""
+        """Return the row "shares of one size on a class are at most those in its patterns"."""
         rows = self._sizes[number]
         if milli not in rows:
             rows[milli] = self._solver.Constraint(-self._solver.infinity(), 0)
@@ -91,7 +91,7 @@ class _Program:
         return value
 
     def _improving(self) -> list[tuple[int, dict[int, int]]]:
-        """Return the best pattern of each class where it improves the optimum.
+        """Return the best pattern of each class that improves the optimum.
 
         All are made before one is added: a changed model has no dual values.
         """

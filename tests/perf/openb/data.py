@@ -57,7 +57,7 @@ class TraceNode(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """One seed: rows of the pods as they arrive, and the rank of each node."""
+    """One seed: rows of the pods in order of arrival, and the rank of each node."""
 
     pods: Ints
     ranks: Ints

@@ -1,7 +1,7 @@
 """The openb benchmark through the real engine: filters, score, devices and ties as in the daemon.
 
-Devices are published in resource slices and can be shared; pods ask for them by claims. Traces
-without shares use extended resources. A pod that fits nowhere is deleted, as the experiment refuses
+Devices are published in resource slices and can be shared; pods request them by claims. Traces
+without shares use extended resources. A pod that fits nowhere is deleted, as the experiment rejects
 it.
 """
 
@@ -39,7 +39,9 @@ def play_engine(
     learns: bool = False,
     ties: Ties = Ties.NAME,
 ) -> Run:
-    """Play all arrivals of one seed; with `learns` the scheduler is told nothing of the mix."""
+    """Play all arrivals of one seed; with `learns` the scheduler gets no information about
+    the mix.
+    """
     shares = any(0 < pod.milli < WHOLE for pod in pods)
     cluster = Cluster(nodes, order, _configuration(() if learns else pods), ties, shares=shares)
     run = empty_run(sum(node.devices for node in nodes) * WHOLE, len(order.pods))
@@ -61,7 +63,7 @@ def play_engine(
 
 
 class Cluster:
-    """An engine with the nodes of the trace, and the world around it."""
+    """An engine with the nodes of the trace, and its simulated surroundings."""
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class Cluster:
             self._add_node(node, f"node-{rank:05d}")
 
     def place(self, index: int, pod: TracePod) -> bool:
-        """Let a pod arrive; return whether it was bound. One that was not is deleted."""
+        """Create a pod; return whether it was bound. An unbound one is deleted."""
         self._now += 1
         name = f"pod-{index:05d}"
         claim = _claim(name, pod) if pod.devices and self._shares else None

@@ -1,8 +1,8 @@
 """The openb replay with moves: `python -m tests.perf.openb.moving --data DIR`.
 
-A pod that would be refused and asks for 0.8 GPU or more is admitted if the planner of moves finds a
-plan for it, with at most one move per GPU that it asks for. A run has at most 10, 50 or 200 moves.
-The planner's nodes are devices where pods of one GPU are concerned, and rows elsewhere; it does not
+A pod that would be rejected and requests 0.8 GPU or more is admitted if the planner of moves finds
+a plan for it, with at most one move per requested GPU. A run has at most 10, 50 or 200 moves. The
+planner's nodes are devices where pods of one GPU are concerned, and rows elsewhere; it does not
 know that devices of a row share cpu and memory. Therefore the replay checks each plan device by
 device, and plans again without a destination that it rejects, as `trellis moves` does by filters.
 """
@@ -33,7 +33,7 @@ PLENTY = 10**9
 
 
 class Bound(NamedTuple):
-    """A pod that runs: what it asks for, its row, its devices."""
+    """A running pod: its requests, its row, its devices."""
 
     pod: TracePod
     row: int
@@ -55,7 +55,7 @@ class Relocation(NamedTuple):
 
 
 class Moving:
-    """The pods that run, and plans that move some of them."""
+    """The running pods, and plans that move some of them."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -73,7 +73,7 @@ class Moving:
     def admit(self, pod: TracePod, most: int) -> int:
         """Admit a pod by a plan of at most `most` moves; return how many, 0 if there is none."""
         most = min(most, max(1, pod.devices))
-        # Pods that were added since make nothing fit: an earlier refusal holds until a move.
+        # Pods added since then do not help: an earlier rejection holds until a move.
         if most < 1 or pod.asked < LEAST or pod in self._refused:
             return 0
         found = self._planned(pod, most)
@@ -112,7 +112,7 @@ class Moving:
 
     def _rejected(self, pod: TracePod, found: Relocation) -> tuple[int, Target] | None:
         """Return the first move that does not fit while all sources run, or whose pod's place is
-        not free in the end; None if all is well. The state is as before.
+        not free in the end; None if there is none. The state is unchanged.
         """
         state = self.state
         done: list[Bound] = []
@@ -146,8 +146,8 @@ class Question:
 
     Resources: `here`, what the pod needs of its place (milli-GPU of a device, or whole devices of a
     row); milli-GPU of a destination's device, or whole devices of a destination; cpu; memory. A
-    node of the problem is a place or a destination. A pod may stand in several places, of which one
-    is cleared.
+    node of the problem is a place or a destination. A pod may be in several places, one of which is
+    cleared.
     """
 
     def __init__(
@@ -279,20 +279,22 @@ class Question:
 
 
 def _wanted(pod: TracePod) -> planning.Amounts:
-    """Return what a pod asks of its destination."""
+    """Return a pod's requests of its destination."""
     milli, whole = (pod.milli, 0) if pod.devices == 1 else (0, pod.devices)
     return milli, whole, pod.cpu, pod.memory
 
 
 def _gain(one: Bound, place: Target) -> int:
-    """Return what a pod frees of a place: milli-GPU of the device, or whole devices of the row."""
+    """Return the amount that a pod frees in a place: milli-GPU of the device, or whole devices of
+    the row.
+    """
     if place.device >= 0:
         return one.pod.milli if place.device in one.devices else 0
     return one.pod.devices if one.pod.milli == WHOLE else 0
 
 
 def _fewest(missing: int, gains: list[int]) -> int:
-    """Return how many of the largest gains cover what is missing; PLENTY if all do not."""
+    """Return how many of the largest gains cover the missing amount; PLENTY if all do not."""
     count = 0
     for gain in sorted(gains, reverse=True):
         if missing <= 0:

@@ -107,7 +107,7 @@ class TotalFragmentation:
         self.total = 0.0
 
     def moved(self, state: State, row: int) -> None:
-        """Work out a row anew."""
+        """Recompute a row."""
         if self._values is None:
             self._values = np.asarray(self._nodes.of(state.models, state.cpu, state.free))
         rows = slice(row, row + 1)
@@ -135,7 +135,7 @@ class BestFit(Fixed):
 
 
 class DotProd(Fixed):
-    """The least product of what is left and what is asked for."""
+    """The least product of free and requested amounts."""
 
     def scores(self, state: State, pod: TracePod, rows: Ints) -> tuple[Floats, Ints]:
         """Return the published integer score."""

@@ -1,7 +1,7 @@
 """A replay of the trace without the engine: columns over nodes, one pod after the other.
 
-The rules are those of the published experiment: a pod is placed at once or refused for good, ties
-go to the node of the lower rank. Scores are kept per shape and redone for rows that changed.
+The rules are those of the published experiment: a pod is placed at once or rejected for good, ties
+go to the node of the lower rank. Scores are cached per shape and recomputed for changed rows.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ _SLOTS = 8
 
 
 class State:
-    """What is left on the nodes, rows in the order of their ranks."""
+    """The free amounts of the nodes, rows in the order of their ranks."""
 
     def __init__(self, nodes: Sequence[TraceNode], ranks: Ints) -> None:
         self.order = np.argsort(ranks)
@@ -56,7 +56,7 @@ class State:
         return [int(place) for place in np.flatnonzero(free >= pod.milli)[: pod.devices]]
 
     def place(self, pod: TracePod, row: int, devices: Sequence[int]) -> None:
-        """Take what the pod asks for."""
+        """Use the pod's requests."""
         self.cpu[row] -= pod.cpu
         self.memory[row] -= pod.memory
         self.pods[row] += 1
@@ -65,7 +65,7 @@ class State:
         self.changed.append(row)
 
     def leave(self, pod: TracePod, row: int, devices: Sequence[int]) -> None:
-        """Free what a placed pod asks for."""
+        """Free a placed pod's requests."""
         self.cpu[row] += pod.cpu
         self.memory[row] += pod.memory
         self.pods[row] -= 1
@@ -212,7 +212,7 @@ class Fragmentation(Protocol):
     total: float
 
     def moved(self, state: State, row: int) -> None:
-        """Work out a row anew."""
+        """Recompute a row."""
 
 
 def empty_run(capacity: int, arrivals: int) -> Run:

@@ -1,5 +1,5 @@
-"""What a set of runs comes to: the table beside the published figures, pairwise differences,
-refusals.
+"""The results of a set of runs: the table beside the published figures, pairwise differences,
+rejections.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def figures(trace: str, policy: str, seed: int, run: Run, bound: float, seconds: float) -> Figures:
-    """Return the figures of a run; refusals are those until all devices are asked for once."""
+    """Return the figures of a run; rejections are those until the requests equal all devices."""
     refused = {
         size: round(100 * run.refused[size] / run.arrived[size], 2)
         for size in SIZES
