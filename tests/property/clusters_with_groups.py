@@ -1,9 +1,9 @@
-"""Small random clusters with a group whose members have rules among themselves, and what is true of
-them.
+"""Small random clusters with a group whose members have rules among themselves, and the true
+results for them.
 
 `Town` writes the objects; `Town.answers` tries every assignment of members to nodes, and every set
-of victims, with Kubernetes' rules written down pod by pod. Shares nothing with the product but the
-wording of its messages; used by test_certificates.
+of victims, with Kubernetes' rules written pod by pod. Shares only the wording of messages with the
+product; used by test_certificates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Where = tuple[str, ...]
 
 
 class Old(msgspec.Struct, frozen=True):
-    """A pod that is there: on a node, alike or not, with the port or not, how important."""
+    """An existing pod: its node, whether it is like a member, whether it uses the port, its
+    priority.
+    """
 
     name: str
     node: str
@@ -54,7 +56,7 @@ class Town(msgspec.Struct, frozen=True):
 
     @property
     def crosses(self) -> bool:
-        """Whether a rack has nodes of several zones."""
+        """Return whether a rack has nodes of several zones."""
         return len({(rack, zone) for _, zone, rack in self.nodes.values()}) > len(
             {rack for _, _, rack in self.nodes.values()}
         )
@@ -81,13 +83,13 @@ class Town(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **fields)
 
     def fits(self) -> bool:
-        """Whether the group has a place as things are."""
+        """Return whether the group fits without evictions."""
         return self.best(self.old) is not None
 
     def best(self, there: Sequence[Old]) -> list[int] | None:
         """Return the objective of the best assignment beside these pods.
 
-        None when there is none.
+        None without one.
         """
         found = [
             self._objective(where)
@@ -97,7 +99,7 @@ class Town(msgspec.Struct, frozen=True):
         return min(found, default=None)
 
     def least_victims(self) -> tuple[int, ...] | None:
-        """Return the fewest victims by priority from the highest; None when no set helps."""
+        """Return the fewest victims by priority from the highest; None if no set helps."""
         lower = [one for one in self.old if one.priority < self.priority]
         ranks = sorted({one.priority for one in lower}, reverse=True)
         costs = (
@@ -111,7 +113,7 @@ class Town(msgspec.Struct, frozen=True):
         return None
 
     def _holds(self, where: Where, there: Sequence[Old]) -> bool:
-        """Whether all rules hold for every member with the others in place."""
+        """Return whether all rules hold for every member with the others in place."""
         pods = Counter(where)
         for name, number in pods.items():
             here = [one for one in there if one.node == name]
@@ -193,8 +195,7 @@ class Town(msgspec.Struct, frozen=True):
         return self._pod(name, labels, spec, has_port=self.has_port)
 
     def _placed(self, one: Old) -> dict[str, Any]:
-        # What is like a member keeps members away as well: anti-affinity is looked at from both
-        # sides.
+        # Pods like a member exclude members as well: anti-affinity is symmetric.
         spec: dict[str, Any] = {"priority": one.priority, "nodeName": one.node}
         labels = {"app": "g"} if one.alike else {"app": "other"}
         return self._pod(one.name, labels, spec, has_port=one.has_port)
@@ -217,9 +218,9 @@ class Town(msgspec.Struct, frozen=True):
 
 
 def town(rng: Random, *, evicts: bool) -> Town:
-    """Return a random town.
+    """Return a random cluster.
 
-    Where the group `evicts` it is more important than some of those there.
+    If the group `evicts`, its priority is higher than that of some existing pods.
     """
     zones, racks = rng.randint(1, 3), rng.randint(1, 3)
     crosses = rng.random() < 0.3

@@ -1,6 +1,6 @@
-"""Random small worlds of devices, as plain objects: pools of every kind, claims that strain them.
+"""Random small clusters with devices, as plain objects: pools of every kind, and demanding claims.
 
-Everything comes from the given random source, so a seed names a world.
+All values come from the given random source, so a seed determines a cluster.
 """
 
 from uuid import UUID
@@ -49,7 +49,7 @@ def _class(name, expression):
 
 
 def pool(random, driver, name, node):
-    """Return the slices of a pool: whole or not, with counters or not, on one node or many."""
+    """Return the slices of a pool: complete or not, with counters or not, on one node or many."""
     generation = random.choice((1, 1, 1, 2))
     kind = random.choice(("plain", "plain", "plain", "partitions", "shared"))
     parts = random.choice((1, 1, 2))
@@ -135,7 +135,7 @@ def _device(random, driver, kind, name):
 
 
 def taken_claims(random, slices):
-    """Return claims that have some of the devices, each one."""
+    """Return claims to which some of the devices are allocated."""
     results: list[dict[str, object]] = []
     for one in slices:
         for device in one["spec"].get("devices", ()):

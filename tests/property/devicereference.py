@@ -1,10 +1,10 @@
-"""Device allocation written a second time, naively: what the plugin must agree with.
+"""A second, naive implementation of device allocation that the plugin must agree with.
 
-Works on plain objects as users write them, node by node, with recursion and without any cleverness:
-every combination is tried in kube-scheduler's order. Where kube-scheduler is known to be wrong
-(counters looked up by pool name alone, distinctAttribute that forgets, All beside faulty pools or
-used-up devices, admin access that takes counters, devices that are published no more) it does what
-is right. CEL and the reading of quantities are the only things shared with the plugin.
+Works on plain objects as users write them, node by node, by recursion without optimisations: every
+combination is tried in kube-scheduler's order. Where kube-scheduler is known to be wrong (counters
+looked up by pool name alone, forgotten values of distinctAttribute, All beside faulty pools or
+used-up devices, admin access that uses counters, devices no longer published) it has the right
+behaviour. Only CEL and the parsing of quantities are shared with the plugin.
 """
 
 from fractions import Fraction
@@ -32,7 +32,7 @@ class TooLargeError(Exception):
     """More combinations than it is worth trying."""
 
 
-# Worlds that take more are left to the step limit of the plugin's own search.
+# Clusters that need more are left to the step limit of the plugin's own search.
 MOST_STEPS = 3000
 
 
@@ -83,7 +83,7 @@ def _holds(value, one):
 
 
 class Reference:
-    """All slices, classes and allocated claims of a world."""
+    """All slices, classes and allocated claims of a cluster."""
 
     def __init__(self, slices, classes, claims):
         self.slices = slices
@@ -258,7 +258,7 @@ class _Attempt:
         return [] if any(self._may_select(ask, pool["key"][0]) for pool in hidden) else found
 
     def _may_select(self, ask, driver):
-        """Whether a device of a driver of which nothing else is known may be selected."""
+        """Return whether an otherwise unknown device of a driver may be selected."""
         one = self.world.classes[ask["spec"]["deviceClassName"]]
         for owner in (one["spec"], ask["spec"]):
             for selector in owner.get("selectors", ()):

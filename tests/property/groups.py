@@ -1,7 +1,7 @@
-"""Random trees, rules and clusters for the solver, and the slow oracles that try everything.
+"""Random trees, rules and clusters for the solver, and the slow oracles that try all placements.
 
 `instance` and `preemption` make problems from a seeded source; `best_placement` and `best_victims`
-enumerate, sharing only the check with the product.
+enumerate, and share only the checker with the product.
 """
 
 import itertools
@@ -47,7 +47,7 @@ def rule(rng: Random) -> LevelRule:
 
 
 def levels(rng: Random, depth: int, share: float) -> tuple[Level, ...]:
-    """Return named levels, a share of them with a rule beyond a preference."""
+    """Return named levels, some of them with a rule beyond a preference."""
     kinds = (LevelRule("pack"), LevelRule("spread"))
     return tuple(
         Level(f"l{at}", rule(rng) if rng.random() < share else rng.choice(kinds))
@@ -84,7 +84,7 @@ def instance(rng: Random, *, tiny: bool = False) -> Instance:
 def with_domains(rng: Random, plain: Instance) -> Instance:
     """Return the instance with one or two rules between members over some sets of leaves.
 
-    The sets are random ones, the units of a level or several of them together, or single hosts.
+    The sets are random, units of a level or unions of units, or single hosts.
     """
     number = rng.choice([1, 1, 2])
     made = tuple(_domains(rng, plain, f"zone{at}") for at in range(number))
@@ -132,7 +132,7 @@ def elastic(rng: Random, plain: Instance) -> Instance:
 def placements(
     problem: Instance,
 ) -> Iterator[tuple[tuple[int, ...], list[tuple[str, str, int]]]]:
-    """Yield every placement there is, as counts by leaf, with its stages: level, measure, value."""
+    """Yield every placement, as counts by leaf, with its stages: level, measure, value."""
     for counts in itertools.product(
         *(range(leaf.fixed, leaf.slots + 1) for leaf in problem.leaves)
     ):
@@ -141,13 +141,13 @@ def placements(
 
 
 def best_placement(problem: Instance) -> list[int] | None:
-    """Return the values of the best placement by trying all; None when there is none."""
+    """Return the values of the best placement by trying all; None without one."""
     found = ([value for _, _, value in stages] for _, stages in placements(problem))
     return min(found, default=None)
 
 
 def preemption(rng: Random, *, tiny: bool = False) -> PreemptionInstance:
-    """Return a nearly full cluster with groups and single pods, and a group that wants in.
+    """Return a nearly full cluster with groups and single pods, and a group to place.
 
     A tiny one has rules between members, and its placements can be enumerated.
     """
@@ -185,7 +185,7 @@ def preemption(rng: Random, *, tiny: bool = False) -> PreemptionInstance:
 
 
 def _elastic(rng: Random, candidates: list[Candidate]) -> Iterator[ElasticGroup]:
-    """Yield elastic groups of some of the single pods, those of one priority together."""
+    """Yield elastic groups of some of the single pods, each of one priority."""
     for priority in sorted({one.priority for one in candidates}):
         own = [
             index
@@ -198,7 +198,7 @@ def _elastic(rng: Random, candidates: list[Candidate]) -> Iterator[ElasticGroup]
 
 
 def _counting(rng: Random, one: Candidate, uncounted: dict[str, list[int]]) -> Candidate:
-    """Return a candidate of which some pods are among those that rules between members count."""
+    """Return a candidate some of whose pods count in rules between members."""
     counted: dict[str, dict[int, int]] = {}
     for name, left in uncounted.items():
         for number, pods in enumerate(left):
@@ -209,7 +209,7 @@ def _counting(rng: Random, one: Candidate, uncounted: dict[str, list[int]]) -> C
 
 
 def _candidate(rng: Random, at: int, free: list[list[int]], budgets: int) -> Candidate | None:
-    """Take room for one group, or for some like single pods of one leaf."""
+    """Use capacity for one group, or for some identical single pods of one leaf."""
     kinds = len(free[0])
     per = tuple(rng.randint(0 if kinds > 1 else 1, 2) for _ in range(kinds))
     single = rng.random() < 0.3
@@ -230,7 +230,7 @@ def _candidate(rng: Random, at: int, free: list[list[int]], budgets: int) -> Can
 
 
 def harm(problem: PreemptionInstance, evicted: freed.Choice) -> tuple[int, ...]:
-    """Return what an answer costs, in the order of importance."""
+    """Return the harm of an answer, in the order of importance."""
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = (freed.pods(problem, evicted, priority) for priority in priorities)
     found = [freed.violations(problem, evicted), *pods]
@@ -240,14 +240,14 @@ def harm(problem: PreemptionInstance, evicted: freed.Choice) -> tuple[int, ...]:
 
 
 def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
-    """Return the least harm by trying every set; None when no set suffices."""
+    """Return the least harm by trying every set; None if no set suffices."""
     room = EvictionCapacity(problem)
     best: tuple[int, ...] | None = None
     for times in itertools.product(*(range(one.count + 1) for one in problem.candidates)):
         evicted = {index: n for index, n in enumerate(times) if n}
         cost = harm(problem, evicted)
         if evicted != freed.closed(problem, evicted):
-            continue  # an elastic group loses what it has to spare, or all
+            continue  # an elastic group loses its surplus, or all
         if (best is None or cost < best) and not (problem.forbid and cost[0]):
             fits = room.fits(evicted) if not problem.instance.domains else _fits(problem, evicted)
             best = cost if fits else best
@@ -255,14 +255,14 @@ def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
 
 
 def _fits(problem: PreemptionInstance, evicted: freed.Choice) -> bool:
-    """Whether any placement at all holds after these evictions: for tiny problems."""
+    """Return whether any placement is valid after these evictions: for tiny problems."""
     return any(True for _ in placements(after(problem, evicted)))
 
 
 def after(problem: PreemptionInstance, evicted: freed.Choice) -> Instance:
     """Return the group's instance after these evictions.
 
-    Slots are what its free amounts have room for.
+    Slots are the pods that fit the free amounts.
     """
     free = [list(leaf.free) for leaf in problem.instance.leaves]
     for index, times in evicted.items():

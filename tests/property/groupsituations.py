@@ -1,6 +1,4 @@
-"""Random situations in which a group is pending, as manifests, and how to give up what is asked in
-them.
-"""
+"""Random situations with a pending group, as manifests, and how to remove requirements in them."""
 
 import json
 from copy import deepcopy
@@ -24,10 +22,10 @@ COSCHEDULING, KUBERNETES = "scheduling.x-k8s.io/v1alpha1", "scheduling.k8s.io/v1
 
 
 class GroupSituation:
-    """A tree of racks and nodes, and a group whose members ask something.
+    """A tree of racks and nodes, and a group whose members have requirements.
 
-    `fields` is all that is asked. The group is a ConfigMap with rules, or a PodGroup of either
-    kind, which has none.
+    `fields` are all requirements. The group is a ConfigMap with rules, or a PodGroup of either
+    kind, without rules.
     """
 
     def __init__(self, random):
@@ -69,7 +67,7 @@ class GroupSituation:
             self.fields += [f"data.constraints.{level}.{key}" for key in rule if key != "type"]
 
     def _ask_for_devices(self, random):
-        """Let each member ask for a device, of which nodes have few."""
+        """Make each member request a device, of which nodes have few."""
         template = {
             "metadata": {"namespace": "default", "name": "gpu"},
             "spec": claim("any")["spec"],
@@ -119,7 +117,7 @@ def _rule(random):
 
 
 def reduced(at, fields):
-    """Return the situation in which the group and its members do not ask this."""
+    """Return the situation without these requirements of the group and its members."""
     at = deepcopy(at)
     rules = json.loads(at.group["data"]["constraints"]) if "data" in at.group else {}
     for field in fields:
@@ -177,7 +175,7 @@ def applied(at, change):
 
 
 def _given_up(at, changes):
-    """Return the situation without what these changes take from the group and from every member."""
+    """Return the situation with these changes applied to the group and to every member."""
     assert {(change.change, change.field) for change in changes if change.change != "remove"} <= {
         ("add", "spec.tolerations")
     }

@@ -1,8 +1,8 @@
-"""A small API server as a pure model: objects, watch logs, and the answers that effects get.
+"""A small API server as a pure model: objects, watch logs, and the answers to effects.
 
-It answers as kube-apiserver does where the engine can tell the difference: a binding carries the
-pod's uid, a second one conflicts, a terminating pod cannot be bound, a status patch of another uid
-conflicts, binding clears the nomination. It never knows what the engine thinks.
+It answers as kube-apiserver does where the engine can see the difference: a binding has the pod's
+uid, a second one conflicts, a terminating pod cannot be bound, a status patch of another uid
+conflicts, binding clears the nomination. It does not read the engine's state.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,10 +67,9 @@ class ModelApi:
         # Finished pods: they stay until they are deleted, or another takes the name.
         self.finished: dict[str, Pod] = {}
         self.bound_by: dict[str, tuple[str, str]] = {}
-        # What extenders say of a pod; only asked where an engine has some.
+        # The extenders' answers about a pod; only called if an engine has extenders.
         self.extender: Callable[[AskExtender, Pod], ExtenderAnswer] | None = None
-        # Binds of ours that took more than was there, on nodes where nobody else ever took
-        # anything.
+        # Our binds that overcommitted a node which no other scheduler ever used.
         self.overcommitted: list[str] = []
         self.disturbed: set[str] = set()
         self._ever: set[str] = set()
@@ -86,7 +85,7 @@ class ModelApi:
         """Return the nodes by name."""
         return self.objects["Node"]
 
-    # What users, controllers and kubelets do.
+    # Actions of users, controllers and kubelets.
 
     @property
     def placed(self) -> dict[str, tuple[str, bool]]:
@@ -130,13 +129,13 @@ class ModelApi:
             self.log[kind].append(Watched(kind, "DELETED", obj))
 
     def terminate(self, key: str) -> None:
-        """Ask for a pod's deletion; it stays with a deletionTimestamp until `remove`."""
+        """Request a pod's deletion; it stays with a deletionTimestamp until `remove`."""
         pod = self.pods.get(key)
         if pod is not None and not pod.is_terminating:
             self.put("Pod", with_meta(pod, deletion_timestamp="2026-01-01T00:00:00Z"))
 
     def finish(self, key: str, phase: str = "Succeeded") -> None:
-        """Let a bound pod run to its end: it holds nothing any more and is there still."""
+        """Finish a bound pod: it uses no capacity any more and still exists."""
         pod = self.pods.get(key)
         if pod is not None and pod.spec.node_name:
             self.put("Pod", with_status(pod, phase=phase))
@@ -155,14 +154,14 @@ class ModelApi:
             self._bind(pod, node, "another")
 
     def listed(self, kind: str) -> Listed:
-        """Return what a list call returns now: by namespace and name."""
+        """Return the result of a list call now: by namespace and name."""
         every = self.objects[kind] | (self.finished if kind == "Pod" else {})
         return Listed(kind, tuple(obj for _, obj in sorted(every.items())))
 
-    # What effects do.
+    # Results of effects.
 
     def perform(self, effect: Effects) -> Answer | None:
-        """Carry an effect out and return its answer, None for one that wants none."""
+        """Carry out an effect and return its answer, None for one without an answer."""
         if isinstance(effect, Bind):
             return self._answer_bind(effect)
         if isinstance(effect, AskExtender):
@@ -174,7 +173,7 @@ class ModelApi:
             seen = {"uid": pod.metadata.uid, "nodeName": pod.spec.node_name}
             return Answer(effect.id, 200, body=seen)
         if isinstance(effect, Solve):
-            # As text, for that is how it goes to the helper process and back.
+            # As text, as it is sent to the helper process and back.
             question = read(json.encode(effect.instance))
             return Answer(effect.id, 200, body=json.decode(json.encode(answer(question))))
         if isinstance(effect, Call) and "/resourceclaims/" in effect.path:
@@ -328,8 +327,8 @@ class ModelApi:
 
 
 def noted(new: ConfigMap, old: ConfigMap | None, now: str) -> ConfigMap:
-    """Return a ConfigMap with its managed fields: each key as if somebody else had set it when it
-    last changed.
+    """Return a ConfigMap with its managed fields: each key as if another client had set it at its
+    last change.
     """
     before = () if old is None else old.metadata.managed_fields
     known = {next(iter((one.fields_v1 or {})["f:data"])): one for one in before[1:]}

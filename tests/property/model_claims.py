@@ -1,9 +1,9 @@
-"""Claims for devices in the model API server: what it answers, and what the claim controller does.
+"""Device claims in the model API server: its answers, and the claim controller.
 
-As kube-apiserver: a patch holds only for the uid and the version it names, an allocation is not
-exchanged while somebody uses it, a claim without an allocation has no users. As the controller of
-kube-controller-manager: who has gone is no user any more, and a claim that loses its last one is
-freed.
+As in kube-apiserver: a patch applies only to the uid and the version it names, an allocation cannot
+be replaced while it has consumers, a claim without an allocation has no consumers. As in
+kube-controller-manager: a deleted pod is no consumer any more, and a claim that loses its last one
+is deallocated.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _invalid(before: ResourceClaim, after: ResourceClaim) -> str:
 
 
 def control(api: ModelApi) -> None:
-    """Let the claim controller see everything once: users that are gone, claims without any."""
+    """Run the claim controller once: remove deleted consumers, deallocate claims without any."""
     there = {pod.metadata.uid for pod in api.pods.values()}
     for key, claim in list(api.objects[CLAIM].items()):
         is_leaving = claim.metadata.deletion_timestamp is not None

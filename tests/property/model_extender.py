@@ -1,7 +1,7 @@
-"""Extenders as a pure model: what they say follows from a pod's labels and a node's name alone.
+"""Extenders as a pure model: their answers follow from a pod's labels and a node's name alone.
 
-Labels of a pod: `shun` names a node that no extender lets it run on; `ext` is how an extender
-treats it otherwise (see `_filter`).
+Labels of a pod: `shun` names a node that every extender rejects; `ext` selects the extenders' other
+treatment of it (see `_filter`).
 """
 
 from scheduler.engine.effects import AskExtender, ExtenderAnswer
@@ -20,7 +20,7 @@ EXTENDERS = (
     ConfiguredExtender(OPTIONAL, "http://optional", filters=True, prioritizes=True, ignorable=True),
 )
 
-# Most are ordinary; `broken` never goes well.
+# Most are ordinary; `broken` always fails.
 LABELS: tuple[dict[str, str], ...] = (
     {},
     {},
@@ -43,7 +43,7 @@ LABELS: tuple[dict[str, str], ...] = (
 
 
 def ask(effect: AskExtender, pod: Pod) -> ExtenderAnswer:
-    """Return what an extender says about a pod."""
+    """Return an extender's answer about a pod."""
     if effect.verb == "prioritize":
         return ExtenderAnswer(scores=tuple((name, score(name)) for name in effect.nodes))
     if effect.verb == "preempt":
@@ -52,7 +52,7 @@ def ask(effect: AskExtender, pod: Pod) -> ExtenderAnswer:
 
 
 def score(node: str) -> int:
-    """Return what a node is worth to every extender, 0 to 10."""
+    """Return the score of a node by every extender, 0 to 10."""
     return int(node[1:]) * 7 % 11
 
 
@@ -81,13 +81,13 @@ def _review(offers: tuple[Offer, ...], pod: Pod) -> tuple[Offer, ...]:
     shunned = pod.metadata.labels.get("shun", "")
     kept = [offer for offer in offers if offer.node != shunned]
     if pod.metadata.labels.get("ext") == "spare":
-        # The least important one may stay, where somebody else goes.
+        # The least important one may stay if another is evicted.
         kept = [Offer(o.node, o.victims[:-1] or o.victims, o.violations) for o in kept]
     return tuple(kept)
 
 
 def create_extended_pod(rig: Rig, pick: Pick) -> None:
-    """A pod appears that extenders treat in one way or another."""
+    """Create a pod that extenders treat in one of several ways."""
     name = PODS[pick(len(PODS))]
     if f"default/{name}" in rig.api.pods:
         return

@@ -1,7 +1,7 @@
-"""What may happen around an engine, one move at a time.
+"""Events around an engine, one move at a time.
 
-Every move asks `pick(n)` for a number below n wherever it has a choice. A seeded run answers from a
-random source, a hypothesis machine from its data, so that a failing run shrinks.
+Every move calls `pick(n)` for a number below n where it has a choice. A seeded run uses a random
+source, a hypothesis machine its data, so that a failing run shrinks.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ PODS = tuple(f"p{number}" for number in range(8))
 ZONES = ("a", "b")
 REFUSALS = (409, 410, 429, 404, 500, 503, 0)
 
-# Most pods are ordinary; the others exercise one or two things each.
+# Most pods are ordinary; the others exercise one or two features each.
 LABELS: tuple[dict[str, str], ...] = (
     {},
     {},
@@ -61,11 +61,11 @@ def _labels(pick: Pick) -> dict[str, str]:
     return LABELS[pick(len(LABELS))]
 
 
-# The world.
+# The cluster.
 
 
 def add_node(rig: Rig, pick: Pick) -> None:
-    """A node joins, or is made anew."""
+    """Add or recreate a node."""
     name = NODES[pick(len(NODES))]
     if name not in rig.api.nodes:
         rig.api.put("Node", make_node(name, cpu=1 + pick(4), labels={"zone": ZONES[pick(2)]}))
@@ -84,12 +84,12 @@ def change_node(rig: Rig, pick: Pick) -> None:
 
 
 def delete_node(rig: Rig, pick: Pick) -> None:
-    """A node goes away; its pods stay bound to the name."""
+    """Delete a node; its pods stay bound to the name."""
     rig.api.remove("Node", NODES[pick(len(NODES))])
 
 
 def create_pod(rig: Rig, pick: Pick) -> None:
-    """A pod appears; an old name may come back with a new uid."""
+    """Create a pod; an old name may get a new uid."""
     name = PODS[pick(len(PODS))]
     if f"default/{name}" in rig.api.pods:
         return
@@ -109,7 +109,7 @@ def create_pod(rig: Rig, pick: Pick) -> None:
 
 
 def change_pod(rig: Rig, pick: Pick) -> None:
-    """A pod's labels change: what rejected or broke it may hold no longer."""
+    """Change a pod's labels: the reason of its rejection or fault may end."""
     pod = rig.api.pods.get(f"default/{PODS[pick(len(PODS))]}")
     if pod is None:
         return
@@ -127,7 +127,7 @@ def delete_pod(rig: Rig, pick: Pick) -> None:
 
 
 def terminate_pod(rig: Rig, pick: Pick) -> None:
-    """A pod is asked to go, and stays for a while."""
+    """Request the deletion of a pod, which stays for a while."""
     rig.api.terminate(f"default/{PODS[pick(len(PODS))]}")
 
 
@@ -142,7 +142,7 @@ def bind_elsewhere(rig: Rig, pick: Pick) -> None:
 
 
 def foreign_pod(rig: Rig, pick: Pick) -> None:
-    """A pod of another scheduler appears on a node, or goes."""
+    """Create a pod of another scheduler on a node, or delete one."""
     name = f"f{pick(2)}"
     if f"default/{name}" in rig.api.pods:
         rig.api.remove("Pod", f"default/{name}")
@@ -153,7 +153,7 @@ def foreign_pod(rig: Rig, pick: Pick) -> None:
 
 
 def service(rig: Rig, pick: Pick) -> None:
-    """A service that pods wait for comes or goes."""
+    """Create or delete a service that pods wait for."""
     name = ("s1", *PODS)[pick(len(PODS) + 1)]
     if f"default/{name}" in rig.api.objects["Service"]:
         rig.api.remove("Service", f"default/{name}")
@@ -198,7 +198,7 @@ def refuse(rig: Rig, pick: Pick) -> None:
 
 
 def delay(rig: Rig, pick: Pick) -> None:
-    """An effect is given up, and arrives much later."""
+    """Abandon an effect that arrives much later."""
     place = _any_ready(rig, pick)
     if place is not None:
         rig.delay(place)
@@ -218,18 +218,18 @@ def arrive(rig: Rig, pick: Pick) -> None:
 
 
 def deliver(rig: Rig, pick: Pick) -> None:
-    """An answer comes in, any of those on the way."""
+    """Deliver any answer in flight."""
     if rig.answers:
         rig.deliver(pick(len(rig.answers)), times=1 + (pick(5) == 0))
 
 
 def watch(rig: Rig, pick: Pick) -> None:
-    """The watch of one kind catches up a little, or entirely."""
+    """Deliver some or all watch events of one kind."""
     rig.watch(rig.kinds[pick(len(rig.kinds))], (1, 2, 100)[pick(3)])
 
 
 def relist(rig: Rig, pick: Pick) -> None:
-    """A watch is lost and the kind is listed anew, at once or in parts."""
+    """Lose a watch and list the kind again, at once or in parts."""
     kind = rig.kinds[pick(len(rig.kinds))]
     if pick(2):
         rig.relist(kind)
@@ -243,7 +243,7 @@ def run(rig: Rig, pick: Pick) -> None:
 
 
 def time_passes(rig: Rig, pick: Pick) -> None:
-    """Time goes by: a moment, or until the engine wants to be woken, or minutes."""
+    """Advance the time: by a moment, to the engine's next wake-up, or by minutes."""
     ends = rig.engine.next_wakeup()
     choice = pick(8)
     if choice == 0:
@@ -255,7 +255,7 @@ def time_passes(rig: Rig, pick: Pick) -> None:
 
 
 def doorman(rig: Rig, pick: Pick) -> None:
-    """Somebody allows or rejects a waiting pod."""
+    """Allow or reject a waiting pod."""
     handle = plugin_of(rig.engine, "Doorman").handle
     waiting = list(handle.waiting_pods())
     if waiting:
@@ -272,7 +272,7 @@ def lead(rig: Rig, pick: Pick) -> None:
 
 
 def restart(rig: Rig, pick: Pick) -> None:
-    """The process dies and a new one starts."""
+    """Kill the process and start a new one."""
     rig.restart()
 
 
@@ -284,9 +284,9 @@ def seeded_run(
     instead: Mapping[Move, Move] | None = None,
     extender: Callable[[AskExtender, Pod], ExtenderAnswer] | None = None,
 ) -> Rig:
-    """Let 60 to 120 moves happen, all chosen by `seed`; the rig has not settled.
+    """Make 60 to 120 moves, all chosen by `seed`; the rig has not settled.
 
-    `without` leaves moves out, `instead` replaces some by others, `extender` answers for extenders.
+    `without` leaves moves out, `instead` replaces some, `extender` answers for extenders.
     """
     random = Random(seed)
     rig = Rig(build)

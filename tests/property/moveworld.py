@@ -1,8 +1,8 @@
 """A cluster for MovePlans: engine, API server with budgets, ReplicaSets, and the operator.
 
 The daemon, engine and operator, can be killed at any write, before or after the API server has
-carried it out: statuses of the plan, evictions, bindings. The next one knows the objects alone.
-Helper process and solver are replaced by the simplest rules that make plans; everything else is
+carried it out: statuses of the plan, evictions, bindings. The next one has the objects alone.
+Helper process and solver are replaced by the simplest rules that make plans; all other parts are
 real.
 """
 
@@ -56,7 +56,7 @@ class Outcome(msgspec.Struct):
 
 
 class MoveWorld:
-    """`nodes` nodes of 4 cpu; `random` decides what goes wrong, where it may."""
+    """`nodes` nodes of 4 cpu; `random` chooses the faults, if there are any."""
 
     def __init__(self, random: Random, nodes: int = 3) -> None:
         self.random, self.clock = random, ManualClock(START)
@@ -122,7 +122,7 @@ class MoveWorld:
         """End the helper process."""
 
     async def fetch(self, path: str) -> bytes:
-        """Return an empty list: the helper process of this cluster needs none."""
+        """Return an empty list: this simulation needs no helper process."""
         del path
         return b'{"items": []}'
 
@@ -250,7 +250,7 @@ class MoveWorld:
         return uid
 
     def delete(self, uid: str) -> None:
-        """Let a pod terminate for a while; its ReplicaSet creates another one at once."""
+        """Terminate a pod, which stays for a while; its ReplicaSet creates another one at once."""
         raw = self.pods[uid]
         raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         self.dying[uid] = self.clock.now() + self.random.choice((0, 3, 30))

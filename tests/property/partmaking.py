@@ -1,7 +1,7 @@
-"""Random groups of groups in small trees, and the oracle that names every part and tries all they
-could have.
+"""Random groups of groups in small trees, and the oracle that names every part and tries all its
+placements.
 
-Parts that are one alone have rules of their own at times, leaves and parts around others alike.
+Parts with one copy sometimes have their own rules, leaf parts as well as outer ones.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.property.groups import levels, paths
 from tests.property.rolegroups import own_rule, rows_of
 
 Counts = tuple[tuple[int, ...], ...]
-# With more ways than this to fill one part, or to place all pods, another group is made: each is
-# looked at.
+# With more placements than this of one part, or of all pods, another group is drawn: all are
+# enumerated.
 MOST_WAYS, MOST_PLACEMENTS = 300, 30_000
 
 
 def parted(rng: Random) -> GroupProblem:
-    """Return a group of one to four sorts of parts, at times in parts again, some of which may stay
-    out.
+    """Return a random group with one to four kinds of parts, sometimes nested; some parts may be
+    left out.
     """
     while True:
         found = _parted(rng)
@@ -64,7 +64,7 @@ def _parted(rng: Random) -> GroupProblem:
 
 
 def ruled(rng: Random) -> GroupProblem:
-    """Return a group of which one part or several have rules of their own, hard ones and wishes."""
+    """Return a group in which at least one part has its own rules, hard ones or preferences."""
     while True:
         group = parted(rng)
         classes = tuple(_ruled(rng, group))
@@ -99,7 +99,7 @@ def _around(rng: Random, depth: int, around: int, above: int) -> LikeParts:
 def _own(
     rng: Random, depth: int, around: int, above: int, kinds: list[Role], leaves: int
 ) -> LikeParts:
-    """Return a part with pods; what it asks for becomes new kinds."""
+    """Return a part with pods; its requests become new kinds."""
     sizes = [rng.choice([1, 1, 2, 3]) for _ in range(rng.choice([1, 1, 2]))]
     numbers = tuple(range(len(kinds), len(kinds) + len(sizes)))
     for _ in sizes:
@@ -138,14 +138,14 @@ def _counted(kinds: Sequence[Role], parts: Sequence[LikeParts]) -> Iterator[Role
 
 
 def _with_minimum(rng: Random, parts: Sequence[LikeParts]) -> Iterator[LikeParts]:
-    """Yield the parts, those around others with how many of these they need."""
+    """Yield the parts, outer ones with the minimum of inner parts."""
     for number, one in enumerate(parts):
         inside = sum(each.count for each in parts if each.parent == number)
         yield msgspec.structs.replace(one, minimum=rng.randint(1, inside)) if inside else one
 
 
 def _is_small(group: GroupProblem) -> bool:
-    """Whether few ways fill each part, and few all of them, whatever they need."""
+    """Return whether each part, and all parts together, have few enough placements."""
     if rows_of([kind.count for kind in group.roles], len(group.paths)) > MOST_PLACEMENTS:
         return False
     ways = [len(_ways(group, one, range(len(group.paths)))) for one in group.parts if one.roles]
@@ -153,7 +153,7 @@ def _is_small(group: GroupProblem) -> bool:
 
 
 def best(group: GroupProblem) -> list[int] | None:
-    """Return the values of the best placement of all, term by term, None when there is none."""
+    """Return the values of the best of all placements, term by term, None without one."""
     bare = msgspec.structs.replace(group, parts=(), classes=(), minimum=1)
     values = [
         [value for _, _, value in objective_of(group, np.array(counts))]
@@ -164,7 +164,7 @@ def best(group: GroupProblem) -> list[int] | None:
 
 
 def _filled(group: GroupProblem, number: int, leaves: Sequence[int]) -> set[Counts]:
-    """Return all that one part could have on these leaves when it is not left out, by its own rules
+    """Return all placements of one part on these leaves if it is not left out, under its own rules
     as well.
     """
     found = _filled_anyhow(group, number, leaves)
@@ -175,7 +175,7 @@ def _filled(group: GroupProblem, number: int, leaves: Sequence[int]) -> set[Coun
 
 
 def _keeps(group: GroupProblem, one: PodClass, counts: Counts) -> bool:
-    """Whether the pods of a part, with those of it that stand, break none of its own rules."""
+    """Return whether the pods of a part, including bound ones, keep its own rules."""
     fixed = one.fixed or (0,) * len(group.paths)
     pods = [there + sum(row[leaf] for row in counts) for leaf, there in enumerate(fixed)]
     depth = len(group.levels)
@@ -191,7 +191,7 @@ def _keeps(group: GroupProblem, one: PodClass, counts: Counts) -> bool:
 
 
 def _filled_anyhow(group: GroupProblem, number: int, leaves: Sequence[int]) -> set[Counts]:
-    """Return all that one part could have on these leaves, whatever rules of its own say."""
+    """Return all placements of one part on these leaves, regardless of its own rules."""
     one, found = group.parts[number], set[Counts]()
     below = [at for at, each in enumerate(group.parts) if each.parent == number]
     is_held = any(_holds(group, at) for at in range(len(group.parts)) if _is_in(group, at, number))
@@ -214,7 +214,7 @@ def _filled_anyhow(group: GroupProblem, number: int, leaves: Sequence[int]) -> s
 def _together(
     group: GroupProblem, named: Sequence[int], unit: Sequence[int], needed: int
 ) -> set[Counts]:
-    """Return what parts, each of them named, could have together when so many are not left out."""
+    """Return all placements of these named parts together if `needed` of them are not left out."""
     options = {at: _filled(group, at, unit) for at in set(named)}
     reached: set[tuple[int, Counts]] = {(0, _nothing(group))}
     for at in named:
@@ -248,7 +248,7 @@ def _ways(group: GroupProblem, one: LikeParts, unit: Sequence[int]) -> set[Count
 
 
 def _is_apart(group: GroupProblem, one: LikeParts, rows: Sequence[Sequence[int]]) -> bool:
-    """Whether no two of a part's pods stand where it may have one."""
+    """Return whether no two of a part's pods share a unit that may have one."""
     if one.apart < 0:
         return True
     units = _units(group, one.apart, range(len(group.paths)))
@@ -262,7 +262,7 @@ def _rows(leaves: int, size: int, unit: Sequence[int]) -> Iterator[tuple[int, ..
 
 
 def _is_possible(group: GroupProblem, counts: Counts) -> bool:
-    """Whether leaves have what these pods take."""
+    """Return whether the leaves have capacity for these pods."""
     for kind, row in zip(group.roles, counts, strict=True):
         if any(pods > slots for pods, slots in zip(row, kind.slots, strict=True)):
             return False
@@ -274,7 +274,7 @@ def _is_possible(group: GroupProblem, counts: Counts) -> bool:
 
 
 def _units(group: GroupProblem, level: int, leaves: Sequence[int]) -> list[list[int]]:
-    """Return the leaves among these by unit of a level, all of them at -1."""
+    """Return these leaves by unit of a level, all of them at -1."""
     depth, found = len(group.levels), dict[tuple[str, ...], list[int]]()
     for leaf in leaves:
         path = group.paths[leaf]

@@ -27,7 +27,7 @@ PORTS = (
 
 
 def row_picture(table: NodeTable, row: int) -> dict[str, Any]:
-    """Return all that the columns say of one row; amounts of 0 are left out."""
+    """Return all values of one row in the columns; amounts of 0 are left out."""
     names = table.resources
     size = table.size
     labels = {key: table.labels.column(key) for key in LABEL_KEYS}

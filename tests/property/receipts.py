@@ -1,5 +1,5 @@
-"""The invariant of receipts: nothing that runs is taken away before it is told who takes it, and
-why.
+"""The invariant of eviction events: no running pod is evicted before an event names the preemptor
+and the reason.
 """
 
 from collections.abc import Collection, Iterable
@@ -8,17 +8,17 @@ from scheduler.engine.effects import Effects, Evict, Record
 from scheduler.engine.engine import Engine
 from scheduler.groups.plugin import ClusterTopologyPlacementGroup
 
-# What a victim is told, by the reason of its event: for whom it goes, or with what.
+# The note of a victim's event, by its reason: the preemptor, or the group evicted with it.
 EVICTION_REASONS = ("Preempted", "GroupReleased")
 
 
 def check_receipts(
     effects: Iterable[Effects], engine: Engine, undescribed: Collection[str] = ()
 ) -> None:
-    """Check one turn of an engine: every eviction comes after an event that says who and why.
+    """Check one turn of an engine: every eviction follows an event with preemptor and reason.
 
-    The group of a pod is told as well, where there is an object to tell it of; there was none when
-    those of `undescribed` (uids) were evicted.
+    The group of a pod gets an event as well, if an object describes it; none existed when those of
+    `undescribed` (uids) were evicted.
     """
     reported: dict[str, Record] = {}
     listed: set[str] = set()
@@ -40,13 +40,13 @@ def check_receipts(
                 and effect.uid not in undescribed
                 and is_of_a_group(engine, effect.uid)
             ):
-                # The names of those who go end the note.
+                # The names of the victims end the note.
                 named = [note.rpartition(": ")[2].split(", ") for note in groups]
                 assert any(effect.name in names for names in named), f"no word of {effect.name}"
 
 
 def is_of_a_group(engine: Engine, uid: str) -> bool:
-    """Whether a pod on a node is a member of a group that an object describes."""
+    """Return whether a pod on a node is a member of a group that an object describes."""
     pod = engine.cluster.pods.get(uid)
     return any(
         isinstance(planner, ClusterTopologyPlacementGroup)

@@ -1,9 +1,8 @@
-"""An engine, the model API server, and everything that can go wrong between the two.
+"""An engine, the model API server, and the faults between them.
 
-`Rig` is the executor and the watch in one: effects wait on the wire until they are performed,
-answers and watch events wait until they are delivered. Each move of it is deterministic; who
-chooses the moves (a hypothesis machine, a seeded run, a named scenario) decides what the engine has
-to live through.
+`Rig` is executor and watch in one: effects are in flight until they are performed, answers and
+watch events until they are delivered. Each move is deterministic; the chooser of the moves (a
+hypothesis machine, a seeded run, a named scenario) determines the faults.
 """
 
 from collections import defaultdict
@@ -42,7 +41,7 @@ from tests.property.tinyplugins import plugin_of, tiny_engine
 from tests.property.watchdog import DONE, Watchdog, check_inside
 
 START = 1_767_225_600.0
-# kube-apiserver's --request-timeout: after that nothing comes of a request any more.
+# kube-apiserver's --request-timeout: after it a request can no longer take effect.
 REQUEST_LIMIT_S = 60.0
 
 
@@ -71,8 +70,8 @@ class Rig:
         self.faults: list[tuple[str, str]] = []
         self.steps: list[tuple[float, tuple[Event, ...], int, tuple[Effects, ...]]] = []
         self._pending: list[Event] = []
-        # Uids of pods that were evicted when no object described a group of theirs, where somebody
-        # looks.
+        # Uids of pods that were evicted when no object described their group, for checks that need
+        # them.
         self.undescribed: set[str] = set()
         self._build = build
         self._begin()
@@ -97,7 +96,7 @@ class Rig:
         check_inside(self.engine)
 
     def run(self, cycles: int = 4) -> tuple[Effects, ...]:
-        """Let the engine try pods; put what comes out on the wire."""
+        """Run the engine; put its effects in flight."""
         effects = self.engine.run(self.now, cycles)
         self.steps.append((self.now, tuple(self._pending), cycles, effects))
         self._pending = []
@@ -115,12 +114,12 @@ class Rig:
         return queued
 
     def where(self, name: str) -> Where:
-        """Return where the pod `default/name` (uid `uid-name`) stands."""
+        """Return the state of the pod `default/name` (uid `uid-name`)."""
         queued = self.engine.queues.get(f"uid-{name}")
         return Where.GONE if queued is None else queued.where
 
     def pass_time(self, seconds: float) -> None:
-        """Let time go by; what came in before is a turn of its own, as in the daemon."""
+        """Advance the time; earlier events are a turn of their own, as in the daemon."""
         if self._pending:
             self.run(0)
         self.now += seconds
@@ -142,7 +141,7 @@ class Rig:
         return found
 
     def perform(self, place: int, *, times: int = 1, deliver: bool = True) -> None:
-        """Carry out an effect, perhaps repeatedly; the last answer comes back, or is lost."""
+        """Carry out an effect, perhaps repeatedly; the last answer is returned or lost."""
         effect = self.wire.pop(place)
         answer = None
         if isinstance(effect, Bind) and (why := self.engine.objection(effect)):
@@ -159,14 +158,14 @@ class Rig:
         effect = self.wire[place]
         if isinstance(effect, Bind | Look | Call | Evict | AskExtender | Solve):
             del self.wire[place]
-            # Whoever asks extenders says 0 for every failure.
+            # Calls to extenders answer 0 for every failure.
             code = 0 if isinstance(effect, AskExtender) else code
-            # Of a pod that is there, nobody says that it is not.
+            # An existing pod is never reported as missing.
             code = 503 if isinstance(effect, Evict) and code == 404 else code
             self.answers.append(Answer(effect.id, code, f"HTTP{code}", f"failed with {code}"))
 
     def delay(self, place: int) -> None:
-        """Give an effect up with code 0 though it may still arrive one day."""
+        """Abandon an effect with code 0 although it may still arrive."""
         effect = self.wire[place]
         if isinstance(effect, Bind | Call | AskExtender):
             del self.wire[place]
@@ -179,14 +178,13 @@ class Rig:
             del self.wire[place]
 
     def arrive(self, place: int) -> None:
-        """Let a delayed effect arrive after all; nobody waits for its answer.
+        """Carry out a delayed effect; its answer is ignored.
 
-        What was given up more than a minute ago the API server has given up as well.
+        After a minute the API server has abandoned it as well.
         """
         stray = self.strays.pop(place)
         if stray.is_orphan and isinstance(stray.effect, Bind):
-            # A process that was there before ours sent it: only the lease's time keeps the two
-            # apart.
+            # An earlier process sent it: only the lease's time separates the two.
             self.api.disturbed.add(stray.effect.node)
         if stray.is_orphan and isinstance(stray.effect, Call):
             self.api.disturbed.add(stray.effect.path.removesuffix("/status"))
@@ -216,13 +214,13 @@ class Rig:
             self.hear(event)
 
     def relist(self, kind: str) -> None:
-        """Drop what the watch has not delivered and list instead (410)."""
+        """Drop the watch's undelivered events and list instead (410)."""
         self.position[kind] = len(self.api.log[kind])
         self.lists[kind] = []
         self.hear(self.api.listed(kind))
 
     def relist_in_parts(self, kind: str) -> None:
-        """List instead of watching, handed on object by object as the daemon does."""
+        """List instead of watching, passed on object by object as in the daemon."""
         self.position[kind] = len(self.api.log[kind])
         objects = self.api.listed(kind).objects
         self.lists[kind] = [Watched(kind, "MODIFIED", obj) for obj in objects]
@@ -237,13 +235,13 @@ class Rig:
     # The process.
 
     def lead(self, active: bool) -> None:
-        """Lose or regain the lease; what was not sent is not sent any more."""
+        """Lose or regain the lease; unsent effects are dropped."""
         if not active:
             self.wire = []
         self.hear(Leading(active))
 
     def restart(self) -> None:
-        """Die and come back as a new process; what was sent may still arrive."""
+        """Die and restart as a new process; sent effects may still arrive."""
         sent = Bind | Call | AskExtender
         self.strays += [Stray(effect, self.now) for effect in self.wire if isinstance(effect, sent)]
         self.strays = [stray._replace(is_orphan=True) for stray in self.strays]
@@ -252,7 +250,7 @@ class Rig:
         for pod in self.engine.bindings._pods.values():
             with suppress(
                 PluginError
-            ):  # a process that dies closes nothing; Python would, and tell
+            ):  # a dying process closes nothing; Python would, and report it
                 if pod.steps is not None:
                     pod.steps.close()
         self.engine.suspended.drop_all()
@@ -261,12 +259,12 @@ class Rig:
     # The end of the noise.
 
     def settle(self) -> None:
-        """Let everything go well from now on until nothing moves, then check what must hold."""
+        """End the faults, proceed until nothing changes, then check the invariants."""
         self.calm()
         self.check_rest()
 
     def calm(self) -> None:
-        """Let everything go well from now on until nothing moves."""
+        """End the faults and proceed until nothing changes."""
         if not self.engine.is_leading:
             self.lead(active=True)
         while self.strays:
@@ -305,18 +303,19 @@ class Rig:
                 self.api.remove("Pod", key)
 
     def _give_up_hopeless(self) -> None:
-        """Delete the pods that always fail: their coming and going wakes others for ever."""
+        """Delete the pods that always fail: their retries wake others endlessly."""
         for key, pod in list(self.api.pods.items()):
             if self._fails_for_ever(pod) and not pod.spec.node_name:
                 self.api.remove("Pod", key)
 
     def _will_retry(self) -> bool:
-        """Whether a pod waits for a back-off that has an end (not one that always fails)."""
+        """Return whether a pod waits for a back-off that ends (not one that always fails)."""
         queues = self.engine.queues
         return any(
             q.where is Where.BACKOFF
             or (q.where is Where.ERROR_BACKOFF and not self._fails_for_ever(q.pod))
-            # What a lost lease cut short is told by the next attempt, after five minutes at most.
+            # A report that a lost lease prevented is made by the next attempt, after five minutes
+            # at most.
             or (
                 q.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
                 and q.reported is None
@@ -334,7 +333,7 @@ class Rig:
         return labels.get("times") == "always" or "bind" in labels.get("raise", "").split(".")
 
     def check_rest(self) -> None:
-        """After the noise: nothing lost, nothing left over, memory equal to the truth."""
+        """Check after the faults: no pod lost, no entry left over, memory equal to the objects."""
         engine, api = self.engine, self.api
         queues = engine.queues
         by_uid = {pod.metadata.uid: pod for pod in api.pods.values()}
@@ -395,7 +394,7 @@ class Rig:
                 assert by_uid[uid].spec.node_name, uid
 
     def _check_memory(self) -> None:
-        """The cluster in memory is what a fresh one would be, with nobody assumed."""
+        """Check that the cluster in memory equals a rebuilt one, without assumed pods."""
         fresh = Cluster()
         for node in self.api.nodes.values():
             fresh.put_node(node)

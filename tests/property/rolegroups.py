@@ -1,4 +1,6 @@
-"""Random groups of unlike members in small trees, and the oracle that tries every placement."""
+"""Random groups of heterogeneous members in small trees, and the oracle that tries every
+placement.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +67,7 @@ def group(rng: Random) -> GroupProblem:
 
 
 def begun(rng: Random) -> GroupProblem:
-    """Return a group of which a pod stands already, and all have to be in one unit of the first
-    level.
-    """
+    """Return a group with a bound pod, whose pods must all be in one unit of the first level."""
     made = group(rng)
     top, *below = made.levels
     fixed = [0] * len(made.paths)
@@ -87,7 +87,7 @@ def _apart(rng: Random, kinds: int, leaves: range) -> tuple[Apart, ...]:
 
 
 def _spreads(rng: Random, kinds: int, leaves: range) -> tuple[DomainRule, ...]:
-    """Return rules of topology spread: leaves in no domain, and domains without leaves, as well."""
+    """Return rules of topology spread, also with leaves in no domain and domains without leaves."""
     found = []
     for number in range(rng.choice([0, 0, 1, 1, 2])):
         sets: list[list[int]] = [[] for _ in range(rng.randint(1, 3))]
@@ -159,16 +159,17 @@ def classed(rng: Random) -> GroupProblem:
 
 
 def rows_of(sizes: Sequence[int], leaves: int) -> int:
-    """Return how many ways there are to put up to so many pods of each kind on leaves."""
+    """Return the number of placements of up to `sizes` pods of each kind on leaves."""
     return prod(comb(size + leaves, leaves) for size in sizes)
 
 
 def application(rng: Random) -> GroupProblem:
-    """Return workloads that talk over ways of unequal costs, some of them too dear for those who
-    need each other.
+    """Return workloads with traffic over paths of unequal costs, some of them above the limits of
+    dependent workloads.
 
-    Leaves are nodes in up to four zones: nothing on one node, 1 in a zone, up to 9 from zone to
-    zone, another way back; some workloads have fewer pods than they need, some stand already.
+    Leaves are nodes in up to four zones: cost 0 on one node, 1 in a zone, up to 9 between zones,
+    different in each direction; some workloads have fewer pods than they need, some have bound
+    pods.
     """
     leaves = range(rng.choice([3, 3, 4, 4, 5]))
     sizes = [rng.choice([1, 1, 2, 2, 3]) for _ in range(rng.choice([2, 3, 3, 4]))]
@@ -242,7 +243,7 @@ def application(rng: Random) -> GroupProblem:
 
 
 def _classes(rng: Random, sizes: Sequence[int], leaves: int, depth: int) -> tuple[PodClass, ...]:
-    """Return a class of each kind; at times the last two kinds are one class."""
+    """Return a class of each kind; sometimes the last two kinds are one class."""
     parts: list[tuple[int, ...]] = [(kind,) for kind in range(len(sizes))]
     if len(parts) > 2 and rng.random() < 0.2:
         parts[-2:] = [(len(sizes) - 2, len(sizes) - 1)]
@@ -265,7 +266,7 @@ def _classes(rng: Random, sizes: Sequence[int], leaves: int, depth: int) -> tupl
 
 
 def own_rule(rng: Random, count: int) -> LevelRule:
-    """Return a wish, or a rule that a class of so many pods may be able to keep."""
+    """Return a preference, or a rule that a class of this many pods may be able to keep."""
     number = rng.choice([1, 1, count])
     wish: Wish = rng.choice(["pack", "spread"])
     return rng.choice(
@@ -292,7 +293,7 @@ def placements(mixed: GroupProblem) -> Iterator[Counts]:
 
 
 def best(mixed: GroupProblem) -> list[int] | None:
-    """Return the values of the best placement of all, term by term, None when there is none."""
+    """Return the values of the best of all placements, term by term, None without one."""
     values = (
         [value for _, _, value in objective_of(mixed, np.array(counts))]
         for counts in placements(mixed)
@@ -301,7 +302,9 @@ def best(mixed: GroupProblem) -> list[int] | None:
 
 
 def preemption(rng: Random, asked: GroupProblem) -> GroupPreemption:
-    """Return a group that may lack room, and up to four candidates with what they would free."""
+    """Return a group that may lack capacity, and up to four candidates with the amounts that they
+    free.
+    """
     leaves = range(len(asked.paths))
     resources = len(asked.free[0])
     candidates = []
@@ -319,7 +322,7 @@ def preemption(rng: Random, asked: GroupProblem) -> GroupPreemption:
     pods = sum(candidates[at].count for at in singles)
     if pods < 2 or rng.random() < 0.5:
         return GroupPreemption(asked, tuple(candidates))
-    # Pods of one elastic group are all as important.
+    # Pods of one elastic group have the same priority.
     candidates = [
         msgspec.structs.replace(one, priority=1) if one.single else one for one in candidates
     ]
@@ -328,7 +331,7 @@ def preemption(rng: Random, asked: GroupProblem) -> GroupPreemption:
 
 
 def _counted(rng: Random, asked: GroupProblem, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates, some of them among the pods that count in the rules of spread."""
+    """Return the candidates, some of whose pods count in the rules of spread."""
     left = {one.name: list(one.existing) for one in asked.domains}
     found = []
     for one in candidates:
@@ -350,7 +353,7 @@ def fits(group: GroupProblem) -> bool:
 def least_harm(
     problem: GroupPreemption, fits: Callable[[GroupProblem], bool] = fits
 ) -> tuple[int, ...] | None:
-    """Return the least harm of all ways to make room: pods by priority, then evictions.
+    """Return the least harm of all sets of evictions: pods by priority, then evictions.
 
     None without one.
     """
@@ -364,7 +367,7 @@ def least_harm(
         )
         evicted = dict(enumerate(gone))
         if evicted != freed.closed(problem, evicted):
-            continue  # an elastic group loses what it has to spare, or all
+            continue  # an elastic group loses its surplus, or all
         harm = (*by_priority, freed.groups(problem, evicted))
         if best is not None and harm >= best:
             continue

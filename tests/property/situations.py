@@ -1,9 +1,7 @@
-"""Random situations in which a pod is pending, as manifests, and how to do what a suggestion says
-to them.
+"""Random situations with a pending pod, as manifests, and how to apply suggestions to them.
 
-Each obstacle keeps the pod off some nodes in the name of one plugin; a situation has a few.
-`reduced` and `followed` work on the manifests alone: they share nothing with the code that makes
-the suggestions.
+Each obstacle keeps the pod off some nodes by one plugin; a situation has a few. `reduced` and
+`followed` work on the manifests alone: they share no code with the suggestions.
 """
 
 import re
@@ -44,14 +42,12 @@ class Situation:
         ]
 
     def share_out(self, number):
-        """Let so many obstacles stand before all nodes together, each before its part and maybe
-        more.
-        """
+        """Distribute this many obstacles over all nodes, each for its part and perhaps more."""
         mixed = self.random.sample(self.nodes, len(self.nodes))
         self.parts = [mixed[part::number] for part in range(number)]
 
     def some(self):
-        """Return some of the nodes, at least one: the next part, else any, as a rule not all."""
+        """Return some of the nodes, at least one: the next part, else any, usually not all."""
         if self.parts:
             part = self.parts.pop()
             more = [one for one in self.nodes if self.random.random() < 0.2]
@@ -79,7 +75,7 @@ class Situation:
     def ask(self, resource, amount):
         """Let the pod request something."""
         resources = self.pod["spec"]["containers"][0]["resources"]
-        for kind in ("requests", "limits"):  # all guaranteed, for whom NUMA zones are aligned
+        for kind in ("requests", "limits"):  # all Guaranteed, for which NUMA zones are aligned
             resources.setdefault(kind, {})[resource] = amount
 
     def claim(self, name, volume):
@@ -307,12 +303,12 @@ OBSTACLES = (
 )  # fmt: skip
 
 
-# By these one node at least is as good as it gets.
+# Suggestions that make at least one node optimal.
 COMPARING = (network, spread)
 
 
 def situation(random):
-    """Return a situation with one to four obstacles, and which they are."""
+    """Return a situation with one to four obstacles, and their names."""
     chosen = [random.choice(OBSTACLES) for _ in range(random.choice((1, 2, 2, 2, 3, 3, 4)))]
     return blocked(random, chosen, shares=random.random() < 0.7)
 
@@ -330,11 +326,11 @@ def blocked(random, chosen, *, shares=True):
     return at, [one.__name__ for one in chosen]
 
 
-# What a why names, done to the manifests.
+# The changes that a reason names, applied to the manifests.
 
 
 def reduced(at, given_up):
-    """Return the situation in which the pod does not ask what these fields name."""
+    """Return the situation without the pod's requirements in these fields."""
     at = deepcopy(at)
     terms = {field: _term(at.pod, field) for field in given_up}
     for field in given_up:
@@ -343,7 +339,7 @@ def reduced(at, given_up):
 
 
 def _term(manifest, field):
-    """Return what stands at an index, which other changes may move."""
+    """Return the value at an index, which other changes may move."""
     if match := re.fullmatch(r"spec\.affinity\.(\w+)\.\w+\[(\d+)\]", field):
         return manifest["spec"]["affinity"][match[1]][REQUIRED][int(match[2])]
     if match := re.fullmatch(r"spec\.topologySpreadConstraints\[(\d+)\]", field):
@@ -392,7 +388,7 @@ def _give_up(at, field, term):
         at.objects = [one for one in at.objects if one["kind"] != kind]
 
 
-# Without objects of this kind the plugin has nothing to say.
+# Without objects of this kind the plugin rejects nothing.
 BY_PLUGIN = {
     "plugins.LoadAwareScheduling": "NodeMetric",
     "plugins.NetworkOverhead": "AppGroup",

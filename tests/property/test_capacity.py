@@ -45,9 +45,9 @@ RULES: dict[str, dict[str, Any]] = {
 
 @st.composite
 def clusters(draw):
-    """Some nodes in zones, pods that use and pods that want them, a shape.
+    """Draw nodes in zones, bound and pending pods, and a shape.
 
-    Each node's free milli-CPU.
+    Also each node's free milli-CPU.
     """
     objects, free = [], {}
     for index in range(draw(st.integers(0, 6))):
@@ -71,7 +71,7 @@ def clusters(draw):
 
 
 def _by_arithmetic(free, milli, rule):
-    """The most copies that fit, None where it depends on which nodes are taken first."""
+    """Return the most copies that fit, None if it depends on the order of nodes."""
     rooms = {name: room // milli for name, (_, room) in free.items()}
     if rule == "":
         return sum(rooms.values())
@@ -107,7 +107,7 @@ def _check(case):
 @settings(max_examples=25)
 @given(clusters())
 def test_so_many_fit_and_not_one_more(case):
-    """The count is the engine's, and where it can be worked out by hand it is that one."""
+    """The count is the engine's, and equals the one by hand where that is possible."""
     _check(case)
 
 
@@ -120,7 +120,7 @@ def test_so_many_fit_in_many_clusters(case):
 
 
 def test_victims_do_not_count_as_room():
-    """A shape that would be placed by evicting others finds the free room alone."""
+    """For a shape that could evict others, only free capacity counts."""
     low = pod("low", node_name="n", requests={"cpu": "3"}, spec={"priority": 0})
     shape = pod("shape", requests={"cpu": "2"}, spec={"priority": 1000})
     world = snapshot(node("n", cpu="4"), low, given=[shape])
@@ -149,7 +149,7 @@ def clusters_of_racks(draw):
 
 def _check_groups(case):
     world, slots, size, rule = case
-    # More than ever fit: a thousand copies of a group would be told to the engine first.
+    # More than ever fit: a thousand copies of a group would be reported to the engine first.
     found = capacity(world, default_setup(), 50)
     shape = shape_of(world)
 
@@ -167,7 +167,7 @@ def _check_groups(case):
 @settings(max_examples=8, deadline=None)
 @given(clusters_of_racks())
 def test_so_many_groups_fit_and_not_one_more(case):
-    """Groups are counted whole, under their own rules, and no room of a rack is lost."""
+    """Groups are counted as a whole, under their own rules, and no capacity of a rack is lost."""
     _check_groups(case)
 
 

@@ -1,8 +1,8 @@
-"""A certificate is true: what is said of a group's place, of its conflict and of its victims.
+"""Certificates are true: the reports about a group's placement, conflict and victims.
 
-Random small clusters go through `simulate`; every claim in the answer is held against enumeration
-(clusters_with_groups), with rules between members and with pods already there. The default suite
-looks at some, `make long` at 10,000.
+Random small clusters go through `simulate`; every claim of the answer is compared with enumeration
+(clusters_with_groups), with rules between members and existing pods. The default suite checks some,
+`make long` 10,000.
 """
 
 import re
@@ -28,7 +28,7 @@ def batches(default, full):
 
 
 def asked(world):
-    """Return the group's report and the one message of its members."""
+    """Return the group's report and the common message of its members."""
     simulation = place(*world.objects())
     messages = {one.message for one in simulation.pods}
     assert 1 == len(messages)
@@ -37,7 +37,9 @@ def asked(world):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
-    """Feasible is Bound, with the best objective of all; and what is said of a refusal is true."""
+    """A feasible group is Bound, with the best objective of all; and reports about a rejection are
+    true.
+    """
     for n in range(BATCH):
         world = town(Random(f"town {batch}/{n}"), evicts=False)
         report, message = asked(world)
@@ -53,7 +55,7 @@ def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_victims_are_fewest_by_priority(batch):
-    """A group that fits after some evictions evicts, and no others do less harm."""
+    """A group that fits after some evictions evicts, and no other victims cause less harm."""
     for n in range(BATCH):
         world = town(Random(f"victims {batch}/{n}"), evicts=True)
         report, _ = asked(world)

@@ -1,8 +1,7 @@
-"""The checker of placements agrees with a reference that looks at every pod and pair of pods.
+"""The checker of placements agrees with a reference that checks every pod and pair of pods.
 
-All other tests of the solver take the checker's verdicts and values for true. The reference is
-written from the definitions of the records; it shares no code with the checker and counts nothing
-by leaf.
+All other tests of the solver rely on the checker's verdicts and values. The reference is written
+from the definitions of the records; it shares no code with the checker and counts nothing by leaf.
 """
 
 import itertools
@@ -36,7 +35,7 @@ class Pod(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Return whether the placement puts it there."""
+        """Return whether the placement adds the pod."""
         return self.role >= 0
 
 
@@ -145,7 +144,7 @@ def _excluded(group: GroupProblem, new: Sequence[Pod]) -> bool:
 
 
 def _is_spread(rule: DomainRule, new: Sequence[Pod]) -> bool:
-    """Return whether every pod that asks for it is in a domain, and in none with too many pods."""
+    """Return whether every pod with the rule is in a domain, and in none with too many pods."""
     domains_of = {pod: [at for at, one in enumerate(rule.sets) if pod.leaf in one] for pod in new}
     totals = Counter(dict(enumerate(rule.existing)))
     totals.update(at for pod in new if pod.role in rule.counted for at in domains_of[pod])
@@ -252,7 +251,7 @@ def _path(group: GroupProblem, here: int, there: int) -> int:
 
 
 def with_one_sort(rng: Random, group: GroupProblem, *, only_links: bool = False) -> GroupProblem:
-    """Return a group with one sort of its rules, which then decides on its placements."""
+    """Return a group with one kind of its rules, which then determines its placements."""
     plain: dict[str, Any] = {
         "roles": tuple(
             Role(one.count, one.request, (9,) * len(group.paths)) for one in group.roles
@@ -283,7 +282,7 @@ def random_counts(rng: Random, group: GroupProblem) -> tuple[tuple[int, ...], ..
 
 
 def with_links(rng: Random, group: GroupProblem, counts: Sequence[Sequence[int]]) -> GroupProblem:
-    """Return a group with traffic over random links, of just enough headroom or 1 too little."""
+    """Return a group with traffic over random links, with just enough headroom or 1 too little."""
     areas, classes = sorted({*group.costs.areas}), range(len(group.classes))
     if len(areas) < 2:
         return msgspec.structs.replace(group, links=(), flows=())

@@ -1,9 +1,8 @@
-"""Claims for devices through the misfortunes of everything else: no device is given twice, nothing
-sleeps.
+"""Device claims under all other faults: no device is allocated twice, no pod sleeps.
 
-Worlds as in `test_objects_alone`, of pods and members of groups that use claims, their own and
-shared ones. At any moment a device belongs to one claim; at rest the claim of every bound pod is
-allocated and its own, and a process that starts anew on the same objects has nothing to decide.
+Clusters as in `test_objects_alone`, with pods and members of groups that use their own and shared
+claims. At any moment a device belongs to one claim. At rest the claim of every bound pod is
+allocated and its own, and a restarted process with the same objects has no decision to make.
 """
 
 from collections.abc import Mapping
@@ -36,7 +35,7 @@ MODELS = ("", 'device.attributes["gpu.example.com"].model == "a"')
 
 
 def any_claim(rig: Rig, pick: Pick) -> None:
-    """A claim for one or two devices appears."""
+    """Create a claim for one or two devices."""
     _make_claim(rig, CLAIMS[pick(len(CLAIMS))], pick)
 
 
@@ -63,7 +62,7 @@ def any_pod(rig: Rig, pick: Pick) -> None:
         labels, field = membership(group) if group else ({}, None)
         entries = []
         if pick(4):
-            # Its own, as from a template: it is there before the pod, or comes later.
+            # Its own, as from a template: it exists before the pod, or is created later.
             entries.append(PodResourceClaim("own", f"of-{name}"))
             if pick(4):
                 _make_claim(rig, f"of-{name}", pick)
@@ -78,7 +77,7 @@ def any_pod(rig: Rig, pick: Pick) -> None:
 
 
 def any_devices(rig: Rig, pick: Pick) -> None:
-    """The devices of a node are published, anew, or withdrawn; or the class comes or goes."""
+    """Publish, change or withdraw the devices of a node; or create or delete the class."""
     node = NODES[pick(len(NODES))]
     if pick(12) == 0:
         if "gpu" in rig.api.objects[CLASS]:
@@ -144,7 +143,7 @@ INSTEAD: Mapping[Move, Move] = {
 
 
 def play(seed: int) -> Rig:
-    """Let a world happen, look for devices given twice after each move, and come to rest."""
+    """Play a run, check for devices allocated twice after each move, and settle."""
     rig = Rig(build, (*KINDS, *CLAIM_KINDS))
     random = Random(seed)
     pick = random.randrange
@@ -162,7 +161,7 @@ def play(seed: int) -> Rig:
 
 
 def nothing_left(seed: int) -> int:
-    """Play a world and judge it; return how many pods were bound with claims."""
+    """Play a run and check it; return how many pods were bound with claims."""
     rig = play(seed)
     assert [] == given_twice(rig.api), seed
     assert [] == rig.api.overcommitted, seed
@@ -185,11 +184,11 @@ def nothing_left(seed: int) -> int:
     return served
 
 
-# Runs that found something once: a device given to two claims, after a claim had been freed by
-# another pod that was set aside for one in flight (1573, 1723); groups that waited for a member
-# without its claims (1585, 1006, 3904); a group that slept when a shared claim had got its devices
-# (3768); devices that stayed set aside after a try in which members on two nodes share a claim
-# (4815); unlike members for whom an eviction was tried in two ways only (8269, 8490, 12229, 13899).
+# Runs that found a defect: a device allocated to two claims, after another pod had freed a claim
+# that was reserved for one in flight (1573, 1723); groups that waited for a member without its
+# claims (1585, 1006, 3904); a group that slept although a shared claim had got its devices (3768);
+# devices that stayed reserved after an attempt in which members on two nodes share a claim (4815);
+# heterogeneous members for whom only two evictions were tried (8269, 8490, 12229, 13899).
 FOUND = (
     1006, 1573, 1585, 1723, 1888, 2228, 3768, 3904, 4815, 8269, 8490, 12229, 13899,
 )  # fmt: skip
@@ -197,13 +196,13 @@ FOUND = (
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_of_claims_stays_mended(seed: int):
-    """The same in the worlds that broke it."""
+    """The same in runs that once broke it."""
     nothing_left(seed)
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_a_new_process_has_nothing_to_decide_about_claims(first: int):
-    """At rest it binds nobody, takes nobody away and writes no claim."""
+    """At rest it binds no pod, evicts none and writes no claim."""
     assert sum(map(nothing_left, range(first, first + 10))) > 0
 
 

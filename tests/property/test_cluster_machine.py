@@ -1,8 +1,8 @@
-"""Any sequence of events leaves the cluster as if it had been built from what is there now.
+"""After any sequence of events the cluster equals one built from the present objects.
 
 The machine keeps nodes and pods as plain objects beside the incremental `Cluster`; after every step
-both are compared, freed rows must be empty, a copy made earlier must be unchanged, hypotheticals
-must equal a cluster that really changed, and a tracker fed by changes must equal one built anew.
+both are compared. Freed rows must be empty, an earlier copy must be unchanged, hypotheticals must
+equal a cluster that really changed, and a tracker fed by changes must equal a rebuilt one.
 """
 
 from collections import Counter
@@ -109,7 +109,7 @@ pods = st.builds(
 
 
 def resized(pod: Pod, allocated: dict[str, Any], *, infeasible: bool) -> Pod:
-    """Return the pod with what the kubelet says during an in-place resize."""
+    """Return the pod with the kubelet's status during an in-place resize."""
     status = ContainerStatus("main", ResourceRequirements(allocated), allocated)
     conditions = (PodCondition(type="PodResizePending", reason="Infeasible"),)
     return with_status(
@@ -132,13 +132,13 @@ class CpuTracker:
             self.cpu[placed.node] += placed.requests.get("cpu", 0)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         for placed, sign in ((change.before, -1), (change.after, 1)):
             if placed is not None:
                 self.cpu[placed.node] += sign * placed.requests.get("cpu", 0)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return what is not zero."""
+        """Return the nonzero values."""
         return {name: amount for name, amount in self.cpu.items() if amount}
 
 
@@ -178,7 +178,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(name=node_names)
     def drop_node(self, name: str) -> None:
-        """A node goes; its pods stay under its name."""
+        """Delete a node; its pods stay under its name."""
         change = self.cluster.drop_node(name)
         assert (self.nodes.pop(name, None) is None) == (change is NOTHING)
 
@@ -186,7 +186,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(pod=pods)
     def put_pod(self, pod: Pod) -> None:
-        """A bound pod appears, changes, moves, or confirms what was assumed."""
+        """A bound pod appears, changes, moves, or confirms an assumed one."""
         uid = pod.metadata.uid
         before = self.pods.get(uid)
         change = self.cluster.put_pod(pod)
@@ -200,14 +200,14 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), allocated=amounts, infeasible=st.booleans())
     def resize_pod(self, data: Any, allocated: dict[str, Any], infeasible: bool) -> None:
-        """The kubelet reports other amounts than the spec asks for."""
+        """The kubelet reports other amounts than those in the spec."""
         uid = data.draw(st.sampled_from(sorted(self.pods)))
         pod, node, _ = self.pods[uid]
         self.put_pod(resized(with_spec(pod, node_name=node), allocated, infeasible=infeasible))
 
     @rule(name=node_names, uid=uids)
     def put_bad_objects(self, name: str, uid: str) -> None:
-        """What has an amount that is none changes nothing."""
+        """An object with an invalid amount changes nothing."""
         with pytest.raises(ObjectError):
             self.cluster.put_node(make_node(name, allocatable={"cpu": "many"}))
         with pytest.raises(ObjectError):
@@ -215,14 +215,14 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(uid=uids)
     def drop_pod(self, uid: str) -> None:
-        """A pod goes, assumed or bound."""
+        """Delete a pod, assumed or bound."""
         change = self.cluster.drop_pod(uid)
         assert (self.pods.pop(uid, None) is None) == (change is NOTHING)
         self.follow(change)
 
     @rule(pod=pods)
     def assume(self, pod: Pod) -> None:
-        """We choose a node; what is placed already cannot be assumed."""
+        """Assume a pod on a node; a placed pod cannot be assumed."""
         uid, node = pod.metadata.uid, pod.spec.node_name
         pending = with_spec(pod, node_name="")
         if uid in self.pods:
@@ -244,7 +244,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(uid=uids)
     def forget(self, uid: str) -> None:
-        """We take an assumption back; a confirmed one stays."""
+        """Forget an assumed pod; a confirmed one stays."""
         change = self.cluster.forget(uid)
         assumed = self.pods.get(uid, (None, "", False))[2]
         assert assumed == (change is not NOTHING)
@@ -314,10 +314,10 @@ class ClusterMachine(RuleBasedStateMachine):
             assert real.name_hash[true] == view.name_hash[row]
             assert view.node(row) is not None
 
-    # What must hold.
+    # Invariants.
 
     def fresh(self) -> Cluster:
-        """Return a cluster built from what is there now."""
+        """Return a cluster built from the present objects."""
         fresh = Cluster()
         for node in self.nodes.values():
             fresh.put_node(node)
@@ -330,18 +330,18 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @invariant()
     def everything_holds(self) -> None:
-        """Look every few steps and at the end: a fresh build costs more than the steps."""
+        """Check every few steps and at the end: a rebuild costs more than the steps."""
         self.steps += 1
         if self.steps % 5 == 0:
             self.check()
 
     def teardown(self) -> None:
-        """Look once more."""
+        """Check once more."""
         if not self.failed:
             self.check()
 
     def check(self) -> None:
-        """Compare everything."""
+        """Compare all columns."""
         self.failed = True
         self.equals_a_fresh_build()
         self.freed_rows_are_empty()
@@ -358,7 +358,7 @@ class ClusterMachine(RuleBasedStateMachine):
         assert pods_picture(fresh.pods) == pods_picture(self.cluster.pods)
         assert len(fresh.table) == len(table)
         for image in IMAGES:
-            # The size is the first one seen, and who saw it first depends on the way here.
+            # The size is the first one seen, which depends on the order of events.
             share = image_holders(table)[image] / max(len(table), 1)
             assert table.images.spread_bytes(image, len(table)) in {
                 int(10 * share),
@@ -366,7 +366,7 @@ class ClusterMachine(RuleBasedStateMachine):
             }
 
     def freed_rows_are_empty(self) -> None:
-        """Nothing of a node that went is left on its row."""
+        """A deleted node leaves no values on its row."""
         table = self.cluster.table
         used = set(table.rows.values())
         assert np.flatnonzero(table.exists).tolist() == sorted(used)
@@ -376,13 +376,13 @@ class ClusterMachine(RuleBasedStateMachine):
                 assert table.name(row) == ""
 
     def trackers_follow(self) -> None:
-        """Fed by every change, a tracker holds what a fresh one would."""
+        """A tracker fed by every change equals a rebuilt one."""
         fresh = CpuTracker()
         fresh.rebuild(self.cluster)
         assert fresh.columns() == self.tracker.columns()
 
     def changed_amounts_are_touched(self) -> None:
-        """Whoever keeps results per row learns of each row whose amounts changed."""
+        """The log contains each row whose amounts changed."""
         table = self.cluster.table
         now = [
             [(r, int(table.allocatable(r)[row]), int(table.requested(r)[row])) for r in _NAMES]
@@ -404,6 +404,6 @@ TestCluster.settings = settings(max_examples=50, stateful_step_count=80)
 
 @pytest.mark.long
 class TestClusterLong(ClusterMachine.TestCase):  # type: ignore[valid-type,misc]
-    """The same, searched for long; not the same examples each time."""
+    """The same with a longer search and different examples each time."""
 
     settings = settings(max_examples=500, stateful_step_count=100, derandomize=False, deadline=None)

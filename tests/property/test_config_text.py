@@ -1,4 +1,4 @@
-"""Whatever stands in a configuration file ends as a configuration or as InvalidConfigError."""
+"""Any text of a configuration file yields a configuration or InvalidConfigError."""
 
 import time
 
@@ -57,7 +57,7 @@ PROFILES = st.fixed_dictionaries(
 
 
 def outcome(text):
-    """Load a text; return the configuration, or None when it is refused as it should be."""
+    """Load a text; return the configuration, or None if it is rejected as expected."""
     try:
         return load(text, file="f", registry=REGISTRY)
     except InvalidConfigError as error:
@@ -82,7 +82,9 @@ def test_any_mixture_of_yaml_signs_is_refused_or_loaded(text):
 
 @given(st.dictionaries(FIELDS, TREES, max_size=6))
 def test_any_tree_under_the_right_kind_is_refused_or_loaded(tree):
-    """Right names with wrong values: every one ends in a message with a place, and soon."""
+    """Right names with wrong values: every one yields a message with a position, in limited
+    time.
+    """
     start = time.process_time()
     outcome(yaml.safe_dump(tree | {"apiVersion": API_VERSION, "kind": KIND}))
 
@@ -105,9 +107,7 @@ def test_what_loads_prints_and_loads_as_the_same(profiles):
 
 @given(st.lists(PROFILES, max_size=2))
 def test_lists_that_load_hold_each_plugin_once(profiles):
-    """At every point: no plugin twice, one queue sort, at least one bind, weights where scores
-    are.
-    """
+    """At every point: no plugin twice, one queue sort, at least one bind, weights for scores."""
     config = outcome(
         yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles})
     )

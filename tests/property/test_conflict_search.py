@@ -1,7 +1,8 @@
-"""Every statement of an advice is true, however many trials stay unknown and whenever time is over.
+"""Every statement of an advice is true, however many trials are undecided and whenever the time
+ends.
 
-Random systems of rules: those that conflict are supersets of some minimal sets. The oracle knows
-all; the search sees answers of which some are withheld, and a budget of trials.
+Random systems of rules: conflicting sets are supersets of some minimal sets. The oracle has all
+answers; for the search some are withheld, and trials are limited.
 """
 
 import itertools
@@ -22,21 +23,21 @@ BATCH = 25
 
 
 def system(rng):
-    """Return rules, and the minimal sets of them that conflict."""
+    """Return rules, and their minimal conflicting sets."""
     rules = [Conflict("", "rule", str(n)) for n in range(rng.randint(1, 9))]
     sizes = [rng.choice([1, 1, 2, 2, 3, 4]) for _ in range(rng.randint(1, 4))]
     return rules, [frozenset(rng.sample(rules, min(size, len(rules)))) for size in sizes]
 
 
 def bare(conflict):
-    """Return rules as the search was asked about them."""
+    """Return rules as the search received them."""
     return frozenset(msgspec.structs.replace(one, fits_without=False) for one in conflict)
 
 
 @pytest.mark.parametrize("withheld", [0.0, 0.2, 0.7])
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_stated_is_true_whatever_stays_unknown(seed, withheld):
-    """Named rules conflict; a placement exists without what is named.
+    """Named rules conflict; a placement exists without the rules to give up.
 
     With all answers both are smallest.
     """
@@ -96,7 +97,9 @@ def test_a_search_without_time_names_no_long_list():
 @pytest.mark.parametrize("total_s", [0.0, 0.05])
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_advice_for_unlike_members_is_true_under_any_time_limit(batch, total_s):
-    """By enumeration: what is named conflicts, and without what is named a placement exists."""
+    """By enumeration: the named rules conflict, and a placement exists without the rules to give
+    up.
+    """
     for number in range(BATCH):
         group = rolegroups.classed(Random(f"in time {batch}/{number}"))
         if rolegroups.fits(group):

@@ -1,7 +1,7 @@
-"""The default profile, all in-tree plugins, through the same misfortunes as the tiny ones.
+"""The default profile, all in-tree plugins, under the same faults as the tiny ones.
 
-Beyond the invariants of the rig: every tracker of a plugin holds what a fresh one would, and no pod
-sleeps that its plugins would let through (a hint that looks away costs five minutes).
+Beyond the invariants of the rig: every plugin's tracker equals a rebuilt one, and no pod sleeps
+that its plugins would accept (a missing hint costs five minutes).
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def _term(app: str, key: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def _spec(pick: Pick, app: str) -> dict[str, Any]:
-    """Return one of the wishes that a pod may have."""
+    """Return one of the specs that a pod may have."""
     match pick(8):
         case 0:
             return {"node_selector": {"zone": ZONES[pick(2)]}}
@@ -102,19 +102,19 @@ INSTEAD: Mapping[Move, Move] = {create_pod: any_pod, add_node: any_node, change_
 
 @pytest.mark.parametrize("first", range(0, 60, 15))
 def test_generated_runs(first: int):
-    """Nothing is lost, bound twice or overcommitted; no pod sleeps that would fit."""
+    """No pod is lost, bound twice or overcommitted; no pod sleeps that would fit."""
     for seed in range(first, first + 15):
         check(seed)
 
 
-# Pods that an eviction would have helped but for their affinity slept when a pod came that they
-# have it to.
+# Pods that an eviction would have helped except for their affinity slept when a pod that they have
+# affinity to arrived.
 FOUND = (3023, 3917)
 
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_stays_mended(seed: int):
-    """The same in the runs that broke it."""
+    """The same in runs that once broke it."""
     check(seed)
 
 
@@ -127,7 +127,7 @@ def test_many_generated_runs(first: int):
 
 
 def check(seed: int) -> None:
-    """Let a run come to rest and check its trackers; who starts anew then has nothing to decide."""
+    """Settle a run and check its trackers; a restarted process then has no decision to make."""
     rig = seeded_run(seed, build, without=(doorman, change_pod), instead=INSTEAD)
     rig.settle()
     check_trackers(rig.engine)
@@ -138,7 +138,7 @@ def check(seed: int) -> None:
 
 
 def check_trackers(engine: Engine) -> None:
-    """Compare each tracker with one that was built from what is there now."""
+    """Compare each tracker with one built from the present objects."""
     for key, tracker in engine.intake.trackers.items():
         fresh = key.made()
         fresh.rebuild(engine.cluster)

@@ -1,9 +1,8 @@
 """Invariants of device allocation: the plugin agrees with the naive reference, and with itself
 after changes.
 
-Worlds are small and random; a seed names each. No device is given twice and counters hold because
-the reference says so: whatever the plugin gives on a node is exactly what the reference gives
-there.
+Clusters are small and random; a seed determines each. No device is allocated twice and counters
+hold because the reference guarantees it: the plugin's allocation on a node equals the reference's.
 """
 
 from random import Random
@@ -52,7 +51,7 @@ class Room:
         self.catalog.apply(self.cluster.put_node(msgspec.convert(raw, Node)))
 
     def found(self, claims):
-        """Return by node what becomes of claims, and the devices where they fit."""
+        """Return the result of claims by node, and the devices if they fit."""
         specs = tuple(msgspec.convert(one, ResourceClaim).spec for one in claims)
         names = tuple(f"default/{one['metadata']['name']}" for one in claims)
         kind = self.outcomes.kind_of(specs)
@@ -136,7 +135,9 @@ def agree(world, said, when):
 
 
 def check(seed):
-    """One world: agreement as it is, and again after claims and slices have come and gone."""
+    """Check one cluster: agreement at first, and again after claims and slices have been added and
+    deleted.
+    """
     random = Random(seed)
     world = make_world(random)
     room = Room()
@@ -160,7 +161,7 @@ def check(seed):
 
 
 def test_a_serial_number_counts_as_soon_as_it_is_named():
-    """What made no device unlike another tells them apart once a selector asks for it."""
+    """An attribute that distinguished no devices does so once a selector reads it."""
     devices = [
         {
             "name": f"d{i}",
@@ -190,7 +191,7 @@ def test_a_serial_number_counts_as_soon_as_it_is_named():
 
 @pytest.mark.parametrize("part", range(5))
 def test_plugin_and_reference_agree(part):
-    """Whatever one gives on a node the other gives: the same devices, or the same kind of no."""
+    """On each node both give the same devices, or the same kind of rejection."""
     for seed in range(part * 20, part * 20 + 20):
         check(seed)
 
@@ -199,6 +200,6 @@ def test_plugin_and_reference_agree(part):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("part", range(20))
 def test_plugin_and_reference_agree_at_length(part):
-    """The same on 20,000 worlds."""
+    """The same on 20,000 clusters."""
     for seed in range(1000 + part * 1000, 2000 + part * 1000):
         check(seed)

@@ -1,11 +1,10 @@
-"""Groups of open size, and groups that lost members: placed if and only if they can be, and as well
-as can be.
+"""Elastic groups, and groups that lost members: placed exactly if possible, and optimally.
 
-Random small clusters go through `simulate` and are held against enumeration: sizes from a minimum
-to as many as are there, members that stand already and stay where they are, rules between members,
-wished and required levels, and several trees at a time: that of the profile (a ConfigMap's, or of
-node labels), those that groups call by name (another ConfigMap's, a Topology of Kueue), and those
-of the labels that PodGroups of Kubernetes name. They may cross one another.
+Random small clusters go through `simulate` and are compared with enumeration: sizes from a minimum
+to all existing members, bound members that do not move, rules between members, preferred and
+required levels, and several trees at a time: that of the profile (a ConfigMap's, or of node
+labels), those that groups name (another ConfigMap's, a Topology of Kueue), and those of the labels
+that PodGroups of Kubernetes name. They may cross one another.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ CONFIGURED = {
         }
     ],
 }
-# The label that makes the profile's level "rack", and one that is called as that level and crosses
-# it.
+# The label of the profile's level "rack", and one with the same level name that crosses it.
 RACK, OWN_RACK = "topology.trellis.dev/rack", "rack"
 WITHOUT = re.compile(r"without (.+?) (?:(all) fit|at least (\d+) fits?)")
 MAP, KUEUE, TREE_LABEL = "another-tree", "fabric", "sakkara.topology"
@@ -56,14 +54,13 @@ CONFIG, COSCHEDULING, WORKLOAD = "ConfigMap", "scheduling.x-k8s.io", "scheduling
 
 
 class Elastic(Town, frozen=True):
-    """A town whose group takes from `minimum` to `size` members, some of which stand on nodes
-    already.
+    """A cluster whose group has from `minimum` to `size` members, some of them bound already.
 
     `source` is the kind of object that describes it, `version` that of Kubernetes' own: a ConfigMap
-    knows no minimum. With `key` it has to be in one value of that label, and the tree of the
-    profile says nothing; `own_racks` are the nodes' values of the label OWN_RACK. `by_labels` makes
-    the profile's tree of node labels. `tree` is that which the group calls by name, MAP or KUEUE:
-    its racks are those of OWN_RACK. `name` is the group's.
+    has no minimum. With `key` it must be in one value of that label, and the tree of the profile
+    has no effect; `own_racks` are the nodes' values of the label OWN_RACK. `by_labels` makes the
+    profile's tree of node labels. `tree` is the one that the group names, MAP or KUEUE: its racks
+    are those of OWN_RACK. `name` is the group's.
     """
 
     name: str = "g"
@@ -100,7 +97,7 @@ class Elastic(Town, frozen=True):
         return [*found, *self._trees(), self._described()]
 
     def _trees(self) -> list[dict[str, Any]]:
-        """Return the trees that have a name, whether the group calls one of them or not."""
+        """Return the trees with a name, whether the group names one of them or not."""
         if not self.own_racks:
             return []
         units: dict[str, dict[str, Any]] = {}
@@ -114,7 +111,7 @@ class Elastic(Town, frozen=True):
             "metadata": {"name": KUEUE},
             "spec": {"levels": levels},
         }
-        # The profile's is that of the first ConfigMap by name, if there is one.
+        # The profile's tree is that of the first ConfigMap by name, if there is one.
         named = [] if self.by_labels and self.tree != MAP else [config_map("z", TREE_LABEL, data)]
         return [*named, kueue]
 
@@ -125,7 +122,7 @@ class Elastic(Town, frozen=True):
         return self.changed(nodes=nodes, tree="")
 
     def results(self, without: Where = ()) -> list[tuple[int, ...]]:
-        """Return the objective of every result there is that puts nobody on some nodes."""
+        """Return the objective of every result that places no member on the nodes in `without`."""
         return [
             self.value(where)
             for number in range(self.least, self.size + 1)
@@ -135,15 +132,15 @@ class Elastic(Town, frozen=True):
 
     @property
     def least(self) -> int:
-        """The fewest members of a result, those that stand counted."""
+        """Return the fewest members of a result, bound ones included."""
         return max(self.minimum, len(self.bound) + 1) if self.minimum else self.size
 
     def fits_at(self, number: int) -> bool:
-        """Whether just so many members, those that stand counted, have a place."""
+        """Return whether exactly this many members, bound ones included, fit."""
         return any(True for _ in self._ways(number))
 
     def _ways(self, number: int) -> Iterator[Where]:
-        """Yield where those that wait may go, for so many members with those that stand."""
+        """Yield the placements of waiting members, for this many members with the bound ones."""
         there = (*self.old, *(Old("", at, True, self.has_port, 0) for at in self.bound))
         if number >= len(self.bound):
             waiting = number - len(self.bound)
@@ -152,17 +149,17 @@ class Elastic(Town, frozen=True):
                     yield where
 
     def last_resorts(self) -> list[tuple[int, ...]]:
-        """Return the objectives of the results that count: of those without nodes that come last,
-        if any.
+        """Return the objectives of the results that count: of those without last-resort nodes, if
+        any.
         """
         return next(filter(None, map(self.results, self._passes())), [])
 
     def left_out(self) -> Where:
-        """Return the nodes that no member may be on, as there are results without them."""
+        """Return the nodes that no member may use, because there are results without them."""
         return next(filter(self.results, self._passes()), ())
 
     def _passes(self) -> tuple[Where, ...]:
-        """Return the nodes that are left out, fewer each time."""
+        """Return the sets of excluded nodes, fewer each time."""
         unhealthy = (("Deadlock", "True"), ("Healthy", "False"))
         marked = (name for name, *found in self.conditions if tuple(found) in unhealthy)
         avoided = (*self.avoided, *marked)
@@ -183,7 +180,7 @@ class Elastic(Town, frozen=True):
         return self.size - len(every), *self._objective(every)
 
     def _holds(self, where: Where, there: Any) -> bool:
-        # Whoever stands there has the rules of levels to keep as well, but is not put anywhere.
+        # Bound members are subject to the level rules as well, but do not move.
         bare = self.changed(levels={}, key="", bound=())
         if self.bound or self.key:
             return Town._holds(bare, where, there) and self._levels_hold(
@@ -224,7 +221,7 @@ class Elastic(Town, frozen=True):
         if self.source == CONFIG:
             found: dict[str, Any] = group("g", self.size, self.levels, priority=self.priority)
             found["data"] |= {"topology": self.tree} if self.tree else {}
-            if self.bound:  # it was whole before it lost the others: nobody lets it go
+            if self.bound:  # it was complete before it lost the others: no member is evicted
                 found["data"]["status"] = "Bound"
             return found
         if self.source == COSCHEDULING:
@@ -244,7 +241,7 @@ class Elastic(Town, frozen=True):
 
 
 def elastic(rng: Random, *, lost: bool) -> Elastic:
-    """Return a random town; with `lost`, some members of the group stand already."""
+    """Return a random cluster; with `lost`, some members of the group are bound already."""
     plain = town(rng, evicts=False)
     source = rng.choice((CONFIG, COSCHEDULING, COSCHEDULING, WORKLOAD, WORKLOAD))
     size = plain.size + rng.randint(0, 2) if source != CONFIG else plain.size + lost
@@ -266,7 +263,7 @@ def elastic(rng: Random, *, lost: bool) -> Elastic:
 
 
 def _bound(rng: Random, plain: Town, most: int) -> Iterator[str]:
-    """Yield nodes on which members stand, where there is room beside the pods that are there."""
+    """Yield nodes for bound members, with capacity beside the existing pods."""
     left = {name: cpus for name, (cpus, _, _) in plain.nodes.items()}
     for one in plain.old:
         left[one.node] -= 1
@@ -292,12 +289,12 @@ def batches(default, full):
 @pytest.mark.parametrize("batch", batches(20, 2000))
 @pytest.mark.parametrize("lost", [False, True])
 def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, lost):
-    """As many as fit, in the best places for them.
+    """As many members as fit are placed, optimally.
 
-    Who stands stays, and what is said of it is true. With `lost` it is a repair: whoever is missing
-    gets a place whenever there is one beside those that stand, in their unit if that can be and
-    anywhere that the rules allow if not. Of a refusal, the sizes, the room and the rules it names
-    are held against enumeration as well.
+    Bound members stay, and reports about them are true. With `lost` it is a repair: each missing
+    member is placed whenever that is possible beside the bound ones, in their unit if possible, and
+    otherwise anywhere that the rules allow. The sizes, the capacity and the rules that a rejection
+    names are compared with enumeration as well.
     """
     for n in range(BATCH):
         world = elastic(Random(f"elastic {lost} {batch}/{n}"), lost=lost)
@@ -306,8 +303,8 @@ def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, 
 
 @pytest.mark.parametrize("batch", batches(20, 2000))
 def test_groups_in_one_cluster_have_trees_of_their_own(batch):
-    """Two groups, the second of lower priority: each as if the others of the cluster were plain
-    pods.
+    """Two groups, the second of lower priority: each is placed as if the others of the cluster were
+    plain pods.
     """
     for n in range(BATCH):
         rng = Random(f"two {batch}/{n}")
@@ -328,9 +325,8 @@ def test_groups_in_one_cluster_have_trees_of_their_own(batch):
 @pytest.mark.parametrize("batch", batches(20, 1000))
 @pytest.mark.parametrize("lost", [False, True])
 def test_some_nodes_are_taken_last(batch, lost):
-    """Nodes to avoid only where nothing else works.
-
-    Spare ones only for who was lost, and only then.
+    """Avoided nodes are used only if no other placement exists, standby nodes only for lost
+    members, and only then.
     """
     using = setup(config=json.dumps(CONFIGURED))
     for n in range(BATCH):
@@ -370,8 +366,8 @@ def test_nodes_in_a_condition_are_taken_last(lost):
 
 
 def check(world, simulation):
-    """Hold what becomes of a town's group, and what is said of it, against every result there
-    is.
+    """Compare the result of a cluster's group, and the reports about it, with every possible
+    result.
     """
     pods = [one for one in simulation.pods if one.name.startswith(f"{world.name}-")]
     placed = tuple(one.node for one in pods if one.node)
@@ -379,18 +375,18 @@ def check(world, simulation):
     (report,) = (one for one in simulation.groups if one.name == world.name)
 
     if world.bound and placed and not results:
-        # it was whole: what fits of the lost members returns, by the rules of test_group_repairs
+        # it was complete: lost members that fit return, by the rules of test_group_repairs
         return
     assert bool(placed) == bool(results), (world, [one.message for one in pods])
     if not placed:
         if world.bound:
-            return  # the numbers of the message are those of the members that are lost
+            return  # the numbers of the message are those of the lost members
         for message in {one.message for one in pods}:
             check_advice(world, message)
         return
     assert min(results) == world.value(placed), (world, placed)
     if world.bound:
-        return  # what was proven beside those that stand is not said of the group as a whole
+        return  # a proof beside bound members is not reported for the group as a whole
     assert report.optimal
     assert report.objective == report.bound
     best = min(results) if 0 < world.minimum < world.size else min(results)[1:]
@@ -398,8 +394,8 @@ def check(world, simulation):
 
 
 def check_advice(world, message):
-    """The sizes that a refusal names fit, so do enough without the rules named, and the room is too
-    small.
+    """The sizes that a rejection names fit, so do enough members without the named rules, and the
+    stated capacity is too small.
     """
     sizes = FIT_AT.search(message)
     for size in filter(None, sizes.groups() if sizes else ()):

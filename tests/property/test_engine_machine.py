@@ -1,8 +1,7 @@
-"""The engine against the model API server, with everything going wrong in between.
+"""The engine with the model API server, and all faults between them.
 
-Hypothesis chooses the moves; what must hold stands in `watchdog` (at every moment) and in
-`Rig.settle` (after the noise). The seeded runs of tests/faults make the same moves in greater
-number.
+Hypothesis chooses the moves; the invariants are in `watchdog` (at every moment) and in `Rig.settle`
+(after the faults). The seeded runs of tests/faults make the same moves in greater number.
 """
 
 from typing import Any
@@ -19,7 +18,7 @@ COUNTS = st.integers(1, 4)
 
 
 class EngineMachine(RuleBasedStateMachine):
-    """One life of an engine and its surroundings."""
+    """One run of an engine and its surroundings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +27,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @initialize(data=st.data(), nodes=COUNTS, pods=COUNTS)
     def begin(self, data: Any, nodes: int, pods: int) -> None:
-        """Start with something to do."""
+        """Start with some nodes and pods."""
         for _ in range(nodes):
             self._make(add_node, data)
         for _ in range(pods):
@@ -38,7 +37,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), move=st.sampled_from(WEIGHTED))
     def move(self, data: Any, move: Move) -> None:
-        """Let one thing happen."""
+        """Make one move."""
         self._make(move, data)
 
     def _make(self, move: Move, data: Any) -> None:
@@ -47,7 +46,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.failed = False
 
     def teardown(self) -> None:
-        """End the noise: everything must come to rest, and nothing may be lost."""
+        """End the faults: the rig must settle, and no pod may be lost."""
         if not self.failed:
             self.rig.settle()
 
@@ -58,7 +57,7 @@ TestEngine.settings = settings(max_examples=40, stateful_step_count=60)
 
 @pytest.mark.long
 class TestEngineLong(EngineMachine.TestCase):  # type: ignore[valid-type,misc]
-    """The same, searched for long; not the same examples each time."""
+    """The same with a longer search and different examples each time."""
 
     settings = settings(
         max_examples=1000, stateful_step_count=100, derandomize=False, deadline=None

@@ -1,9 +1,9 @@
-"""Gangs that want a rack of their own, in the words that JobSet and LeaderWorkerSet write: placed
-exactly when one is there.
+"""Gangs that need a rack for themselves, as JobSet and LeaderWorkerSet write it: placed exactly if
+one is available.
 
-Every pod of a Job has to be near those of its Job and away from those of all others, by the labels
-that say whose it is. Random small clusters go through `simulate` and are held against looking at
-every rack.
+Every pod of a Job must be near those of its Job and away from those of all others, by the labels of
+their owner. Random small clusters go through `simulate` and are compared with a check of every
+rack.
 """
 
 from random import Random
@@ -51,14 +51,16 @@ def member(name: str, job: str, source: str, on: str = "", cpu: int = 1) -> dict
 
 
 def holds(room: list[int], large: int, small: int) -> bool:
-    """Whether so many pods of two CPUs, and so many of one, fit on nodes with so many CPUs each."""
+    """Return whether this many pods of two CPUs, and of one, fit nodes with these free CPUs
+    each.
+    """
     return sum(cpus // 2 for cpus in room) >= large and sum(room) >= 2 * large + small
 
 
 def check(seed: int, *, unlike: bool = False) -> int:
-    """Judge one cluster; return how many gangs were placed.
+    """Check one cluster; return how many gangs were placed.
 
-    Where members are `unlike` the first asks for more.
+    If members are `unlike`, the first requests more.
     """
     rng = Random(f"exclusive {seed}")
     racks = [f"r{at}" for at in range(rng.randint(1, 3))]
@@ -119,7 +121,9 @@ def batches(default, full):
 @pytest.mark.parametrize("unlike", [False, True])
 @pytest.mark.parametrize("batch", batches(20, 1000))
 def test_each_gang_has_a_rack_of_its_own_or_waits(batch, unlike):
-    """All of it in one rack without pods of others; it waits only if no such rack has room."""
+    """The whole gang is in one rack without pods of others; it waits only if no such rack has
+    capacity.
+    """
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check(seed, unlike=unlike)
 

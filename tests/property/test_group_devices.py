@@ -1,7 +1,9 @@
-"""Groups whose members claim devices, against enumeration: placed exactly when there is a way.
+"""Groups whose members claim devices, compared with enumeration: placed exactly if a placement
+exists.
 
-Worlds are small and random; a seed names each. Every assignment of members to nodes is tried, and
-on each node whether the claims of all its members can be had together, by the naive reference.
+Clusters are small and random; a seed determines each. Every assignment of members to nodes is
+tried, and on each node whether the claims of all its members can be allocated together, by the
+naive reference.
 """
 
 import itertools
@@ -43,7 +45,7 @@ def member(number, *claims):
 
 
 def simulated(objects, pending, config=None):
-    """Return what `simulate` says."""
+    """Return the result of `simulate`."""
     line = {"objects": objects, "pending": pending}
     if config:
         line["config"] = config
@@ -160,7 +162,7 @@ def play(world, constraints):
 
 
 def check(world, found):
-    """No device is given twice, all are there and free, selectors and counters hold."""
+    """No device is allocated twice, all exist and were free, selectors and counters hold."""
     _, slices, taken, members = world
     specs = {one["metadata"]["name"]: one["spec"] for claims in members for one in claims}
     devices = {
@@ -209,7 +211,9 @@ PARTS = [pytest.param(n, marks=() if n < 1 else pytest.mark.long) for n in range
 
 @pytest.mark.parametrize("part", PARTS)
 def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
-    """All of them where there is a way, nobody else; what they get holds together."""
+    """All members are placed if a placement exists, otherwise none; their allocations are
+    consistent.
+    """
     seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
         world = make_world(Random(seed), alike=False)
@@ -224,7 +228,7 @@ def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
 
 @pytest.mark.parametrize("part", PARTS)
 def test_like_members_are_placed_best(part):
-    """On as few nodes as can be where that is the wish: what enumeration says is the least."""
+    """With the pack preference they use the fewest nodes, by enumeration."""
     seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
         world = make_world(Random(1000 + seed), alike=True)
@@ -269,7 +273,7 @@ def cliques(random):
 
 @pytest.mark.parametrize("hard", [True, False])
 def test_an_attribute_of_devices_is_a_level(hard):
-    """A hard pack is one clique; a wish is the fewest; neither is known to the nodes' labels."""
+    """A hard pack uses one clique; a preference the fewest; nodes' labels show neither."""
     seen: Counter[Any] = Counter()
     for seed in range(40):
         world = nodes, slices, _, members = cliques(Random(2000 + seed))
@@ -295,7 +299,7 @@ def test_an_attribute_of_devices_is_a_level(hard):
 
 
 def test_devices_that_many_nodes_reach_are_given_once():
-    """A member with no device of its own node gets the one that others could do without."""
+    """A member without a device on its own node gets the one that the others do not need."""
     seen: Counter[Any] = Counter()
     for seed in range(60):
         random = Random(3000 + seed)
@@ -325,7 +329,7 @@ def test_devices_that_many_nodes_reach_are_given_once():
 
 
 def test_a_claim_that_members_share_is_had_once():
-    """All of them go where its device is, and each has a device of its own besides."""
+    """All of them are placed where its device is, and each has another device of its own."""
     nodes = [node(f"n{i}", allocatable={"cpu": "8"}) for i in range(3)]
     slices = [
         local_slice("n0", "d0", "d1"),
@@ -403,7 +407,9 @@ def test_devices_that_somebody_else_uses_are_not_freed():
 
 
 def test_a_group_has_one_claim_of_a_template():
-    """`simulate` makes it as the claim controller does; all members go where its one device is."""
+    """`simulate` makes it as the claim controller does; all members are placed where its one device
+    is.
+    """
     nodes = [node(f"n{i}", allocatable={"cpu": "8"}) for i in range(3)]
     slices = [local_slice("n2", "d0")]
     entry = {"name": "link", "resourceClaimTemplateName": "t"}

@@ -1,5 +1,5 @@
-"""A group that goes for a pod on its own is told so before, and its ConfigMap says what became of
-it.
+"""A group that is evicted for a single pod gets an event before, and its ConfigMap has the
+result.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def whole_group() -> Rig:
 
 
 def status(rig: Rig) -> str:
-    """Return what the ConfigMap says."""
+    """Return the status in the ConfigMap."""
     data = rig.api.objects["GroupConfigMap"]["default/ga"].data
     assert "preemptor" not in data
     return str(data["status"])
@@ -41,7 +41,9 @@ def evictions(rig: Rig) -> Iterator[int]:
 
 
 def test_it_is_preempted():
-    """All of it goes, the event names the pod, and a new life of the group is bound again."""
+    """All members are evicted, the event names the pod, and a new run of the group is bound
+    again.
+    """
     rig = whole_group()
     rig.api.put("Pod", make_pod("boss", uid="boss", priority=10))
     rig.watch("Pod")
@@ -64,7 +66,7 @@ def test_it_is_preempted():
 
 
 def test_an_eviction_that_fails_leaves_it_bound():
-    """Nobody goes: whatever was said meanwhile, the group is bound."""
+    """No member is evicted: whatever was written meanwhile, the group is reported as bound."""
     rig = whole_group()
     rig.api.put("Pod", make_pod("boss", uid="boss", priority=10))
     rig.watch("Pod")

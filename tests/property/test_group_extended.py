@@ -24,9 +24,7 @@ PODGROUP = {
 
 
 def make_cluster(random):
-    """Return nodes, slices, claims that have devices, and what each node has left of the
-    resource.
-    """
+    """Return nodes, slices, allocated claims, and each node's free amount of the resource."""
     nodes, slices, taken, left = [], [], [], {}
     for number in range(random.randint(2, 3)):
         name, amount = f"n{number}", random.randint(0, 3)
@@ -48,7 +46,7 @@ def make_cluster(random):
 def member(number, amounts, *, kind):
     """Return a member with a container for each amount of the resource.
 
-    The first asks for a CPU, too.
+    The first also requests a CPU.
     """
     containers = [
         {
@@ -68,7 +66,7 @@ def member(number, amounts, *, kind):
 
 
 def is_feasible(left, members):
-    """Whether some assignment of the members holds on every node."""
+    """Return whether some assignment of the members is valid on every node."""
     for places in itertools.product(left, repeat=len(members)):
         used = Counter[str]()
         for place, amounts in zip(places, members, strict=True):
@@ -83,7 +81,7 @@ def is_feasible(left, members):
 
 @pytest.mark.parametrize(("kind", "alike"), [("ConfigMap", True), ("PodGroup", False)])
 def test_members_are_placed_exactly_when_they_can_be(kind, *, alike):
-    """All of them where an assignment exists, else none; no device is given twice."""
+    """All members if an assignment exists, else none; no device is allocated twice."""
     seen: Counter[bool] = Counter()
     for seed in range(60):
         random = Random(seed)
@@ -105,7 +103,7 @@ def test_members_are_placed_exactly_when_they_can_be(kind, *, alike):
 
 
 def check(found: Any, taken: Any) -> None:
-    """Check that each device has one user, and that it is on the user's node."""
+    """Check that each device has one consumer, and that it is on the consumer's node."""
     used = Counter(
         (one["pool"], one["device"])
         for each in taken

@@ -1,5 +1,5 @@
-"""`never_whole` against the history of a group: no member of a once whole group is taken for one
-of a group that never was.
+"""`never_whole` compared with the history of a group: a member of a once complete group never
+counts as one of an incomplete group.
 """
 
 from collections.abc import Sequence
@@ -29,9 +29,10 @@ class Member(NamedTuple):
 
 
 class History(NamedTuple):
-    """What remains of a group, and whether a bound member was once part of the whole group.
+    """The remaining pods of a group, and whether a bound member was once part of the complete
+    group.
 
-    A whole group of which no member is left does not count: no pod of it can be evicted.
+    A complete group without any remaining member does not count: no pod of it can be evicted.
     """
 
     members: Sequence[Member]
@@ -72,7 +73,9 @@ def pod_of(member: Member, name: str, *, tells: bool) -> Pod:
 @settings(max_examples=400, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_group_said_to_be_never_whole_never_was(seed: int):
-    """For every history, also where some pods do not tell when they were bound."""
+    """The invariant holds for every history, also if some pods do not state when they were
+    bound.
+    """
     check(seed)
 
 

@@ -14,7 +14,7 @@ LABELLED, LEAVES = "labelled", "leaves the group"
 
 
 def changed(random: Random, floor: Floor, name: str) -> str:
-    """Change one member as another client may; return what happened to it."""
+    """Change one member as another client may; return the kind of change."""
     pod = make_pod(name, labels=LABELS)
     what = random.choice(("terminating", "deleted", LEAVES, LABELLED))
     match what:

@@ -1,8 +1,8 @@
-"""What members' claims prefer comes before few nodes: against enumeration, with whole devices and
-halves.
+"""Preferences of members' claims come before few nodes: compared with enumeration, with whole
+devices and halves.
 
-A seed names each cluster. Whole devices come first in every claim, halves second; racks may be a
-hard rule.
+A seed determines each cluster. Whole devices come first in every claim, halves second; racks may be
+a hard rule.
 """
 
 import itertools
@@ -64,7 +64,7 @@ def make_cluster(random):
 
 
 def best(known, size, *, hard):
-    """Return the fewest halves, and with so few the fewest nodes, of all assignments.
+    """Return the fewest halves, and with them the fewest nodes, of all assignments.
 
     None without any.
     """
@@ -81,9 +81,9 @@ def best(known, size, *, hard):
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_preferences_come_before_few_nodes(*, hard):
-    """As few halves as can be, and with these as few nodes as can be.
+    """The fewest halves are used, and with them the fewest nodes.
 
-    Under a rule that binds between nodes the search for few halves is no proof; it misses rarely.
+    Under a rule that binds between nodes the search for few halves is no proof; it rarely misses.
     """
     seen: Counter[Any] = Counter()
     missed = 0
@@ -116,9 +116,7 @@ def test_preferences_come_before_few_nodes(*, hard):
 
 
 def test_each_role_gets_what_it_prefers():
-    """Members that differ: those that prefer whole devices get them, though one node had enough for
-    all.
-    """
+    """Members that prefer whole devices get them, although one node had capacity for all."""
     halves = [{"name": f"h{i}", "attributes": {"model": {"string": "half"}}} for i in range(3)]
     whole = {"name": "w", "attributes": {"model": {"string": "whole"}}}
     nodes = [node(f"n{i}", allocatable={"cpu": "8"}) for i in range(3)]

@@ -1,5 +1,5 @@
-"""Repairs of groups that lost members, against all placements: what holds is kept, what can be
-mended is.
+"""Repairs of groups that lost members, compared with all placements: valid rules are kept, and
+repairs are made if possible.
 """
 
 import itertools
@@ -22,7 +22,7 @@ RULES = (
 
 
 def situation(random: Random) -> Instance:
-    """Return some racks of nodes with held members, and one or two more to place, any number of
+    """Return some racks of nodes with bound members, and one or two more to place, any number of
     them.
     """
     rule = random.choice(RULES)
@@ -49,7 +49,7 @@ def racks(instance: Instance, counts: tuple[int, ...]) -> dict[str, int]:
 
 
 def breaks_more(instance: Instance, counts: tuple[int, ...]) -> bool:
-    """Return whether a placement breaks the rule of racks where held members do not, or more than
+    """Return whether a placement breaks the rule of racks where bound members do not, or more than
     these do.
     """
     rule = instance.levels[0].rule
@@ -69,7 +69,7 @@ def breaks_more(instance: Instance, counts: tuple[int, ...]) -> bool:
 
 
 def placements(instance: Instance):
-    """Yield all placements of some more pods that leave the held ones where they are."""
+    """Yield all placements of some more pods that leave the bound ones unchanged."""
     free = [range(leaf.fixed, leaf.slots + 1) for leaf in instance.leaves]
     for counts in itertools.product(*free):
         if instance.least <= sum(counts) <= instance.size:
@@ -79,7 +79,7 @@ def placements(instance: Instance):
 def check(seed: int) -> bool:
     """Check one situation.
 
-    Return whether anything could be mended that the rules as they are forbid.
+    Return whether a repair exists that the unrelaxed rules forbid.
     """
     instance = situation(Random(f"repairs {seed}"))
     if not instance.leaves or not any(leaf.fixed for leaf in instance.leaves):
@@ -103,13 +103,13 @@ def check(seed: int) -> bool:
 
 
 def mended_at_all(instance: Instance) -> bool:
-    """Return whether some rest of one may be placed: else all or none is asked for."""
+    """Return whether a part of a group may be placed: otherwise all or none are requested."""
     return instance.is_elastic
 
 
 @pytest.mark.parametrize("first", range(0, 200, 100))
 def test_a_partial_repair_breaks_nothing_new(first: int):
-    """Where any repair is possible one is found, and no rule is broken that held before."""
+    """If any repair is possible one is found, and no rule is broken that held before."""
     assert sum(check(seed) for seed in range(first, first + 100)) >= 10
 
 

@@ -1,8 +1,8 @@
-"""The sentence of `explain` for a group that does not fit, against placing the group with what it
-names.
+"""The sentence of `explain` for a group that does not fit, compared with placing the group without
+the named rules.
 
 Groups of three sources with a rule for racks and requests of cpu and GPUs, on racks that are partly
-in use. The default suite looks at some, `make long` at 200.
+in use. The default suite checks some, `make long` 200.
 """
 
 from copy import deepcopy
@@ -109,7 +109,7 @@ class RackSituation:
 
     @property
     def fields(self):
-        """Return all that the group asks, as a conflict names it."""
+        """Return all requirements of the group, as a conflict names them."""
         rule = {
             "PodGroup": "spec.schedulingConstraints.topology",
             "ConfigMap": "data.constraints.rack.hard",
@@ -119,7 +119,7 @@ class RackSituation:
 
 
 def without(at, fields):
-    """Return the situation in which the group does not ask this."""
+    """Return the situation without these requirements of the group."""
     at = deepcopy(at)
     for field in fields:
         for one in at.members:
@@ -148,12 +148,12 @@ def followed(at, changes):
 
 
 def fits(at):
-    """Whether every member is placed."""
+    """Return whether every member is placed."""
     return all(one.node for one in simulate(snapshot(*at.all), default_setup()).pods)
 
 
 def check(seed):
-    """Check one situation; whether the group waits in it."""
+    """Check one situation; return whether the group waits in it."""
     at = RackSituation(Random(f"sentence {seed}"))
     placed = simulate(snapshot(*at.all), default_setup())
     if all(one.node for one in placed.pods):
@@ -183,7 +183,7 @@ def check(seed):
 
 
 def check_many(number, first):
-    """Check so many situations in which the group waits."""
+    """Check this many situations in which the group waits."""
     waiting, seed = 0, first
     while waiting < number:
         waiting += check(seed)

@@ -1,5 +1,5 @@
-"""What a group is told that fits nowhere for want of devices: the nearest unit, and who has the
-rest.
+"""The message of a group that lacks devices: the nearest unit, and the users of the other
+devices.
 """
 
 import re
@@ -34,14 +34,16 @@ def running(name, at, *claims, **labels):
 
 
 def message(objects, size, pending, config=None):
-    """Return why all of them wait."""
+    """Return the common message of all members."""
     found = simulated([*objects, gpu_class(), group(size, **PACK)], pending, config)
     (text,) = {one["message"] for one in found["pods"]}
     return text
 
 
 def test_no_clique_has_as_many_devices_free():
-    """Eight members with four devices each; the better clique has 28 of 32, the rest is named."""
+    """Eight members with four devices each; the better clique has 28 free of 32, and the user of
+    the others is named.
+    """
     nodes, slices, claims, pods = [], [], [], []
     for i in range(16):
         clique = {CLIQUE: {"string": f"clique-{i // 8}"}}
@@ -68,7 +70,9 @@ def test_no_clique_has_as_many_devices_free():
 
 
 def test_the_nodes_together_have_too_few():
-    """No clique is to blame; who has devices is told most of them first, two by name."""
+    """No clique is named; users of devices are listed by their number of devices, the first two by
+    name.
+    """
     nodes = [node(f"n{i}", allocatable={"cpu": "8"}) for i in range(2)]
     slices = [local_slice(f"n{i}", *(f"d{j}" for j in range(4))) for i in range(2)]
     claims = [
@@ -91,9 +95,9 @@ def test_the_nodes_together_have_too_few():
 
 
 def test_the_nearest_unit_is_the_nearest_and_its_numbers_are_true():
-    """Against counting, where a hard pack cannot hold.
+    """Compared with counting, where a hard pack cannot hold.
 
-    What a selector leaves out is not counted.
+    Devices that a selector excludes do not count.
     """
     seen: Counter[object] = Counter()
     for seed in range(80):

@@ -1,9 +1,8 @@
-"""One group, told in two dialects, is one answer: what others' objects ask for is what ours ask
-for.
+"""One group in two sources' formats has one result: other projects' objects mean the same as ours.
 
-Random small clusters go through `simulate` twice, the group once in the other dialect and once in
-our words (a PodGroup of coscheduling with annotations, or a ConfigMap). Everybody goes to the same
-node or waits, the same pods are evicted, and the same is proven of it.
+Random small clusters go through `simulate` twice, the group once in the other format and once in
+ours (a PodGroup of coscheduling with annotations, or a ConfigMap). All pods go to the same nodes or
+wait, the same pods are evicted, and the same is proven.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ BATCHES = [pytest.param(n, marks=() if n < 1 else pytest.mark.long) for n in ran
 
 
 def answer(*objects: Manifest) -> dict[str, Any]:
-    """Return what comes of a simulation, apart from words."""
+    """Return the result of a simulation without its messages."""
     done = place(*objects)
     (reported,) = (one for one in done.groups if one.name == "g")
     return {
@@ -123,8 +122,8 @@ def test_a_pod_group_of_volcano_is_as_one_of_coscheduling(batch: int):
 
 
 def of_tree(world: list[Manifest], random: Random) -> list[Manifest]:
-    """Return a world with HyperNodes in place of its tree: racks are tier 1, all of them are below
-    one of tier 2.
+    """Return a cluster with HyperNodes instead of its tree: racks are tier 1, all below one
+    HyperNode of tier 2.
     """
     (described,) = (one for one in world if "sakkara.topology" in one["metadata"].get("labels", {}))
     racks = json.loads(described["data"]["tree"])
@@ -140,7 +139,7 @@ def of_tree(world: list[Manifest], random: Random) -> list[Manifest]:
 
 @pytest.mark.parametrize("batch", BATCHES)
 def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
-    """Hard up to a tier, soft; as rules for racks below one root."""
+    """Hard up to a tier, or soft; equal to rules for racks below one root."""
     random = Random(f"hypernodes {batch}")
     placed = 0
     for _ in range(CASES):
@@ -162,7 +161,7 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
         got = answer(*of_tree(world, random), theirs, *pods)
         wanted = answer(*world, in_our_words("g", least, annotations, {}), *renamed(pods))
 
-        # The one unit above all costs what the root costs, which is nothing to choose from.
+        # The single unit above all has the cost of the root, which does not affect the choice.
         for one in (got, wanted):
             del one["objective"], one["conflict"]
         assert wanted == got
@@ -172,8 +171,8 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
 
 @pytest.mark.parametrize("batch", BATCHES)
 def test_a_pod_group_of_kueue_is_as_a_config_map(batch: int):
-    """A number of pods, one unit of a level, whole slices in units of another, or nothing that is
-    asked.
+    """A number of pods, one unit of a level, whole slices in units of another, or no
+    requirement.
     """
     random = Random(f"kueue {batch}")
     placed = 0

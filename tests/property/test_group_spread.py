@@ -1,7 +1,7 @@
-"""Topology spread among members that differ, against enumeration: a gang is placed if and only if
-there is a placement that the filter accepts for each member beside all others.
+"""Topology spread among heterogeneous members, compared with enumeration: a gang is placed if and
+only if there is a placement that the filter accepts for each member beside all others.
 
-Members differ in their requests, in which of them a selector counts, and in which of them have the
+Members differ in their requests, in whether a selector counts them, and in whether they have the
 constraint.
 """
 
@@ -72,7 +72,7 @@ def constraint(random, key):
 
 
 def exists(nodes, bound, members):
-    """Whether there is a placement of all members."""
+    """Return whether there is a placement of all members."""
     names = [one["metadata"]["name"] for one in nodes]
     labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in nodes}
     free = {one["metadata"]["name"]: cpu(one["status"]["allocatable"]) for one in nodes}
@@ -92,7 +92,7 @@ def exists(nodes, bound, members):
 
 
 def accepts(one, name, placed, labels):
-    """Whether the filter accepts a member on its node beside all other pods."""
+    """Return whether the filter accepts a member on its node beside all other pods."""
     constraints = one["spec"].get("topologySpreadConstraints", ())
     keys = {each["topologyKey"] for each in constraints}
     if not keys <= labels[name].keys():
@@ -130,7 +130,7 @@ def cpu(amounts):
 
 @pytest.mark.parametrize("batch", batches(100, 2_000))
 def test_a_gang_is_placed_if_and_only_if_spread_lets_it(batch):
-    """All members or none, where and only where the filter accepts all of them together."""
+    """All members are placed exactly if the filter accepts all of them together, else none."""
     placed = 0
     for number in range(BATCH):
         nodes, bound, members = world(Random(f"spread {batch}/{number}"))

@@ -1,7 +1,7 @@
-"""What is written about groups is written once, however slowly the watch shows it.
+"""Each write about a group is sent once, however late the watch shows it.
 
-Each label that a member gets is a change of its group. A group that is looked at while its
-ConfigMap does not show yet what was written must not be written about again for each of them.
+Each label that a member gets is a change of its group. While a group's ConfigMap does not show the
+last write yet, checks of the group must not repeat it.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ LATEST = ("GroupConfigMap", "Pod")
 
 @pytest.mark.parametrize("late", LATEST)
 def test_each_object_is_written_once(late: str):
-    """Events come one by one, and those of one kind last of all."""
+    """Events arrive one by one, and those of one kind last."""
     rig = Rig(build)
     rig.api.put("Node", make_node("n0", cpu=MEMBERS))
     data = {"name": "ga", "size": str(MEMBERS), "constraints": "{}"}
@@ -53,9 +53,7 @@ def test_each_object_is_written_once(late: str):
 
 
 def test_that_a_group_is_not_complete_is_written_once():
-    """Its members come one by one, each is news of it, and what was written is not to be seen
-    yet.
-    """
+    """Its members arrive one by one, each changes the report, and the write is not visible yet."""
     rig = Rig(build)
     meta = AnnotatedMeta(name="gb", namespace="default", uid="gb")
     rig.api.put("PodGroup", PodGroup(meta, PodGroupSpec(MEMBERS)))

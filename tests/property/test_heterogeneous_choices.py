@@ -1,8 +1,8 @@
-"""Groups that take every device there is, where members that each take the first that fits fail.
+"""Groups that need every available device, where members that each take the first fitting one fail.
 
-Each world has a way by how it is made: its requests come from its devices, one from each. Those
-worlds count in which members, one after the other, each on the first node that serves it, do not
-all find a device.
+Each cluster has a solution by construction: its requests are made from its devices, one from each.
+Only clusters count in which members, one after the other, each on the first node that serves it, do
+not all find a device.
 """
 
 from random import Random
@@ -16,8 +16,8 @@ ANY = {"deviceClassName": "gpu"}
 
 
 def make_world(random):
-    """Return nodes, slices, claims that have devices (none), and each member's claims, the least
-    choosy first.
+    """Return nodes, slices, allocated claims (none), and each member's claims, the least demanding
+    first.
     """
     nodes, slices, models = [], [], []
     for name in ("n0", "n1"):
@@ -46,7 +46,7 @@ def choosing(random, model):
 
 
 def serves_one_by_one(world):
-    """Whether every member finds devices where each takes the first on the first node that has
+    """Return whether every member finds devices if each takes the first on the first node that has
     them.
     """
     nodes, slices, given, members = world[0], world[1], list(world[2]), world[3]
@@ -65,7 +65,7 @@ def serves_one_by_one(world):
 
 
 def test_unlike_choices_are_made_together():
-    """Members that would fail one by one are all placed, and nobody's device is another's."""
+    """Members that would fail one by one are all placed, without sharing a device."""
     worlds = {seed: make_world(Random(seed)) for seed in range(60)}
     hard = {seed: world for seed, world in worlds.items() if not serves_one_by_one(world)}
     assert len(hard) >= 25

@@ -1,11 +1,11 @@
-"""The invariant of unlike members and the joint objective: a thousand random small groups against
-enumeration.
+"""The invariant of heterogeneous members and the joint objective: a thousand random small groups
+compared with enumeration.
 
 Two to four classes in trees of two to four levels with unequal nodes, rules of classes and between
-them, costs, pods that stand; every fourth one is a group of groups, with rules of single ones in
-every other of these, every fourth an application whose ways cost from pair to pair what chance
-says. What is placed, every term of the objective by name, what is in the way, and who goes. The
-long form has all thousand, and 200 that need victims.
+them, costs, bound pods. Every fourth one is a group of groups, in half of these with rules of
+single groups; every fourth is an application with random path costs. Checked are the placement,
+every term of the objective by name, the conflict, and the victims. The long form has all thousand,
+and 200 that need victims.
 """
 
 import itertools
@@ -40,20 +40,20 @@ def group_of(number, rng):
 
 
 def fits(group):
-    """Whether there is a placement, by enumeration."""
+    """Return whether there is a placement, by enumeration."""
     return partmaking.best(group) is not None if group.parts else rolegroups.fits(group)
 
 
 def best_of(group):
-    """Return the best values of all placements, None when there is none."""
+    """Return the best values of all placements, None without one."""
     return partmaking.best(group) if group.parts else rolegroups.best(group)
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_what_is_said_of_a_group_is_true(batch):
-    """Placed if and only if it fits, each term of the objective equal.
+    """Placed if and only if it fits, with every term of the objective equal.
 
-    Else what is in the way is smallest and true.
+    Otherwise the conflict is smallest and true.
     """
     placed = refused = 0
     for number in range(BATCH):
@@ -75,9 +75,9 @@ def test_what_is_said_of_a_group_is_true(batch):
 
 
 def refusal_is_true(group):
-    """Check what is said to be in the way of a group that fits nowhere.
+    """Check the reported conflict of a group that fits nowhere.
 
-    Return whether it is any rule.
+    Return whether it has any rule.
     """
     advice = explain(group, LIMITS)
     bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
@@ -99,8 +99,8 @@ def refusal_is_true(group):
 
 @pytest.mark.parametrize("batch", batches(25, 200 // NEEDED * BATCH))
 def test_no_other_victims_do_less_harm_where_some_are_needed(batch):
-    """Of groups that do not fit and do when others go, each: who goes is enough, least, and proven
-    to be.
+    """For each group that fits only after evictions: the victims suffice, are minimal, and are
+    proven to be.
     """
     needed = 0
     for number in itertools.count():

@@ -1,5 +1,5 @@
-"""Groups of unlike members under rules for levels, against enumeration: placed if and only if that
-can be, as well as can be, and what is called proven is.
+"""Groups of heterogeneous members under level rules, compared with enumeration: placed if and only
+if possible, optimally, and with true proofs.
 """
 
 import itertools
@@ -37,7 +37,7 @@ def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
-    """With classes, rules between them, pods that stand and costs: outcome and every term of the
+    """With classes, rules between them, bound pods and costs: outcome and every term of the
     objective.
     """
     placed = 0
@@ -57,7 +57,7 @@ def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_what_is_in_the_way_is_smallest_and_true(batch):
-    """Of rules that cannot hold together no fewer conflict, and giving up what is named helps."""
+    """No smaller set of the rules conflicts, and giving up the named ones helps."""
     refused = 0
     for number in range(BATCH):
         group = rolegroups.classed(Random(f"refused {batch}/{number}"))
@@ -85,13 +85,15 @@ def test_what_is_in_the_way_is_smallest_and_true(batch):
 
 
 def fits(group):
-    """Whether there is a placement, by enumeration."""
+    """Return whether there is a placement, by enumeration."""
     return next(rolegroups.placements(group), None) is not None
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_no_other_victims_do_less_harm(batch):
-    """Who goes is enough, least, and proven to be; nobody goes where nothing helps."""
+    """The victims suffice, are minimal, and are proven to be; none are evicted if that does not
+    help.
+    """
     for number in range(BATCH):
         rng = Random(f"victims {batch}/{number}")
         made = (rolegroups.classed, rolegroups.group, rolegroups.begun)[number % 3]
@@ -125,7 +127,7 @@ def test_the_unit_whose_victims_do_the_least_harm_is_chosen(batch):
 
 
 def harm(problem, evicted):
-    """Return what the evictions of an answer do, in the order in which it counts."""
+    """Return the harm of an answer's evictions, in the order of importance."""
     gone = [(evicted.get(at, 0), one) for at, one in enumerate(problem.candidates)]
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = [sum(n * one.pods for n, one in gone if one.priority == each) for each in priorities]

@@ -1,5 +1,5 @@
-"""Who is woken by a change: nobody who can be placed by it is passed over, and kinds are woken as
-one.
+"""The pods that a change wakes: no pod that it lets fit is skipped, and equivalent pods are woken
+together.
 """
 
 from random import Random
@@ -27,7 +27,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def some_pod(random: Random, name: str, node: str = "") -> Pod:
-    """Return a pod of few kinds, so that several are alike."""
+    """Return a pod of few kinds, so that several are equivalent."""
     return make_pod(
         name,
         node=node,
@@ -51,7 +51,7 @@ def some_node(random: Random, name: str) -> Node:
 
 
 def world(random: Random) -> Engine:
-    """Return an engine that knows some nodes and pods on them."""
+    """Return an engine with some nodes and pods on them."""
     specs = [p for p in default_config(registry()).profiles if p.scheduler_name == SCHEDULER]
     engine = Engine(specs, registry())
     for number in range(3):
@@ -63,7 +63,9 @@ def world(random: Random) -> Engine:
 
 
 def may_have(cluster: Cluster, pod: Pod) -> bool:
-    """Whether some node has room for a pod once all less important ones have gone."""
+    """Return whether some node has capacity for a pod after the deletion of all less important
+    ones.
+    """
     wanted = dict(cluster.shapes.of(pod).requests)
     for node in cluster.table.nodes:
         if node is None:
@@ -82,9 +84,7 @@ def may_have(cluster: Cluster, pod: Pod) -> bool:
 
 
 def test_nobody_is_passed_over_whom_a_pod_that_went_leaves_room():
-    """Of two hundred pods that end: who can be placed now, and could not before, is woken by
-    Fit.
-    """
+    """Of two hundred pods that end: Fit wakes each pod that fits now and did not fit before."""
     woken = left = 0
     for seed in range(100):
         random = Random(seed)
@@ -106,8 +106,8 @@ def test_nobody_is_passed_over_whom_a_pod_that_went_leaves_room():
 
 @pytest.mark.parametrize("few", [hints.FEW, 0])
 def test_pods_that_are_alike_are_woken_as_each_would_be(few: int, monkeypatch: pytest.MonkeyPatch):
-    """The same pods as by asking the hints about each of them, whoever holds them, also where their
-    needs are compared.
+    """The same pods as by running the hints for each of them, whichever plugin rejected them, also
+    if their needs are compared.
     """
     monkeypatch.setattr(hints, "FEW", few)
     found = 0
@@ -147,10 +147,10 @@ def test_pods_that_are_alike_are_woken_as_each_would_be(few: int, monkeypatch: p
 def test_members_of_groups_are_found_without_asking_about_each(
     first: int, monkeypatch: pytest.MonkeyPatch
 ):
-    """Whom a change of any kind may help, beside asking the hints about every pod that waits.
+    """The members that a change of any kind may help are those found by running the hints for every
+    waiting pod.
 
-    Members whose gate is shut are asked by `Groups.settle` when an object says something new of
-    their group.
+    `Groups.settle` checks gated members when an object changes the description of their group.
     """
     known, woken, asked = UnschedulablePods.helped_by, 0, 0
 

@@ -1,8 +1,8 @@
-"""Load accounts follow events exactly, whatever order they come in and whatever they contain.
+"""Load accounting follows events exactly, in any order and with any content.
 
 A machine changes a cluster at random: nodes, reports with clocks that go back and forth, pods that
-are assumed, bound, changed, forgotten. After each step the ledger must equal one built afresh, and
-at the end filter and score must equal a slow model that knows only the manifests.
+are assumed, bound, changed, forgotten. After each step the ledger must equal a rebuilt one, and at
+the end filter and score must equal a slow model that reads only the manifests.
 """
 
 import json
@@ -203,7 +203,7 @@ class Accounts(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def drop_node(self, data):
-        """A node goes; its pods and report stay behind for a while."""
+        """Delete a node; its pods and report stay for a while."""
         if not self.known:
             return
         name = data.draw(st.sampled_from(sorted(self.known)))
@@ -212,7 +212,7 @@ class Accounts(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def put_report(self, data):
-        """A report arrives, perhaps one of a node that is not known."""
+        """A report arrives, perhaps one of an unknown node."""
         name = data.draw(st.sampled_from(NODES))
         raw = self.reports[name] = data.draw(reports(name))
         _, metric = read_object(raw)
@@ -243,7 +243,7 @@ class Accounts(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def remove(self, data):
-        """A pod goes, or is forgotten."""
+        """Delete or forget a pod."""
         if not self.pods:
             return
         name = data.draw(st.sampled_from(sorted(self.pods)))
@@ -256,7 +256,7 @@ class Accounts(RuleBasedStateMachine):
 
     @invariant()
     def is_as_built_afresh(self):
-        """What followed equals what is counted anew."""
+        """The incremental state equals a recount."""
         plugin: Any = self.scene.plugin
         ledger = plugin.tracker
         fresh = type(ledger)(ledger.settings)
@@ -265,7 +265,7 @@ class Accounts(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def decide(self, data):
-        """Filter and score say what the model says."""
+        """Filter and score agree with the model."""
         raw = data.draw(pods("new"))
         model = Model(read(json.dumps(self.args)))
         got = look(self.scene, self.scene.cycle(read_pod(raw)))
@@ -302,7 +302,7 @@ TestAccounts.settings = settings(stateful_step_count=25)
     incoming=pods("new"),
 )
 def test_decisions_are_those_of_the_model(args, host, report, held, incoming):
-    """One node, one report, a few pods: filter and score say what the slow model says."""
+    """One node, one report, a few pods: filter and score agree with the slow model."""
     held = list({pod["metadata"]["uid"]: pod for pod in held}.values())
     got = evaluate(
         PLUGIN,
@@ -354,7 +354,7 @@ JSONISH = st.recursive(
     duration=JUNK,
 )
 def test_no_content_does_harm(texts, usage, of_pod, time, duration):
-    """Whatever stands in annotations and figures, there is an answer and scores are 0..100."""
+    """With any content of annotations and figures, there is an answer and scores are 0..100."""
     host = node("n")
     host["metadata"]["annotations"] = {
         f"{DOMAIN}/usage-thresholds": texts.get("thresholds", ""),

@@ -11,7 +11,7 @@ from tests.property.test_what_is_remembered import world
 
 @pytest.mark.parametrize("first", range(0, 18, 6))
 def test_a_group_has_candidates_only_below_its_priority(first: int):
-    """Where priorities say that no pod may be evicted, the search finds none."""
+    """If priorities forbid every eviction, the search finds no candidate."""
     seen: Counter[bool] = Counter()
     for seed in range(first, first + 6):
         rig = world(seed)

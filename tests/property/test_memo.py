@@ -1,6 +1,6 @@
-"""What the framework remembers per shape and per kind of pods changes no decision.
+"""The framework's caches per shape and per kind of pods change no decision.
 
-A runner that has met such pods before must decide as one that meets everything for the first time.
+A runner that has seen such pods before must decide as one that sees everything for the first time.
 """
 
 from random import Random
@@ -48,7 +48,7 @@ CONTROLLER = replace(FREE, controller=True)
 
 
 def random_pod(random: Random, name: str, node: str = "") -> Pod:
-    """Return a pod with a few of the wishes that plugins know."""
+    """Return a pod with a few of the fields that plugins read."""
     selector = LabelSelector({"app": random.choice("ab")})
     term = (PodAffinityTerm(random.choice(["zone", "host"]), selector),)
     spec: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def random_pod(random: Random, name: str, node: str = "") -> Pod:
 
 
 def described(decision: Decision) -> tuple[Any, ...]:
-    """Return all that a decision says."""
+    """Return all contents of a decision."""
     return (
         decision.node,
         decision.status,
@@ -91,13 +91,13 @@ def described(decision: Decision) -> tuple[Any, ...]:
 
 
 def outcome(attempt: Attempt) -> tuple[Any, ...]:
-    """Return what an ordinary attempt decides."""
+    """Return the decision of an ordinary attempt."""
     return described(decide(attempt))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_known_shapes_are_decided_like_new_ones(seed):
-    """While nodes, taints and pods come and go, both decide the same for every pod."""
+    """While nodes, taints and pods are added and deleted, both decide the same for every pod."""
     random = Random(seed)
     engine = Engine(PROFILES, REGISTRY)
     pods = [random_pod(random, f"p{number}") for number in range(12)]
@@ -110,7 +110,7 @@ def test_known_shapes_are_decided_like_new_ones(seed):
         placed = random_pod(random, f"held{step}", f"n{random.randrange(8)}")
         engine.handle(Watched("Pod", "ADDED", placed), 1.0)
         pod = random.choice(pods)
-        shape = engine.cluster.shapes.of(pod)  # held here: what is kept of it stays
+        shape = engine.cluster.shapes.of(pod)  # referenced here, so that its cache entry stays
 
         known, fresh = engine.attempt(pod, 1.0), engine.attempt(pod, 1.0)
         fresh.runner, fresh.states = Runner(known.runner.profile), States()
@@ -123,7 +123,7 @@ def test_known_shapes_are_decided_like_new_ones(seed):
 
 
 def random_change(random: Random, step: int, held: list[Pod]) -> Watched:
-    """Return something that happens: most of the time a pod comes to a node or leaves it."""
+    """Return a random event: usually a pod is placed on a node or leaves it."""
     chance = random.random()
     if chance < 0.1:
         name = f"n{random.randrange(8)}"
@@ -167,7 +167,7 @@ def random_node(random: Random, name: str) -> Node:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_known_kinds_are_decided_like_new_ones(seed: int):
-    """Pods of a few kinds on nodes that mostly stay as they are but for their pods."""
+    """Pods of a few kinds on nodes that change little except for their pods."""
     random = Random(seed)
     engine = Engine(PROFILES, REGISTRY)
     held: list[Pod] = []
@@ -177,7 +177,7 @@ def test_known_kinds_are_decided_like_new_ones(seed: int):
     kinds = [random_pod(random, f"kind{number}") for number in range(4)]
     kept = 0
     for step in range(80):
-        # Labels, namespaces and owners of their own, so that shapes differ and kinds do not.
+        # Labels, namespaces and owners differ, so that shapes differ and kinds do not.
         kind = random.choice(kinds)
         meta = replace(
             kind.metadata,
@@ -202,7 +202,7 @@ def test_known_kinds_are_decided_like_new_ones(seed: int):
 
 
 def test_columns_stay_as_they_were():
-    """Columns of decisions that somebody keeps are not written to by later ones."""
+    """Later decisions do not write to columns of kept decisions."""
     engine = Engine(PROFILES, REGISTRY)
     for number in range(5):
         engine.handle(Watched("Node", "ADDED", make_node(f"n{number}")), 1.0)

@@ -30,7 +30,7 @@ async def approved(world: MoveWorld) -> None:
 
 
 async def finish(world: MoveWorld, rounds: int = 400) -> None:
-    """Let the world go on until the plan has ended; check the rules after every step."""
+    """Run the cluster until the plan has ended; check the rules after every step."""
     for _ in range(rounds):
         await world.step()
         check(world)
@@ -59,7 +59,7 @@ def check_end(world: MoveWorld) -> None:
 
 
 async def test_an_approved_plan_moves_its_pods_to_their_destinations():
-    """One after the other; each replacement is where the plan wants it."""
+    """One after the other; each replacement is on the planned node."""
     world = small(Random(1))
     await approved(world)
     assert world.status.phase == "Proposed"
@@ -79,7 +79,7 @@ async def test_an_approved_plan_moves_its_pods_to_their_destinations():
 
 
 async def test_each_evicted_pod_has_an_event_that_names_the_plan_and_the_nodes():
-    """Nothing that runs is evicted without it."""
+    """No running pod is evicted without it."""
     world = small(Random(1))
     await approved(world)
     await finish(world)
@@ -166,7 +166,7 @@ async def test_a_plan_that_cannot_go_on_ends_with_its_reason(change, reason):
 
 
 async def until_evicted(world: MoveWorld) -> PlannedMove:
-    """Let the world go on until the first pod is evicted; return its move."""
+    """Run the cluster until the first pod is evicted; return its move."""
     await approved(world)
     while not world.evicted:
         await world.step(1)
@@ -218,7 +218,7 @@ async def test_a_rollout_or_scale_down_ends_the_plan():
 
 
 async def test_a_scale_up_before_the_eviction_is_no_replacement():
-    """A pod of the owner comes to the destination while the moved pod still runs."""
+    """A pod of the owner arrives on the destination while the moved pod still runs."""
     world = small(Random(1))
     world.nodes.remove("n1")  # no destination: n2 has free capacity for both pods
     world.put_plan()
@@ -239,7 +239,7 @@ async def test_a_scale_up_before_the_eviction_is_no_replacement():
 
 
 async def ended_everywhere(seed: int) -> int:
-    """Kill the daemon at every write of a plan's life, before and after the write."""
+    """Kill the daemon at every write of a plan's lifecycle, before and after the write."""
     number = writes = 0
     while writes >= number:
         number += 1
@@ -290,7 +290,9 @@ async def test_a_group_is_moved_whole():
 
 
 async def test_the_daemon_may_be_killed_at_every_write_of_a_group():
-    """Also between two evictions or bindings of one group, of 12 writes: the rest follows."""
+    """Also between two evictions or bindings of one group, at each of 12 writes: the remaining
+    steps follow.
+    """
     number = writes = 0
     while writes >= number:
         number += 1
@@ -307,7 +309,7 @@ async def test_the_daemon_may_be_killed_at_every_write_of_a_group():
 
 
 async def troubled(seed: int) -> None:
-    """Let everything go wrong that may, at random."""
+    """Run with all faults, at random."""
     random = Random(seed)
     world = MoveWorld(random, nodes=random.choice((2, 3, 4)))
     for owner in ("web", "api", "db")[: random.choice((1, 2, 3))]:
@@ -352,7 +354,7 @@ async def troubled(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_plans_end_whatever_happens(seed):
-    """Kills, refusals, stale plans, pauses, and pods that want the same nodes."""
+    """Kills, rejections, stale plans, pauses, and pods that compete for the nodes."""
     await troubled(seed)
 
 

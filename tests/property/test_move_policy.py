@@ -1,6 +1,6 @@
 """MovePlans without approvals for a long time: the real planner, a random workload.
 
-Whenever no plan is open, the next one is created: for a pod that waits, otherwise for a free node.
+Whenever no plan is open, the next one is created: for a pending pod, otherwise for a free node.
 """
 
 import json
@@ -26,7 +26,7 @@ ENDED = ("Completed", "Aborted", "Impossible", "Invalid")
 
 
 class PolicyWorld(MoveWorld):
-    """A cluster whose plans are approved by configuration, and what they moved."""
+    """A cluster whose plans are approved by configuration, and the pods that they moved."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(random, nodes=6)
@@ -73,7 +73,7 @@ class PolicyWorld(MoveWorld):
         return uid
 
     def workload(self) -> None:
-        """Let owners come and go."""
+        """Create and delete owners."""
         for owner in [one for one, left in self.left.items() if left <= 0]:
             del self.left[owner], self.owners[owner]
             for uid in [uid for uid, raw in self.pods.items() if owner_of(raw) == owner]:
@@ -112,9 +112,9 @@ def owner_of(raw):
 
 
 async def policy_left_on(seed: int, minutes: int, rest: int) -> PolicyWorld:
-    """Let the policy act for so many minutes, then for two rests in which no owner comes or goes.
+    """Run the policy for this many minutes, then for two rests without changes of owners.
 
-    Nothing moves in the second one.
+    No pod moves in the second one.
     """
     world = PolicyWorld(Random(seed))
     for _ in range(minutes):

@@ -45,7 +45,7 @@ REGIONS, ZONES = ("r1", "r2", "r3"), ("z1", "z2", "z3", "z4")
 
 
 def ways(names: tuple[str, ...]) -> st.SearchStrategy[list[Any]]:
-    """Return ways between different names, each with a cost and perhaps a capacity."""
+    """Return paths between different names, each with a cost and perhaps a capacity."""
     ends = st.sampled_from(names)
     way = st.tuples(ends, ends, st.integers(0, 120), st.sampled_from(["1G", "400M", "2500"]))
     return st.lists(way.filter(lambda one: one[0] != one[1]), max_size=6)
@@ -134,7 +134,7 @@ class Year:
         self.groups: dict[tuple[str, str], dict[str, Any]] = {}
 
     def bookings(self, namespaces: tuple[str, ...] = LISTS[0]) -> dict[tuple[str, str, str], int]:
-        """Return what the tracker says is booked per link."""
+        """Return the tracker's bookings per link."""
         totals = self.tracker.membership(namespaces).bookings.totals()
         return {(one.level, one.origin, one.destination): bits for one, bits in totals.items()}
 
@@ -144,7 +144,7 @@ class Year:
             self.tracker.apply(change)
 
     def step(self) -> None:
-        """Do one thing at random."""
+        """Make one random change."""
         moves = (
             self.put_pod,
             self.put_pod,
@@ -155,11 +155,11 @@ class Year:
         )
         self.random.choice(moves)()
         if self.random.random() < 0.2:
-            # Asked at odd moments, it must not matter.
+            # Reads at random moments must not matter.
             self.tracker.membership(self.random.choice(LISTS)).bookings.amounts()
 
     def put_pod(self) -> None:
-        """A pod appears or comes back elsewhere, with other labels perhaps."""
+        """Create a pod or recreate it elsewhere, perhaps with other labels."""
         name = f"p{self.random.randrange(30)}"
         group = self.random.choice(("app", "shop", ""))
         raw = member(name, self.random.choice(WORKLOADS), f"n{self.random.randrange(10)}", group)
@@ -168,7 +168,7 @@ class Year:
         self.do(self.cluster.put_pod(read_pod(raw)))
 
     def drop_pod(self) -> None:
-        """A pod goes."""
+        """Delete a pod."""
         if self.pods:
             name = self.random.choice(sorted(self.pods))
             self.do(self.cluster.drop_pod(read_pod(self.pods.pop(name)).metadata.uid))
@@ -180,14 +180,14 @@ class Year:
         self.do(self.cluster.put_node(read_node(placed_node(name, *place))))
 
     def drop_node(self) -> None:
-        """A node goes; its pods stay."""
+        """Delete a node; its pods stay."""
         if self.nodes:
             name = self.random.choice(sorted(self.nodes))
             del self.nodes[name]
             self.do(self.cluster.drop_node(name))
 
     def put_group(self) -> None:
-        """An application changes what its workloads need, or is deleted."""
+        """Change an application's dependencies, or delete it."""
         key = self.random.choice(SPACES), self.random.choice(("app", "shop"))
         if self.random.random() < 0.3 and key in self.groups:
             kind, group = read_object(self.groups.pop(key))
@@ -205,7 +205,7 @@ class Year:
         self.do(self.cluster.put_object(kind.kind, group))
 
     def expected(self, namespaces: tuple[str, ...] = LISTS[0]) -> dict[tuple[str, str, str], int]:
-        """Return what is booked per link, counted pod by pod in exact fractions."""
+        """Return the bookings per link, counted pod by pod in exact fractions."""
         total: dict[tuple[str, str, str], int] = defaultdict(int)
         for key, group in self.groups.items():
             own: dict[tuple[str, str, str], Fraction] = defaultdict(Fraction)
@@ -225,7 +225,7 @@ class Year:
         return {link: amount for link, amount in total.items() if amount}
 
     def group_of(self, raw: Any, namespaces: tuple[str, ...]) -> tuple[str, str] | None:
-        """Return the group that a pod means: its own namespace's first, then those of the list."""
+        """Return a pod's group: that of its own namespace first, then those of the list."""
         name = raw["metadata"]["labels"][GROUP]
         for space in (raw["metadata"]["namespace"], *namespaces):
             if (space, name) in self.groups:
@@ -261,10 +261,9 @@ def _link(one: tuple[str, str], other: tuple[str, str]) -> tuple[str, str, str] 
     ],
 )
 def test_a_year_of_churn_never_drifts(days: int, seed: int) -> None:
-    """Bookings are those of the pods that are there, to the bit, and a fresh tracker holds the
-    same.
+    """Bookings equal those of the present pods, to the bit, and a rebuilt tracker has the same.
 
-    A day is a hundred changes, and is counted afresh at its end.
+    A day is a hundred changes, and is recounted at its end.
     """
     year = Year(seed)
     for number in range(100 * days):
@@ -311,7 +310,7 @@ def ties(
 @given(st.data())
 @settings(max_examples=20)
 def test_hypothetical_pods_count_as_real_ones(data: st.DataObject) -> None:
-    """A state that follows pods says what a pre-filter on the changed cluster says (D13)."""
+    """A state that follows pods equals a pre-filter on the changed cluster."""
     random = Random(data.draw(st.integers(0, 10**6)))
     places = [random.choice(PLACES) for _ in range(6)]
     workloads = {
@@ -352,7 +351,7 @@ def test_hypothetical_pods_count_as_real_ones(data: st.DataObject) -> None:
 
 
 def model_order(plugin: Any, waiting: list[QueuedPod]) -> QueuedPod:
-    """Return who is next, by sorting everybody afresh."""
+    """Return the next pod, by sorting all pods again."""
     entities: dict[str, list[QueuedPod]] = defaultdict(list)
     for one in waiting:
         entities[plugin.stand(one)[0] or f"alone {one.ticket}"].append(one)
@@ -419,7 +418,7 @@ def test_the_lineup_hands_out_what_sorting_would(seed: int) -> None:
 
 
 def test_thousands_of_zones_are_no_matrix() -> None:
-    """One zone per node on 3,000 nodes: priced all the same, and links between regions still
+    """One zone per node on 3,000 nodes: costs are still computed, and links between regions still
     count.
     """
     nodes = [placed_node(f"n{n}", f"r{n % 3}", f"z{n}") for n in range(3000)]
@@ -442,7 +441,7 @@ def test_thousands_of_zones_are_no_matrix() -> None:
 
 
 def test_views_of_a_few_rows_agree_with_the_whole() -> None:
-    """What the plugin says of a row does not depend on which other rows are looked at."""
+    """The plugin's result for a row does not depend on the other evaluated rows."""
     scene = Scene("NetworkOverhead", {"dependents": "Count"})
     group = app_group({"a": {"b": (10, "100M")}, "b": {"c": (3, None)}, "c": {}})
     pods = [member(f"p{n}", WORKLOADS[n % 3], f"n{n % 7}") for n in range(6)]
@@ -475,9 +474,9 @@ def test_the_operators_figures_are_those_of_the_plugin(
     group: dict[str, Any],
     placed: list[tuple[str, int]],
 ) -> None:
-    """Between any two nodes.
+    """Costs agree between any two nodes.
 
-    And least, mean and greatest cost of all ties are those of the pairs.
+    Least, mean and greatest cost of all ties are those of the pairs.
     """
     raw = topology(regions, zones, both=both)
     table = read_object(raw)[1]

@@ -1,7 +1,7 @@
-"""A pod is refused for bandwidth exactly where its bookings would go beyond a capacity.
+"""A pod is rejected for bandwidth exactly if its bookings would exceed a capacity.
 
-The model books pod by pod in exact fractions, before and after the pod is placed, and shares
-nothing with the plugin.
+The model books pod by pod in exact fractions, before and after the pod is placed, and shares no
+code with the plugin.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ PLACES = [("r1", "z1"), ("r1", "z2"), ("r1", "z3"), ("r2", "z3"), ("r2", "z1"), 
     ("", "z4")]  # fmt: skip
 SPACES = ("default", "other")
 Link = tuple[str, str, str]
-Group = dict[str, dict[str, int]]  # workload → what it needs of which other, in bit/s
+Group = dict[str, dict[str, int]]  # workload → its needs of each other workload, in bit/s
 
 AMOUNTS = (7, 100, 100, 333)
 needs = st.dictionaries(
@@ -38,7 +38,7 @@ capacities = st.one_of(st.none(), st.integers(0, 700))
 
 
 def ways(names: tuple[str, ...]) -> st.SearchStrategy[dict[tuple[str, str], int | None]]:
-    """Return listed ways between different names, each with a capacity or without one."""
+    """Return listed paths between different names, each with a capacity or without one."""
     ends = [(one, other) for one in names for other in names if one != other]
     return st.dictionaries(st.sampled_from(ends), capacities, min_size=1, max_size=6)
 
@@ -49,7 +49,7 @@ tables = st.fixed_dictionaries({"region": ways(("r1", "r2", "")), "zone": ways((
 def booked(
     group: Group, standing: list[tuple[str, tuple[str, str]]], region: str
 ) -> dict[tuple[str, Link], int]:
-    """Return what a group books with these pods (workload, place) between regions and within
+    """Return the bookings of a group with these pods (workload, place) between regions and within
     one.
     """
     found: dict[tuple[str, Link], Fraction] = defaultdict(Fraction)
@@ -82,13 +82,13 @@ class World:
         self.table = table
 
     def amounts(self, new: tuple[str, int] | None) -> dict[tuple[str, Link], int]:
-        """Return what is booked per link; `new` is a workload of the first group and its node."""
+        """Return the bookings per link; `new` is a workload of the first group and its node."""
         total: dict[tuple[str, Link], int] = defaultdict(int)
         for space in SPACES:
             standing = [(one, self.places[on]) for at, one, on in self.pods if at == space]
             if new is not None and space == SPACES[0]:
                 standing.append((new[0], self.places[new[1]]))
-            # Zones of one name in two regions are different links: each region by itself.
+            # Zones of one name in two regions have different links: each region has its own.
             own: dict[tuple[str, Link], int] = {}
             for region in ("r1", "r2", ""):
                 own |= booked(self.groups[space], standing, region)
@@ -97,7 +97,7 @@ class World:
         return total
 
     def is_full(self, workload: str, on: int, *, both: bool) -> bool:
-        """Whether placing the pod there lets some link grow beyond its capacity."""
+        """Return whether placing the pod there makes some link exceed its capacity."""
         before, after = self.amounts(None), self.amounts((workload, on))
         region, zone = self.places[on]
         for capacity, ways_of_it in self.limits():
@@ -112,9 +112,7 @@ class World:
         return False
 
     def limits(self) -> Iterator[tuple[int, list[tuple[str, Link]]]]:
-        """Yield each capacity with the ways that it is for: both directions of a way listed
-        once.
-        """
+        """Yield each capacity with its paths: both directions of a path that is listed once."""
         for level, listed in self.table.items():
             for (origin, destination), capacity in listed.items():
                 if capacity is None:
@@ -173,7 +171,7 @@ drawn = st.fixed_dictionaries(
 
 
 def check(drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool) -> None:
-    """Ask the plugin and the model about every node."""
+    """Compare the plugin with the model on every node."""
     world = World(drawn, table)
     nodes = [placed_node(f"n{number}", *place) for number, place in enumerate(world.places)]
     existing = []
@@ -199,7 +197,7 @@ def check(drawn: dict[str, Any], table: dict[str, Any], workload: str, both: boo
 def test_refused_where_bookings_would_exceed_a_capacity_and_nowhere_else(
     drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool
 ) -> None:
-    """Two groups of one name, dependents counted or not, ways listed once, twice, without
+    """Two groups of one name, dependents counted or not, paths listed once, twice, without
     capacity.
     """
     check(drawn, table, workload, both)
@@ -212,12 +210,12 @@ def test_refused_where_bookings_would_exceed_a_capacity_and_nowhere_else(
 def test_refused_exactly_in_ten_thousand_worlds(
     drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool
 ) -> None:
-    """The same invariant, at length."""
+    """The same invariant in ten thousand cases."""
     check(drawn, table, workload, both)
 
 
 def test_a_way_without_capacity_is_not_limited_by_the_way_back() -> None:
-    """Listed both ways, each is its own."""
+    """If both directions are listed, each has its own capacity."""
     world = {
         "places": [("r1", "z1"), ("r2", "z3"), *PLACES[:5]],
         "groups": {SPACES[0]: {"a": {"b": 100}, "b": {}, "c": {}}, SPACES[1]: {}},

@@ -69,7 +69,7 @@ class Cluster:
         self.hear(Watched("Pod", "ADDED", pod))
 
     def something(self) -> None:
-        """Let a pod or a group come, or a bound pod end."""
+        """Create a pod or a group, or finish a bound pod."""
         kind, priority = self.random.randrange(8), self.random.choice((0, 0, 10, 100))
         if kind < 5:
             self.singles += 1
@@ -87,7 +87,7 @@ class Cluster:
             self.leaving.setdefault(self.random.choice(bound), self.turn)
 
     def step(self, events: int) -> None:
-        """Take a turn: events, pods that have left, answers that are due, and what they lead to."""
+        """Run a turn: events, terminated pods, due answers, and their consequences."""
         self.turn += 1
         self.written.clear()
         for _ in range(events):
@@ -155,9 +155,9 @@ class Cluster:
         }
 
     def check(self) -> None:
-        """Check that each victim that has not left makes way for pods that are nominated.
+        """Check that each remaining victim is evicted for nominated pods.
 
-        A member of a group is evicted with others of it, which may be on the nominated node.
+        A member of a group is evicted with the others, which may be on the nominated node.
         """
         nominated = self.nominated()
         for uid, preemptors in self.preemptors.items():
@@ -182,16 +182,16 @@ class Cluster:
                 assert is_bound or self.is_overtaken(one, nodes), f"{one} lost its node"
 
     def are_together(self, one: str, other: str) -> bool:
-        """Whether two pods are one pod or members of one group."""
+        """Return whether two pods are the same pod or members of one group."""
         if one == other:
             return True
         groups = {self.pods[uid].metadata.labels.get(LABEL, uid) for uid in (one, other)}
         return len(groups) == 1
 
     def is_overtaken(self, uid: str, nodes: set[str]) -> bool:
-        """Whether a pod that precedes this one is bound or nominated to one of its nodes.
+        """Return whether a pod that precedes this one is bound or nominated to one of its nodes.
 
-        A group that is planned precedes pods of its priority that came later.
+        A group that is being planned precedes later pods of its priority.
         """
         order = {one: (-self.priority(one), number) for number, one in enumerate(self.pods)}
         return any(

@@ -1,9 +1,9 @@
-"""The filter against a topology manager that was written from the kubelet's documentation.
+"""The filter compared with a topology manager that was written from the kubelet's documentation.
 
-Random nodes have random pods on them; the filter sees what an agent would publish of them. Whoever
-it lets through must be admitted, whoever it rejects refused. The one known difference is one-sided,
-and only for single-numa-node: a Guaranteed container with a fraction of a CPU gets no CPUs of its
-own from the kubelet, while the filter compares its fraction like any amount, as its peer does.
+Random nodes have random pods; the filter gets what an agent would publish about them. Each accepted
+pod must be admitted, each rejected one refused. The one known difference is one-sided, and only for
+single-numa-node: a Guaranteed container with a fraction of a CPU gets no exclusive CPUs from the
+kubelet, while the filter compares its fraction like any amount, as its peer does.
 """
 
 from random import Random
@@ -22,7 +22,7 @@ NODES = 50
 
 
 def random_zones(source):
-    """Return zones of one make, or of two, with devices in some of them."""
+    """Return zones of one model, or of two, with devices in some of them."""
     count = source.choice([1, 2, 2, 4, 4, 8])
     cpus, memory = source.choice([4, 8, 16]), source.choice([8, 16]) * 1024 * MIB
     has_pages, has_nics = source.random() < 0.5, source.random() < 0.5
@@ -87,7 +87,7 @@ def random_machine(source, policy, scope):
 
 
 def published(name, aligner):
-    """Return what an agent reports of a node."""
+    """Return an agent's report of a node."""
     return {
         "kind": "NodeResourceTopology",
         "metadata": {"name": name},
@@ -115,7 +115,7 @@ def published(name, aligner):
 
 
 def offers(aligner):
-    """Return what a node offers in all; licences belong to no zone."""
+    """Return a node's total amounts; licences belong to no zone."""
     total = {LICENCE: 10_000_000}
     for zone in aligner.zones:
         for resource, amount in zone.capacity.items():
@@ -124,14 +124,14 @@ def offers(aligner):
 
 
 def wanted(pod):
-    """Return the resources that a pod asks for: a kubelet refuses what its node does not have."""
+    """Return the resources that a pod requests: a kubelet rejects those that its node lacks."""
     containers = [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]
     requests = [c["resources"]["requests"] for c in containers]
     return {name for one in requests for name, text in one.items() if text not in ("0", "0Mi")}
 
 
 def has_fractions(pod):
-    """Whether a Guaranteed pod has a container with a fraction of a CPU."""
+    """Return whether a Guaranteed pod has a container with a fraction of a CPU."""
     containers = [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]
     return qos_of(pod) == "Guaranteed" and any(
         c["resources"]["requests"].get("cpu", "").endswith("00m") for c in containers
@@ -139,7 +139,9 @@ def has_fractions(pod):
 
 
 def compare(policy, scope, pairs, seed):
-    """Compare verdicts on so many pairs of pods and nodes; return (pairs, admitted, explained)."""
+    """Compare verdicts on this many pairs of pods and nodes; return (pairs, admitted,
+    explained).
+    """
     source = Random(seed)
     done = admitted = explained = 0
     while done < pairs:
@@ -169,7 +171,9 @@ def compare(policy, scope, pairs, seed):
 
 @pytest.mark.parametrize("scope", ["pod", "container"])
 def test_a_pod_that_goes_gives_all_back(scope):
-    """Zones hold after a pod what they held before it, also if only its init container asked."""
+    """Zones have the same amounts before and after a pod, also if only its init container had
+    requests.
+    """
     gpus = {"example.com/gpu": "2"}
     aligner = Aligner([{"cpu": 8000, "example.com/gpu": 4000}], "single-numa-node", scope)
     step = {"name": "step", "resources": {"requests": gpus, "limits": gpus}}
@@ -184,7 +188,7 @@ def test_a_pod_that_goes_gives_all_back(scope):
 @pytest.mark.parametrize("scope", ["pod", "container"])
 @pytest.mark.parametrize("policy", ["single-numa-node", "restricted"])
 def test_the_filter_says_what_the_kubelet_would(policy, scope):
-    """Both agree, but for fractions of CPUs."""
+    """Both agree, except for fractions of CPUs."""
     done, admitted, _ = compare(policy, scope, 1000, seed=7)
 
     assert 0.1 < admitted / done < 0.9
@@ -195,7 +199,7 @@ def test_the_filter_says_what_the_kubelet_would(policy, scope):
 @pytest.mark.parametrize("scope", ["pod", "container"])
 @pytest.mark.parametrize("policy", ["single-numa-node", "restricted"])
 def test_the_filter_says_what_the_kubelet_would_at_length(policy, scope):
-    """Both agree on 20,000 pairs, but for fractions of CPUs."""
+    """Both agree on 20,000 pairs, except for fractions of CPUs."""
     done, admitted, explained = compare(policy, scope, 20_000, seed=11)
     print(f"{policy} {scope}: {done} pairs, {admitted} admitted, {explained} fractions")
 

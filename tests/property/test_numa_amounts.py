@@ -52,8 +52,8 @@ def test_the_quick_comparison_is_exact(held, asked):
 @settings(max_examples=25, deadline=None)
 @given(held=st.lists(AMOUNTS, min_size=2, max_size=20))
 def test_levels_are_in_the_order_of_amounts(held):
-    """One by one or all at once: a larger amount is of no lower level, of a higher one than before
-    a least.
+    """One by one or all at once: a larger amount has no lower level, and a level's least amount is
+    above all lower levels.
     """
     held = sorted((UNLISTED, *held))
     levels = [level_of(one)[0] for one in held]
@@ -64,7 +64,7 @@ def test_levels_are_in_the_order_of_amounts(held):
 
 
 def test_sizes_that_people_write_are_the_least_of_their_levels():
-    """They are compared in a moment."""
+    """They are compared by levels alone."""
     gib = 2**30 * 1000
     assert all(level_of(cpus * 500)[1] for cpus in range(1, 1024))
     assert all(level_of(number * gib // 2)[1] for number in range(1, 1000))
@@ -77,7 +77,7 @@ def test_sizes_that_people_write_are_the_least_of_their_levels():
     asked=AMOUNTS.map(lambda one: one + 1),
 )
 def test_the_fewest_zones_are_found_exactly(rows, asked):
-    """No set of zones is thought too small or large enough by a rounded sum."""
+    """Rounded sums never make a set of zones count as too small, or as large enough."""
     free = np.array(rows, dtype=np.int64)
     view: Any = SimpleNamespace(
         size=len(rows),
@@ -105,7 +105,7 @@ NAMES = [
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_one_row_is_judged_as_all_are(seed):
-    """Where nothing fits is the same in plain numbers as in columns.
+    """Rejections in plain numbers equal those in columns.
 
     Often an amount is just enough.
     """
@@ -134,7 +134,7 @@ def seen(columns: ZoneColumns, size: int, topologies: Any = None) -> ZoneView:
 
 
 def _misfits_row(view: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool) -> bool:
-    """Whether nothing fits on one row of the table: `fit` in plain numbers."""
+    """Return whether no zone fits on one row of the table: `fit` in plain numbers."""
     zones: list[int] | None = None
     for name, amount in needs:
         if amount <= 0:
@@ -155,9 +155,7 @@ def _misfits_row(view: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool)
 
 
 def _fewest(row, asked):
-    """Return the smallest number of zones that hold an amount, 0 for none, -1 where none is
-    listed.
-    """
+    """Return the smallest number of zones that have an amount, 0 for none, -1 if none is listed."""
     listed = [one for one in row if one >= 0]
     if not listed:
         return UNLISTED

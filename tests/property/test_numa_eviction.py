@@ -1,4 +1,6 @@
-"""What victims give back in a dry run of preemption, against plain sums zone by zone."""
+"""The amounts that victims return in a dry run of preemption, compared with plain sums zone by
+zone.
+"""
 
 from random import Random
 from typing import Any
@@ -21,7 +23,7 @@ GIB = 2**30
 
 
 def asking(name, cpus, *, on="", shares=False, priority=0):
-    """Return a pod with CPUs and a GiB of its own, or a share of them."""
+    """Return a pod with exclusive CPUs and a GiB, or a share of them."""
     amounts = {"cpu": str(cpus), "memory": "1Gi"}
     resources = {"requests": amounts, "limits": {} if shares else amounts}
     return {
@@ -38,7 +40,7 @@ def asking(name, cpus, *, on="", shares=False, priority=0):
 
 
 class House:
-    """A node whose zones hold pods: some of which the agent tells, or nobody."""
+    """A node whose zones have pods: the agent reports some of them, or none."""
 
     def __init__(self, source, name):
         self.name = name
@@ -71,7 +73,7 @@ class House:
         return [*owners, asking(self.sharing, 1, on=self.name, shares=True)]
 
     def report(self):
-        """Return what the agent says."""
+        """Return the agent's report."""
         names = {("default", name, "main"): zone for name, zone in self.zone_of.items()}
         metadata, vectors = encode(names, self.zones)
         marks = [mark_of("default", name) for name in (*self.cpus, self.sharing)]
@@ -100,11 +102,13 @@ class House:
         }
 
     def takes(self, cpus, left, gone):
-        """Whether a pod fits once these pods have gone; `left` are each zone's thousandths."""
+        """Return whether a pod fits after the eviction of these pods; `left` are each zone's
+        thousandths.
+        """
         if gone and self.tells and self.zone_of:
             owners = [name for name in gone if name in self.cpus]
             if not owners:
-                return False  # nobody can say what this frees
+                return False  # the freed amount is unknown
             left = list(left)
             for name in owners:
                 left[self.zone_of[name]] += self.cpus[name] * 1000
@@ -115,7 +119,7 @@ class House:
 
 
 def amount(name, available, most):
-    """Return what a zone has of a resource."""
+    """Return a zone's amount of a resource."""
     texts = {"capacity": str(most), "allocatable": str(most), "available": str(available)}
     return {"name": name, **texts}
 
@@ -123,7 +127,7 @@ def amount(name, available, most):
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_victims_give_back_what_they_hold(seed):
-    """However the dry run tells who is gone, each zone gets back what its victims held."""
+    """However the dry run states the removed pods, each zone regains its victims' amounts."""
     source = Random(seed)
     scene = Scene(NAME, {"cacheResyncPeriodSeconds": 5, "preemptionMode": "Enabled"})
     houses = [House(source, f"n{number}") for number in range(4)]
@@ -145,13 +149,13 @@ def test_victims_give_back_what_they_hold(seed):
 
 
 def check(scene, houses, source):
-    """Compare what the filter says of dry runs with plain sums."""
+    """Compare the filter's results for dry runs with plain sums."""
     plugin: Any = scene.plugin
     view, table = scene.nodes(), scene.cluster.table
     rows = np.array([table.rows[house.name] for house in houses], dtype=np.intp)
     placed = [(one, table.rows[one.node]) for one in scene.cluster.pods if one.pod.priority < 1]
     overlay = Overlay(row_pods(rows, placed))
-    # That these are all pods below a priority is told or not.
+    # The dry run states or omits that these are all pods below a priority.
     overlay.leaving.below = source.choice([None, 1, 1, 1])
     stepwise = view.over(overlay)
     plugin.pre_filter(scene.cycle(read_pod(asking("first", 1))), view)  # reports find their pods

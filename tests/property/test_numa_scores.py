@@ -81,13 +81,15 @@ def zone_score(strategy, weights, amounts, request):
 
 
 def node_score(strategy, weights, zones, request):
-    """Return the lowest score of a zone that is worth something."""
+    """Return the lowest nonzero score of a zone."""
     scores = [zone_score(strategy, weights, amounts, request) for _, amounts, _ in zones]
     return min((score for score in scores if score), default=0)
 
 
 def smallest_set(zones, left, request):
-    """Return (count, is nearest, ids) of the best set, None if there is none, () if unasked."""
+    """Return (count, is nearest, ids) of the best set, None if there is none, () without a
+    request.
+    """
     if not any(name in amounts for name in request for amounts in left.values()):
         return ()
     for size in range(1, len(zones) + 1):
@@ -181,7 +183,7 @@ def manifests(node, containers):
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_scores_follow_the_rules(strategy, seed):
-    """Every strategy gives what going through all zones and sets by hand gives."""
+    """Every strategy yields the result of a plain loop over all zones and sets."""
     source = Random(seed)
     node, containers = random_node(source), random_pod(source)
     weights = {"cpu": source.randint(1, 3), "memory": source.randint(1, 3)}
@@ -197,7 +199,7 @@ def test_scores_follow_the_rules(strategy, seed):
     ).raw["n"]
     wanted = expected(strategy, weights, node, containers)
 
-    # Shares are fractions of binary numbers in the plugin: a score may be cut one lower.
+    # Shares are binary fractions in the plugin: a score may be one lower.
     assert wanted == got or (strategy == "BalancedAllocation" and abs(wanted - got) == 1)
 
 
@@ -206,7 +208,7 @@ LARGEST = -(-(LIMIT - 1) // 1000)
 
 @st.composite
 def shares(draw):
-    """Return what a zone has and what is asked for: often a share that is whole, or just not."""
+    """Return a zone's amount and a request: often a share that is whole, or just not."""
     units = draw(st.one_of(st.integers(1, LARGEST), st.integers(LARGEST - 99, LARGEST)))
     if draw(st.booleans()):
         return units, draw(st.integers(0, units))
@@ -217,7 +219,7 @@ def shares(draw):
 @settings(max_examples=200, deadline=None)
 @given(shares())
 def test_shares_are_exact(share):
-    """Divided as floats and rounded down, every share is what whole numbers give."""
+    """Divided as floats and rounded down, every share equals the integer result."""
     units, asked = share
     one = np.array([units], dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Following changes one by one leads where reading everything anew leads, caches included."""
+"""The tracker after changes one by one equals a rebuilt one, caches included."""
 
 from random import Random
 from typing import Any
@@ -22,7 +22,7 @@ NODES = [f"n{number}" for number in range(6)]
 
 
 class Town:
-    """A scene in which nodes, reports and pods come, change and go."""
+    """A scene in which nodes, reports and pods are added, changed and deleted."""
 
     def __init__(self, source, args):
         self.source = source
@@ -96,7 +96,7 @@ class Town:
 
 
 def said(plugin, scene, pod):
-    """Return what a plugin answers: rejected rows and scores."""
+    """Return a plugin's results: rejected rows and scores."""
     cycle, nodes = scene.cycle(pod), scene.nodes()
     state = plugin.pre_filter(cycle, nodes)
     rejected = None
@@ -110,7 +110,9 @@ def said(plugin, scene, pod):
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_following_leads_where_reading_anew_leads(period, seed):
-    """The tracker's columns are those of a fresh one; cached verdicts are those of a new plugin."""
+    """The tracker's columns are those of a rebuilt one; cached verdicts are those of a new
+    plugin.
+    """
     source = Random(seed)
     args = {"cacheResyncPeriodSeconds": period, "policies": ["single-numa-node", "restricted"]}
     town = Town(source, args)
@@ -133,7 +135,7 @@ def test_following_leads_where_reading_anew_leads(period, seed):
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_what_is_kept_never_exceeds_what_was_reported(seed):
-    """No zone has more left than its accepted report gives it, nor less than nothing."""
+    """No zone has more free than its accepted report states, nor less than 0."""
     source = Random(seed)
     town = Town(source, {"cacheResyncPeriodSeconds": 5})
     for _ in range(40):

@@ -1,11 +1,9 @@
-"""What is decided follows from objects alone: at rest, a process that starts anew has nothing to
-decide.
+"""Decisions follow from objects alone: at rest, a restarted process has no decision to make.
 
-Worlds of plain pods, pods that evict, and groups of all three kinds go through the misfortunes of
-`tests.property.moves`: lost answers, refused binds, lost leases, restarts. When nothing moves any
-more, a new process gets the same objects. It must bind nobody, evict nobody and let nobody go:
-whatever it would do, the one before knew something that no object says, or slept through what would
-have helped.
+Clusters of plain pods, preempting pods, and groups of all three kinds go through the faults of
+`tests.property.moves`: lost answers, refused binds, lost leases, restarts. When nothing changes any
+more, a new process gets the same objects. It must bind, evict and dissolve nothing: otherwise the
+previous process used state that no object has, or missed a helpful change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,14 +54,14 @@ def build() -> Engine:
     return Engine(PROFILES, REGISTRY)
 
 
-# Who describes a group, and how its members name it, by the first letters of the group's name.
+# The source of a group, and how its members name it, by the first letters of the group's name.
 
 
 def describe(rig: Rig, name: str, pick: Pick, *, unlike: bool) -> None:
-    """A group of some size appears, or is described anew with another size or other rules.
+    """Create a group of some size, or change its size or rules.
 
-    Members that are `unlike` in priority are evicted together: one by one they would go by their
-    own priority, as in kube-scheduler, while their group asks with its own.
+    Members that are `unlike` in priority are evicted together: one by one they would be evicted by
+    their own priority, as in kube-scheduler, while their group competes with its own.
     """
     uid, least, priority = f"{name}-object", 2 + pick(3), pick(3)
     if name == "ga":
@@ -90,7 +88,7 @@ def _meta(kind: Any, name: str, uid: str) -> Any:
 
 
 def _put(rig: Rig, kind: str, obj: Any) -> None:
-    """Put an object with the status that the one before has: users write specs."""
+    """Put an object with the status of its previous version: users write specs."""
     known = rig.api.objects[kind].get(f"default/{obj.metadata.name}")
     if known is not None:
         obj = msgspec.structs.replace(obj, status=known.status)
@@ -107,9 +105,10 @@ def membership(name: str) -> tuple[Mapping[str, str], SchedulingGroup | None]:
 
 
 def any_pod(rig: Rig, pick: Pick, *, unlike: bool = False) -> None:
-    """A group is described, a member of one appears, all that it lacks appear, or a plain pod does.
+    """Describe a group, create a member or all missing members of one, or create a plain pod.
 
-    Members of one group are `unlike` in priority, or have one, as workload controllers give it.
+    Members of one group are `unlike` in priority, or have the same one, as workload controllers set
+    it.
     """
     name = GROUPS[pick(len(GROUPS))]
     match pick(8):
@@ -128,7 +127,7 @@ def any_pod(rig: Rig, pick: Pick, *, unlike: bool = False) -> None:
 
 
 def member(rig: Rig, group: str, pick: Pick, priority: int) -> None:
-    """A member appears under the first name that is free, if one is.
+    """Create a member under the first free name, if one is.
 
     Those of PodGroups may differ.
     """
@@ -162,7 +161,7 @@ def somebody(rig: Rig, pick: Pick) -> Pod | None:
 
 
 def goes(rig: Rig, pick: Pick) -> None:
-    """Any pod is deleted at once, asked to go, or ends."""
+    """Delete any pod at once or with a grace period, or finish it."""
     pod = somebody(rig, pick)
     if pod is not None:
         act = (rig.api.terminate, rig.api.finish, lambda key: rig.api.remove("Pod", key))[pick(3)]
@@ -170,7 +169,7 @@ def goes(rig: Rig, pick: Pick) -> None:
 
 
 def ungrouped(rig: Rig, pick: Pick) -> None:
-    """The object of a group goes away; its members stay."""
+    """Delete the object of a group; its members stay."""
     name = GROUPS[pick(len(GROUPS))]
     if pick(4) == 0:
         kind = {"ga": "GroupConfigMap", "gb": "PodGroup", "gc": "PodGroup.v1alpha2"}[name]
@@ -190,7 +189,7 @@ WITHOUT = (moves.doorman, moves.change_pod, moves.bind_elsewhere)
 
 
 def happen(seed: int, *, unlike: bool = False) -> Iterator[Rig]:
-    """Let a world happen, move by move; members may be `unlike` in priority."""
+    """Play a run, move by move; members may be `unlike` in priority."""
     instead: Mapping[Move, Move] = {**INSTEAD, moves.create_pod: partial(any_pod, unlike=unlike)}
     rig = Rig(build)
     random = Random(seed)
@@ -204,14 +203,14 @@ def happen(seed: int, *, unlike: bool = False) -> Iterator[Rig]:
 
 
 def play(seed: int, *, unlike: bool = False) -> Rig:
-    """Let a world happen, and come to rest."""
+    """Play a run, and settle."""
     *_, rig = happen(seed, unlike=unlike)
     rig.calm()
     return rig
 
 
 def arrived(rig: Rig) -> None:
-    """Let all arrive that is under way, at once; no time passes and nobody decides."""
+    """Deliver all effects in flight at once; no time passes and no decision is made."""
     for _ in range(100):
         if not (rig.wire or rig.answers or any(map(rig.behind, KINDS))):
             return
@@ -232,7 +231,7 @@ def promises(engine: Engine) -> dict[str, str]:
 
 
 def nothing_left(seed: int, *, unlike: bool = False) -> Rig:
-    """Play a world; a process that starts anew in it decides nothing."""
+    """Play a run; a restarted process decides nothing in it."""
     rig = play(seed, unlike=unlike)
     assert [] == rig.api.overcommitted
     before = rig.api.placed
@@ -243,7 +242,7 @@ def nothing_left(seed: int, *, unlike: bool = False) -> Rig:
 
 
 def nothing_remembered(seed: int) -> int:
-    """Play a world; now and then, what a new process knows of promises is what this one knows."""
+    """Play a run; from time to time, the nominations of a new process equal those of this one."""
     seen = 0
     for number, rig in enumerate(happen(seed)):
         if number % 6 or not rig.engine.is_leading:
@@ -257,38 +256,36 @@ def nothing_remembered(seed: int) -> int:
     return seen
 
 
-# Runs that found something once: members that slept, a refusal in the moment in which room came, a
-# promise that outlived its pod, pods forgotten after an eviction had been tried out, and promises
-# taken back from some of a group's members on a node, not from all.
+# Runs that found a defect: members that slept, a rejection at the moment when capacity became free,
+# a nomination that outlived its pod, pods forgotten after a trial eviction, and nominations
+# withdrawn from only some of a group's members on a node.
 FOUND_UNLIKE = (3470, 3706, 4174, 8143)
 FOUND = (6, 12, 122, 138, 142, 158, 167, 211, 217, 254, 292, 317, 1004, 1219, 2042, 2253, 419)
 
 
 @pytest.mark.parametrize("first", range(20, 50, 15))
 def test_a_new_process_has_nothing_to_decide(first: int):
-    """At rest it binds nobody and takes nobody away."""
+    """At rest it binds and evicts no pod."""
     for seed in range(first, first + 15):
         nothing_left(seed, unlike=seed % 3 == 0)
 
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_stays_mended(seed: int):
-    """The same in the worlds that broke it."""
+    """The same in runs that once broke it."""
     nothing_left(seed)
 
 
 @pytest.mark.parametrize("seed", FOUND_UNLIKE)
 def test_what_was_found_of_members_unlike_in_priority(seed: int):
-    """The same where a promise and a bound unit counted differently, or a promise was taken for
-    room.
+    """The same in runs where a nomination and a bound unit counted differently, or a nomination
+    counted as free capacity.
     """
     nothing_left(seed, unlike=True)
 
 
 def test_what_is_promised_stands_in_objects():
-    """At any moment at which nothing is under way: room is kept for the same pods by whoever
-    decides.
-    """
+    """Whenever no effect is in flight, a new process reserves capacity for the same pods."""
     assert sum(map(nothing_remembered, range(30))) > 5
 
 
@@ -302,8 +299,8 @@ def test_a_new_process_has_nothing_to_decide_in_many_worlds(first: int):
 
 
 def test_room_made_for_a_group_is_not_for_those_between():
-    """Its pods are less important than the pods it evicts: a copy of a victim gets no room in
-    between.
+    """Its pods are less important than the pods it evicts: a copy of a victim does not get the
+    capacity in between.
     """
     rig = Rig(build)
     put_node(rig, 0, 2)
@@ -321,7 +318,7 @@ def test_room_made_for_a_group_is_not_for_those_between():
     assert {"default/old-0", "default/old-1"} == {
         key for key, pod in rig.api.pods.items() if pod.is_terminating
     }
-    # One victim takes longer to end, and the controller has made the other one anew.
+    # One victim terminates later, and the controller has recreated the other one.
     rig.api.remove("Pod", "default/old-0")
     rig.api.put("Pod", make_pod("new-0", cpu=1, priority=5))
     rig.calm()

@@ -1,4 +1,4 @@
-"""Which nodes do it at least cost: by arithmetic, and by simulating one node fewer."""
+"""The cheapest sufficient nodes: by arithmetic, and by simulating one node fewer."""
 
 from math import ceil, inf
 
@@ -15,7 +15,7 @@ from tests.unit.simulate.asking import default_setup, pod, snapshot
 
 
 def small_clusters():
-    """Cores of the nodes that are there, pods and their size in cores, kinds of nodes as (cores,
+    """Draw cores of the existing nodes, pods and their size in cores, and kinds of nodes as (cores,
     cost).
     """
     kinds = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=3)
@@ -33,7 +33,7 @@ def offered(kinds):
 
 
 def by_arithmetic(free, number, size, kinds):
-    """Return by kind how many nodes are needed, None where no number helps.
+    """Return by kind the number of nodes needed, None if no number helps.
 
     0 for all: none is needed.
     """
@@ -47,7 +47,7 @@ def by_arithmetic(free, number, size, kinds):
 
 
 def check_order(found):
-    """Assert that the cheapest comes first, and those that do not help last."""
+    """Assert that the cheapest comes first, and insufficient ones last."""
     totals = [inf if one.total is None else one.total for one in found.offers]
     assert totals == sorted(totals)
     for one in found.offers:
@@ -78,7 +78,7 @@ def _check(case):
 @settings(max_examples=15, deadline=None)
 @given(small_clusters())
 def test_the_fewest_of_each_kind(case):
-    """As worked out by hand; so many suffice and one fewer does not."""
+    """As computed by hand; the number suffices and one fewer does not."""
     _check(case)
 
 
@@ -86,14 +86,14 @@ def test_the_fewest_of_each_kind(case):
 @settings(max_examples=300, deadline=None)
 @given(small_clusters())
 def test_the_fewest_of_each_kind_in_many_clusters(case):
-    """The same in many."""
+    """The same in many clusters."""
     _check(case)
 
 
 @settings(max_examples=10, deadline=None)
 @given(small_clusters())
 def test_room_for_so_many_copies(case):
-    """The same question of a shape, of which so many are to fit."""
+    """The same for a shape, of which this many copies must fit."""
     free, number, size, kinds = case
     nodes = [node(f"n{at}", cpu=str(cores)) for at, cores in enumerate(free)]
     world = snapshot(*nodes, given=[pod("shape", requests={"cpu": str(size)})])
@@ -105,7 +105,7 @@ def test_room_for_so_many_copies(case):
 
 
 def test_whoever_would_have_to_leave_counts():
-    """A pod that fits by evicting another one is not solved; a node more is."""
+    """A pod that fits only by an eviction is unsolved; one more node solves it."""
     low = pod("low", node_name="n", requests={"cpu": "3"}, spec={"priority": 0})
     high = pod("high", requests={"cpu": "2"}, spec={"priority": 1000})
     world = snapshot(node("n", cpu="4"), low, high)

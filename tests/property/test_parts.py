@@ -1,8 +1,8 @@
-"""Groups of groups against enumeration: placed if and only if enough of their parts can be, as well
-as can be.
+"""Groups of groups compared with enumeration: placed if and only if enough of their parts can be,
+and optimally.
 
-The oracle (`partmaking`) names every part and tries all that each could have. Of every other group
-parts have rules of their own.
+The oracle (`partmaking`) names every part and tries all its placements. In every other group, parts
+have rules of their own.
 """
 
 import itertools
@@ -47,8 +47,8 @@ def test_placed_as_well_as_can_be_if_and_only_if_enough_parts_fit(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_a_part_that_is_not_whole_is_found_out(batch):
-    """A pod that is handed to nobody, a part beyond its number, a part of too few: each is a wrong
-    answer.
+    """A pod without a part, a surplus part, and a part with too few pods are each detected as
+    wrong.
     """
     broken = 0
     for number in range(BATCH):
@@ -69,7 +69,7 @@ def test_a_part_that_is_not_whole_is_found_out(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_a_rule_of_its_own_that_a_part_breaks_is_found_out(batch):
-    """What is placed without these rules is wrong by them, or a placement."""
+    """A placement without these rules is either wrong by them, or valid."""
     broken = kept = 0
     for number in range(BATCH):
         group = partmaking.ruled(Random(f"own rules {batch}/{number}"))
@@ -89,7 +89,7 @@ def test_a_rule_of_its_own_that_a_part_breaks_is_found_out(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_what_is_in_the_way_is_smallest_and_true(batch):
-    """Of what parts ask for no less conflicts, and giving up what is named helps."""
+    """No smaller set of the parts' requirements conflicts, and giving up the named ones helps."""
     refused = 0
     for number in range(BATCH):
         group = MAKERS[number % 2](Random(f"refused parts {batch}/{number}"))
@@ -114,13 +114,15 @@ def test_what_is_in_the_way_is_smallest_and_true(batch):
 
 
 def fits(group):
-    """Whether there is a placement, by enumeration."""
+    """Return whether there is a placement, by enumeration."""
     return partmaking.best(group) is not None
 
 
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_no_other_victims_do_less_harm(batch):
-    """Who goes is enough, least, and proven to be; nobody goes where nothing helps."""
+    """The victims suffice, are minimal, and are proven to be; none are evicted if that does not
+    help.
+    """
     made = 0
     for number in range(BATCH):
         rng = Random(f"victims of parts {batch}/{number}")

@@ -59,12 +59,12 @@ def low(name: str, node: str = "n0", **changes: Any) -> Pod:
 
 
 def evictions(rig: Rig) -> list[str]:
-    """Return who is to be evicted by what is on the wire."""
+    """Return the pods to be evicted by effects in flight."""
     return sorted(effect.name for effect in rig.wire if isinstance(effect, Evict))
 
 
 def nominations(rig: Rig) -> list[tuple[str, str | None]]:
-    """Return the nominations that are written by what is on the wire."""
+    """Return the nominations written by effects in flight."""
     return [
         (effect.name, effect.nominated_node)
         for effect in rig.wire
@@ -73,7 +73,7 @@ def nominations(rig: Rig) -> list[tuple[str, str | None]]:
 
 
 def carry_out(rig: Rig) -> None:
-    """Let everything on the wire happen, and the engine learn of it."""
+    """Carry out all effects in flight, and report them to the engine."""
     while rig.wire:
         rig.perform(0)
     while rig.answers:
@@ -82,7 +82,7 @@ def carry_out(rig: Rig) -> None:
 
 
 def end(rig: Rig, *names: str) -> None:
-    """Let evicted pods be gone."""
+    """Delete the evicted pods."""
     for name in names:
         rig.api.remove("Pod", f"default/{name}")
     rig.watch("Pod")
@@ -101,7 +101,7 @@ def node_of(rig: Rig, name: str) -> str:
 
 
 def test_the_preemptor_waits_until_its_victims_are_gone():
-    """Evictions, a nomination at once, no second round of evictions, then the promised node."""
+    """Evictions and a nomination at once, no second round of evictions, then the nominated node."""
     rig = rig_with(low("a"), low("b"), boss())
     assert ["a", "b"] == evictions(rig)
     assert [("boss", "n0")] == nominations(rig)
@@ -126,7 +126,7 @@ def test_the_preemptor_waits_until_its_victims_are_gone():
 
 
 def test_nobody_takes_the_room_that_victims_leave():
-    """Pods of equal or lower priority respect the promise, higher ones do not."""
+    """Pods of equal or lower priority respect the nomination, higher ones do not."""
     rig = rig_with(low("a"), boss())
     carry_out(rig)
     end(rig, "a")
@@ -142,7 +142,7 @@ def test_nobody_takes_the_room_that_victims_leave():
 
 @pytest.mark.parametrize("code", [403, 409, 429, 500])
 def test_a_failed_eviction_is_tried_again(code: int):
-    """The preemption is given up, and the pod that is tried again after its back-off begins
+    """The preemption is abandoned, and the pod that is retried after its back-off starts
     another.
     """
     rig = rig_with(low("a"), low("b"), boss())
@@ -161,7 +161,7 @@ def test_a_failed_eviction_is_tried_again(code: int):
 
 
 def test_a_higher_preemptor_takes_the_promised_node():
-    """The lower one loses its nomination, is tried again at once and evicts on another node."""
+    """The lower one loses its nomination, is retried at once and evicts on another node."""
     placed = low("a", cpu=2), low("d", priority=7), low("c", "n1", cpu=3, priority=3)
     rig = rig_with(*placed, boss("mid", 5), nodes=2, cpu=3)
     assert ["a"] == evictions(rig)
@@ -178,7 +178,7 @@ def test_a_higher_preemptor_takes_the_promised_node():
 
 
 def test_with_nobody_to_evict_two_stay_nominated():
-    """Victims that leave already are enough; kube-scheduler then leaves lower promises alone."""
+    """Terminating victims are enough; kube-scheduler then keeps lower nominations."""
     rig = rig_with(low("a", cpu=2), boss("mid", 5))
     carry_out(rig)
     create(rig, boss("chief", 20))
@@ -191,7 +191,7 @@ def test_with_nobody_to_evict_two_stay_nominated():
 
 
 def test_a_restart_remembers_the_promise():
-    """A new process reads it from the pod's status: nobody takes the room, nobody else is
+    """A new process reads it from the pod's status: no other pod takes the capacity, no other is
     evicted.
     """
     rig = rig_with(low("a", cpu=2), low("b", "n1", cpu=2, priority=50), boss(), nodes=2)
@@ -209,7 +209,7 @@ def test_a_restart_remembers_the_promise():
 
 
 def test_a_restart_while_evictions_are_under_way():
-    """What was sent may have happened or not; the pod finds its node either way."""
+    """Sent effects may have been carried out or not; the pod finds its node either way."""
     rig = rig_with(low("a"), low("b"), boss())
     rig.perform(next(n for n, one in enumerate(rig.wire) if isinstance(one, Evict)))
     rig.restart()
@@ -219,7 +219,7 @@ def test_a_restart_while_evictions_are_under_way():
 
 
 def test_never_evicts_nobody():
-    """preemptionPolicy Never: the pod waits like any other, and takes room when there is some."""
+    """preemptionPolicy Never: the pod waits like any other, and takes free capacity."""
     rig = rig_with(low("a"), boss(preemption_policy="Never"))
     assert ([], []) == (evictions(rig), nominations(rig))
     carry_out(rig)
@@ -231,7 +231,7 @@ def test_never_evicts_nobody():
 
 
 def test_a_nomination_that_helps_no_more_is_cleared():
-    """When nothing can be evicted any more, the pod gives its promised node up."""
+    """If no eviction helps any more, the pod loses its nomination."""
     rig = rig_with(low("a", cpu=2), boss())
     carry_out(rig)
     end(rig, "a")
@@ -248,7 +248,9 @@ def test_a_nomination_that_helps_no_more_is_cleared():
 
 
 class Life:
-    """A seeded run: pods of many priorities come and go, effects fail, processes die."""
+    """A seeded run: pods of many priorities are created and deleted, effects fail, processes
+    die.
+    """
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -259,7 +261,7 @@ class Life:
         self.rig.watch("Node")
 
     def step(self) -> None:
-        """Let one thing happen."""
+        """Make one random event."""
         rig, random = self.rig, self.random
         match random.randrange(12):
             case 0 | 1 | 2:
@@ -278,7 +280,7 @@ class Life:
                 rig.pass_time(random.choice([0.1, 1, 15]))
             case 10 if random.random() < 0.1:
                 rig.restart()
-                # A bind that arrives after its sender has died may overcommit; nobody can help it.
+                # A bind that arrives after its sender has died may overcommit; that is unavoidable.
                 rig.strays.clear()
             case _:
                 self._end_one()
@@ -303,9 +305,9 @@ class Life:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_nothing_is_overcommitted_and_nobody_is_forgotten(seed: int):
-    """Whatever goes wrong: no node is overcommitted, and whoever waits in the end has to.
+    """With all faults no node is overcommitted, and each pod that is left waiting has to.
 
-    No pod that is left fits, may evict, or is kept from a node by the promise to a lower one.
+    No remaining pod fits, may evict, or is kept from a node by a lower nomination.
     """
     life = Life(Random(seed))
     for _ in range(60):

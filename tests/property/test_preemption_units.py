@@ -34,7 +34,7 @@ PROFILES = default_config(REGISTRY).profiles
 NOW = 1_767_225_600.0
 
 
-# It sees of each node who would go there, and has nothing against it.
+# It receives the candidates of each node, and rejects none.
 REVIEWER = ConfiguredExtender(0, "http://reviewer", preempts=True)
 
 
@@ -57,7 +57,7 @@ def decide(world: World, *, reviewed: bool = False) -> Decision:
 
 
 def check(seed: int, *, shrinking: bool = False) -> bool:
-    """Compare one cluster with every choice there is; return whether anybody had to go."""
+    """Compare one cluster with every possible choice; return whether any pod had to be evicted."""
     world = unitworld.world_of(Random(seed), shrinking=shrinking)
     decision = decide(world, reviewed=seed % 3 == 0)
     victims = frozenset(victim.pod.metadata.name for victim in decision.victims)
@@ -102,7 +102,7 @@ def around(kind: str, label: str, *others: Pod, cpus: tuple[int, int] = (2, 2)) 
     ],
 )
 def test_a_described_group_goes_whole(kind: str, label: str, victims: list[str]):
-    """Its members on other nodes are victims as well; a label that nobody explains ties nobody."""
+    """Its members on other nodes are victims as well; a label without an object joins no pods."""
     for reviewed in (False, True):
         decision = decide(around(kind, label, cpus=(2, 1)), reviewed=reviewed)
         assert victims == sorted(victim.pod.metadata.name for victim in decision.victims)
@@ -110,7 +110,9 @@ def test_a_described_group_goes_whole(kind: str, label: str, victims: list[str])
 
 @pytest.mark.parametrize("kind", ["GroupConfigMap", "PodGroup"])
 def test_a_pod_on_its_own_goes_before_a_group_of_three(kind: str):
-    """The whole group counts when nodes are compared, and is spared first where both stand."""
+    """The whole group counts when nodes are compared, and is spared first if both are on one
+    node.
+    """
     label = POD_GROUP_LABEL if kind == "PodGroup" else CONFIG_MAP_LABEL
     solo = make_pod("solo", node="n1", priority=5, scheduler="another")
     decision = decide(around(kind, label, solo))
@@ -125,7 +127,7 @@ def test_a_pod_on_its_own_goes_before_a_group_of_three(kind: str):
 @example(seed=542)  # several members of a group are under one budget
 @example(seed=16)  # a budget has counted the eviction of a group
 def test_who_goes_does_the_least_harm_of_all(seed: int):
-    """Victims and node are those that trying everything finds, and groups go whole."""
+    """Victims and node are those of an exhaustive search, and groups are evicted as a whole."""
     check(seed)
 
 
@@ -133,21 +135,21 @@ def test_who_goes_does_the_least_harm_of_all(seed: int):
 @given(seed=st.integers(0, 2**32))
 @example(seed=282)  # a budget has counted the eviction of a group that could shrink
 def test_a_group_shrinks_before_it_goes(seed: int):
-    """The same with groups that have more than they need: whom they can spare goes alone."""
+    """The same with groups that have a surplus: surplus members are evicted alone."""
     check(seed, shrinking=True)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_groups_shrink_ten_thousand_times():
-    """The same, often enough."""
+    """The same in ten thousand cases."""
     assert sum(check(seed, shrinking=True) for seed in range(10_000)) > 2_000
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_who_goes_does_the_least_harm_of_all_ten_thousand_times():
-    """The same, often enough to have seen every rule beside every other."""
+    """The same in ten thousand cases, which combine all rules."""
     preemptions = sum(check(seed) for seed in range(10_000))
 
     assert preemptions > 2_000

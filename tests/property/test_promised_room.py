@@ -1,10 +1,10 @@
-"""Room that somebody is promised, and an elastic group of higher priority whose surplus would fit
-there as well.
+"""Nominated capacity, and an elastic group of higher priority whose surplus would fit there as
+well.
 
-Random small worlds: pods have evicted others, which leave just when a more important group comes,
-of members like and unlike, with classes, or a group of groups. Its members beyond the minimum could
-not have made that room: as long as the minimum fits without it, everybody who was promised some
-gets it.
+Random small clusters: pods have evicted others, which terminate just when a more important group
+arrives, with homogeneous or heterogeneous members, with classes, or as a group of groups. Its
+members beyond the minimum could not have freed that capacity: if the minimum fits without it, every
+nominated pod gets its capacity.
 """
 
 import itertools
@@ -30,11 +30,11 @@ CLASSES = '{"head": {"min": 1}, "work": {"min": 1}}'
 
 
 class Promise(NamedTuple):
-    """A world: what nodes offer, who is promised what on which, and the group that comes."""
+    """A case: the nodes' capacity, the nominations on each, and the arriving group."""
 
     cpus: list[int]
     promised: list[tuple[int, int]]  # node and CPUs
-    groups: list[tuple[int, list[int]]]  # of each: how many it needs, and what its members ask for
+    groups: list[tuple[int, list[int]]]  # of each: its minimum, and its members' requests
     needed: int  # how many of the groups are needed
     is_classed: bool = (
         False  # whether it needs one of the members with even numbers, and one of the others
@@ -42,7 +42,7 @@ class Promise(NamedTuple):
 
     @property
     def unpromised(self) -> list[int]:
-        """Return what the nodes have beside what is promised."""
+        """Return the nodes' capacity without nominated amounts."""
         free = list(self.cpus)
         for node, cpu in self.promised:
             free[node] -= cpu
@@ -50,16 +50,17 @@ class Promise(NamedTuple):
 
     @property
     def is_telling(self) -> bool:
-        """Whether somebody is promised room, and the group has members that it could do without.
+        """Return whether a pod is nominated, and the group has surplus members.
 
-        One without may take what a less important pod is promised, as it may evict that one.
+        A group without surplus may take capacity nominated for a less important pod, as it may
+        evict that one.
         """
         more = len(self.groups) > 1 or any(len(cpus) > least for least, cpus in self.groups)
         return bool(self.promised) and more
 
     def fits(self, free: list[int]) -> bool:
-        """Whether the minimum has room, by trying everything: the smallest of each group are
-        enough.
+        """Return whether the minimum fits, by trying all placements: the smallest members of each
+        group suffice.
         """
         if self.is_classed:
             ((_, cpus),) = self.groups
@@ -85,7 +86,7 @@ def _packs(wanted: list[int], free: list[int]) -> bool:
 
 
 def promise(made: str, rng: Random) -> Promise:
-    """Return a world in which there is something left beside what is promised."""
+    """Return a case with free capacity beside the nominated one."""
     cpus = [rng.randint(2, 4) for _ in range(rng.randint(2, 3))]
     promised = [(node, rng.randint(1, cpu)) for node, cpu in enumerate(cpus) if rng.random() < 0.7]
     largest = 1 if made == "like" else 2
@@ -99,7 +100,7 @@ def promise(made: str, rng: Random) -> Promise:
 
 
 def play(made: str, world: Promise) -> Rig:
-    """Let whoever was evicted leave just when the group comes; return what came of it."""
+    """Terminate the victims just when the group arrives; return the result."""
     rig = Rig(build, (*KINDS, LEAF, ROOT))
     for node, cpu in enumerate(world.cpus):
         rig.api.put("Node", make_node(f"n{node}", cpu=cpu, labels={HOST: f"n{node}"}))
@@ -108,7 +109,7 @@ def play(made: str, world: Promise) -> Rig:
     for node, cpu in world.promised:
         mine = make_pod(f"p-{node}", uid=f"p-{node}", cpu=cpu, priority=5, nominated=f"n{node}")
         rig.api.put("Pod", with_spec(mine, node_selector={HOST: f"n{node}"}))
-    turns(rig)  # they are tried, and wait a moment before they are tried again
+    turns(rig)  # they are tried, and wait a moment before the retry
     for node in range(len(world.cpus)):
         rig.api.remove("Pod", f"default/old-{node}")
     for kind, obj in objects(made, world):
@@ -119,8 +120,8 @@ def play(made: str, world: Promise) -> Rig:
 
 
 def turns(rig: Rig) -> None:
-    """Let the engine try one pod or group at a time, and hear of all at once: small groups are
-    solved in a moment.
+    """Let the engine try one pod or group at a time, and deliver all events at once: small groups
+    are solved in a moment.
     """
     for _ in range(8):
         for kind in rig.kinds:
@@ -154,7 +155,7 @@ def objects(made: str, world: Promise) -> list[tuple[str, Any]]:
 
 
 def whole(rig: Rig, world: Promise) -> int:
-    """Return how many of the groups have their minimum, and check that none has less."""
+    """Return how many of the groups have their minimum, and check that none is partial."""
     found = 0
     for at, (least, _) in enumerate(world.groups):
         mine = (pod for pod in rig.api.pods.values() if pod.metadata.name.startswith(f"g{at}-"))
@@ -167,8 +168,8 @@ def whole(rig: Rig, world: Promise) -> int:
 @pytest.mark.parametrize("batch", batches(25, 2_000))
 @pytest.mark.parametrize("made", MADE)
 def test_surplus_leaves_room_that_is_promised(made: str, batch: int):
-    """Whoever is promised room gets it where the minimum fits beside it, and the group starts
-    wherever it can.
+    """Each nominated pod gets its capacity if the minimum fits beside it, and the group starts
+    whenever it can.
     """
     spared = 0
     for number in range(BATCH):

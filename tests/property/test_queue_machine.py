@@ -1,8 +1,9 @@
-"""The queues against a model of kube-scheduler's rules, written down a second time and plainly.
+"""The queues compared with a model of kube-scheduler's rules, written a second time in a simple
+form.
 
-The model keeps every pod in one dictionary and sorts when it is asked; it knows no heaps, no
-tickets and no indexes. After every step each pod must stand where the model says, and pop must
-return whom the model names.
+The model keeps every pod in one dictionary and sorts on request; it has no heaps, no tickets and no
+indexes. After every step each pod must be in the model's queue, and pop must return the model's
+pod.
 """
 
 import math
@@ -51,7 +52,7 @@ class Beta(Plugin[NoArgs]):
         """Reject nothing."""
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether the pod that went was the right one."""
+        """Return whether the deleted pod was the right one."""
         if change.pod.metadata.name == "broken":
             raise ValueError("no hint")
         return bool(change.pod.metadata.name == "yes")
@@ -100,7 +101,7 @@ PARKED, GATED, FLYING = Where.UNSCHEDULABLE, Where.GATED, Where.IN_FLIGHT
 
 
 class Known(msgspec.Struct):
-    """A pod as the model sees it; `entered` orders those that came at the same time."""
+    """A pod in the model; `entered` orders those that arrived at the same time."""
 
     pod: Pod
     where: Where
@@ -191,7 +192,7 @@ class QueueMachine(RuleBasedStateMachine):
             known.where, known.entered = BACKOFF, self.tick()
 
     def helps(self, known: Known, change: Change) -> bool:
-        """Whether a change helps a pod that waits."""
+        """Return whether a change helps a waiting pod."""
         for name in ("Gate",) if known.where is GATED else known.plugins or (NO_NODES,):
             if name in (EXTENDER, PREEMPTED) or (name == NO_NODES and "node" in change.facts):
                 return True
@@ -208,7 +209,7 @@ class QueueMachine(RuleBasedStateMachine):
         return found
 
     def some(self, data: Any, *places: Where) -> str:
-        """Draw a pod that stands in one of these places (any without)."""
+        """Draw a pod in one of these queues (any if none is given)."""
         uids = [u for u, known in self.model.items() if not places or known.where in places]
         return str(data.draw(st.sampled_from(uids)))
 
@@ -228,7 +229,7 @@ class QueueMachine(RuleBasedStateMachine):
         data=st.data(), what=st.sampled_from(["remove", "activate", "labels", "gates", "nothing"])
     )
     def meddle(self, data: Any, what: str) -> None:
-        """Somebody does something to one pod."""
+        """Change, delete or bind one pod as another client."""
         if what == "remove":
             self.remove(data)
         elif what == "activate":
@@ -237,7 +238,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.update(data, what)
 
     def remove(self, data: Any) -> None:
-        """A pod goes, wherever it stands."""
+        """Delete a pod from any queue."""
         uid = self.some(data)
         del self.model[uid]
         assert self.queues.remove(uid) is not None
@@ -251,7 +252,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 3), outcome=OUTCOMES, data=st.data())
     def attempt(self, most: int, outcome: Any, data: Any) -> None:
-        """The next pods are tried; some attempts end at once, others stay in flight."""
+        """Try the next pods; some attempts end at once, others stay in flight."""
         before = {uid for uid, known in self.model.items() if known.where is FLYING}
         self.pop(most)
         for uid in [u for u, k in self.model.items() if k.where is FLYING and u not in before]:
@@ -264,7 +265,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.end(self.some(data, FLYING), outcome)
 
     def pop(self, most: int) -> None:
-        """Pop, and compare with whom the model names."""
+        """Pop, and compare with the model's pod."""
         for _ in range(most):
             expected = self.expected()
             popped = self.queues.pop(self.now)
@@ -281,12 +282,12 @@ class QueueMachine(RuleBasedStateMachine):
             assert expected.attempts == popped.attempts
 
     def expected(self) -> Known | None:
-        """Return whom pop must name; from the back-off only when nobody is active."""
+        """Return the pod that pop must return; from the back-off only if no pod is active."""
         active = [known for known in self.model.values() if known.where is ACTIVE]
         if active:
             return min(active, key=lambda known: known.place)
         waiting = [known for known in self.model.values() if known.where is BACKOFF]
-        # Each is asked for its gates again; those that have some now are gated.
+        # Its gates run again; pods with gates now are gated.
         for known in sorted(waiting, key=lambda known: (known.backoff_ends, *known.key)):
             self.enter(known)
             if known.where is ACTIVE:
@@ -318,12 +319,14 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3), data=st.data())
     def changes(self, changes: list[Change], data: Any) -> None:
-        """Things change."""
+        """Apply random changes."""
         for change in changes:
             self.wake(change, data)
 
     def wake(self, change: Change, data: Any) -> None:
-        """Something changes; perhaps one pod's own doing. A change of no fact helps nobody."""
+        """Apply a change, perhaps one caused by a pod itself. A change without facts helps no
+        pod.
+        """
         but = self.some(data) if self.model and data.draw(st.booleans()) else ""
         for uid, known in sorted(self.model.items(), key=lambda item: int(item[0][5:])):
             if not change.facts:
@@ -357,7 +360,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert new is self.queued(uid).pod
 
     def activate(self, data: Any) -> None:
-        """Somebody wants a pod to be tried at once."""
+        """Activate a pod at once."""
         uid = self.some(data)
         known = self.model[uid]
         if known.where in (PARKED, BACKOFF, ERRORS, GATED):
@@ -387,7 +390,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def sleep(self) -> None:
-        """Whoever waits for a back-off is due when the queues say so, not later."""
+        """A pod in back-off is due when the queues state, not later."""
         ends = self.queues.next_deadline()
         waiting = [k.backoff_ends for k in self.model.values() if k.where in (BACKOFF, ERRORS)]
         if waiting:
@@ -396,11 +399,11 @@ class QueueMachine(RuleBasedStateMachine):
         parked = [k for k in self.model.values() if k.where in (PARKED, GATED)]
         assert (ends is not None) >= bool(parked)
 
-    # What must hold.
+    # Invariants.
 
     @invariant()
     def everybody_stands_where_the_model_says(self) -> None:
-        """Nobody is lost, nobody stands in two places, the counts agree."""
+        """No pod is lost, none is in two queues, the counts agree."""
         real = {queued.uid: queued for queued in self.queues}
         assert set(self.model) == set(real)
         assert len(self.model) == len(self.queues)
@@ -419,7 +422,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_kept_for_nobody(self) -> None:
-        """Indexes do not grow with pods that are gone."""
+        """Indexes do not grow with deleted pods."""
         wakeups, flying = self.queues._unschedulable_pods, self.queues._in_flight
         waiting = {u for u, k in self.model.items() if k.where in (PARKED, GATED)}
         assert waiting == {queued.uid for queued in wakeups.parked()}
@@ -438,7 +441,7 @@ TestQueues.settings = settings(max_examples=40, stateful_step_count=80)
 
 @pytest.mark.long
 class TestQueuesLong(QueueMachine.TestCase):  # type: ignore[valid-type,misc]
-    """The same, searched for long; not the same examples each time."""
+    """The same with a longer search and different examples each time."""
 
     settings = settings(
         max_examples=2000, stateful_step_count=100, derandomize=False, deadline=None

@@ -1,12 +1,12 @@
-"""Pods and groups are bound in queue order: nothing that comes later takes what an earlier one is
-ready for.
+"""Pods and groups are bound in queue order: no later one takes capacity that an earlier one is
+ready to use.
 
 A seeded simulation of pods, groups, nodes and completions, with a solver that answers within the
-turn or turns later. Invariant, whenever a pod is given a node: no group or pod that precedes it, is
-ready (complete, and not in back-off) and would fit on the capacity that was free before is left
-waiting. A group that is being planned may be left waiting as long as it still fits afterwards; a
-pod that is put off for such a group waits for it by rule. And a plan that was begun before a pod
-came is carried out before the pod is tried.
+turn or turns later. Invariant, whenever a pod gets a node: no group or pod is left waiting that
+precedes it, is ready (complete, and not in back-off) and would fit the capacity that was free
+before. A group that is being planned may be left waiting if it still fits afterwards; a pod that is
+put off for such a group waits for it by rule. And a plan that was started before a pod arrived is
+carried out before the pod is tried.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -96,7 +96,7 @@ class Stream:
             self.pod(f"{name}-{number}", cpu, priority, name)
 
     def something(self) -> None:
-        """Let something happen: pods or a group come, pods end, a node joins."""
+        """Make a random event: pods or a group arrive, pods end, a node joins."""
         kind = self.random.randrange(10)
         if kind < 4:
             name = f"s{self.turn:03}-{len(self.pods)}"
@@ -114,7 +114,7 @@ class Stream:
         self.hear(Watched("Pod", "DELETED", self.bound.pop(uid)))
 
     def step(self) -> None:
-        """Take a turn: events, answers that are due, and what the engine makes of them."""
+        """Run a turn: events, due answers, and the engine's effects."""
         self.turn += 1
         self.now += self.random.choice((0.01, 0.1, 0.5))
         for _ in range(self.random.randrange(4)):
@@ -130,7 +130,7 @@ class Stream:
             self.watched(lambda reply=reply: self.hear(reply))  # type: ignore[misc]
 
     def run(self) -> None:
-        """Try one pod at a time until nothing is left to do in this turn."""
+        """Try one pod at a time until no work is left in this turn."""
         for _ in range(60):
             effects = self.watched(lambda: self.engine.run(self.now, 1))
             for effect in effects:
@@ -150,7 +150,7 @@ class Stream:
             self.hear(Watched("Pod", "MODIFIED", bound))
 
     def watched(self, act: Callable[[], T]) -> T:
-        """Let the engine act once; note what was passed by the pods that it decided to place."""
+        """Run the engine once; record which pods were overtaken by the placed ones."""
         ready, free = list(self.ready()), self.free()
         placed = {one.pod.metadata.uid for one in self.engine.cluster.pods}
         found = act()
@@ -196,8 +196,8 @@ class Stream:
     def is_ready(self, one: QueuedPod) -> bool:
         if one.where in (Where.BACKOFF, Where.ERROR_BACKOFF, Where.GATED):
             return False
-        # What was refused waits for an event; had one helped it in vain, its back-off would not be
-        # over.
+        # A rejected pod waits for an event; if an event had helped in vain, its back-off would not
+        # be over.
         return (
             one.where is not Where.UNSCHEDULABLE or self.engine.queues.backoff_ends(one) <= self.now
         )
@@ -209,7 +209,7 @@ def fits(free: list[int], wanted: tuple[int, ...]) -> bool:
 
 
 def cpus(pod: Pod) -> int:
-    """Return what a pod requests."""
+    """Return a pod's request."""
     return int(pod.spec.containers[0].resources.requests["cpu"])
 
 
@@ -254,17 +254,17 @@ def test_a_gang_of_higher_priority_starts_in_a_stream_of_pods(size: int, *, inli
 
     started = [pod for pod in stream.bound.values() if name_of(pod) == "gang"]
     assert (size, []) == (len(started), stream.passed)
-    # A gang of one has a CPU that a pod leaves, once its first back-off is over; others need a node
-    # at once.
+    # A gang of one gets a CPU that a pod leaves, once its first back-off is over; larger ones need
+    # a node at once.
     assert stream.turn <= (8 if size == 1 else (since or 30) + 6)
 
 
 @pytest.mark.parametrize("policy", ["Never", None])
 @pytest.mark.parametrize("size", [1, 3, 16])
 def test_a_gang_is_tried_when_its_lack_of_capacity_ends(size: int, policy: str | None):
-    """Not after its back-off: until then the stream would take each CPU of the node that joins.
+    """Not after its back-off: until then the stream would take each CPU of the new node.
 
-    Events in another pool, whose nodes have capacity, count as nothing that helps the gang.
+    Events in another pool, whose nodes have capacity, do not help the gang.
     """
     engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(solves_inline=True))
     pods: dict[str, Pod] = {}
@@ -321,7 +321,7 @@ def test_a_gang_is_tried_again_for_a_node_that_joined_during_its_attempt():
     stream.end(min(stream.bound))
     stream.group("gang", 3, 1, 100)
     stream.run()
-    assert stream.asked  # one CPU is free: the solver says that more are needed
+    assert stream.asked  # one CPU is free: the solver reports that more are needed
     for number in range(3):
         stream.pod(f"low-{number}", 1, 0)
     stream.run()
@@ -364,7 +364,7 @@ def test_a_restart_keeps_the_order_of_creation(first: str):
 def evicting_gang(free: int) -> Stream:
     """Return a stream whose solver works on the victims of a gang of three at priority 100.
 
-    Each of the three nodes has a pod of priority 0, and so many CPUs free.
+    Each of the three nodes has a pod of priority 0, and `free` free CPUs.
     """
     stream = Stream(1, inline=False)
     for number in range(3):
@@ -384,7 +384,7 @@ def evicting_gang(free: int) -> Stream:
 
 @pytest.mark.parametrize("free", [0, 1])
 def test_a_later_pod_evicts_none_where_a_gang_is_planned(free: int):
-    """It is put off, and evicts elsewhere if it can; a pod that can evict none is refused."""
+    """The pod is put off, and evicts elsewhere if it can; a pod that cannot evict is rejected."""
     stream = evicting_gang(free)
     evicts = "PreemptLowerPriority"
     stream.pod("later-middle", NODE_CPUS, 50, policy=evicts)
@@ -404,7 +404,7 @@ def test_a_later_pod_evicts_none_where_a_gang_is_planned(free: int):
 
 
 class Usable:
-    """Capacity that groups could use on every node, without a claim on what is free now."""
+    """Capacity that groups could use on every node, without a reservation of free amounts."""
 
     def left(self, _attempt: Attempt, feasible: BoolColumn) -> BoolColumn:
         """Return all rows."""
@@ -444,7 +444,7 @@ def evict_and_bind(stream: Stream, low: Iterable[Pod]) -> None:
 
 
 def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
-    """Later pods leave it alone while the solver works, and until the victims are gone."""
+    """Later pods leave it free while the solver works, and until the victims have terminated."""
     stream = evicting_gang(free=1)
     low = [placed.pod for placed in stream.engine.cluster.pods]
     for number, priority in enumerate((100, 100, 10, 0)):
@@ -536,7 +536,7 @@ def gang_apart(
 
 @pytest.mark.parametrize("app", ["web", "db"])
 def test_a_pod_that_a_gangs_rules_name_waits_for_its_plan(app: str):
-    """It would fit beside the gang by amounts alone; a pod without such a tie is not put off."""
+    """It would fit beside the gang by amounts alone; a pod without such a rule is not put off."""
     stream = Stream(1, inline=False)
     gang_apart(stream, 3, cpu=16, policy="Never")
     stream.run()
@@ -594,7 +594,7 @@ def test_what_comes_later_keeps_off_hosts_that_a_gang_waits_for(size: int):
 @pytest.mark.parametrize("is_gang", [False, True])
 @pytest.mark.parametrize("app", ["db", "web"])
 def test_a_host_that_a_deferred_pod_needs_is_left_to_it(app: str, *, is_gang: bool):
-    """A pod keeps off hosts of app web, so it waits for the plan of a gang of that app.
+    """A pod with anti-affinity to app web on its host waits for the plan of a gang of that app.
 
     On a host that the gang cannot use, a later pod of that app would fit beside it by amounts, and
     waits as well, as does any later gang; a pod of another app does not.
@@ -648,7 +648,7 @@ def added(
 
 
 def settle(stream: Stream) -> None:
-    """Answer the solver's questions until nothing is asked."""
+    """Answer the solver's questions until none is left."""
     for _ in range(6):
         asked, stream.asked = stream.asked, []
         stream.answered(question for _, question in asked)
@@ -657,7 +657,7 @@ def settle(stream: Stream) -> None:
 
 
 def test_a_deferred_pod_is_tried_before_a_group_of_the_line_that_comes_later():
-    """Both wait for a gang that is refused, and only one of them fits."""
+    """Both wait for a gang that is rejected, and only one of them fits."""
     stream = Stream(1, inline=True)
     for number in (1, 2):
         old = make_pod(f"old-{number}", cpu=NODE_CPUS, node=f"n{number}")

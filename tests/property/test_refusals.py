@@ -1,5 +1,5 @@
-"""What pods alike were told in a turn is what each would have been told: the invariant that lets
-attempts be spared.
+"""Cached rejections within a turn equal the individual ones: the invariant that permits skipping
+attempts.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,7 @@ KINDS = 5
 
 
 def crowd(rig: Rig, pick: Pick) -> None:
-    """Several pods of one of a few kinds appear, one of them perhaps with room that it is
-    promised.
-    """
+    """Create several pods of one of a few kinds, one of them perhaps nominated."""
     kind = Random(pick(KINDS)).randrange
     app = "xy"[kind(2)]
     wishes: dict[str, Any] = {"cpu": 1 + kind(4), "priority": kind(3), "labels": {"app": app}}
@@ -40,14 +38,14 @@ INSTEAD: dict[Move, Move] = {**test_default_profile.INSTEAD, create_pod: crowd}
 
 
 def crowds(seed: int) -> Rig:
-    """Let crowds come and go amid all misfortunes."""
+    """Create and delete crowds under all faults."""
     rig = seeded_run(seed, test_default_profile.build, without=(doorman,), instead=INSTEAD)
     rig.settle()
     return rig
 
 
 def groups(seed: int) -> Rig:
-    """Let groups of all kinds come and go among the crowds."""
+    """Create and delete groups of all kinds among the crowds."""
 
     def someone(rig: Rig, pick: Pick) -> None:
         (crowd, test_objects_alone.any_pod)[pick(2)](rig, pick)
@@ -60,12 +58,12 @@ def groups(seed: int) -> Rig:
 
 
 def steps(play: Callable[[int], Rig], seed: int) -> list[bytes]:
-    """Return what an engine wanted to be done, turn by turn."""
+    """Return an engine's effects, turn by turn."""
     return [encode_effects(effects) for _, _, _, effects in play(seed).steps]
 
 
 def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Play worlds with every attempt made and with some spared; return how many were.
+    """Play runs with every attempt made and with some skipped; return how many were.
 
     Each counts as a whole attempt, so that a turn tries the same pods.
     """
@@ -90,7 +88,7 @@ def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.Monkey
 
 
 def test_crowds_are_told_what_each_pod_would_be(monkeypatch: pytest.MonkeyPatch):
-    """Thirty runs, effect by effect: conditions, events, promises, evictions."""
+    """Thirty runs, effect by effect: conditions, events, nominations, evictions."""
     assert compare(crowds, range(30), monkeypatch) > 50
 
 
@@ -107,5 +105,5 @@ def test_pods_with_claims_are_tried_each_on_its_own(monkeypatch: pytest.MonkeyPa
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 6000, 250))
 def test_crowds_at_length(first: int, monkeypatch: pytest.MonkeyPatch):
-    """The same in five thousand worlds."""
+    """The same in five thousand runs."""
     compare(crowds, range(first, first + 250), monkeypatch)

@@ -1,4 +1,4 @@
-"""Dry runs that preemption remembers say what dry runs made anew would say."""
+"""Cached dry runs of preemption equal new ones."""
 
 from random import Random
 from typing import Any
@@ -30,7 +30,7 @@ NODES = 6
 
 
 class World:
-    """An engine with a few full nodes, and what may happen to them."""
+    """An engine with a few full nodes, and the possible events."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -44,7 +44,7 @@ class World:
             self.budget(app, "ADDED")
 
     def say(self, kind: str, verb: str, obj: Any) -> None:
-        """Let the engine learn of something."""
+        """Report an event to the engine."""
         self.engine.handle(Watched(kind, verb, obj), 1.0)
 
     def node(self, name: str = "") -> None:
@@ -56,7 +56,7 @@ class World:
         self.say("Node", "MODIFIED", make_node(name, cpu=self.cpus[name], taints=tainted))
 
     def node_goes(self) -> None:
-        """A node is deleted, and another one with its name comes back sooner or later."""
+        """Delete a node; another one with its name is added sooner or later."""
         self.say("Node", "DELETED", make_node(f"n{self.random.randrange(NODES)}"))
 
     def pod(self) -> None:
@@ -76,7 +76,7 @@ class World:
         self.say("Pod", "ADDED", pod)
 
     def pod_changes(self) -> None:
-        """A bound pod goes, begins to go, or gets other labels."""
+        """Delete a bound pod, request its deletion, or change its labels."""
         if not self.pods:
             return
         uid = self.random.choice(sorted(self.pods))
@@ -92,7 +92,7 @@ class World:
         self.say("Pod", "MODIFIED", self.pods[uid])
 
     def budget(self, app: str = "", verb: str = "") -> None:
-        """A disruption budget appears, changes or goes."""
+        """Create, change or delete a disruption budget."""
         app = app or self.random.choice("xyz")
         one = PodDisruptionBudget(
             ObjectMeta(name=app, namespace="default"),
@@ -108,13 +108,15 @@ class World:
         return {POD_GROUP_LABEL: name} if name else {}
 
     def group(self) -> None:
-        """The description of a group appears or goes: its pods go together, or each alone."""
+        """Create or delete the description of a group: its pods are evicted together, or each
+        alone.
+        """
         name = self.random.choice(["g0", "g1"])
         verb = self.random.choice(["ADDED", "MODIFIED", "DELETED"])
         self.say("PodGroup", verb, describe("PodGroup", name, 2, None))
 
     def nomination(self) -> None:
-        """Somebody is promised room, or no longer."""
+        """Nominate a pod, or clear a nomination."""
         name = f"wants{self.random.randrange(4)}"
         node = self.random.choice(["", *(f"n{number}" for number in range(NODES))])
         priority = self.random.choice([0, 10, 30])
@@ -122,7 +124,7 @@ class World:
 
 
 def preemptors() -> list[Pod]:
-    """Return two pods of each of three shapes; those of one shape are alike but for the name."""
+    """Return two pods of each of three shapes; those of one shape differ in their names only."""
     shapes: list[dict[str, Any]] = [
         {"cpu": 2, "priority": 10},
         {"cpu": 1, "priority": 5, "host_port": 80},
@@ -133,7 +135,7 @@ def preemptors() -> list[Pod]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_remembered_dry_runs_are_like_new_ones(seed):
-    """Whatever happens meanwhile: node, victims and message are those of a memory that is empty."""
+    """Whatever events happen, node, victims and message are those without a cache."""
     random = Random(seed)
     world = World(random)
     happenings = [world.pod] * 8 + [world.pod_changes] * 6 + [world.nomination] * 4

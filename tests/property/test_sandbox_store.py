@@ -1,5 +1,5 @@
-"""The sandbox's history tells the truth: whoever replays a watch, or lists the past, sees what
-was.
+"""The sandbox's history is correct: replaying a watch, or listing the past, yields the past
+state.
 """
 
 import json
@@ -55,7 +55,7 @@ def play(store: ObjectStore, move: Move) -> None:
         elif what == "delete":
             store.delete(CONFIGMAPS, "ns", name)
     except StatusError as refused:
-        # Taken names and missing objects are part of life.
+        # Taken names and missing objects are expected.
         if refused.code not in (404, 409):
             raise
 
@@ -70,7 +70,7 @@ def state_of(store: ObjectStore, version: int | None = None) -> dict[str, Any]:
 
 
 def replay(state: dict[str, Any], lines: bytes) -> None:
-    """Do to `state` what a client does with the lines of a watch, and refuse impossible ones."""
+    """Apply the lines of a watch to `state` as a client does, and reject impossible ones."""
     for line in lines.splitlines():
         event = json.loads(line)
         name = event["object"]["metadata"]["name"]
@@ -119,7 +119,7 @@ def test_a_replayed_watch_equals_the_list(moves: list[Move], selector: str):
 
 
 def accepts(selector: str, obj: dict[str, Any]) -> bool:
-    """The five selectors above, said again."""
+    """The five selectors above, written again."""
     value = (obj["metadata"].get("labels") or {}).get("n")
     return {
         "": True,

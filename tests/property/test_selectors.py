@@ -1,4 +1,6 @@
-"""Selectors over numbers, texts and truth, beside what Python makes of the same tree."""
+"""Selectors over numbers, texts and booleans, compared with Python's evaluation of the same
+tree.
+"""
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ INT64 = range(-(2**63), 2**63)
 
 
 class FailedError(Exception):
-    """What CEL calls an error."""
+    """A CEL error."""
 
 
 def literal(text, value):

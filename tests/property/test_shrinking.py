@@ -1,8 +1,7 @@
-"""A group with more members than its minimum shrinks before it is ended, when a more important
-group needs room.
+"""A group above its minimum shrinks before it ends, if a more important group needs capacity.
 
-Against every set of victims that the rules allow: up to what a group has to spare, or all of it;
-with and without a rule for nodes on the group that needs the room.
+Compared with every set of victims that the rules allow: up to a group's surplus, or all of it; with
+and without a rule for nodes on the preempting group.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ BATCH = 20
 
 
 class Running(NamedTuple):
-    """A group on its nodes, or pods on their own where `least` is 0: at least so many go
+    """A group on its nodes, or single pods if `least` is 0: at least that many are evicted
     together.
     """
 
@@ -47,9 +46,10 @@ class Running(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Nodes with places for one pod each, who runs there, and how many want in together.
+    """Nodes with slots for one pod each, the running pods, and the number of pods to place
+    together.
 
-    They go to one node where `rule` is pack, to a node each where it is spread.
+    They go to one node if `rule` is pack, to a node each if it is spread.
     """
 
     places: dict[str, int]
@@ -77,7 +77,7 @@ class Case(NamedTuple):
         return World(nodes, pods, descriptions, {}, (), make_pod("nobody"))
 
     def least_harm(self) -> tuple[int, int] | None:
-        """Return how few pods have to go, and how few groups and single pods end by it."""
+        """Return the fewest evicted pods, and how few groups and single pods end."""
         taken = Counter(node for one in self.running for node in one.nodes)
         found = []
         for lost in itertools.product(*(one.losses() for one in self.running)):
@@ -90,21 +90,21 @@ class Case(NamedTuple):
         return min(found, default=None)
 
     def _holds(self, free: list[int]) -> bool:
-        """Whether those who want in have a place where so many are free on each node."""
+        """Return whether the pods to place fit these free slots of each node."""
         if self.rule == "pack":
             return max(free) >= self.wanted
         return sum(min(n, 1) if self.rule else n for n in free) >= self.wanted
 
 
 def ends(one: Running, lost: int) -> int:
-    """Return how many end when so many go: a group that only shrinks does not."""
+    """Return how many end if `lost` pods are evicted: a group that only shrinks does not."""
     if not one.least:
         return lost
     return int(len(one.nodes) - lost < one.least)
 
 
 def case(rng: Random) -> Case:
-    """Return a full or nearly full cluster."""
+    """Check one case; return whether a group shrank."""
     places = {f"n{at}": rng.randint(1, 3) for at in range(rng.randint(2, 4))}
     left = [name for name, number in places.items() for _ in range(number)]
     rng.shuffle(left)
@@ -162,12 +162,12 @@ def batches(default, full):
 def test_a_group_gives_up_what_it_can_spare_before_it_is_ended(batch):
     """The fewest pods, then the fewest ends.
 
-    `run` and `simulate` take the same, and the group is told.
+    `run` and `simulate` choose the same, and the group is reported as shrunk.
     """
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check(seed)
 
 
 def test_groups_do_shrink_in_these_cases():
-    """Else the invariant above would say nothing."""
+    """Otherwise the invariant above would be vacuous."""
     assert any(check(seed) for seed in range(40))

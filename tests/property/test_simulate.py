@@ -1,4 +1,4 @@
-"""Whatever goes into a simulation, an answer comes out: the engine's own, or one clear error."""
+"""Any input of a simulation yields an answer: the engine's own, or one clear error."""
 
 import json
 import time
@@ -27,7 +27,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 SETUPS = Setups(Registry(IN_TREE), default_setup())
 
-# Small clusters in which pods stand in one another's way.
+# Small clusters in which pods compete.
 
 APPS = st.sampled_from(["a", "b", "c"])
 CPU = st.sampled_from(["100m", "1", "1500m", "2", "5"])
@@ -70,7 +70,7 @@ def pods(draw):
             node_name=node_name,
             spec=spec | {"nodeName": node_name},
         )
-        # Nobody may be evicted: what is compared is placing.
+        # No pod may be evicted: only placements are compared.
         one["spec"]["preemptionPolicy"] = "Never"
         found.append(one)
     return found
@@ -95,7 +95,7 @@ class Daemon:
             self.engine.handle(Watched(kind.kind, "ADDED", obj), self.now)
 
     def run(self):
-        """Run until nobody is active; return who is where."""
+        """Run until no pod is active; return the node of each pod."""
         for _ in range(100):
             effects = self.engine.run(self.now, self.cycles)
             for effect in effects:
@@ -132,7 +132,7 @@ def test_a_simulation_is_what_the_engine_does(some_nodes, some_pods, cycles):
     }
 
 
-# Specs in which anything may stand anywhere.
+# Specs in which any field may have any value.
 
 ODD = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -141,7 +141,7 @@ ODD = (
 
 
 def rarely(usual, odd):
-    """One time in fifty, `odd`: objects would else hardly ever be accepted as a whole."""
+    """One time in fifty, `odd`: objects would otherwise hardly ever be accepted as a whole."""
     return st.integers(0, 49).flatmap(lambda number: usual if number else odd)
 
 
@@ -287,7 +287,7 @@ SPECS = st.fixed_dictionaries(
 
 @st.composite
 def odd_cases(draw):
-    """A small cluster and pods with odd specs; now and then something else stands somewhere."""
+    """Draw a small cluster and pods with odd specs; sometimes a value has another type."""
     taints = st.fixed_dictionaries({"key": WORDS}, optional={"value": WORDS, "effect": WORDS})
     objects = [
         node(
@@ -335,7 +335,7 @@ def _answered(objects):
         assert error["message"]
         return
     for one in answer["simulation"]["pods"]:
-        # A fault of ours would come out as an error of a plugin.
+        # A fault of ours would show as an error of a plugin.
         assert one["result"] in ("Scheduled", "Unschedulable", "Gated", "Error")
         assert one["node"] or one["message"], one
         assert "Error" not in one["message"], one["message"]
@@ -343,7 +343,7 @@ def _answered(objects):
 
 @given(odd_cases())
 def test_any_pod_spec_ends_in_an_answer(objects):
-    """A pod is placed, held with a reason, or refused by name: no crash, no hang."""
+    """A pod is placed, pending with a reason, or rejected by name: no crash, no hang."""
     _answered(objects)
 
 
@@ -351,5 +351,5 @@ def test_any_pod_spec_ends_in_an_answer(objects):
 @settings(max_examples=30_000)
 @given(odd_cases())
 def test_very_many_pod_specs_end_in_an_answer(objects):
-    """The same, searched for long."""
+    """The same with a longer search."""
     _answered(objects)

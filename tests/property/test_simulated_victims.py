@@ -1,6 +1,7 @@
-"""`simulate` names the victims that `run` takes, in clusters with groups, for pods and gangs.
+"""`simulate` names the victims that `run` evicts, in clusters with groups, for pods and gangs.
 
-Every eviction of the running engine stands under the invariant of receipts, which the rig checks.
+Every eviction of the running engine is subject to the invariant of eviction events, which the rig
+checks.
 """
 
 from random import Random
@@ -37,10 +38,10 @@ Victims = dict[str, set[str]]
 
 
 def waiting(random: Random, world: World) -> tuple[list[Pod], list[tuple[str, Any]]]:
-    """Return the pods that want a place: an ordinary one, or a gang.
+    """Return the pods to place: an ordinary one, or a gang.
 
-    One of both: while a running engine waits for the solver's answer it goes on with other pods,
-    and who comes first is a question of milliseconds.
+    Only one of both: while a running engine waits for the solver's answer it tries other pods, and
+    their order depends on milliseconds.
     """
     if random.random() < 0.6:
         return [world.preemptor], []
@@ -54,9 +55,10 @@ def waiting(random: Random, world: World) -> tuple[list[Pod], list[tuple[str, An
 def run(
     world: World, pods: list[Pod], more: list[tuple[str, Any]], events: list[Any] | None = None
 ) -> Victims:
-    """Return whom an engine evicts for whom, as its receipts say, until nothing moves.
+    """Return an engine's victims and their preemptors, by its eviction events, until nothing
+    changes.
 
-    All that it tells is put into `events`.
+    All its effects are put into `events`.
     """
     settings = EngineSettings(ties=Ties.NAME)
     rig = Rig(lambda: Engine(PROFILES, REGISTRY, settings=settings))
@@ -77,7 +79,7 @@ def run(
 
 
 def simulated(world: World, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
-    """Return whom `simulate` names."""
+    """Return the victims that `simulate` names."""
     objects = [plain(*one) for one in (*objects_of(world), *more, *(("Pod", p) for p in pods))]
     answer = place(*objects, now=START)
     found = {one.name: {victim.name for victim in one.victims} for one in answer.pods}
@@ -85,14 +87,14 @@ def simulated(world: World, pods: list[Pod], more: list[tuple[str, Any]]) -> Vic
 
 
 def plain(kind: str, obj: Any) -> dict[str, Any]:
-    """Return an object as it stands in a file."""
+    """Return an object as in a file."""
     version, name = VERSIONS.get(kind, ("v1", kind))
     fields: dict[str, Any] = msgspec.to_builtins(obj)
     return {"apiVersion": version, "kind": name or kind} | fields
 
 
 def check(seed: int) -> int:
-    """Compare both for one cluster; return how many had to go."""
+    """Compare both for one cluster; return the number of victims."""
     random = Random(seed)
     world = unitworld.world_of(random, budgets=False, leaving=False)
     pods, more = waiting(random, world)
@@ -104,12 +106,12 @@ def check(seed: int) -> int:
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_what_is_simulated_is_what_is_done(seed: int):
-    """The same victims for the same preemptors, the rest of their groups included."""
+    """The same victims for the same preemptors, including the rest of their groups."""
     check(seed)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_what_is_simulated_is_what_is_done_ten_thousand_times():
-    """The same, often enough to have seen groups of every kind in one another's way."""
+    """The same in ten thousand clusters, which combine groups of every kind."""
     assert sum(check(seed) for seed in range(10_000)) > 5_000

@@ -1,6 +1,7 @@
-"""The solver against slower truths: the exact program, full enumeration, every set of victims.
+"""The solver compared with slower references: the exact program, full enumeration, every set of
+victims.
 
-The default suite looks at some; `make long` at as many as the acceptance asks for.
+The default suite checks some; `make long` as many as the acceptance requires.
 """
 
 import itertools
@@ -28,7 +29,7 @@ BATCH = 25
 def batches(default, full, kept=()):
     """Return parameters for numbered batches.
 
-    Those beyond the default ones, but for `kept`, are long.
+    Those beyond the default ones, except `kept`, are long.
     """
     return [
         pytest.param(n, marks=() if n < default // BATCH or n in kept else pytest.mark.long)
@@ -44,7 +45,7 @@ def sources(batch):
 def cpsat_alone(instance: Instance):
     """Return CP-SAT's counts and stages without any hint.
 
-    Counts None when there is no placement.
+    Counts None if there is no placement.
     """
     made = tree.build(instance)
     found = program(instance, made, PATIENT, lambda: PATIENT.total_s)
@@ -99,10 +100,10 @@ def drawn(rng, *, rules=True):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_every_program_finds_the_best_of_all_and_says_so(batch):
-    """With rules over sets of leaves and open sizes, by the exact program and by CP-SAT alone.
+    """With rules over sets of leaves and elastic sizes, by the exact program and by CP-SAT alone.
 
-    Best, infeasible and every bound are what enumeration says. The exact program covers all rules
-    that lie in the tree: it is never CP-SAT that answers for it.
+    Optimum, infeasibility and every bound agree with enumeration. The exact program covers all
+    rules that the tree can express: CP-SAT never answers for it.
     """
     for rng in sources(batch):
         instance = drawn(rng)
@@ -123,7 +124,9 @@ def test_every_program_finds_the_best_of_all_and_says_so(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_what_is_answered_at_once_is_what_the_long_way_answers(batch):
-    """To the last pod; what fits nowhere is left to the long way, which can say what would help."""
+    """Equal to the last pod; infeasible problems are left to the full solve, which can give
+    advice.
+    """
     answered = 0
     for rng in sources(batch):
         instance = drawn(rng)
@@ -139,13 +142,13 @@ def test_what_is_answered_at_once_is_what_the_long_way_answers(batch):
     assert answered
 
 
-# In these the descent found a way through the whole tree, and none in the parts that it was folded
+# In these the descent found a placement in the whole tree, but none in the parts that it was folded
 # into.
 @pytest.mark.parametrize("batch", batches(25, 10_000, kept=(167, 207)))
 def test_a_better_answer_in_hand_is_never_thrown_away(batch):
-    """However little time there is, the answer is no worse than the greedy one, and no bound lies.
+    """Under any time limit, the answer is no worse than the greedy one, and no bound is wrong.
 
-    A bound says that no placement is better in its stage that is as good in all stages before.
+    A bound states that no placement is better in its stage that is as good in all stages before.
     """
     for n, rng in enumerate(sources(batch)):
         instance = drawn(rng)
@@ -168,7 +171,7 @@ def test_a_better_answer_in_hand_is_never_thrown_away(batch):
 
 
 def _check_bounds(answer, best, instance):
-    """No bound is above what can be had, and what is called optimal is the best of all."""
+    """No bound is above the optimum, and an answer called optimal is one."""
     values = [stage.value for stage in answer.stages]
     for at, stage in enumerate(answer.stages):
         if values[:at] == best[:at]:
@@ -177,13 +180,13 @@ def _check_bounds(answer, best, instance):
 
 
 def test_a_bound_is_true_whoever_gave_the_answer():
-    """Where one program's answer is taken with another one's proofs, no placement contradicts a
+    """If one program's answer is combined with another one's proofs, no placement contradicts a
     bound.
 
-    A bound of a stage says: of all placements that are as good in each stage before, none is better
-    in this one. Any two placements stand for the two programs, enumeration for the proofs of the
-    first. Claiming all bounds for the better answer (`at <= first` left out of `_better`) fails it,
-    in one of some 700 instances; hence so many here.
+    A bound of a stage states: of all placements that are as good in each stage before, none is
+    better in this one. Any two placements represent the two programs, enumeration the proofs of the
+    first. Claiming all bounds for the better answer (`at <= first` left out of `_better`) fails
+    this test, in one of some 700 instances; hence their number.
     """
     for number in range(10_000):
         rng = Random(f"bounds {number}")
@@ -237,8 +240,8 @@ def _least(every, values, at):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
-    """With rules between members and held pods: which sizes fit at all, and the nearest that advice
-    names.
+    """With rules between members and bound pods: the sizes that fit, and the nearest ones in the
+    advice.
     """
     for rng in sources(batch):
         instance = groups.instance(rng, tiny=True)
@@ -266,7 +269,7 @@ def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
 
 
 def _check_given_up(instance, advice):
-    """Without what the advice names there is a placement, by enumeration."""
+    """Without the rules that the advice names there is a placement, by enumeration."""
     rules = frozenset(rules_of(instance))
     ways = [[one] for one in advice.conflict if one.fits_without]
     for way in [*ways, [*advice.give_up]]:
@@ -296,7 +299,9 @@ def test_victims_are_the_exact_minimum(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
-    """Also where the rules count pods that may go, so that more evictions are not always better."""
+    """Also if the rules count pods that may be evicted, so that more evictions are not always
+    better.
+    """
     for rng in sources(batch):
         problem = groups.preemption(rng, tiny=True)
         answer = onerole.solve(problem, PATIENT)
@@ -317,8 +322,8 @@ def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_conflicts_are_smallest_and_advice_helps(batch):
-    """No smaller set of rules conflicts, the sizes fit, and so does the group without what it
-    says.
+    """No smaller set of rules conflicts, the sizes fit, and so does the group without the rules to
+    give up.
     """
     for rng in sources(batch):
         instance = groups.instance(rng)
@@ -351,5 +356,5 @@ def _check_advice(instance, advice):
 
 
 def fits(instance):
-    """Whether the group can be placed."""
+    """Return whether the group can be placed."""
     return solve(instance, solver="Exact").outcome == "placed"

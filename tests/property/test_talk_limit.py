@@ -1,8 +1,8 @@
-"""What talk costs at least, against every placement there is.
+"""The lower bound of traffic cost, compared with every placement, and with placing pods one by one.
 
-And what placing pods one by one comes to. Of small applications the limit is never above the least
-cost of any placement of all pods, and mostly equal to it. Of larger ones no answer is dearer than
-pods placed one after the other where each costs least.
+For small applications the bound is never above the least cost of any placement of all pods, and
+usually equal to it. For larger ones no answer costs more than pods placed one after the other where
+each costs least.
 """
 
 from random import Random
@@ -26,7 +26,7 @@ LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 
 
 def cost(group, counts):
-    """Return what a placement costs, by the plain count of the check."""
+    """Return the cost of a placement, by the plain count of the checker."""
     terms = checker.objective(group, [list(map(int, row)) for row in counts])
     return next((value for _, measure, value in terms if measure == "cost"), 0)
 
@@ -34,7 +34,7 @@ def cost(group, counts):
 def cheapest(group):
     """Return the least cost of all placements of all pods, by enumeration.
 
-    None when there is none.
+    None without one.
     """
     whole = msgspec.structs.replace(group, minimum=group.wanted)
     return min((cost(group, counts) for counts in rolegroups.placements(whole)), default=None)
@@ -42,7 +42,7 @@ def cheapest(group):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_no_placement_costs_less_than_the_limit(batch):
-    """With areas and levels, limits of ways and links, pods that stand, room that is short."""
+    """With areas and levels, limits of paths and links, bound pods, scarce capacity."""
     looked_at = met = 0
     for number in range(BATCH):
         rng = Random(f"talk {batch}/{number}")
@@ -62,8 +62,8 @@ def test_no_placement_costs_less_than_the_limit(batch):
 
 
 def test_two_leaves_are_filled_so_that_least_is_cut():
-    """Eight pods in a ring of four workloads, of which no leaf takes more than five: two ties of
-    four pairs are cut.
+    """Eight pods in a ring of four workloads, where no leaf takes more than five: two ties of four
+    pairs are cut.
     """
     kinds = tuple(Role(2, (1,), (9, 9, 9)) for _ in range(4))
     group = GroupProblem(
@@ -113,7 +113,7 @@ def application(rng):
 
 def one_by_one(group, order):
     """Return a placement of each pod where it costs least beside those before it, of equal leaves
-    on the roomiest.
+    on the emptiest.
     """
     counts = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
     free = [amounts[0] for amounts in group.free]
@@ -136,7 +136,7 @@ def one_by_one(group, order):
 
 @pytest.mark.parametrize("batch", batches(25, 250))
 def test_no_application_is_dearer_than_its_pods_one_by_one(batch):
-    """In the order in which they are listed and the other way round, before any search."""
+    """In the listed order and in reverse, before any search."""
     compared = 0
     for number in range(2):
         group = application(Random(f"one by one {batch}/{number}"))

@@ -1,10 +1,9 @@
-"""What leaves alone and units one by one say of members that talk, against every placement there
-is.
+"""Bounds for members with traffic from leaves alone and from single units, compared with every
+placement.
 
-Small trees of two or three levels whose steps make talk cost, with rules of leaves and between
-classes, pods that stand, and room that is short: limits hold, what is placed breaks no rule, and
-nothing is refused that fits. What parts of a group say to each other at least, against all ways to
-divide it.
+Small trees of two or three levels with traffic costs, with rules of leaves and between classes,
+bound pods, and scarce capacity: bounds hold, placements break no rule, and nothing that fits is
+rejected. The minimum traffic between parts of a group is compared with all divisions.
 """
 
 import itertools
@@ -40,8 +39,8 @@ RULES = (
 
 
 def talking(rng):
-    """Return a group whose members talk over the levels of a tree in which nothing else is wished
-    for above the leaves.
+    """Return a group with traffic over the levels of a tree, without other preferences above the
+    leaves.
     """
     depth = rng.choice([2, 2, 3])
     found = [*paths(rng, depth, 3)[:5], *paths(rng, depth, 2)[:1]]
@@ -50,8 +49,8 @@ def talking(rng):
     sizes = [rng.choice([1, 2, 2, 3]) for _ in range(rng.choice([2, 2, 3]))]
     while rolegroups.rows_of(sizes, len(found)) > rolegroups.LARGEST_SPACE:
         sizes[sizes.index(max(sizes))] -= 1
-    # Few kinds of leaves, so that many are alike; where pods take two or four, some of it is of no
-    # use.
+    # Few kinds of leaves, so that many are equal; if pods need two or four, some capacity is
+    # useless.
     rooms = [rng.randint(-1, 10) for _ in range(2)]
     rooms += [one + 1 for one in rooms]
     slots = tuple(tuple(rng.choice([1, 4, 4, 4]) for _ in leaves) for _ in sizes)
@@ -104,7 +103,7 @@ def values_of(group, counts):
 
 @pytest.mark.parametrize("batch", batches(25, 2_000))
 def test_limits_hold_for_every_placement(batch):
-    """And mostly they are met by what is found with them; the whole answer is the best there is."""
+    """Usually the placement found with them meets them; the whole answer is optimal."""
     reported = met = refused = 0
     for number in range(BATCH):
         group = talking(Random(f"units of talk {batch}/{number}"))
@@ -130,9 +129,9 @@ def test_limits_hold_for_every_placement(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 2_000))
 def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
-    """Whatever is known beside, and however many pods the fullest of them holds.
+    """For any known values, and any number of pods in the fullest unit.
 
-    Nothing is above the best.
+    No bound is above the optimum.
     """
     compared = 0
     for number in range(BATCH):
@@ -172,7 +171,7 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
 def test_the_least_cut_is_that_of_all_ways_to_divide_pods():
     """For each number of pods in the one part, and over all numbers.
 
-    Kinds that talk to themselves, and kinds of nobody.
+    Kinds with traffic among themselves, and kinds without traffic.
     """
     for number in range(200):
         rng = Random(f"cut {number}")
@@ -192,7 +191,7 @@ def test_the_least_cut_is_that_of_all_ways_to_divide_pods():
 
 
 def test_pods_that_may_be_divided_in_too_many_ways_have_the_least_cut_of_all(monkeypatch):
-    """It is what any number of them is cut by at least."""
+    """It is the minimum cut over all sizes of the parts."""
     weights, numbers = np.array([[0, 2], [2, 0]]), np.array([2, 3])
     exact = leastcut.least_cuts(weights, numbers)
     monkeypatch.setattr(leastcut, "MOST_DIVISIONS", 1)

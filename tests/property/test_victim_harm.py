@@ -1,4 +1,4 @@
-"""The harm of evictions is what counting them one by one gives, for candidates and for bundles.
+"""The harm of evictions equals counting them one by one, for candidates and for bundles.
 
 The search for victims and the oracle of its tests compare sets of victims by these counts.
 """

@@ -1,10 +1,9 @@
-"""What a process knows that no object says: all of it, and why it is without consequence.
+"""A process's state that no object has: all of it, and why it has no consequence.
 
-A process that has lived through a generated world, and one that is told the same objects at its
-end, are compared attribute by attribute. Where they differ, something is remembered that a restart
-forgets: it stands in `REMEMBERED` with the reason why nothing that is decided comes of it, or it is
-a defect. What a group was once, kept in a set of the plugin, killed running pods: such a set fails
-here on its first day.
+A process at the end of a generated run, and one that gets the same objects at its end, are compared
+attribute by attribute. A difference is state that a restart loses: it is listed in `REMEMBERED`
+with the reason why no decision depends on it, or it is a defect. A past state of groups, kept in a
+set of the plugin, once killed running pods: such a set fails here on its first day.
 """
 
 from __future__ import annotations
