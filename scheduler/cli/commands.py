@@ -319,7 +319,10 @@ class MovesFlags(NamedTuple):
         typer.Option(
             "--allow",
             metavar="RULE",
-            help="local-data, job-retries, single-replica or any-priority; again for more.",
+            help=(
+                "local-data, job-retries, single-replica, any-priority or device-claims; "
+                "again for more."
+            ),
         ),
     ] = None
     from_namespaces: Annotated[

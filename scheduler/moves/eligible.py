@@ -26,13 +26,14 @@ BOUND_TO_NODE = ("DaemonSet", "Node")
 MIRROR = "kubernetes.io/config.mirror"
 SYSTEM_CLASSES = ("system-node-critical", "system-cluster-critical")
 SYSTEM_PRIORITY = 2_000_000_000
-LOCAL_DATA, JOB_RETRIES, SINGLE_REPLICA, ANY_PRIORITY = (
+LOCAL_DATA, JOB_RETRIES, SINGLE_REPLICA, ANY_PRIORITY, DEVICE_CLAIMS = (
     "local-data",
     "job-retries",
     "single-replica",
     "any-priority",
+    "device-claims",
 )
-ALLOWANCES = (LOCAL_DATA, JOB_RETRIES, SINGLE_REPLICA, ANY_PRIORITY)
+ALLOWANCES = (LOCAL_DATA, JOB_RETRIES, SINGLE_REPLICA, ANY_PRIORITY, DEVICE_CLAIMS)
 
 
 class MoveRules(msgspec.Struct, frozen=True):
@@ -197,6 +198,8 @@ class Eligibility:
                 yield f"its volume {volume.name} cannot be on two nodes"
         if any(one.resource_claim_name for one in pod.spec.resource_claims):
             yield "it uses a named resource claim"
+        if facts.has_devices and DEVICE_CLAIMS not in self._rules.allowed:
+            yield "its devices cannot be reserved for its replacement (resource claims)"
 
     def _availability(self, pod: Pod) -> Iterator[str]:
         owner = owner_uid(pod)

@@ -22,12 +22,13 @@ from scheduler.objects.moveplan import (
     ordinal_of,
 )
 from scheduler.objects.movewire import PLAN, MoveAnswer, MoveCheck, MoveQuestion
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 from scheduler.state.resources import pod_requests
+from scheduler.state.shapes import host_ports
 
 MOST_EXCLUSIONS = 50
 MOST_TEXT = 1000
@@ -132,6 +133,10 @@ def _move(planned: PodMove, pod: Pod, report: MovesReport) -> PlannedMove:
             for name, amount in sorted(pod_requests(pod).items())
             if amount
         },
+        tuple(
+            ContainerPort(host_port=one.host_port, host_ip=one.host_ip, protocol=one.protocol)
+            for one in host_ports(pod)
+        ),
         PLANNED,
     )
 

@@ -24,13 +24,14 @@ class LocalVolume(msgspec.Struct, frozen=True):
 
 
 class PodFacts(msgspec.Struct, frozen=True):
-    """A pod's annotations, its local volumes, and whether responders listed in it handle
-    evictions.
+    """A pod's annotations, its local volumes, whether responders listed in it handle evictions, and
+    whether resource claims give it devices.
     """
 
     annotations: Mapping[str, str] = {}
     local: tuple[LocalVolume, ...] = ()
     has_responders: bool = False
+    has_devices: bool = False
 
 
 class JobFacts(msgspec.Struct, frozen=True):
@@ -57,11 +58,17 @@ class _Volume(msgspec.Struct, frozen=True, rename="camel"):
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     volumes: list[_Volume] | None = None
     eviction_responders: list[Any] | None = None
+    resource_claims: list[Any] | None = None
+
+
+class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+    extended_resource_claim_status: dict[str, Any] | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True):
     metadata: _Meta = _Meta()
     spec: _PodSpec = _PodSpec()
+    status: _PodStatus | None = None
 
 
 class _OnCondition(msgspec.Struct, frozen=True):
@@ -166,7 +173,13 @@ def _pod_facts(pod: _Pod) -> PodFacts:
         for one in pod.spec.volumes or ()
         if one.empty_dir is not None or one.host_path is not None
     )
-    return PodFacts(_texts(pod.metadata), local, bool(pod.spec.eviction_responders))
+    extended = pod.status is not None and pod.status.extended_resource_claim_status
+    return PodFacts(
+        _texts(pod.metadata),
+        local,
+        bool(pod.spec.eviction_responders),
+        bool(pod.spec.resource_claims or extended),
+    )
 
 
 def _job_facts(spec: _JobSpec) -> JobFacts:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler.objects.meta import Condition, Int32, Int64, Object, ObjectMeta
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import ContainerPort, Pod
 
 PLANNED, RESERVED, EVICTED, DONE = "Planned", "Reserved", "Evicted", "Done"
 RESERVING = (RESERVED, EVICTED)
@@ -91,7 +91,8 @@ class PlannedMove(Object, frozen=True):
     empty where pods of the owner are interchangeable. `unit` names the pods that restart together:
     they are evicted together, and replacements are recognised by the name of their owner, which
     may be created again. `present` are the uids of the owner's pods on the source and the
-    destination before the eviction: any other pod of the owner there is the replacement.
+    destination before the eviction: any other pod of the owner there is the replacement. `requests`
+    and `host_ports` are reserved for it.
     """
 
     namespace: str = ""
@@ -106,6 +107,7 @@ class PlannedMove(Object, frozen=True):
     cost_seconds: Int64 = 0
     reason: str = ""
     requests: dict[str, str] = {}
+    host_ports: tuple[ContainerPort, ...] = ()
     state: str = ""
     since: str | None = None
     deadline: str | None = None

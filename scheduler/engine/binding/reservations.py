@@ -1,13 +1,13 @@
 """Destinations that MovePlans reserve for replacements of evicted pods.
 
 A reservation is a nomination of a placeholder pod with the highest priority: every other pod has to
-leave its resources free. It is derived from the MovePlan alone, so that a restart or a new leader
-has the same ones, and it ends when the owner's new pod is on the node, at the move's deadline, or
-with the plan. It serves no pod of the owner before the moved pod terminates: a scale-up would take
-it. From then on the same amount is reserved on the node that the moved pod leaves, until the
-replacement is on its destination: a destination that another scheduler has filled, or that is
-gone, leaves no pod without a node. Without plans the engine pays one test of an empty dict per
-attempt.
+leave its resources and host ports free. It is derived from the MovePlan alone, so that a restart or
+a new leader has the same ones, and it ends when the owner's new pod is on the node, at the move's
+deadline, or with the plan. It serves no pod of the owner before the moved pod terminates: a
+scale-up would take it. From then on the same is reserved on the node that the moved pod leaves,
+until the replacement is on its destination: a destination that another scheduler has filled, or
+that is gone, leaves no pod without a node. Without plans the engine pays one test of an empty dict
+per attempt.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class Reservation:
 
 def _placeholder(move: PlannedMove, name: str, uid: str) -> Pod:
     requests = ResourceRequirements({**move.requests})
+    container = Container("reserved", resources=requests, ports=move.host_ports)
     spec = PodSpec(
         scheduler_name="",
         priority=HIGHEST_PRIORITY,
         preemption_policy="Never",
-        containers=(Container("reserved", resources=requests),),
+        containers=(container,),
     )
     return Pod(PodMeta(name, move.namespace, uid), spec)
 

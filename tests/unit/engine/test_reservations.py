@@ -15,6 +15,7 @@ from scheduler.intree import IN_TREE
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.moveplan import MoveOwner, MovePlan, MovePlanStatus, PlannedMove
 from scheduler.objects.plain import read_node, read_pod
+from scheduler.objects.pod import ContainerPort
 from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.testing import node, pod
 
@@ -22,9 +23,11 @@ NOW = 1_800_000_000.0
 END = NOW + 600
 
 
-def owned(name, owner="web", on="", cpu="2", priority=0):
-    """A pod of a controller."""
+def owned(name, owner="web", on="", cpu="2", priority=0, port=None):
+    """A pod of a controller, with a host port if one is given."""
     raw = pod(name, requests={"cpu": cpu})
+    if port:
+        raw["spec"]["containers"][0]["ports"] = [port]
     raw["spec"] |= {"schedulerName": "trellis", "priority": priority, "nodeName": on}
     raw["metadata"]["uid"] = name
     raw["metadata"]["ownerReferences"] = [
@@ -86,6 +89,27 @@ def test_only_the_owners_pod_takes_the_destination():
     assert at.bound() == {}
     at.put("Pod", owned("web-1"), owned("web-2"), owned("web-3"))
     assert at.bound() == {"web-1": "n1", "web-2": "n1"}
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_the_host_ports_of_a_moved_pod_are_reserved(is_lost):
+    """On the destination, and on the node that the pod leaves: no other pod takes them there."""
+    port = {"containerPort": 80, "hostPort": 80}
+    ports = (ContainerPort(host_port=80),)
+    at = Cluster()
+    at.gone("Pod", owned("full", "other", on="n2", cpu="4"))
+    if is_lost:
+        at.put("Pod", owned("taker", "other", on="n1", cpu="4"))
+    at.put("MovePlan", plan("Evicted", requests={"cpu": "1"}, host_ports=ports))
+    for number, priority in enumerate((0, 1000)):
+        at.put("Pod", owned(f"rude-{number}", "other", cpu="1", port=port, priority=priority))
+    at.put("Pod", owned("modest", "other", cpu="1", port={**port, "hostPort": 81}))
+    assert list(at.bound()) == ["modest"]
+
+    at.now += 20
+    at.put("Pod", owned("web-1", cpu="1", port=port))
+    after = {"web-1": "n2"} if is_lost else {"web-1": "n1", "rude-1": "n2"}
+    assert at.bound() == after
 
 
 @pytest.mark.parametrize("state", ["Planned", "Done"])

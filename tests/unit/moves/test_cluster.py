@@ -17,6 +17,7 @@ from tests.unit.plugins.groupsworld import group
 from tests.unit.simulate.asking import default_setup, pod
 
 GPU = "nvidia.com/gpu"
+CLAIM = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
 
 
 def gpu_node(name, gpus="4", **more):
@@ -100,6 +101,7 @@ def test_the_fewest_moves_make_a_waiting_pod_fit():
         ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "terminating"),
         ({"spec": {"schedulerName": "other"}}, "other is no profile"),
         ({"spec": {"volumes": [{"name": "data", "emptyDir": {}}]}}, "local data"),
+        ({"spec": {"resourceClaims": [CLAIM]}}, "its devices cannot be reserved"),
         ({"spec": {"priority": 5, "preemptionPolicy": "Never"}}, "priority"),
     ],
 )
@@ -154,6 +156,16 @@ def test_a_job_moves_if_an_eviction_is_no_failure(policy, allow, moves):
     spec = {"podFailurePolicy": {"rules": [rule]}} if policy else {}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "web"}, "spec": spec}
     report = find([job, *two_nodes(kind="Job")], allow=allow)
+
+    assert ("default/a" in {move.pod for move in report.moves}) == moves
+
+
+@pytest.mark.parametrize(("allow", "moves"), [((), False), (("device-claims",), True)])
+def test_a_pod_whose_extended_resource_is_a_claim_moves_if_allowed(allow, moves):
+    """A DeviceClass serves the resource: only the pod's status names the claim."""
+    world = two_nodes()
+    world[2]["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "a-gpu"}}
+    report = find(world, allow=allow)
 
     assert ("default/a" in {move.pod for move in report.moves}) == moves
 

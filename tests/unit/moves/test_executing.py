@@ -47,6 +47,21 @@ def test_a_plan_has_all_that_its_execution_needs():
     assert move.reason == "so that default/train fits"
 
 
+def test_a_plan_names_the_host_ports_that_its_execution_reserves():
+    """Number, address and protocol of each host port; ports of the container alone are none."""
+    world = uids(two_nodes())
+    ports = [
+        {"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1", "protocol": "UDP"},
+        {"containerPort": 81},
+    ]
+    world[2]["spec"]["containers"][0]["ports"] = ports
+    (move,) = ask(world).status.moves
+
+    assert msgspec.to_builtins(move.host_ports) == (
+        {"hostPort": 8080, "hostIP": "10.0.0.1", "protocol": "UDP"},
+    )
+
+
 def test_an_owner_in_its_cool_down_stays():
     """Both pods are of one owner, which another plan moved recently."""
     status = ask(uids(two_nodes()), cooling=("web",)).status
