@@ -133,6 +133,7 @@ def _move_plans() -> dict[tuple[str, str], list[tuple[str, str]]]:
         reasons.MOVE_RELEASED: "released NODE",
         reasons.MOVE_EVICTED: f"evicted {path}, so that GOAL",
         reasons.MOVE_DONE: f"moved {path}: NAME is Ready",
+        reasons.MOVE_POD_LEFT: "NAMESPACE/NAME left NODE without an eviction by this plan: TEXT",
     }
     warnings = (reasons.MOVE_PLAN_STALE, reasons.MOVE_PLAN_ABORTED)
     return {

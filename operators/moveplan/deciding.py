@@ -44,7 +44,8 @@ from scheduler.objects.movewire import MoveCheck
 from scheduler.objects.pod import Pod
 
 RETRY_S = 10.0
-# A controller creates a replacement within seconds, also after a fail-over of its own.
+# A controller creates a replacement within seconds, also after a fail-over of its own. A Job that
+# counts the eviction as a failure waits up to ten minutes before it does.
 REPLACEMENT_S = 60.0
 MOST_REPLANS = 2
 REFUSING = (400, 403, 405, 422)
@@ -61,6 +62,12 @@ class CheckMoves(NamedTuple):
     moves: tuple[PlannedMove, ...]
 
 
+class RecordDepartures(NamedTuple):
+    """Record that reserved pods have left or terminate, with the component that ended them."""
+
+    moves: tuple[PlannedMove, ...]
+
+
 class EvictRest(NamedTuple):
     """Evict the other pods of a step: they restart together with one that is evicted."""
 
@@ -73,7 +80,7 @@ class WaitFor(NamedTuple):
     until: float | None = None
 
 
-Action: TypeAlias = CalculatePlan | CheckMoves | EvictRest | Step | WaitFor
+Action: TypeAlias = CalculatePlan | CheckMoves | RecordDepartures | EvictRest | Step | WaitFor
 
 
 class Situation(NamedTuple):
@@ -82,8 +89,8 @@ class Situation(NamedTuple):
     By uid of the pods of the current step: `old` has those that are on their nodes, `arrived` the
     pods on the destination that may be the replacement, `siblings` the uids of these and of the
     owner's other pods on the source. `missing_since` is when a step without replacement was first
-    seen, see `is_missing`. `blocked_by` names a plan that goes first. `approves` are the goals that
-    the configuration approves.
+    seen, see `is_missing`; `is_owed` is whether its Job still creates one. `blocked_by` names a
+    plan that goes first. `approves` are the goals that the configuration approves.
     """
 
     now: float
@@ -91,6 +98,7 @@ class Situation(NamedTuple):
     arrived: Mapping[str, tuple[Pod, ...]] = {}
     siblings: Mapping[str, tuple[str, ...]] = {}
     missing_since: float | None = None
+    is_owed: bool = False
     blocked_by: str = ""
     approves: Collection[str] = ()
 
@@ -182,9 +190,9 @@ def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
     step = current(plan)
     if not step:
         return completed(plan, "AllMovesDone", f"{len(plan.status.moves)} pods moved", seen.now)
-    gone = [move for move in step if move.state == RESERVED and _leaves(move, seen)]
+    gone = tuple(move for move in step if move.state == RESERVED and _leaves(move, seen))
     if gone:
-        return moved_on(plan, evicted(gone, seen.now), seen.now)
+        return RecordDepartures(gone)
     if any(move.state == EVICTED for move in step):
         return _begun(plan, step, seen)
     if plan.spec.aborted:
@@ -292,7 +300,9 @@ def _begun(plan: MovePlan, step: tuple[PlannedMove, ...], seen: Situation) -> Ac
     if seen.missing_since is None:
         return WaitFor(until)
     patience = seen.missing_since + REPLACEMENT_S
-    if seen.now >= patience:
+    if seen.now >= patience and seen.is_owed:
+        patience = seen.now + RETRY_S
+    elif seen.now >= patience:
         text = (
             f"no pod of {step[0].owner.kind} {step[0].owner.name} came to {step[0].target} within "
             f"{REPLACEMENT_S:.0f} s: it was bound to another node, or its controller created none"

@@ -32,6 +32,8 @@ def events(plan: MovePlan, step: Step, now: float) -> list[tuple[str, dict[str, 
             "uid": move.uid,
         }
         note = f"MovePlan {meta.name}: evicted from {move.source} to {move.target}, {move.reason}"
+        if step.doubt:
+            note = f"{note} ({step.doubt})"
         found.append(_event(move.namespace, pod, step, note, now))
     return found
 

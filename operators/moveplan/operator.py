@@ -18,8 +18,17 @@ import structlog
 from operators.api import CONFLICT, NOT_FOUND
 from operators.cooperative import in_turns
 from operators.moveplan import deciding
-from operators.moveplan.deciding import CalculatePlan, CheckMoves, EvictRest, Situation, WaitFor
+from operators.moveplan.deciding import (
+    CalculatePlan,
+    CheckMoves,
+    EvictRest,
+    RecordDepartures,
+    Situation,
+    WaitFor,
+)
+from operators.moveplan.departures import departure, is_owned
 from operators.moveplan.events import events
+from operators.moveplan.owners import owner_of
 from operators.moveplan.reading import cluster_pages
 from operators.moveplan.status import (
     ABORTED,
@@ -28,6 +37,7 @@ from operators.moveplan.status import (
     INVALID,
     PROPOSED,
     Step,
+    departed,
     merge_patch,
     moved_on,
     planned,
@@ -79,6 +89,8 @@ class MovePlanOperator:
         self._written: dict[str, str] = {}
         # Since when the current step of a plan lacks a replacement; a restart resets it.
         self._missing: dict[str, tuple[str, float]] = {}
+        # By plan the uids of pods whose eviction this process has requested, and no server refused.
+        self._sent: dict[str, set[str]] = {}
         around.meters.move_plans.read_from(self._phases)
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
@@ -107,6 +119,7 @@ class MovePlanOperator:
         self._not_before = {n: at for n, at in self._not_before.items() if n in plans}
         self._written = {n: at for n, at in self._written.items() if n in plans}
         self._missing = {n: at for n, at in self._missing.items() if n in plans}
+        self._sent = {n: uids for n, uids in self._sent.items() if n in plans}
         for name, plan in plans.items():
             if self._written.get(name) != plan.metadata.resource_version:
                 await self._act(plan)
@@ -135,6 +148,8 @@ class MovePlanOperator:
             self._not_before.pop(name, None)
             if isinstance(action, CheckMoves):
                 action = await self._check_and_evict(plan, action.moves)
+            elif isinstance(action, RecordDepartures):
+                action = await self._departed(plan, action.moves)
             elif isinstance(action, EvictRest):
                 action = await self._evict_all(plan, action.moves)
             elif isinstance(action, CalculatePlan):
@@ -151,11 +166,24 @@ class MovePlanOperator:
     async def _situation(self, plan: MovePlan) -> Situation:
         step = deciding.current(plan) if plan.status.phase == EXECUTING else ()
         seen = await self._pods_of(step) if step else Situation(self._around.clock.now())
+        missing_since = self._missing_since(plan, step, seen)
         return seen._replace(
-            missing_since=self._missing_since(plan, step, seen),
+            missing_since=missing_since,
+            is_owed=await self._is_owed(step, missing_since, seen.now),
             blocked_by=self._blocked_by(plan),
             approves=self._settings.approves,
         )
+
+    async def _is_owed(
+        self, step: tuple[PlannedMove, ...], missing_since: float | None, now: float
+    ) -> bool:
+        """Return whether a Job will create a replacement that is late."""
+        if missing_since is None or now < missing_since + deciding.REPLACEMENT_S:
+            return False
+        if step[0].owner.kind != "Job":
+            return False
+        owner = await owner_of(self._around.api, step[0])
+        return owner is not None and owner.owes_pods
 
     def _missing_since(
         self, plan: MovePlan, step: tuple[PlannedMove, ...], seen: Situation
@@ -271,6 +299,8 @@ class MovePlanOperator:
         gone: list[PlannedMove] = []
         for move in step:
             code, message = await self._evict(move)
+            if not 400 <= code < 500:  # other failures may have been carried out
+                self._sent.setdefault(plan.metadata.name, set()).add(move.uid)
             if not 200 <= code < 300 and not gone:
                 now = self._around.clock.now()
                 return deciding.after_refusal(plan, move.pod, code, message, now)
@@ -279,6 +309,20 @@ class MovePlanOperator:
             gone.append(move)
         now = self._around.clock.now()
         return moved_on(plan, deciding.evicted(gone, now), now)
+
+    async def _departed(self, plan: MovePlan, gone: tuple[PlannedMove, ...]) -> Step:
+        """Return the step of pods that left before their eviction was recorded."""
+        first, owned, pod = gone[0], [], None
+        async for handful in in_turns(list(self._around.view.pods())):
+            for placed in handful:
+                if placed.pod.metadata.uid == first.uid:
+                    pod = placed.pod
+                elif is_owned(first, placed.pod):
+                    owned.append(placed.pod)
+        sent = self._sent.get(plan.metadata.name, ())
+        why = departure(first, pod, await owner_of(self._around.api, first), owned, sent)
+        now = self._around.clock.now()
+        return departed(plan, deciding.evicted(gone, now), why, now)
 
     async def _evict(self, move: PlannedMove) -> tuple[int, str]:
         """Evict a pod through the Eviction API, so that budgets apply; return code and message."""

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from operators.conditions import condition_of, with_condition
+from operators.moveplan.departures import Departure
 from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.objects.meta import Condition
@@ -30,12 +31,16 @@ MOST_TEXT = 1000
 
 
 class Step(NamedTuple):
-    """A status to write, and the event that states it; `moves` are those that changed."""
+    """A status to write, and the event that states it; `moves` are those that changed.
+
+    `doubt` states who else may have caused the change.
+    """
 
     status: MovePlanStatus
     reason: str
     message: str
     moves: tuple[PlannedMove, ...] = ()
+    doubt: str = ""
 
 
 def with_conditions(plan: MovePlan, status: MovePlanStatus, now: float, *new: Condition) -> Any:
@@ -86,10 +91,29 @@ def started(plan: MovePlan, now: float) -> Step:
 
 def moved_on(plan: MovePlan, changed: Sequence[PlannedMove], now: float) -> Step:
     """Return the status with the moves of one step in their next state."""
+    return _moved_on(plan, changed, _words(changed), now)
+
+
+def departed(plan: MovePlan, changed: Sequence[PlannedMove], why: Departure, now: float) -> Step:
+    """Return the status with moves whose pods have left; `why` is that of the first one."""
+    text, reason = _words(changed)
+    if not why.text:
+        return _moved_on(plan, changed, (text, reason), now)
+    if why.is_evicted:
+        step = _moved_on(plan, changed, (f"{text} ({why.text})", reason), now)
+        return step._replace(doubt=why.text)
+    which = changed[0].pod if len(changed) == 1 else f"{len(changed)} pods of {changed[0].unit}"
+    left = f"{which} left {changed[0].source} without an eviction by this plan: {why.text}"
+    return _moved_on(plan, changed, (left, reasons.MOVE_POD_LEFT), now)
+
+
+def _moved_on(
+    plan: MovePlan, changed: Sequence[PlannedMove], words: tuple[str, str], now: float
+) -> Step:
     by_uid = {move.uid: move for move in changed}
     moves = tuple(by_uid.get(one.uid, one) for one in plan.status.moves)
     done = sum(one.state == DONE for one in moves)
-    text, reason = _words(changed)
+    text, reason = words
     new = condition(PROGRESSING, "Executing", f"{done} of {len(moves)} moves are done; {text}")
     status = replace(plan.status, moves=moves, summary=f"{done}/{len(moves)}")
     return Step(with_conditions(plan, status, now, new), reason, text, tuple(changed))

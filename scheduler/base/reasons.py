@@ -36,6 +36,7 @@ MOVE_RESERVED: Final = "MoveReserved"
 MOVE_RELEASED: Final = "MoveReleased"
 MOVE_EVICTED: Final = "MoveEvicted"
 MOVE_DONE: Final = "MoveDone"
+MOVE_POD_LEFT: Final = "MovePodLeft"
 
 # Of a pod's PodScheduled condition with status False, beside WAITING_ON_PRE_BIND.
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -87,5 +88,6 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
         MOVE_RELEASED: "a destination is released without an eviction",
         MOVE_EVICTED: "a pod is evicted; also on the pod",
         MOVE_DONE: "the replacement is Ready on the destination",
+        MOVE_POD_LEFT: "a reserved pod was ended by another component",
     },
 }

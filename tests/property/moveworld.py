@@ -64,6 +64,7 @@ class MoveWorld:
         self.pods: dict[str, dict[str, Any]] = {}
         self.owners: dict[str, int] = {}  # replicas that have to be Ready
         self.gangs: dict[str, int] = {}  # owners whose pods restart together, and their sizes
+        self.workloads: dict[str, dict[str, Any]] = {}  # spec and status of owners
         self.dying: dict[str, float] = {}
         self.plan: dict[str, Any] | None = None
         self.version = 0
@@ -122,9 +123,13 @@ class MoveWorld:
         """End the helper process."""
 
     async def fetch(self, path: str) -> bytes:
-        """Return an empty list: this simulation needs no helper process."""
-        del path
-        return b'{"items": []}'
+        """Return an owner with its size, or an empty list: this simulation needs no others."""
+        items = []
+        if "fieldSelector=metadata.name%3D" in path:
+            name = path.rpartition("%3D")[2]
+            known = {"metadata": {"uid": name}}
+            items = [known | self.workloads[name]] if name in self.workloads else []
+        return msgspec.json.encode({"items": items})
 
     async def post(self, path: str, body: dict[str, Any]) -> bytes:
         """Create an event or an eviction."""
@@ -179,6 +184,8 @@ class MoveWorld:
         if self.ready(owner) - 1 < self.owners[owner]:
             self.evicted.pop()
             raise ApiError("Cannot evict pod as it would violate the pod's budget.", code=429)
+        mark = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        raw["status"] = {"conditions": [*raw["status"].get("conditions", ()), mark]}
         self.delete(uid)
 
     # The cluster.
@@ -248,6 +255,10 @@ class MoveWorld:
         self.pods[uid] = raw
         self._show("Pod", "ADDED", read_pod(raw))
         return uid
+
+    def show_pod(self, uid: str) -> None:
+        """Show a pod as it is now."""
+        self._show("Pod", "MODIFIED", read_pod(self.pods[uid]))
 
     def delete(self, uid: str) -> None:
         """Terminate a pod, which stays for a while; its ReplicaSet creates another one at once."""

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from scheduler.base.clock import rfc3339
 from scheduler.objects.moveplan import DONE, PlannedMove
 from scheduler.objects.movewire import MoveCheck
 from tests.property.moveworld import CPUS, MoveWorld
@@ -217,6 +218,54 @@ async def test_a_rollout_or_scale_down_ends_the_plan():
     assert not world.engine.nominations
 
 
+DELETED = "ReplicaSet web or another client deleted it, without an eviction"
+BY_WHICH = [
+    (0, {}, "MovePodLeft", DELETED),
+    (2, {}, "MovePodLeft", DELETED),
+    (1, {}, "MovePodLeft", "ReplicaSet web wants 1 pod now (a rollout or a scale-down)"),
+    (
+        0,
+        {"reason": "DeletionByTaintManager", "message": "Taint manager: deleting"},
+        "MovePodLeft",
+        "DeletionByTaintManager: Taint manager: deleting",
+    ),
+    (
+        0,
+        {"reason": "EvictionByEvictionAPI"},
+        "MoveEvicted",
+        "the Eviction API was called by this plan before a restart, or by another client",
+    ),
+]
+
+
+@pytest.mark.parametrize(("size", "mark", "reason", "why"), BY_WHICH)
+async def test_a_reserved_pod_that_another_component_ends_is_reported(size, mark, reason, why):
+    """The event names the component and its reason, and no eviction by the plan."""
+    world = small(Random(1))
+    await approved(world)
+    world.check = MoveCheck(later="wait")
+    while world.status.moves[0].state != "Reserved":
+        await world.step()
+    first = world.status.moves[0]
+    assert first.owner.name == "web"
+    world.workloads = {"web": {"spec": {"replicas": size}}} if size else {}
+    for uid, raw in world.pods.items():
+        raw["metadata"]["creationTimestamp"] = rfc3339(world.clock.now() - 1000)
+        world.show_pod(uid)
+    if mark:
+        marked = {"type": "DisruptionTarget", "status": "True", **mark}
+        world.pods[first.uid]["status"]["conditions"].append(marked)
+    world.delete(first.uid)
+    world.events.clear()
+    await world.step()
+
+    (event,) = [(found, note) for kind, found, note in world.events if kind == "MovePlan"]
+    path = f"{first.pod} from {first.source} to {first.target}, {first.reason}"
+    left = f"{first.pod} left {first.source} without an eviction by this plan: {why}"
+    assert event == (reason, left if reason == "MovePodLeft" else f"evicted {path} ({why})")
+    assert world.evicted == []
+
+
 async def test_a_scale_up_before_the_eviction_is_no_replacement():
     """A pod of the owner arrives on the destination while the moved pod still runs."""
     world = small(Random(1))
@@ -287,6 +336,41 @@ async def test_a_group_is_moved_whole():
     assert found == {uid: world.pods[uid]["spec"]["nodeName"] for uid in found}
     assert len(found) == 3
     check_end(world)
+
+
+BACKING_OFF = {"spec": {"parallelism": 3, "completions": 4}, "status": {"active": 0}}
+
+
+@pytest.mark.parametrize(
+    ("job", "is_kept"),
+    [
+        (BACKING_OFF, True),
+        ({**BACKING_OFF, "status": {"active": 3}}, False),
+        ({**BACKING_OFF, "status": {"active": 1, "succeeded": 3}}, False),
+        ({"spec": {"parallelism": 3, "suspend": True}}, False),
+        ({**BACKING_OFF, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}, False),
+        (None, False),
+    ],
+)
+async def test_a_job_that_backs_off_keeps_its_reservations(job, is_kept):
+    """It creates the replacements minutes later; without such a Job the plan ends sooner."""
+    world = with_gang(MoveWorld(Random(3)))
+    world.is_rollout = True
+    world.workloads = {"train": job} if job else {}
+    await approved(world)
+    while len(world.evicted) < 3:
+        await world.step()
+    for _ in range(40):
+        await world.step()
+
+    assert world.status.phase == ("Executing" if is_kept else "Aborted")
+    if is_kept:
+        targets = {move.target for move in world.status.moves}
+        assert targets <= set(world.engine.nominations.nodes())
+        for _ in world.status.moves:
+            world.create("train", 1)
+        await finish(world)
+        assert world.status.phase == "Completed"
 
 
 async def test_the_daemon_may_be_killed_at_every_write_of_a_group():
