@@ -18,6 +18,7 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
+from scheduler.explain.moving import live_moves
 from scheduler.explain.why.grouped import facts_of, left_out, why_with_group
 from scheduler.explain.why.pending import why_pending
 from scheduler.explain.why.placed import queue_place, why_placed
@@ -26,6 +27,7 @@ from scheduler.framework.groups import GroupReport, title
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.groups.plugin import GroupFacts
+from scheduler.objects.kinds import MOVE_PLAN
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network import Tie
 from scheduler.simulate.cluster.extenders import unasked
@@ -59,10 +61,11 @@ class NodeExplanation(NodeVerdict, frozen=True, rename="camel"):
 class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Where a pod would go now (`node`) and where it is (`current_node`), node by node.
 
-    `ties` are its application's dependencies, priced from the first of the two nodes that exists;
-    their sum is `network_cost`, None for a pod without dependencies. A member of a group is placed
-    by the plan for the whole `group`; the nodes have the verdicts for one such pod alone. `why` is
-    the answer in a sentence with its reasons, None for a past decision.
+    `moves` are what live MovePlans do for it. `ties` are its application's dependencies, priced
+    from the first of the two nodes that exists; their sum is `network_cost`, None for a pod without
+    dependencies. A member of a group is placed by the plan for the whole `group`; the nodes have
+    the verdicts for one such pod alone. `why` is the answer in a sentence with its reasons, None
+    for a past decision.
     """
 
     api_version: str = API_VERSION
@@ -77,6 +80,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     message: str = ""
     nominated_node: str | None = None
     victims: tuple[PodName, ...] = ()
+    moves: tuple[str, ...] = ()
     network_cost: int | None = None
     ties: tuple[Tie, ...] = ()
     group: GroupReport | None = None
@@ -126,8 +130,10 @@ def explain(
     meant = "" if served is waiting else closest(found.spec.scheduler_name, engine.profiles)
     if meant and not found.spec.node_name:
         return ExplainAnswer(_misspelt(explanation, found, meant))
-    if key := _group_of(served, engine):
+    if key := engine.group_of(served):
         explanation = _with_group(explanation, key, snapshot, setup, wanted)
+    plans = [one for kind, one in snapshot.objects if kind == MOVE_PLAN.kind]
+    explanation = replace(explanation, moves=live_moves(found, key, plans, stage.now))
     explanation = _priced(explanation, served, engine)
     if explanation.why is not None:
         place = queue_place(engine, served, stage.now)
@@ -232,11 +238,6 @@ def _explained(found: Pod, pod: Pod, stage: StagedEngine, ties: Ties) -> Explana
         nodes=nodes,
         why=why_pending(engine, pod, decision, now, frame.current_node),
     )
-
-
-def _group_of(pod: Pod, engine: Engine) -> str:
-    """Return the key of the pod's group, '' for a pod without a group."""
-    return engine.group_of(pod)
 
 
 def _with_group(

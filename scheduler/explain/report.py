@@ -156,6 +156,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     if explanation.nominated_node:
         gone = f" in place of {pod_names(explanation.victims)}" if explanation.victims else ""
         points.append(("nominated", f"to {explanation.nominated_node}{gone}"))
+    points += [("moves", text) for text in explanation.moves]
     points += _score_figures(explanation)
     points += [("suggestion", one.text) for one in why.suggestions]
     if why.woken_by:

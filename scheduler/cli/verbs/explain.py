@@ -51,7 +51,8 @@ def explain(flags: ExplainFlags) -> int:
         key = _key(seen, target)
         with progress(f"explaining {key}"):
             found = explained(seen.world, setup, key, seen.options, node=flags.node)
-            is_open = not found.explanation.fits and not flags.node
+            # One MovePlan is executed at a time: a live one is named instead of another.
+            is_open = not (found.explanation.fits or found.explanation.moves or flags.node)
             advice[:] = _after_moves(seen, moves, setup, key, source.files) if is_open else ()
         return found
 

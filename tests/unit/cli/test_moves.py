@@ -2,7 +2,9 @@
 refuses.
 """
 
+import copy
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,96 @@ def test_explain_names_the_moves_after_which_a_pod_fits(capsys):
         "It fits after 3 moves; no plan with fewer moves exists. "
         "The plan: trellis moves default/train"
     ) in capsys.readouterr().out
+
+
+UNAPPROVED = ("Proposed", "Planned", "", "makes it fit after 2 moves, once spec.approved is 1a2b")
+APPROVED = ("Proposed", "Planned", "1a2b", "makes it fit after 2 moves; it is approved")
+BEGUN = ("Executing", "Reserved", "1a2b", "makes it fit: 1 of 2 moves is done")
+
+
+@pytest.mark.parametrize(("phase", "state", "approved", "text"), [UNAPPROVED, APPROVED, BEGUN])
+def test_explain_names_the_plan_that_makes_a_pod_fit(phase, state, approved, text, explained):
+    """With its progress, instead of a plan that would be another one; and for a pod that it moves,
+    from which node to which one.
+    """
+    code, out = explained("train", phase, state, approved)
+    assert code == 3
+    assert re.search(f"  moves: +MovePlan defragment {text}", out)
+    assert "trellis moves" not in out
+
+    _, out = explained("serving/infer-16", phase, state, approved)
+    verb = "moves" if phase == "Executing" else "plans to move"
+    assert f"MovePlan defragment {verb} it from gpu-6 to gpu-1 ({state})" in out
+
+
+def test_explain_names_the_plan_that_reserves_nodes(explained):
+    """For the replacement its destination, for any other pod the nodes that it does not get."""
+    _, out = explained("serving/infer-new", "Executing", "Evicted", "1a2b")
+    assert "MovePlan defragment reserves gpu-1 for it, in place of serving/infer-16" in out
+
+    _, out = explained("other", "Executing", "Evicted", "1a2b", goal="default/somewhere")
+    assert "MovePlan defragment reserves capacity of gpu-1 for pods that it moves" in out
+
+
+@pytest.mark.parametrize("phase", ["Completed", "Aborted", "Impossible"])
+def test_explain_names_no_plan_that_has_ended(phase, explained):
+    """The moves that would help now are named instead."""
+    _, out = explained("train", phase, "Planned", "1a2b")
+
+    assert "MovePlan" not in out
+    assert "It fits after 3 moves" in out
+
+
+@pytest.fixture
+def explained(tmp_path, capsys):
+    """Explain a pod of the example cluster beside a MovePlan and a replacement that waits."""
+
+    def ask_about(name, phase, state, approved, goal="default/train"):
+        owner = {"kind": "ReplicaSet", "name": "infer", "uid": "infer"}
+        move = {
+            "namespace": "serving", "name": "infer-16", "from": "gpu-6", "to": "gpu-1",
+            "uid": "of-infer-16", "owner": owner, "requests": {"nvidia.com/gpu": "1"},
+            "state": state, "deadline": "2099-01-01T00:00:00Z",
+        }  # fmt: skip
+        plan = {
+            "apiVersion": "trellis.dev/v1alpha1",
+            "kind": "MovePlan",
+            "metadata": {"name": "defragment", "uid": "plan"},
+            "spec": {"goal": {"waiting": goal}, "approved": approved},
+            "status": {
+                "phase": phase,
+                "planHash": "1a2b",
+                "moves": [{**move, "uid": "done", "state": "Done"}, move],
+            },
+        }
+        cluster = list(yaml.safe_load_all(Path(CLUSTER).read_text()))
+        items = [part for one in cluster for part in one.get("items", [one])]
+        old = next(one for one in items if one["metadata"]["name"] == "infer-16")
+        old["metadata"] |= {"uid": "of-infer-16"}
+        # A pod with a uid is read as the API server has it: with its requests.
+        resources = old["spec"]["containers"][0]["resources"]
+        resources["requests"] = dict(resources["limits"])
+        new = copy.deepcopy(old)
+        new["metadata"] |= {
+            "name": "infer-new",
+            "uid": "of-infer-new",
+            "ownerReferences": [{**owner, "controller": True}],
+        }
+        del new["spec"]["nodeName"]
+        other = copy.deepcopy(new)
+        other["metadata"] = {"name": "other", "namespace": "default", "uid": "other"}
+        if state == "Evicted":
+            items.remove(old)
+            items += [new, other]
+        path = tmp_path / "world.yaml"
+        path.write_text(yaml.safe_dump_all([*items, plan]))
+        words = [*name.split("/")[::-1], "serving"] if "/" in name else [name, "default"]
+        code = run(
+            ["explain", words[0], "-n", words[1], "--snapshot", str(path), "--snapshot", TRAIN]
+        )
+        return code, capsys.readouterr().out
+
+    return ask_about
 
 
 @pytest.fixture
