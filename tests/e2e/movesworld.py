@@ -7,7 +7,7 @@ controller.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,7 @@ class Live:
         self.fewest = 99  # Ready pods of the Deployment or StatefulSet
         self.least = 1  # Ready pods that the budget demands
         self.generation = 0  # of the budget
+        self.holds = False  # whether new pods keep their scheduling gates
 
     async def send(self, method: str, path: str, body: Any = None) -> Json:
         """Send a request; assert that it succeeds."""
@@ -87,8 +88,14 @@ class Live:
             return found
 
     async def pods(self) -> list[Json]:
-        """Return the pods of the namespace; play the kubelets of a real server."""
+        """Return the pods of the namespace; remove their scheduling gates unless they are held, and
+        play the kubelets of a real server.
+        """
         found: list[Json] = (await self.send("GET", f"{self.core}/pods"))["items"]
+        for one in found if not self.holds else ():
+            if one["spec"].get("schedulingGates") and "deletionTimestamp" not in one["metadata"]:
+                path = f"{self.core}/pods/{one['metadata']['name']}"
+                await self.send("PATCH", path, {"spec": {"schedulingGates": None}})
         if self.is_real:
             for one in found:
                 ends = "deletionTimestamp" in one["metadata"]
@@ -230,9 +237,11 @@ def is_ready(pod: Json) -> bool:
 
 
 @asynccontextmanager
-async def serving(request: pytest.FixtureRequest, folder: Path, nodes: int) -> AsyncIterator[Live]:
-    """Run the server that `request.param` names, "sandbox" or "real", with nodes of 4 cpu."""
-    is_real = request.param == "real"
+async def serving(
+    request: pytest.FixtureRequest, server: str, folder: Path, nodes: int
+) -> AsyncIterator[Live]:
+    """Run a server, "sandbox" or "real", with nodes of 4 cpu."""
+    is_real = server == "real"
     async with AsyncExitStack() as stack:
         kubeconfig = folder / "kubeconfig"
         if is_real:
@@ -251,20 +260,55 @@ async def serving(request: pytest.FixtureRequest, folder: Path, nodes: int) -> A
         yield found
 
 
-@asynccontextmanager
-async def daemon(world: World, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run the daemon until the block ends."""
-    config = folder / "config.yaml"
-    config.write_text(CONFIG)
-    (port,) = free_ports(1)
-    words = ["run", "--config", str(config), "--bind-address", "127.0.0.1"]
-    process = await world.start([*words, "--secure-port", str(port)])
-    drain = asyncio.create_task(process.communicate())
-    try:
+class Daemon:
+    """The daemon's process, which is started again after a SIGKILL."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world, self.folder = world, folder
+        self._process: asyncio.subprocess.Process | None = None
+        self._drain: asyncio.Task[Any] | None = None
+
+    async def start(self) -> None:
+        """Start it; return once it is ready."""
+        config = self.folder / "config.yaml"
+        await asyncio.to_thread(config.write_text, CONFIG)
+        (port,) = free_ports(1)
+        words = ["run", "--config", str(config), "--bind-address", "127.0.0.1"]
+        self._process = await self.world.start([*words, "--secure-port", str(port)])
+        self._drain = asyncio.create_task(self._process.communicate())
         while not await answers(f"https://127.0.0.1:{port}/readyz"):
             await pause()
+
+    async def kill(self) -> None:
+        """End it by SIGKILL."""
+        assert self._process is not None
+        await self._end(self._process.kill)
+
+    async def restart(self) -> None:
+        """End it by SIGKILL and start the next one."""
+        await self.kill()
+        await self.start()
+
+    async def stop(self) -> None:
+        """End it by SIGTERM, if it runs."""
+        if self._process is not None:
+            await self._end(self._process.terminate)
+
+    async def _end(self, signal: Callable[[], None]) -> None:
+        assert self._process is not None
+        assert self._drain is not None
+        if self._process.returncode is None:
+            signal()
+        await asyncio.wait_for(self._drain, PATIENCE_S)
+        self._process = None
+
+
+@asynccontextmanager
+async def daemon(world: World, folder: Path) -> AsyncIterator[Daemon]:
+    """Run the daemon until the block ends."""
+    process = Daemon(world, folder)
+    try:
+        await process.start()
         yield process
     finally:
-        if process.returncode is None:
-            process.terminate()
-        await asyncio.wait_for(drain, PATIENCE_S)
+        await process.stop()

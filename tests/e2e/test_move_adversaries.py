@@ -1,78 +1,87 @@
 """A MovePlan on a running server beside what else happens in a cluster: another scheduler, a lost
-node, a rollout, a scale-up.
+node, a rollout, a scale-up, each with and without a SIGKILL of the daemon.
 
 In each case: no budget is violated, nothing is over capacity, a pod that may not move stays, each
 evicted pod is bound again, and the plan ends with a reason.
 """
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.apiserver.patience import asked, pause
-from tests.e2e.movescene import Scene
-from tests.e2e.movesworld import (
-    CPUS,
-    SERVERS,
-    Live,
-    daemon,
-    is_ready,
-    is_web,
-    serving,
-)
+from tests.e2e.movescene import JOBS, STEP_S, Scene, cases, scene_of
+from tests.e2e.movesworld import CPUS, Daemon, Json, Live, daemon, is_ready, is_web
 
-# A plan without replacement ends after 60 s.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.allow_blocking("servers start on the loop")]
+BOTH = (False, True)
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture
 async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
-    """Give a server with three nodes of 4 cpu."""
-    async with serving(request, tmp_path, 3) as live:
-        yield Scene(live)
+    """Give the server of a case with its pods."""
+    async with scene_of(request, tmp_path) as found:
+        yield found
 
 
+@asynccontextmanager
+async def beside(scene: Scene, process: Daemon) -> AsyncIterator[None]:
+    """Let the block happen while the daemon runs, or between its SIGKILL and the next one."""
+    if scene.case.kills:
+        await process.kill()
+    yield
+    if scene.case.kills:
+        await process.start()
+
+
+@pytest.mark.parametrize("scene", cases("statefulsets", "gangs", kills=BOTH), indirect=True)
 async def test_a_destination_that_another_scheduler_takes(scene: Scene, tmp_path: Path) -> None:
-    """The evicted pod returns to the node that it left, and the plan ends."""
+    """The evicted pods return to the node that they left, and the plan ends."""
     live = scene.live
-    async with daemon(live.world, tmp_path):
-        await scene.prepare("statefulsets")
-        await scene.approve(await scene.propose())
-        move = await scene.until("Evicted")
-        await scene.fill_all_but(move["from"])
-        await scene.release()
-        after = await live.web(2)
-        assert after[move["name"]] == move["from"]
+    async with daemon(live.world, tmp_path) as process:
+        await scene.prepare()
+        live.holds = True
+        await scene.approve(await scene.propose(stepSeconds=STEP_S))
+        moves = await scene.until("Evicted")
+        async with beside(scene, process):
+            await scene.fill_all_but(moves[0]["from"])
+        live.holds = False
+        assert sorted((await live.web(2)).values()) == scene.before
         status = await scene.end()
 
     assert status["phase"] == "Aborted"
-    assert await live.web(2) == after
+    assert sorted((await live.web(2)).values()) == scene.before
     await scene.check()
 
 
+@pytest.mark.parametrize("scene", cases("deployments", kills=BOTH), indirect=True)
 async def test_a_destination_that_is_lost(scene: Scene, tmp_path: Path) -> None:
-    """The evicted pod returns to the node that it left, and the plan ends."""
+    """The evicted pods return to the node that they left, and the plan ends."""
     live = scene.live
-    async with daemon(live.world, tmp_path):
-        await scene.prepare("statefulsets")
-        await scene.approve(await scene.propose())
-        move = await scene.until("Evicted")
-        assert live.fewest >= 1
-        await scene.fill_all_but(move["from"], move["to"])
-        await live.send("DELETE", f"/api/v1/nodes/{move['to']}", {})
+    async with daemon(live.world, tmp_path) as process:
+        await scene.prepare()
+        live.holds = True
+        await scene.approve(await scene.propose(stepSeconds=STEP_S))
+        moves = await scene.until("Evicted")
+        assert live.fewest >= scene.least
+        source, lost = moves[0]["from"], moves[0]["to"]
+        async with beside(scene, process):
+            await scene.fill_all_but(source, lost)
+            await live.send("DELETE", f"/api/v1/nodes/{lost}", {})
+            for one in await live.pods():  # as the garbage collector of pods does after a minute
+                if one["spec"].get("nodeName") == lost:
+                    path = f"{live.core}/pods/{one['metadata']['name']}"
+                    await live.send("DELETE", path, {"gracePeriodSeconds": 0})
         await nodes_seen(live, 2)
-        for one in await live.pods():  # as the garbage collector of pods does after a minute
-            if one["spec"].get("nodeName") == move["to"]:
-                path = f"{live.core}/pods/{one['metadata']['name']}"
-                await live.send("DELETE", path, {"gracePeriodSeconds": 0})
-        await scene.release()
-        after = await live.web(2)
-        assert after[move["name"]] == move["from"]
+        live.holds = False
+        after = list((await live.web(2)).values())
+        assert after.count(source) >= len(moves)
         status = await scene.end()
 
     assert status["phase"] == "Aborted"
-    assert move["to"] not in (await live.web(2)).values()
+    assert lost not in (await live.web(2)).values()
 
 
 async def nodes_seen(live: Live, count: int) -> None:
@@ -94,47 +103,57 @@ async def nodes_seen(live: Live, count: int) -> None:
             return
 
 
+@pytest.mark.parametrize("scene", cases("deployments", "retries", kills=BOTH), indirect=True)
 async def test_a_rollout_between_reservation_and_eviction(scene: Scene, tmp_path: Path) -> None:
-    """The rollout ends as without the plan, and the plan with a reason."""
+    """The rollout ends as without the plan, and the plan with a reason; a Job, whose template
+    cannot change, is replaced by another one of its name.
+    """
     live = scene.live
-    async with daemon(live.world, tmp_path):
-        await scene.prepare("deployments")
-        plan = await scene.propose()
+    async with daemon(live.world, tmp_path) as process:
+        await scene.prepare()
+        plan = await scene.propose(stepSeconds=STEP_S)
         await live.budget(2)  # no disruption is allowed: the plan waits before the eviction
         await scene.approve(plan)
         await scene.until("Reserved")
-        version = {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}}
-        await live.send("PATCH", f"{live.apps}/deployments/web", version)
-        await rolled_out(live)
-        await live.budget(1)
+        old = {one["metadata"]["uid"] for one in await live.pods() if is_web(one)}
+        async with beside(scene, process):
+            await scene.roll_out()
+        await replaced(live, old)
+        await live.budget(scene.least)
         await scene.end()
         await live.web(2)
 
-    await scene.check()
+    if scene.case.controller not in JOBS:
+        await scene.check()
 
 
-async def rolled_out(live: Live) -> None:
-    """Return once two pods of the new template are Ready and none of the old is left."""
+async def replaced(live: Live, old: set[str]) -> None:
+    """Return once two other pods are Ready and none of the old is left."""
 
-    async def versions() -> list[str]:
-        found = [one for one in await live.pods() if is_web(one)]
-        return [one["metadata"]["labels"].get("version", "1") for one in found if is_ready(one)]
+    async def left() -> list[Json]:
+        return [one for one in await live.pods() if is_web(one)]
 
-    await asked(versions, lambda found: found == ["2", "2"], "the rollout")
+    def is_done(found: list[Json]) -> bool:
+        uids = {one["metadata"]["uid"] for one in found if is_ready(one)}
+        return len(found) == len(uids) == 2 and uids.isdisjoint(old)
+
+    await asked(left, is_done, "the rollout")
 
 
+@pytest.mark.parametrize("scene", cases("statefulsets", "jobs", kills=BOTH), indirect=True)
 async def test_a_scale_up_between_reservation_and_eviction(scene: Scene, tmp_path: Path) -> None:
     """The new pod is bound beside the reservation, and the plan ends with a reason."""
     live = scene.live
-    async with daemon(live.world, tmp_path):
-        await scene.prepare("deployments")
-        plan = await scene.propose()
+    async with daemon(live.world, tmp_path) as process:
+        await scene.prepare()
+        plan = await scene.propose(stepSeconds=STEP_S)
         await live.budget(2)
         await scene.approve(plan)
         await scene.until("Reserved")
-        await live.send("PATCH", f"{live.apps}/deployments/web", {"spec": {"replicas": 3}})
+        async with beside(scene, process):
+            await scene.grow()
         await live.web(3)
-        await live.budget(1)
+        await live.budget(scene.least)
         await scene.end()
         await live.web(3)
 

@@ -1,7 +1,9 @@
-"""A MovePlan on a running server with two daemons, of which the leader is killed at each state."""
+"""A MovePlan on a running server whose daemon is killed at each state: the next one, or the second
+of two daemons, continues.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ import pytest
 
 from tests.apiserver.patience import PATIENCE_S, asked
 from tests.apiserver.processes import free_ports
-from tests.e2e.movescene import CLOSED, Scene
-from tests.e2e.movesworld import CONFIG, SERVERS, Live, serving, state_of
+from tests.e2e.movescene import CLOSED, Scene, cases, scene_of
+from tests.e2e.movesworld import CONFIG, Json, Live, daemon, state_of
 
 # Each fail-over takes the 15 s of a lease.
 pytestmark = [pytest.mark.timeout(400), pytest.mark.allow_blocking("servers start on the loop")]
@@ -22,11 +24,11 @@ ELECTS = """leaderElection:
 """
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture
 async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
-    """Give a server with three nodes of 4 cpu."""
-    async with serving(request, tmp_path, 3) as live:
-        yield Scene(live)
+    """Give the server of a case with its pods."""
+    async with scene_of(request, tmp_path) as found:
+        yield found
 
 
 class Pair:
@@ -88,24 +90,42 @@ async def pair_of(live: Live, folder: Path) -> AsyncIterator[Pair]:
         await pair.close()
 
 
+@pytest.mark.parametrize("scene", cases("deployments"), indirect=True)
 async def test_a_leader_that_is_killed_after_each_state(scene: Scene, tmp_path: Path) -> None:
     """The other daemon continues the plan from its object until the waiting pod runs."""
     live = scene.live
     async with pair_of(live, tmp_path) as pair:
-        await scene.prepare("deployments")
+        await scene.prepare()
         plan = await scene.propose()
         await pair.fail_over()
         await scene.approve(plan)
-        states = [state_of(plan)]
-        while states[-1][0] not in CLOSED:
-            states.append(await live.changed(states[-1]))
-            await pair.fail_over()
-        plan = await live.plan(*CLOSED)
-        assert plan["status"]["phase"] == "Completed", plan["status"]
-        (move,) = plan["status"]["moves"]
-        assert await live.node_of("train") == move["from"]
-        after = await live.web(2)
+        await carried_out(scene, plan, pair.fail_over)
+
+
+@pytest.mark.parametrize("scene", cases("statefulsets", "gangs"), indirect=True)
+async def test_a_daemon_that_is_killed_after_each_state(scene: Scene, tmp_path: Path) -> None:
+    """The next one continues the plan from its object until the waiting pod runs."""
+    async with daemon(scene.live.world, tmp_path) as process:
+        await scene.prepare()
+        plan = await scene.propose()
+        await process.restart()
+        await scene.approve(plan)
+        await carried_out(scene, plan, process.restart)
+
+
+async def carried_out(scene: Scene, plan: Json, kill: Callable[[], Awaitable[None]]) -> None:
+    """Assert that the plan reaches its goal although the daemon is killed after each state."""
+    live = scene.live
+    states = [state_of(plan)]
+    while states[-1][0] not in CLOSED:
+        states.append(await live.changed(states[-1]))
+        await kill()
+    plan = await live.plan(*CLOSED)
+    assert plan["status"]["phase"] == "Completed", plan["status"]
+    moves = plan["status"]["moves"]
+    assert await live.node_of("train") == moves[0]["from"]
+    after = await live.web(2)
 
     assert len(states) > 2, states
-    assert after[move["replacement"]] == move["to"]
+    assert all(after[move["replacement"]] == move["to"] for move in moves)
     await scene.check()

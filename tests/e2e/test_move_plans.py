@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.allow_blocking("servers star
 @pytest.fixture(params=SERVERS)
 async def live(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Live]:
     """Give a server with two nodes of 4 cpu."""
-    async with serving(request, tmp_path, 2) as found:
+    async with serving(request, request.param, tmp_path, 2) as found:
         yield found
 
 
@@ -54,13 +54,11 @@ async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Pa
         approval = {"spec": {"approved": plan["status"]["planHash"]}}
         await live.send("PATCH", f"{PLANS}/defragment", approval)
         states = [await live.changed(state_of(plan))]
-        process.kill()
-        await process.wait()
+        await process.kill()
     while states[-1][0] == "Executing":
         async with daemon(world, tmp_path) as process:
             states.append(await live.changed(states[-1]))
-            process.kill()
-            await process.wait()
+            await process.kill()
     async with daemon(world, tmp_path):
         plan = await live.plan("Completed", "Aborted")
         assert plan["status"]["phase"] == "Completed", plan["status"]
@@ -99,8 +97,7 @@ async def test_a_gang_of_a_job_is_moved_whole(live: Live, tmp_path: Path) -> Non
         await live.send("PATCH", f"{PLANS}/defragment", approval)
         while before.keys() <= (await live.gang()).keys():
             await pause()
-        process.kill()
-        await process.wait()
+        await process.kill()
     async with daemon(world, tmp_path):
         plan = await live.plan("Completed", "Aborted")
         assert plan["status"]["phase"] == "Completed", plan["status"]
