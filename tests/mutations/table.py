@@ -24,6 +24,9 @@ ELECTION: Final = "tests/unit/kube/test_lease_invariants.py"
 PAST: Final = "tests/property/test_group_past.py"
 PLANNING: Final = "tests/property/test_group_planning.py"
 RIGHTS: Final = "tests/e2e/test_rights.py"
+MOVES: Final = "tests/property/test_move_plans.py"
+CHECKS: Final = "tests/unit/moves/test_executing.py"
+RESERVED: Final = "tests/unit/engine/test_reservations.py"
 
 OBJECTS = "what is decided follows from objects alone"
 RECEIPT = "nothing that runs is taken away without a receipt"
@@ -41,6 +44,7 @@ DIALECT = "a group told in another dialect is the same group"
 TORN = "a group goes as a whole or stays"
 ROOM = "no node is over capacity at any bind"
 LEASE = "no write of a process that does not lead is carried out"
+MOVED = "a moved pod has a node, and no pod moves against a rule"
 
 
 class Mutation(NamedTuple):
@@ -590,5 +594,62 @@ MUTATIONS: Final = (
         DIALECT, "scheduler/groups/topology/kueuelevels.py",
         "for level in tree.levels[: depth + 1]}", "for level in tree.levels[depth : depth + 1]}",
         (DIALECTS, "-k", "kueue"),
+    ),
+    Mutation(
+        "a reserved destination counts for no other pod",
+        MOVED, "Reservations._count",
+        "elif one.key not in self._lifted and not self._nominations.node_of(one.key):",
+        "elif False:",
+        (RESERVED,),
+    ),
+    Mutation(
+        "a destination is reserved without the host ports of the pod",
+        MOVED, "_placeholder",
+        "ports=move.host_ports", "ports=()", (RESERVED,),
+    ),
+    Mutation(
+        "the node that an evicted pod leaves is not reserved",
+        MOVED, "Reservations._count_source",
+        "elif one.source_key not in self._lifted and one.source_key not in self._nominations:",
+        "elif False:",
+        (RESERVED, "-k", "taken_leaves_the_source"),
+    ),
+    Mutation(
+        "a scale-up before the eviction takes the destination",
+        MOVED, "Reservations._for_pods",
+        " and self._has_left(one)", "", (RESERVED,),
+    ),
+    Mutation(
+        "an aborted plan keeps its reservations",
+        MOVED, "Reservations.planned",
+        ' and plan.status.phase == "Executing"', "", (RESERVED, "-k", "ends_a_reservation"),
+    ),
+    Mutation(
+        "an eviction names no uid",
+        MOVED, "MovePlanOperator._evict",
+        '{"preconditions": {"uid": move.uid}}', "{}", (MOVES, "-k", "approved_plan"),
+    ),
+    Mutation(
+        "all moves of a plan are one step",
+        MOVED, "current",
+        "first_step([move for move in plan.status.moves if move.state != DONE])",
+        "tuple([move for move in plan.status.moves if move.state != DONE])",
+        (MOVES, "-k", "approved_plan"),
+    ),
+    Mutation(
+        "a pod is evicted whatever the check finds",
+        MOVED, "MovePlanOperator._check_and_evict",
+        "        if action is not None:\n            return action\n", "",
+        (MOVES, "-k", "cannot_go_on"),
+    ),
+    Mutation(
+        "annotations are not read again before an eviction",
+        MOVED, "scheduler/moves/executing.py",
+        "why = builder.eligibility.why_forbidden(pod)", 'why = ""', (CHECKS,),
+    ),
+    Mutation(
+        "the destination is not judged again before an eviction",
+        MOVED, "scheduler/moves/executing.py",
+        "rejected = judge.rejected(steps)", "rejected = judge.rejected([])", (CHECKS,),
     ),
 )  # fmt: skip
