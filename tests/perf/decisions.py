@@ -31,6 +31,7 @@ from scheduler.base.meters import Meters
 from scheduler.config import default_config
 from scheduler.engine.effects import Answer, Bind, Effects, Event, Listed, Record, Watched
 from scheduler.engine.engine import Engine
+from scheduler.framework.profile import ProfileSpec
 from scheduler.intree import registry
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -48,11 +49,19 @@ POINTS = "scheduler_framework_extension_point_duration_seconds"
 
 
 class Drive:
-    """An engine over simple nodes, with a stopwatch around each of its doors, read from `clock`."""
+    """An engine over simple nodes, with a stopwatch around each of its doors, read from `clock`.
 
-    def __init__(self, nodes: int, clock: Callable[[], float] = perf_s) -> None:
+    It has the default profile, unless others are given.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        clock: Callable[[], float] = perf_s,
+        specs: Sequence[ProfileSpec] = (),
+    ) -> None:
         self._clock = clock
-        specs = [
+        specs = specs or [
             spec for spec in default_config(registry()).profiles if spec.scheduler_name == SCHEDULER
         ]
         self.meters = Meters()
