@@ -139,7 +139,7 @@ REMEMBERED: Mapping[str, str] = {
 
 
 def attributes(thing: Any) -> dict[str, Any]:
-    """Return what an object holds, by name."""
+    """Return the attributes of an object, by name."""
     found = dict(getattr(thing, "__dict__", {}))
     for kind in type(thing).__mro__:
         slots = getattr(kind, "__slots__", ())
@@ -178,7 +178,7 @@ class Differences:
             self._left += self._parts(one, other, owner)
 
     def _parts(self, one: Any, other: Any, owner: str) -> Iterator[tuple[Any, Any, str]]:
-        """Yield what is inside of two things of one type."""
+        """Yield the parts of two objects of one type, in pairs."""
         if isinstance(one, (list, tuple, deque, set, frozenset)):
             if len(one) != len(other):
                 self._note(owner, one, other)
@@ -208,7 +208,7 @@ class Differences:
 
 
 def unexplained(found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the differences for which nobody has given a reason."""
+    """Return the differences without a stated reason."""
     return {
         name: both
         for name, both in found.items()
@@ -219,7 +219,7 @@ def unexplained(found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, st
 def lived(rig: Rig) -> tuple[Engine, Engine]:
     """Return an engine that ran in a simulated cluster, and one that reads its final objects."""
     fresh = build()
-    fresh.handle(Leading(active=False), rig.now)  # it looks, and decides nothing yet
+    fresh.handle(Leading(active=False), rig.now)  # it reads, and decides nothing yet
     for kind in rig.kinds:
         fresh.handle(rig.api.listed(kind), rig.now)
     fresh.run(rig.now, 0)
@@ -229,15 +229,13 @@ def lived(rig: Rig) -> tuple[Engine, Engine]:
 
 
 def world(seed: int) -> Rig:
-    """Return a world that has come to rest: with claims, with members unlike in priority, or
-    neither.
-    """
+    """Return a settled simulation: with claims, with members unlike in priority, or neither."""
     return test_claims_alone.play(seed) if seed % 3 == 0 else play(seed, unlike=seed % 3 == 1)
 
 
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_all_that_is_remembered_is_known_and_harmless(first: int):
-    """Nothing differs between the two but what has its reason above."""
+    """The two differ only in state that has its reason above."""
     for seed in range(first, first + 20):
         assert {} == unexplained(Differences(*lived(world(seed))).found), seed
 
@@ -251,7 +249,7 @@ def test_all_that_is_remembered_in_many_worlds(first: int):
 
 
 def test_a_memory_that_is_new_is_noticed():
-    """A plugin that remembers which groups were whole is found out, wherever it hides that."""
+    """A plugin that stores which groups were complete is detected, wherever it stores that."""
     old, fresh = lived(play(0))
     for engine, groups in ((old, {"default/ga"}), (fresh, set[str]())):
         plugin: Any = engine.profiles["trellis"].plugins["ClusterTopologyPlacementGroup"]

@@ -1,10 +1,10 @@
-"""Applications that are gangs, through `simulate`, against every placement there is.
+"""Applications that are gangs, through `simulate`, compared with every placement.
 
-A few nodes in zones and regions, some without either; ways that cost from pair to pair what chance
-says, listed one way or both, or not at all; links that carry little, of which another application
-takes some; dependencies with limits and bandwidth, pods that stand, pods beyond the minimum,
-workloads that lack some. Placed if and only if it fits, as many as can be, at the least cost. The
-oracle shares no code with the product.
+A few nodes in zones and regions, some without either; random path costs, listed for one direction
+or both, or not at all; links with little capacity, some of it used by another application;
+dependencies with limits and bandwidth, bound pods, pods beyond the minimum, incomplete workloads.
+The application is placed if and only if it fits, with the most pods, at the least cost. The oracle
+shares no code with the product.
 """
 
 import itertools
@@ -66,7 +66,7 @@ def node(name: str, place: Place, cpu: int) -> Manifest:
 
 
 def pod(name: str, workload: str, cpu: int, on: str = "") -> Manifest:
-    """Return a pod of the application that waits, or stands on a node."""
+    """Return a pod of the application, pending or bound to a node."""
     labels = {GROUP: "app", WORKLOAD: workload}
     spec: Manifest = {
         "schedulerName": "trellis",
@@ -79,8 +79,8 @@ def pod(name: str, workload: str, cpu: int, on: str = "") -> Manifest:
 
 
 class World:
-    """One case: `places` and `cpu` by node, listed `costs` by level, who depends `on` whom with
-    which limit.
+    """One case: `places` and `cpu` by node, listed `costs` by level, and dependencies with their
+    limits.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -98,7 +98,7 @@ class World:
         pairs = {(rng.choice(workloads), rng.choice(workloads)) for _ in range(3)}
         limits = [None, 0, 5, 20, 10_000, 10_000]
         self.on = {pair: rng.choice(limits) for pair in sorted(pairs)}
-        # What a pod sends, what ways of these levels carry, and what others send over them already.
+        # The traffic of a pod, the capacity of links by level, and their present use.
         is_narrow = rng.random() < 0.4
         self.sends = {pair: rng.choice([0, 3, 5]) if is_narrow else 0 for pair in self.on}
         self.carries: dict[str, dict[Place, int]] = {
@@ -161,7 +161,7 @@ class World:
         return [*nodes, topology, group, *stands, *self._other()]
 
     def _other(self) -> list[Manifest]:
-        """Return an application of two pods, of which the first sends 3 to the second."""
+        """Return an application of two pods, the first of which sends 3 to the second."""
         if not self.others:
             return []
         ends = [pod(f"o{at}", f"o{at}", 0, on) for at, on in enumerate(self.others)]
@@ -189,10 +189,10 @@ class World:
     def _ref(name: str) -> Manifest:
         return {"kind": "Deployment", "name": f"{name}-deployment", "selector": name}
 
-    # What the oracle knows
+    # The oracle
 
     def way(self, here: str, there: str) -> int | None:
-        """Return what the way between two nodes costs, None if nobody knows."""
+        """Return the cost of the path between two nodes, None if it is unknown."""
         one, other = self.places[here], self.places[there]
         if here == there:
             return 0
@@ -205,7 +205,7 @@ class World:
         return costs.get(ends, costs.get(ends[::-1]))
 
     def cost(self, pods: list[tuple[str, str]]) -> int:
-        """Return what all pairs of pods (workload, node) cost that talk."""
+        """Return the cost of all pairs of pods (workload, node) with traffic."""
         total = 0
         for first, second in self.on:
             for at, (one, here) in enumerate(pods):
@@ -216,12 +216,12 @@ class World:
         return total
 
     def cost_of_others(self) -> int:
-        """Return what the other application costs."""
+        """Return the cost of the other application."""
         way = self.way(*self.others) if self.others else 0
         return 100 if way is None else way
 
     def is_within(self, pods: list[tuple[str, str]], new: range) -> bool:
-        """Whether no pod that is placed now breaks a limit with any other."""
+        """Return whether no new pod breaks a limit with any other pod."""
         for (first, second), limit in self.on.items():
             for at, (one, here) in enumerate(pods):
                 for number, (other, there) in enumerate(pods):
@@ -234,9 +234,9 @@ class World:
         return True
 
     def is_beyond(self, here: str, there: str, limit: int) -> bool:
-        """Whether a way is known to be dearer than a limit.
+        """Return whether the known cost of a path is above a limit.
 
-        Nowhere is beyond every limit but on one node.
+        A node without zone and region is beyond every limit, except on one node.
         """
         if here == there or (self.places[here] == self.places[there] != ("", "")):
             return False
@@ -246,8 +246,8 @@ class World:
         return way is not None and way > limit
 
     def link(self, here: str, there: str) -> tuple[str, Place] | None:
-        """Return the level and ends of the way that what is sent takes, None for one that nobody
-        counts.
+        """Return the level and ends of the link that the traffic uses, None for one that does not
+        count.
         """
         one, other = self.places[here], self.places[there]
         level, at = (ZONE, 1) if one[0] == other[0] else (REGION, 0)
@@ -255,7 +255,7 @@ class World:
         return (level, ends) if one[at] != other[at] and all(ends) else None
 
     def load(self, pods: list[tuple[str, str]]) -> dict[tuple[str, Place], int]:
-        """Return what pods (workload, node) send over each way, in whole bits."""
+        """Return the traffic of pods (workload, node) over each link, in whole bits."""
         found: dict[tuple[str, Place], Fraction] = {}
         for (first, second), amount in self.sends.items():
             taking = [there for other, there in pods if other == second]
@@ -267,7 +267,7 @@ class World:
         return {way: ceil(sent - Fraction(1, 1000)) for way, sent in found.items()}
 
     def is_narrow(self, stands: list[tuple[str, str]], pods: list[tuple[str, str]]) -> bool:
-        """Whether a way that has a capacity carries more than that with all pods, and more than
+        """Return whether a link with a capacity carries more than it with all pods, and more than
         before.
         """
         taken = {}
@@ -286,7 +286,7 @@ class World:
         return False
 
     def best(self) -> tuple[int, int] | None:
-        """Return (pods left out, cost) of the best placement, None when there is none."""
+        """Return (pods left out, cost) of the best placement, None without one."""
         stands = [(one, on) for one, _, on in self.standing]
         present = Counter(one for one, *_ in (*self.standing, *self.waiting))
         size = sum(self.least.values())
@@ -327,7 +327,7 @@ def _batch_of() -> Batch:
 
 
 def simulated(batch: Batch, world: World) -> Manifest:
-    """Return what `simulate` makes of a case."""
+    """Return the result of `simulate` for a case."""
     line = {"id": 0, "objects": world.objects, "pending": world.pending, "config": CONFIG}
     found: Manifest = json.loads(batch.answer(json.dumps(line).encode()))["simulation"]
     return found
@@ -335,9 +335,9 @@ def simulated(batch: Batch, world: World) -> Manifest:
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_it_is_placed_if_it_fits_and_at_the_least_cost(batch_of: Batch, batch: int):
-    """As many pods as can be, then the least cost of all pairs that talk.
+    """The most pods are placed, at the least cost of all pairs with traffic.
 
-    Nobody where not enough fit.
+    None are placed if too few fit.
     """
     placed = refused = 0
     for number in range(BATCH):

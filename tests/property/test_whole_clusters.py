@@ -1,8 +1,8 @@
-"""The default profile in a cluster with everything in it that can be used up.
+"""The default profile in a cluster with every kind of exhaustible resource.
 
-After every change: no node holds more than it can of any resource, port, disk, claim or attached
-volume; who is tried comes before everybody who waits; and, long before the flush of unschedulable
-pods, no pod waits that would fit.
+After every change: no node exceeds any resource, port, disk, claim or attached volume; each tried
+pod precedes all waiting ones; and, long before the flush of unschedulable pods, no pod waits that
+would fit.
 """
 
 from random import Random
@@ -24,8 +24,7 @@ NODES = ("n0", "n1", "n2")
 # Back-off ends after ten seconds at most; the flush is far away.
 SHORT_S = 20.0
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: "
-# The provisioner names the driver: as in kube-scheduler, limits count a claim that is not bound yet
-# by it.
+# The provisioner names the driver: as in kube-scheduler, limits count an unbound claim by it.
 LATE = {
     "kind": "StorageClass",
     "metadata": {"name": "late"},
@@ -54,7 +53,7 @@ class Life:
             self._claim(number)
 
     def step(self) -> None:
-        """Let one thing happen, and a little time pass; then everything must hold."""
+        """Make one random event, and let a little time pass; then all invariants must hold."""
         {0: self._any_node, 1: self._any_claim, 2: self._end_one, 3: self._end_one}.get(
             self.random.randrange(9), self._create
         )()
@@ -66,7 +65,7 @@ class Life:
         self._check()
         self._check_nobody_sleeps()
 
-    # What happens.
+    # Events.
 
     def _create(self) -> None:
         random, self.made = self.random, self.made + 1
@@ -112,7 +111,9 @@ class Life:
         self._node(self.random.choice(NODES))
 
     def _node(self, name: str) -> None:
-        """Add a node or change it; it never shrinks, which would be nobody's fault."""
+        """Add a node or change it; it never shrinks, because a resulting overcommitment would be no
+        fault.
+        """
         random = self.random
         size = self.sizes[name] = self.sizes.get(name, random.choice([2, 4])) + random.choice(
             [0, 1]
@@ -177,7 +178,7 @@ class Life:
         if names:
             self.world.delete("Pod", self.random.choice(names))
 
-    # What must hold.
+    # Invariants.
 
     def _check(self) -> None:
         store = self.engine.cluster.store
@@ -235,7 +236,7 @@ def test_nothing_is_used_twice_at_length(seed: int):
     ],
 )
 def test_the_truth_notices(plugin: str, fault: str):
-    """A profile that lacks the plugin is caught, within a few lives."""
+    """A profile without the plugin is detected within a few runs."""
 
     def live() -> None:
         for seed in range(40):

@@ -1,8 +1,7 @@
-"""The conflict that `explain` names is the smallest there is, and what it suggests helps: by brute
+"""The conflict that `explain` names is the smallest, and its suggestions help: compared with brute
 force.
 
-Every statement is checked on manifests that are changed as it says and simulated from the
-beginning.
+Every statement is checked on manifests that are changed accordingly and simulated again.
 """
 
 from functools import cache
@@ -28,8 +27,8 @@ FEW_GROUPS, MANY_GROUPS = 8, 100
 
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch):
-    """Let trials with groups end: whoever asks at a terminal waits a second, and a slow machine is
-    no finding.
+    """Remove the time limit of trials with groups: at a terminal it is a second, and a slow machine
+    is no finding.
     """
     monkeypatch.setattr(grouptrials, "ALL_TRIALS_S", 600.0)
     monkeypatch.setattr(grouped, "CONFLICT_S", 600.0)
@@ -41,7 +40,7 @@ OURS = ("LoadAwareScheduling", "NodeResourceTopologyMatch", "NetworkOverhead")
 
 @cache
 def without_filters(*disabled):
-    """What runs with kube-scheduler's plugins and ours, but for these (point, plugin)."""
+    """Return the setup with kube-scheduler's plugins and ours, except these (point, plugin)."""
     ours = ", ".join(f"{{name: {name}}}" for name in OURS)
     plugins = [f"multiPoint: {{enabled: [{ours}]}}"]
     for point in sorted({point for point, _ in disabled}):
@@ -52,25 +51,25 @@ def without_filters(*disabled):
 
 
 def placed(at):
-    """Where the pod of a situation goes, None: nowhere."""
+    """Return the node of a situation's pod, None without one."""
     found = simulate(snapshot(*at.all, at.pod), without_filters(*sorted(at.disabled)))
     return found.pods[0].node
 
 
 def all_asked(at):
-    """The fields of all that the pod asks."""
+    """Return the fields of all requirements of the pod."""
     stage = staged(snapshot(*at.all, at.pod), without_filters(), AnswerOptions())
     asks, _ = conflict_of(PodTrial(stage.engine, stage.pending[0], stage.now), 0)
     return [ask.field for ask in asks]
 
 
 def check(seed):
-    """Check one random situation; whether the pod was pending in it."""
+    """Check one random situation; return whether the pod was pending in it."""
     return check_situation(seed, *situation(Random(seed)))
 
 
 def check_situation(seed, at, said):
-    """Check a situation; whether the pod was pending in it."""
+    """Check a situation; return whether the pod was pending in it."""
     got = explain(snapshot(*at.all, at.pod), without_filters(), "default/p").explanation
     if got.result is Result.SCHEDULED:
         assert placed(at) == got.node, said
@@ -94,7 +93,7 @@ def check_situation(seed, at, said):
 
 
 def check_many(number, first, check=check):
-    """Check so many situations in which the pod is pending."""
+    """Check this many situations in which the pod is pending."""
     pending, seed = 0, first
     while pending < number:
         pending += check(seed)
@@ -102,19 +101,19 @@ def check_many(number, first, check=check):
 
 
 def group_placed(at):
-    """Where each member goes, None: not all of them."""
+    """Return the node of each member, None unless all are placed."""
     found = simulate(snapshot(*at.all), default_setup()).pods
     nodes = {one.name: one.node for one in found}
     return nodes if all(nodes.values()) else None
 
 
 def keeps_without(at, fields):
-    """Whether the group fits without these."""
+    """Return whether the group fits without these."""
     return group_placed(groupsituations.reduced(at, fields)) is not None
 
 
 def check_group(seed):
-    """Check one situation of a group; whether it was pending in it."""
+    """Check one situation of a group; return whether it was pending in it."""
     at = groupsituations.GroupSituation(Random(seed))
     got = explain(snapshot(*at.all), default_setup(), "default/g-0").explanation
     if got.result is Result.SCHEDULED:
@@ -154,7 +153,7 @@ def test_each_obstacle_alone(obstacle):
 
 @pytest.mark.long
 def test_all_pairs_of_obstacles():
-    """Two obstacles share the nodes among them; now and then one of them lets the pod pass."""
+    """Two obstacles share the nodes; sometimes one of them lets the pod pass."""
     pairs = list(combinations(OBSTACLES, 2))
     pending = [
         check_situation(seed, *blocked(Random(seed), pair)) for seed, pair in enumerate(pairs)
@@ -174,7 +173,9 @@ def test_the_conflict_is_the_smallest_and_suggestions_help_in_many_situations():
 
 
 def test_the_conflict_of_a_group_is_the_smallest_and_suggestions_help():
-    """A few random groups, and one whose trials would find the devices that earlier trials took."""
+    """A few random groups, and one whose trials would otherwise find devices that earlier trials
+    used.
+    """
     check_many(FEW_GROUPS, 0, check_group)
     assert check_group(10_018)
 

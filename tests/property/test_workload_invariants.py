@@ -13,14 +13,13 @@ from tests.vectors.workloadphase import Phase
 from tests.vectors.workloadplay import play
 
 BATCH = 10
-# Each of these once broke an invariant: a group that was decided though its others had just been
-# evicted, room that stayed promised to a group that could not have it any more, an ordinary pod
-# that overtook a group, members that stand and are unlike those that wait, of whom these rules do
-# not speak.
+# Each of these once broke an invariant: a group that was decided although its others had just been
+# evicted, capacity that stayed nominated for a group that could not use it any more, an ordinary
+# pod that overtook a group, bound members unlike the waiting ones, which these rules do not cover.
 ONCE_WRONG = (("life", 1645), ("life", 20957), ("crowd", 513), ("topology", 241), ("topology", 546))
-# In these somebody was evicted in vain: members beyond a more important group's minimum took the
-# room, on their own or in one plan with the others; a group gave its room up while others were
-# leaving there as well.
+# In these a pod was evicted in vain: members beyond a more important group's minimum took the
+# capacity, alone or in one plan with the others; a group lost its nominations while other victims
+# were terminating there as well.
 IN_VAIN = (
     ("life", 22972), ("crowd", 53988), ("gang", 90098), ("preemption", 90074),
     ("preemption", 90058),
@@ -43,8 +42,8 @@ def broken(case):
     for index, seen in enumerate(play(case)):
         here = invariants(case, index, seen, before)
         if len(evictors(case, index, seen)) > 1:
-            # Each of them evicts as few as it can; where the one then uses what the other freed,
-            # somebody might have stayed as things turned out.
+            # Each of them evicts as few pods as possible; if one then uses capacity that the other
+            # freed, one eviction may have been unnecessary.
             here.pop("needless", None)
         if waiting := in_vain(case, index, seen):
             here["vain"] = f"{waiting} have evicted others, and wait"
@@ -55,14 +54,14 @@ def broken(case):
 
 
 def evictors(case, index, seen):
-    """Return the groups and ordinary pods that have evicted somebody in a phase."""
+    """Return the groups and ordinary pods that have evicted pods in a phase."""
     phase = Phase(case, index, seen)
     return {phase.group_of(phase.pods[key]) or key for key in seen["evicted"]}
 
 
 def in_vain(case, index, seen):
-    """Return who has evicted somebody in a phase and has no place at its end: a group not its
-    minimum.
+    """Return the preemptors of a phase that are not placed at its end (for a group: its
+    minimum).
     """
     phase = Phase(case, index, seen)
     return [
@@ -79,9 +78,9 @@ def in_vain(case, index, seen):
 @pytest.mark.parametrize("batch", batches(10, 1000))
 @pytest.mark.parametrize("family", workloadmaking.FAMILIES)
 def test_no_invariant_is_broken_and_every_gang_that_fits_is_placed(family, batch):
-    """In clusters with ordinary pods, evictions, members that come and go, and nodes that join.
+    """In clusters with ordinary pods, evictions, changing members, and added nodes.
 
-    Whoever has evicted somebody has a place when nothing moves any more.
+    Each preemptor is placed when nothing changes any more.
     """
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         case = workloadmaking.case(family, seed)
@@ -90,7 +89,7 @@ def test_no_invariant_is_broken_and_every_gang_that_fits_is_placed(family, batch
 
 @pytest.mark.parametrize(("family", "seed"), ONCE_WRONG + IN_VAIN)
 def test_what_was_wrong_once_stays_right(family, seed):
-    """The cases that have found something."""
+    """The cases that have found a defect."""
     assert not broken(workloadmaking.case(family, seed))
 
 
@@ -98,7 +97,7 @@ def test_what_was_wrong_once_stays_right(family, seed):
 def test_the_cases_are_worth_judging(family):
     """In every family some gangs are placed and some wait.
 
-    Where it matters, somebody is evicted.
+    Where it matters, pods are evicted.
     """
     placed = waiting = evicted = 0
     for seed in range(20):

@@ -5,7 +5,7 @@
     prebind=call|wait|both       preempt=yes                  raise=filter.unreserve, times=2
 
 `Trouble` serves every point and raises where `raise` says, `times` times each ("always" for ever).
-What they keep is in the instances, so that a run can be replayed in another process.
+Their state is in the instances, so that a run can be replayed in another process.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ class Sort(Plugin[NoArgs]):
     """Priority, then time in the queue, by comparisons (no ready key)."""
 
     def less(self, first: Any, second: Any) -> bool:
-        """Whether `first` goes before `second`."""
+        """Return whether `first` goes before `second`."""
         if "less" in label(first.pod, "raise").split("."):
             raise RuntimeError("less is broken")
         return bool((-first.priority, first.queued_at) < (-second.priority, second.queued_at))
@@ -76,13 +76,13 @@ class Gates(Plugin[NoArgs]):
 
 
 class Fit(Plugin[NoArgs]):
-    """Room for the CPU of the pod; prefer the emptiest node."""
+    """Filter by free CPU for the pod; prefer the emptiest node."""
 
     reads = ("pod.deleted", "pod.requests", "node.allocatable", "self.requests")
     local = True
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> int:
-        """Return the wanted milli CPU."""
+        """Return the requested milli CPU."""
         return cycle.shape.requests.get("cpu", 0)
 
     def filter(self, cycle: Cycle, nodes: Nodes, wanted: int) -> Rejected | None:
@@ -107,17 +107,17 @@ class Zone(Plugin[NoArgs]):
     local = True
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | str:
-        """Skip pods that name none."""
+        """Skip pods that name no zone."""
         return label(cycle.pod, "zone") or SKIP
 
     def filter(self, cycle: Cycle, nodes: Nodes, zone: str) -> Rejected:
-        """Reject nodes elsewhere."""
+        """Reject nodes in other zones."""
         there = nodes.label_mask(NodeSelectorRequirement("zone", "In", (zone,)))
         return reject(~there, "node(s) were elsewhere", final=True)
 
 
 class Companions:
-    """How many pods of one `apart` group are on each row."""
+    """The number of pods of one `apart` group on each row."""
 
     def __init__(self, group: str, counts: IntColumn) -> None:
         self.group = group
@@ -129,7 +129,7 @@ class Companions:
 
 
 class Apart(Plugin[NoArgs]):
-    """Keep pods of one group on different nodes; not local, brings its state up to date itself."""
+    """Keep pods of one group on different nodes; not local, follows hypothetical pods itself."""
 
     reads = ("pod.deleted", "pod.labels", "node.labels", "self.labels")
 
@@ -158,7 +158,7 @@ class Apart(Plugin[NoArgs]):
 
 
 class Evictor(Plugin[NoArgs]):
-    """Make room on the first node where evicting lower pods is enough."""
+    """Free capacity on the first node where evicting lower pods is enough."""
 
     reads = ("pod.deleted", "self.labels")
 
@@ -237,7 +237,7 @@ class Ledger(Plugin[NoArgs]):
 
 
 class Doorman(Plugin[NoArgs]):
-    """Let pods wait at permit; some pods let all who wait pass, or send them away."""
+    """Let pods wait at permit; some pods allow or reject all waiting ones."""
 
     reads = ("self.labels",)
 
@@ -263,7 +263,7 @@ class Preparer(Plugin[NoArgs]):
     reads = ("Service", "self.labels")
 
     def pre_bind(self, cycle: Cycle, node: str) -> Generator[BindStep, CallResult, Status]:
-        """Make the call and the wait that the pod's label asks for."""
+        """Make the call and the wait that the pod's label requests."""
         name, what = cycle.pod.metadata.name, label(cycle.pod, "prebind")
         if what in ("call", "both"):
             path = f"/api/v1/namespaces/default/services/{name}"
@@ -302,33 +302,33 @@ class Trouble(Plugin[NoArgs]):
             raise RuntimeError(f"broken at {point}")
 
     def pre_enqueue(self, pod: Pod) -> None:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(pod, "pre_enqueue")
 
     def hint(self, change: Any, pod: Pod) -> bool:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(pod, "hint")
         return False
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> None:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(cycle.pod, "pre_filter")
 
     def filter(self, cycle: Cycle, nodes: Nodes, state: None) -> None:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(cycle.pod, "filter")
 
     def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
-        """Raise if told to; otherwise find nothing."""
+        """Raise if the pod's label says so; otherwise find nothing."""
         self._at(cycle.pod, "post_filter")
         return PostFiltered(unschedulable(), text="no luck")
 
     def pre_score(self, cycle: Cycle, nodes: Nodes, state: None) -> None:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(cycle.pod, "pre_score")
 
     def score(self, cycle: Cycle, nodes: Nodes, state: None) -> IntColumn:
-        """Raise if told to; otherwise prefer nothing."""
+        """Raise if the pod's label says so; otherwise score all nodes equally."""
         self._at(cycle.pod, "score")
         return np.zeros(nodes.size, dtype=np.int64)
 
@@ -337,21 +337,21 @@ class Trouble(Plugin[NoArgs]):
         return raw
 
     def reserve(self, cycle: Cycle, node: str, state: None) -> None:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(cycle.pod, "reserve")
 
     def unreserve(self, cycle: Cycle, node: str, state: None) -> None:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(cycle.pod, "unreserve")
 
     def permit(self, cycle: Cycle, node: str) -> None:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(cycle.pod, "permit")
 
     def pre_bind(
         self, cycle: Cycle, node: str, state: None
     ) -> Generator[BindStep, CallResult, Status]:
-        """Raise if told to, before, while waiting or when closed."""
+        """Raise if the pod's label says so, before, while waiting or when closed."""
         self._at(cycle.pod, "pre_bind")
         if "predicate" in label(cycle.pod, "raise").split("."):
 
@@ -368,7 +368,7 @@ class Trouble(Plugin[NoArgs]):
         return SUCCESS
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
-        """Raise if told to."""
+        """Raise if the pod's label says so."""
         self._at(cycle.pod, "post_bind")
 
 
@@ -397,8 +397,7 @@ class Binder(Plugin[NoArgs]):
         return Status(Code.ERROR, (answer.message or answer.reason or "no answer",))
 
 
-# `Trouble` stands before `Bell` and after `Ledger`: what it raises must not keep them from their
-# call.
+# `Trouble` is between `Ledger` and `Bell`: its exceptions must not prevent their calls.
 ALL: tuple[type[Plugin[Any]], ...] = (
     Sort, Gates, Zone, Apart, Fit, Evictor, Ledger, Trouble, Doorman, Preparer, Bell, Binder,
 )  # fmt: skip

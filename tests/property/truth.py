@@ -1,6 +1,6 @@
-"""Whether a cluster holds more than it can: resources, ports, disks, claims, attached volumes.
+"""Whether a cluster exceeds its limits: resources, ports, disks, claims, attached volumes.
 
-Judged from plain objects by the simplest means, pair by pair; knows nothing of the scheduler's
+Computed from plain objects by the simplest means, pair by pair; independent of the scheduler's
 columns.
 """
 
@@ -19,7 +19,9 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", "example.com/gpu")
 
 
 class Truth:
-    """The bound pods and what they stand on; `claims` by `namespace/name`, the rest by name."""
+    """The bound pods and the objects that they use; `claims` by `namespace/name`, the others by
+    name.
+    """
 
     def __init__(
         self,
@@ -37,7 +39,7 @@ class Truth:
         self._claims, self._volumes, self._limits = claims, volumes, limits
 
     def faults(self) -> list[str]:
-        """Return everything that is wrong, node by node."""
+        """Return all violations, node by node."""
         found = [f"{name}: {text}" for name in self._pods for text in self._on(name)]
         return found + list(self._claimed())
 
@@ -75,7 +77,7 @@ class Truth:
                 yield f"{len(used)} volumes of {driver} on {limits[driver]}"
 
     def _claimed(self) -> Iterator[str]:
-        """Check that no claim of one pod is used by two, and no volume by two claims."""
+        """Check that no exclusive claim is used by two pods, and no volume by two claims."""
         users: dict[str, list[str]] = defaultdict(list)
         for pod in (pod for pods in self._pods.values() for pod in pods):
             for claim in self._claims_of(pod):

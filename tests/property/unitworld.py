@@ -1,7 +1,7 @@
-"""Small clusters with groups, and who has to go for a pod in them, found by trying every choice.
+"""Small clusters with groups, and the victims for a pod in them, found by trying every choice.
 
-Nothing of the product is used for the answer. The rules that count here have in common that taking
-pods away only helps: cpu, host ports, and anti-affinity of the preemptor by host and zone.
+The answer uses no product code. For all rules here, removing pods can only help: cpu, host ports,
+and anti-affinity of the preemptor by host and zone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ from tests.property.making import make_node, make_pod, with_meta, with_spec
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 CONFIG_MAP_LABEL, POD_GROUP_LABEL = "sakkara.group.name", "scheduling.x-k8s.io/pod-group"
-# How a group is described; a label alone describes none. The last two are Kubernetes' own
+# The objects that describe a group; a label alone describes none. The last two are Kubernetes' own
 # PodGroups, by their mode.
 SINGLE, ALL = "PodGroup.v1alpha2", "PodGroup.v1beta1"
 KINDS = ("GroupConfigMap", "PodGroup", "", SINGLE, ALL)
@@ -46,7 +46,8 @@ ABOVE_ZERO = 2**31
 
 
 class World(NamedTuple):
-    """All there is: `described` are the groups that go whole, with the priority their objects give.
+    """A cluster: `described` are the groups that are evicted as a whole, with the priority in their
+    objects.
 
     Such a priority counts up to that of the pods; that of Kubernetes' own groups counts by itself.
     """
@@ -62,10 +63,10 @@ class World(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Pods that go together; `key` is empty for a pod of no group.
+    """Pods that are evicted together; `key` is empty for a pod of no group.
 
-    A pod that its group can spare names that in `rest`, and goes when the rest does. `since` is
-    when the whole group began, where some of its pods stand for themselves.
+    A surplus pod names the other pods of its group in `rest`, and is evicted if they are. `since`
+    is when the whole group started, if some of its pods are units of their own.
     """
 
     key: str
@@ -81,12 +82,12 @@ class Unit(NamedTuple):
 
     @property
     def began(self) -> float:
-        """Return when its group began, also by pods that stand for themselves."""
+        """Return when its group started, including pods that are units of their own."""
         return min(self.start, self.since)
 
 
 class Choice(NamedTuple):
-    """Who leaves a node, and how much harm it does: less is better."""
+    """The victims on a node, and their harm: less is better."""
 
     victims: frozenset[str]
     harm: tuple[float, ...]
@@ -95,7 +96,8 @@ class Choice(NamedTuple):
 def world_of(
     random: Random, *, budgets: bool = True, leaving: bool = True, shrinking: bool = False
 ) -> World:
-    """Return a cluster in which somebody may have to go; `leaving` lets some go already.
+    """Return a cluster in which pods may have to be evicted; with `leaving` some are terminating
+    already.
 
     With `shrinking` most groups have more pods than they need.
     """
@@ -166,7 +168,7 @@ def start_of(pod: Pod) -> float:
 
 
 def units_of(world: World) -> list[Unit]:
-    """Return all units: described groups without those of them that leave, and single pods."""
+    """Return all units: described groups without terminating pods, and single pods."""
     found: dict[str, list[Pod]] = {}
     for pod in world.pods:
         key = group_of(pod)
@@ -192,7 +194,7 @@ def group_of(pod: Pod) -> str:
 
 
 def fits(world: World, node: Node, gone: frozenset[str]) -> bool:
-    """Whether the preemptor fits a node without these pods."""
+    """Return whether the preemptor fits a node without these pods."""
     pod, name = world.preemptor, node.metadata.name
     left = [other for other in world.pods if other.metadata.name not in gone]
     here = [other for other in left if other.spec.node_name == name]
@@ -215,25 +217,25 @@ def fits(world: World, node: Node, gone: frozenset[str]) -> bool:
 
 
 def choices(world: World) -> dict[str, Choice]:
-    """Return by node who has to leave it: every set of units is tried.
+    """Return by node its victims: every set of units is tried.
 
-    Of the sets that make room the one is taken that spares the most important unit if any does,
-    then the next, and so on; units that violate a budget are spared first.
+    Of the sufficient sets, the one is taken that spares the most important unit if any does, then
+    the next, and so on; units that violate a budget are spared first.
     """
     found = {}
     for node in world.nodes:
         ranked, violating = _ranked(world, node.metadata.name)
-        # A group's rest comes before whom it can spare.
+        # A group's rest comes before its surplus pods.
         protected = {key for key, number in violating.items() if number}
         protected |= {unit.rest for unit in ranked if unit.key in protected}
         order = sorted(ranked, key=lambda unit: unit.key not in protected)
         best = None
-        # The first that makes room spares the most, in order.
+        # The first sufficient set spares the most, in order.
         for spared in product((True, False), repeat=len(order)):
             gone = [unit for unit, is_spared in zip(order, spared, strict=True) if not is_spared]
             left = [unit for unit, is_spared in zip(order, spared, strict=True) if is_spared]
             if {unit.rest for unit in left} & {unit.key for unit in gone}:
-                continue  # what is left of a group is less than it needs
+                continue  # the remaining pods of a group are fewer than it needs
             names = frozenset(pod.metadata.name for unit in gone for pod in unit.pods)
             if fits(world, node, names):
                 best = gone, names
@@ -249,11 +251,12 @@ def cpu_of(pod: Pod) -> int:
 
 
 def _ranked(world: World, name: str) -> tuple[list[Unit], dict[str, int]]:
-    """Return a node's units of lower priority, the most important first, and whom budgets
+    """Return a node's units of lower priority, the most important first, and those that budgets
     protect.
     """
     own = [pod for pod in world.pods if pod.spec.node_name == name]
-    # By themselves: priority, then the start; of those that have not started the last that came.
+    # Single pods: by priority, then the start; of those that have not started, the last one
+    # created.
     came = {pod.metadata.name: at for at, pod in enumerate(own)}
 
     def alone(pod: Pod) -> tuple[float, ...]:
@@ -284,7 +287,7 @@ def _ranked(world: World, name: str) -> tuple[list[Unit], dict[str, int]]:
 
 
 def _parts(world: World, unit: Unit, place: dict[str, int]) -> list[Unit]:
-    """Return a unit without those of its pods on a node that its group can spare, and these."""
+    """Return a unit without the surplus pods of its group on a node, and these."""
     beyond = len(unit.pods) - world.needs.get(unit.key, len(unit.pods))
     here = sorted(
         (pod for pod in unit.pods if pod.metadata.name in place),
@@ -387,7 +390,7 @@ def _with_counted(
 
 
 def objects_of(world: World) -> Iterator[tuple[str, Any]]:
-    """Yield everything but the preemptor, by kind."""
+    """Yield all objects except the preemptor, by kind."""
     yield from (("Node", node) for node in world.nodes)
     yield from world.descriptions
     yield from (("Pod", pod) for pod in world.pods)

@@ -1,9 +1,8 @@
-"""What must hold of an engine at every moment, judged from outside.
+"""The invariants of an engine at every moment, checked from outside.
 
-`Watchdog` keeps its own picture of what the engine has been told and of what it has decided, and
-complains when a decision overcommits that picture, when a pod is bound again that is known to be
-bound, and when room is given up while the outcome of a bind is unknown. `check_inside` looks at the
-engine's own books.
+`Watchdog` keeps its own record of the events and decisions. It fails if a decision overcommits a
+node by this record, if a pod known as bound is bound again, and if capacity is released while the
+outcome of a bind is unknown. `check_inside` compares the engine's own records.
 """
 
 from contextlib import suppress
@@ -33,7 +32,7 @@ UNKNOWN, REFUSED, DONE = "unknown", "refused", "done"
 
 
 def cpu_of(pod: Pod) -> int:
-    """Return the CPU that a pod asks for in milli."""
+    """Return a pod's CPU request in milli."""
     return counted(pod_requests(pod)).get("cpu", 0)
 
 
@@ -51,16 +50,16 @@ class Watchdog:
         self._asked: dict[int, tuple[str, str]] = {}
         self._last_bind: dict[tuple[str, str], str] = {}
         self.decisions = 0
-        # Effects are judged when they are decided: until they are handed out, more may be told.
+        # Effects are checked when they are decided: more events may arrive before they are sent.
         self._put = engine._outbox.put
         engine._outbox.put = self._does  # type: ignore[method-assign]
         engine.observation.on_decision = self._on_decision
         engine.observation.on_end = self._on_end
 
-    # What the engine is told.
+    # Events.
 
     def told(self, event: Any) -> None:
-        """Follow one event, before the engine takes it in."""
+        """Record one event, before the engine processes it."""
         if isinstance(event, Watched):
             self._watched(event)
         elif isinstance(event, Listed):
@@ -119,10 +118,10 @@ class Watchdog:
             else:
                 self.outcome[uid] = REFUSED
 
-    # What the engine does.
+    # Effects.
 
     def _does(self, effect: Effects | None) -> None:
-        """Judge one effect."""
+        """Check one effect."""
         self._put(effect)
         if isinstance(effect, AskExtender) and effect.verb != "bind":
             return
@@ -168,7 +167,7 @@ class Watchdog:
 
 
 def check_inside(engine: Engine) -> None:
-    """Every pod stands in exactly one place, and all books of it agree."""
+    """Check that every pod is in exactly one place, and that all records of it agree."""
     queues, bindings = engine.queues, engine.bindings
     active = {queued.uid for queued in queues._active}
     places: dict[Where, set[str]] = {where: set() for where in Where}

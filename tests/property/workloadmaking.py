@@ -1,8 +1,8 @@
 """Random clusters with Kubernetes' own PodGroups, as cases of the kind that
-tests.vectors.workloadinvariants judges.
+tests.vectors.workloadinvariants checks.
 
-Each has a family that says what it is rich in: gangs of like members, topology keys, members that
-differ, evictions, a life in several steps, a crowd of groups that want the same room.
+Each has a family that determines its content: homogeneous gangs, topology keys, heterogeneous
+members, evictions, a lifecycle in several steps, many groups that want the same capacity.
 """
 
 from random import Random
@@ -14,7 +14,7 @@ SPACE = "default"
 
 
 class _Names:
-    """Numbers what is made, so that creation times and names tell the order."""
+    """Numbers the created objects, so that creation times and names show the order."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -46,7 +46,7 @@ def case(family: str, seed: int) -> dict[str, Any]:
         objects += [
             _pod(f"s-{at}", rng.randint(1, 2), priority, names) for at in range(rng.randint(1, 3))
         ]
-    # Everybody who waits is met in a random order; groups are there when their pods come.
+    # Pending pods are visited in random order; groups exist when their pods arrive.
     fixed = [one for one in objects if one["kind"] != "Pod" or "nodeName" in one["spec"]]
     waiting = [one for one in objects if one["kind"] == "Pod" and "nodeName" not in one["spec"]]
     rng.shuffle(waiting)
@@ -92,7 +92,7 @@ def _budget(rng: Random) -> dict[str, Any]:
 def _running(
     rng: Random, free: dict[str, int], names: _Names, *, full: bool
 ) -> list[dict[str, Any]]:
-    """Return ordinary pods and groups that run already, and take their room out of `free`."""
+    """Return running ordinary pods and groups, and subtract their requests from `free`."""
     found: list[dict[str, Any]] = []
     share = 0.95 if full else 0.5
     number = 0
@@ -161,7 +161,7 @@ def _pod(
 
 
 def _group(rng: Random, name: str, names: _Names, family: str) -> list[dict[str, Any]]:
-    """Return a group and its members, all of which wait."""
+    """Return a group and its members, all of which are pending."""
     count = rng.randint(1, 6)
     # Fewer members than the minimum, now and then.
     least = rng.randint(1, count) if rng.random() < 0.9 else count + 1
@@ -200,7 +200,7 @@ def _apart(name: str) -> dict[str, Any]:
 
 
 def _steps(rng: Random, objects: list[dict[str, Any]], names: _Names) -> list[dict[str, Any]]:
-    """Return what happens later: members come and go, nodes come, groups arrive."""
+    """Return later events: members are created and deleted, nodes are added, groups arrive."""
     steps: list[dict[str, Any]] = []
     pods = [one for one in objects if one["kind"] == "Pod"]
     groups = [one["metadata"]["name"] for one in objects if one["kind"] == "PodGroup"]
