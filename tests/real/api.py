@@ -1,8 +1,8 @@
-"""`Api`: what the tests and measurements ask of a real API server, over aiohttp.
+"""`Api`: requests of tests and measurements to a real API server, over aiohttp.
 
 One object is one user. It creates many objects fast, lists with pages, watches, and retries
 nothing: an unexpected answer raises `ApiError`, which ends the test. The scheduler under test has
-its own client; nothing here is shared with it.
+its own client; no code here is shared with it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 class ApiError(AssertionError):
-    """The API server answered something else than the test needs."""
+    """The API server gave another answer than the test needs."""
 
 
 class Api:
@@ -61,7 +61,7 @@ class Api:
     async def request(
         self, method: str, path: str, body: Any = None, *, content_type: str = JSON
     ) -> tuple[int, Any]:
-        """Send one request; return the status and the decoded answer, whatever it is."""
+        """Send one request; return the status and the decoded answer, also a failure's."""
         code, _, answer = await self.ask(method, path, body, content_type=content_type)
         return code, answer
 
@@ -74,7 +74,7 @@ class Api:
             method, self._url + path, data=data, headers={"Content-Type": content_type}
         ) as answer:
             found = await answer.read() or b"null"
-            # What no handler answers is told in plain text.
+            # A path without a handler is answered in plain text.
             is_plain = answer.content_type == PLAIN
             return answer.status, answer.headers, found.decode() if is_plain else json.loads(found)
 
@@ -131,8 +131,8 @@ class Api:
     async def watch(self, path: str, resource_version: str) -> AsyncIterator[Json]:
         """Yield every watch event after `resource_version` until the caller stops.
 
-        A watch that the API server cuts off goes on where it was, so that nothing is missed;
-        ApiError when it cannot.
+        A watch that the API server closes is reopened at its last version, so that no event is
+        missed; ApiError if that fails.
         """
         while True:
             async for event in self._watch_once(path, resource_version):
@@ -160,7 +160,7 @@ class Api:
     async def first_event(self, path: str, within_s: float) -> tuple[int, Json | None]:
         """Open a watch.
 
-        Return its status and its first event, an error too, None where none comes in time.
+        Return its status and its first event, also an error, None if none arrives in time.
         """
         answer = await self._session.get(self._url + path)
         try:
@@ -173,7 +173,7 @@ class Api:
         return answer.status, json.loads(line)
 
     async def each(self, act: Callable[[Any], Awaitable[None]], items: Iterable[Any]) -> None:
-        """Do something for every item, over `connections` connections, in order of the items."""
+        """Call `act` for every item, over `connections` connections, in order of the items."""
         rest = iter(items)
 
         async def worker() -> None:

@@ -45,9 +45,9 @@ class Audit:
         ]
 
     def entries(self) -> list[Json]:
-        """Return all that is written down so far, in order.
+        """Return all entries so far, in order.
 
-        A watch comes when it begins and ends.
+        A watch is logged when it starts and ends.
         """
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         return [json.loads(line) for line in lines]
@@ -57,7 +57,7 @@ class Audit:
         return [e for e in self.entries() if user is None or e["user"]["username"] == user]
 
     def bindings(self, user: str | None = None) -> list[Json]:
-        """Return the writes that bind a pod, whatever became of them."""
+        """Return the writes that bind a pod, whatever their result."""
         return [
             entry
             for entry in self.writes(user)
@@ -66,7 +66,7 @@ class Audit:
 
 
 def code_of(entry: Json) -> int:
-    """Return the status code of an answer; 0 when none was given."""
+    """Return the status code of an answer; 0 without one."""
     return int(entry.get("responseStatus", {}).get("code", 0))
 
 
@@ -76,7 +76,7 @@ def received_at(entry: Json) -> float:
 
 
 def named(entry: Json) -> str:
-    """Return what a write is about, for messages: verb, resource, namespace/name, code."""
+    """Return the subject of a write, for messages: verb, resource, namespace/name, code."""
     ref = entry["objectRef"]
     resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
     name = f"{ref.get('namespace', '')}/{ref.get('name', '')}"

@@ -1,8 +1,7 @@
-"""Objects of two runs in a form that can be compared: what must differ is replaced by a word.
+"""Objects of two runs in a comparable form: values that must differ are replaced by a word.
 
-Times, uids, versions and free choices among equal nodes become `<time>`, `<uid>`, ... when they
-have the shape they must have, and stay as they are when not, so that a wrong shape is a difference
-too.
+Times, uids, versions and free choices among equal nodes become `<time>`, `<uid>`, ... if they have
+the required form, and stay unchanged otherwise, so that a wrong form is a difference too.
 """
 
 import re
@@ -20,7 +19,7 @@ PROGRAMS = ("kube-scheduler", "trellis")
 
 
 def pod_record(pod: Json, pools: dict[str, str]) -> Json:
-    """Return what a scheduler and the API server made of a pod."""
+    """Return the fields of a pod that a scheduler and the API server have set."""
     status = pod["status"]
     node = pod["spec"].get("nodeName", "")
     return {
@@ -33,7 +32,7 @@ def pod_record(pod: Json, pools: dict[str, str]) -> Json:
 
 
 def event_record(event: Json, pods: dict[str, Json]) -> Json:
-    """Return an event without what belongs to this run; the pod may be gone."""
+    """Return an event without values of this run; the pod may be deleted."""
     record = dict(event)
     regarding = dict(record["regarding"])
     pod = pods.get(regarding["name"])
@@ -86,7 +85,7 @@ def _condition(pod: Json, condition: Json) -> Json:
 
 
 def _managers(pod: Json) -> list[Json]:
-    """Return who else than the test wrote which fields."""
+    """Return the field managers other than the test, with their fields."""
     found = [
         {
             "manager": _program(entry.get("manager")),
@@ -125,7 +124,7 @@ def _instance(instance: Any, controller: str) -> Any:
 
 
 def _program(manager: Any) -> Any:
-    """Return a field manager; the one of a scheduler is its program's own name."""
+    """Return a field manager; that of a scheduler is its program's own name."""
     return "<program>" if manager in PROGRAMS else manager
 
 

@@ -1,8 +1,8 @@
-"""Compares two recordings: what pods, events and metrics say on either side, kind by kind.
+"""Compare two recordings: the pods, events and metrics of either side, kind by kind.
 
-Pods of one kind are alike, so their records are compared as a whole: it does not matter which of
-two equal pods got the last free place. Every value that is not the same on both sides is a
-`Difference`; whether one is known, and why, is in known.py.
+Pods of one kind are equivalent, so their records are compared as a whole: it does not matter which
+of two equal pods got the last free place. Every value that differs is a `Difference`; known.py
+states which are known, and why.
 """
 
 import json
@@ -21,7 +21,9 @@ ERRORS = {kind.name for kind in waiting() if kind.settles == "error"}
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One value that differs: where, what the peer has, what ours has, and why if that is known."""
+    """One value that differs: its position, the peer's value, ours, and the reason if it is
+    known.
+    """
 
     phase: str
     about: str
@@ -33,7 +35,7 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Compared(msgspec.Struct):
-    """All differences, and how many values were compared at all."""
+    """All differences, and the number of compared values."""
 
     values: int = 0
     differences: list[Difference] = []
@@ -64,9 +66,9 @@ def _pods(snapshot: Snapshot, recording: Recording) -> Groups:
 def _events(snapshot: Snapshot, phase: str) -> Groups:
     """Return the events by kind of pod and reason, each once per pod.
 
-    How often an attempt failed on the way to the last state, and what it counted in that moment, is
-    a matter of timing: left out are the early pod's failures while nodes came one by one, how often
-    it and pods in error were tried, and the text of failures in the last phase.
+    How often an attempt failed before the last state, and its counts at that moment, depend on
+    timing. Left out are the early pod's failures while nodes were added one by one, how often it
+    and pods in error were tried, and the text of failures in the last phase.
     """
     groups: Groups = defaultdict(Counter)
     seen = set()
@@ -137,7 +139,7 @@ def _compare_metrics(result: Compared, phase: str, peer: Families, ours: Familie
     for name in names:
         theirs, mine = peer.get(name), ours.get(name)
         if theirs is None or mine is None:
-            # A metric without a value does not show: only at the end can one be missing.
+            # A metric without a value is not shown: only at the end can one be missing.
             if phase == FREED:
                 result.values += 1
                 sides = ("(there)" if theirs else ABSENT, "(there)" if mine else ABSENT)
@@ -165,7 +167,7 @@ def _compare_metrics(result: Compared, phase: str, peer: Families, ours: Familie
         ]
 
 
-# Metrics whose values must agree, summed by these labels: always, and while nothing was retried.
+# Metrics whose values must agree, summed by these labels: always, and while no pod was retried.
 LASTING: dict[str, tuple[str, ...]] = {
     "scheduler_pending_pods": ("queue",),
     "scheduler_unschedulable_pods": ("plugin", "profile"),

@@ -34,7 +34,7 @@ def audit(tmp_path: Path) -> Audit:
 
 @pytest.fixture
 def audited_cluster(audit: Audit, request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    """Give an empty control plane of one's own whose writes are in the audit log."""
+    """Return an empty control plane whose writes are in the audit log."""
     name = request.node.name[:40]
     failed_before = request.session.testsfailed
     with start_cluster(audit.flags, name=name) as cluster:
@@ -45,7 +45,7 @@ def audited_cluster(audit: Audit, request: pytest.FixtureRequest) -> Iterator[Re
 
 @pytest.fixture
 def report(scheduler: Scheduler) -> Callable[[str, Any], Path]:
-    """Give what writes measured values as JSON and tells where."""
+    """Return a function that writes measured values as JSON and states the file."""
 
     def write(name: str, values: Any) -> Path:
         REPORTS.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ class Sandboxed(NamedTuple):
 
 @pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
 async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Reachable]:
-    """Give a server of one's own."""
+    """Return a server for one test alone."""
     if request.param == "real":
         yield request.getfixturevalue("own_real_cluster")
         return

@@ -1,4 +1,4 @@
-"""Reading the Prometheus text format: what a /metrics page says, as families of samples."""
+"""Parse the Prometheus text format: a /metrics page as families of samples."""
 
 import math
 import re
@@ -23,12 +23,12 @@ class FamilyText:
 
     @property
     def label_names(self) -> frozenset[str]:
-        """The names of its labels, `le` left out."""
+        """Return the names of its labels, without `le`."""
         return frozenset(n for _, labels in self.samples for n, _ in labels) - {"le"}
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """The buckets of a histogram, ascending; empty for others."""
+        """Return the buckets of a histogram, ascending; empty for others."""
         found = {float(dict(labels)["le"]) for s, labels in self.samples if s == "_bucket"}
         return tuple(sorted(found))
 
@@ -62,7 +62,7 @@ class FamilyText:
 
 
 def parse(text: str) -> dict[str, FamilyText]:
-    """Return the metrics of a page by name; raise ValueError for a line that is none."""
+    """Return the metrics of a page by name; raise ValueError for an invalid line."""
     families: dict[str, FamilyText] = {}
     for line in text.splitlines():
         if line.startswith("# TYPE "):

@@ -1,9 +1,9 @@
-"""The same pods through the same extenders, by one scheduler or the other: what was asked, what
-came out.
+"""The same pods through the same extenders, by one scheduler or the other: the requests and the
+results.
 
-Three extenders on one server: `judge` filters, scores, reviews preemption and binds, `vendor` is
-asked about pods that want its resource, `flaky` always fails and may be ignored. Pods are created
-one after the other and say by their names how they are to be treated.
+Three extenders on one server: `judge` filters, scores, reviews preemption and binds, `vendor`
+manages pods that request its resource, `flaky` always fails and may be ignored. Pods are created
+one after the other; their names determine their treatment.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ PLAYED: tuple[tuple[str, Json, bool], ...] = (
 
 
 class Outcome(msgspec.Struct):
-    """What became of a pod, and what was asked about it: the first question of each kind."""
+    """The result of a pod, and the extenders' requests about it: the first of each kind."""
 
     node: str = ""
     condition: Json = {}
@@ -55,13 +55,13 @@ class Outcome(msgspec.Struct):
 
 
 class Judge:
-    """What the extenders say; `bind` really binds."""
+    """The answers of the extenders; `bind` really binds."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     async def __call__(self, verb: str, body: Json) -> Any:
-        """Answer one question."""
+        """Answer one request."""
         if verb == "flaky":
             return web.Response(status=500)
         if verb == "bind":
@@ -116,7 +116,7 @@ class Judge:
 
 
 async def play(cluster: RealCluster, scheduler: Scheduler, *, by_name: bool) -> dict[str, Outcome]:
-    """Let one scheduler place the pods; return what came of each."""
+    """Place the pods with one scheduler; return the result of each."""
     async with Api(cluster) as api, extender_server(Judge(api)) as server:
         await _furnish(api)
         config = _config(scheduler, server, by_name=by_name)
@@ -126,7 +126,7 @@ async def play(cluster: RealCluster, scheduler: Scheduler, *, by_name: bool) -> 
             for name, requests, is_bound in PLAYED:
                 await api.expect("POST", PODS, _pod(name, requests, scheduler.scheduler_name))
                 await _settled(api, name, is_bound=is_bound)
-                # At once: what comes after this one wakes it, and may change what it says.
+                # At once: the next pod wakes this one, and may change its message.
                 outcomes[name] = await _outcome(api, name)
             for name, outcome in outcomes.items():
                 outcome.events = await _events(api, name, outcome)
@@ -175,7 +175,7 @@ def _pod(name: str, requests: Json, scheduler_name: str) -> Json:
 
 
 async def _settled(api: Api, name: str, *, is_bound: bool) -> None:
-    """Wait until a pod is bound, or says in a condition why it is not."""
+    """Wait until a pod is bound, or has a condition with the reason."""
 
     async def holds() -> bool:
         pod = await api.expect("GET", f"{PODS}/{name}")
@@ -197,7 +197,7 @@ async def _outcome(api: Api, name: str) -> Outcome:
 async def _events(api: Api, name: str, outcome: Outcome) -> list[list[str]]:
     """Return the events about a pod; of failed attempts only that of its first condition.
 
-    They are written after what they tell of, so they are waited for.
+    They are written after the changes that they report, so this waits for them.
     """
     message = outcome.condition["message"]
     wanted = {"Scheduled" if outcome.node else "FailedScheduling"}
@@ -219,7 +219,7 @@ def _names(body: Json) -> list[str]:
 
 
 def _spared(body: Json) -> Json:
-    """Keep one node of those offered, with all its victims."""
+    """Keep one of the offered nodes, with all its victims."""
     meta, whole = body["NodeNameToMetaVictims"], body["NodeNameToVictims"]
     victims = meta["n4"] if meta is not None else whole["n4"]
     pods = victims["Pods"]

@@ -1,8 +1,8 @@
-"""`History`: the life of all pods as the API server tells it, with the invariants checked at each
-step.
+"""`History`: the lifecycle of all pods as the API server reports it, with the invariants checked at
+each step.
 
 It follows the watch from before the first pod, so it sees every state that the API server ever
-stored. The pods of these tests ask for cpu in milli ("100m") and nothing else.
+stored. The pods of these tests request cpu in milli ("100m") and nothing else.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class History:
-    """Which pod is where, and what happened that must not."""
+    """The node of each pod, and the violations of invariants."""
 
     def __init__(self, cpu_milli: Mapping[str, int]) -> None:
         self._cpu_milli = cpu_milli
@@ -31,7 +31,7 @@ class History:
         return len(self.nodes)
 
     async def until_bound(self, count: int) -> float:
-        """Wait until so many pods are bound; return the seconds it took."""
+        """Wait until `count` pods are bound; return the seconds it took."""
         return await until(lambda: self.bound >= count, f"{count} pods to be bound")
 
     async def follow(self, api: Api, resource_version: str) -> None:
@@ -40,7 +40,7 @@ class History:
             self.take(event)
 
     def take(self, event: Json) -> None:
-        """Take in one watch event."""
+        """Process one watch event."""
         pod = event["object"]
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
         before = self.nodes.get(name, "")
@@ -61,6 +61,6 @@ class History:
 
 
 def cpu_milli(pod: Json) -> int:
-    """Return what a pod asks for, in thousandths of a CPU."""
+    """Return a pod's request, in thousandths of a CPU."""
     asked = [c["resources"]["requests"]["cpu"] for c in pod["spec"]["containers"]]
     return sum(int(each.removesuffix("m")) for each in asked)

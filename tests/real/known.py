@@ -25,7 +25,7 @@ ERRORS_GO_ON = "pods in error are tried again by back-off for as long as the run
 class Known(NamedTuple):
     """A rule: `where` is a regular expression for "phase / about / kind / path".
 
-    `holds` looks at both values.
+    `holds` evaluates both values.
     """
 
     where: str
@@ -39,12 +39,12 @@ def always(_peer: Any, _ours: Any) -> bool:
 
 
 def missing(_peer: Any, ours: Any) -> bool:
-    """Hold where only the peer has something."""
+    """Hold if only the peer has the value."""
     return bool(ours == ABSENT)
 
 
 def extra(peer: Any, _ours: Any) -> bool:
-    """Hold where only ours has something."""
+    """Hold if only ours has the value."""
     return bool(peer == ABSENT)
 
 
@@ -67,7 +67,7 @@ RULES: tuple[Known, ...] = (
         RETRIES_WITHOUT_NODES,
     ),
     Known(
-        # Whoever is read while a pod in error is between two tries shows it elsewhere.
+        # A pod in error is in another queue between two tries.
         rf"{WAITING} / metric / scheduler_pending_pods / .*(active|backoff).*",
         always,
         ERRORS_GO_ON,
@@ -138,7 +138,7 @@ RULES: tuple[Known, ...] = (
         ERRORS_GO_ON,
     ),
     Known(
-        # Two pods in error are tried for as long as the run lasts: a reading may be a try apart.
+        # Two pods in error are retried during the whole run: readings may differ by one try.
         rf"{WAITING} / metric / .*",
         few_apart,
         ERRORS_GO_ON,

@@ -1,4 +1,6 @@
-"""A load that fills a cluster to the last slot, so that a leak or an overcommit cannot hide."""
+"""A load that fills a cluster to the last slot, so that a leak or an overcommitment cannot be
+missed.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -24,7 +26,7 @@ TINY: dict[str, Any] = {
 
 
 async def create_nodes(api: Api, count: int) -> dict[str, int]:
-    """Create nodes; return what each offers, in thousandths of a CPU."""
+    """Create nodes; return the allocatable amount of each, in thousandths of a CPU."""
     nodes = list(CreateNodes(count=count).manifests())
     await api.create_all("/api/v1/nodes", encoded(iter(nodes)))
     return {node["metadata"]["name"]: NODE_CPU_MILLI for node in nodes}

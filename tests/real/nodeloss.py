@@ -1,5 +1,5 @@
-"""`NodeLoss`: what lives have in common in which a group of unlike members loses a node with those
-that are on it.
+"""`NodeLoss`: the common part of lifecycles in which a heterogeneous group loses a node with its
+pods.
 """
 
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ SOME_WRITES = ((2, True), (7, False))
 
 
 class NodeLoss(Life):
-    """A cluster of nodes alike but for their labels, and what was where before one of them was
+    """A cluster of nodes that differ in their labels only, and the placement before a node was
     lost.
     """
 
@@ -27,11 +27,11 @@ class NodeLoss(Life):
         raise NotImplementedError
 
     def holds(self, pods: dict[str, Json]) -> bool:
-        """Whether the rules of the group hold, all of whose members are bound."""
+        """Return whether all members are bound and the group's rules hold."""
         raise NotImplementedError
 
     async def judge(self, cut_at: int) -> None:
-        """Check that all rules hold again, and that nobody moved who was not on the lost node."""
+        """Check that all rules hold again, and that no pod moved except those of the lost node."""
         pods = await self.pods()
         assert self.holds(pods), (cut_at, pods)
         for name in self.before.keys() - self.gone:
@@ -41,7 +41,7 @@ class NodeLoss(Life):
             assert "deletionTimestamp" not in now["metadata"], (name, cut_at)
 
     async def clean(self) -> None:
-        """Leave nothing behind."""
+        """Delete all objects of the lifecycle."""
         await super().clean()
         for number in range(self.nodes):
             await self.api.request("DELETE", f"/api/v1/nodes/n{number}")
@@ -61,9 +61,9 @@ class NodeLoss(Life):
         assert self.holds(pods), pods
 
     async def lose_node_of(self, name: str) -> list[str]:
-        """Take a member's node away with all that are on it.
+        """Delete a member's node with all its pods.
 
-        Return their names, for whoever makes new ones.
+        Return their names, so that the caller can recreate them.
         """
         self.before = await self.pods()
         node = self.before[name]["spec"]["nodeName"]
@@ -76,8 +76,8 @@ class NodeLoss(Life):
 
 
 def waits_for_a_member(pods: dict[str, Json]) -> bool:
-    """Whether all members say that they wait for their group: at its gate, or for a class when it
-    was tried.
+    """Return whether all members state that they wait for their group: at its gate, or for a class
+    when it was tried.
     """
     return all(
         any(

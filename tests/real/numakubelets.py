@@ -1,7 +1,7 @@
 """Kubelets with a topology manager, and agents that report late, for nodes of a real API server.
 
-They watch pods, admit or refuse those that are bound to them, write their status, and report zones
-a while after a change. The rules are those of the sandbox's simulated kubelets.
+They watch pods, admit or reject bound ones, write their status, and report zones some time after a
+change. The rules are those of the sandbox's simulated kubelets.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ GIB = 2**30
 
 
 class Kubelets:
-    """One for every node; `refused` are the pods that a policy did not admit."""
+    """One kubelet per node; `refused` are the pods that a policy did not admit."""
 
     def __init__(self, api: Api, report_after_s: float, source: Random) -> None:
         self._api = api

@@ -1,8 +1,9 @@
-"""Plays the comparison: the same objects and changes on a fresh control plane, whoever schedules.
+"""Play the comparison: the same objects and changes on a fresh control plane, with either
+scheduler.
 
-Four phases, and a snapshot of all pods and events after each that matters: no node is there yet;
+Four phases, and a snapshot of all pods and events after each relevant one: before any node exists;
 then nodes and pods that fit; then pods that do not; then changes that free most of them, one by
-one. A change is made when the one before has had its effect, so that both schedulers see the same
+one. A change is made when the previous one has had its effect, so that both schedulers see the same
 states.
 """
 
@@ -32,7 +33,7 @@ EARLY = Kind("early", population.in_pool("general"), count=1)
 
 
 class Snapshot(msgspec.Struct):
-    """All pods, events and metrics at one moment when nothing was going on."""
+    """All pods, events and metrics at one moment without activity."""
 
     pods: dict[str, Json]
     events: list[Json]
@@ -40,7 +41,7 @@ class Snapshot(msgspec.Struct):
 
 
 class Recording(msgspec.Struct):
-    """What one scheduler did: snapshots by phase, and the pool of every node."""
+    """The results of one scheduler: snapshots by phase, and the pool of every node."""
 
     scheduler: str
     snapshots: dict[str, Snapshot] = {}
@@ -83,7 +84,7 @@ class Stage:
             raise
 
     async def reached(self, kind: str, state: str, count: int) -> None:
-        """Wait until so many pods of a kind are in a state."""
+        """Wait until `count` pods of a kind are in a state."""
 
         def found() -> int:
             return sum(
@@ -95,7 +96,7 @@ class Stage:
         await until(lambda: found() >= count, f"{count} pods of kind {kind}: {state}")
 
     async def snapshot(self) -> Snapshot:
-        """Wait until no more events come and return what is there."""
+        """Wait until no more events arrive and return the present objects."""
         count, quiet_s = -1, 0.0
         while quiet_s < QUIET_S:
             now = await self.api.count(EVENTS)
@@ -115,7 +116,7 @@ class Stage:
 async def play(
     cluster: RealCluster, scheduler: Scheduler, nodes: int, pods: int, profile: Json | None = None
 ) -> Recording:
-    """Play everything with one scheduler; `profile` are fields of its one profile."""
+    """Play all phases with one scheduler; `profile` are fields of its one profile."""
     recording = Recording(scheduler.name)
     config = {"profiles": [{"schedulerName": scheduler.scheduler_name, **(profile or {})}]}
     name = scheduler.scheduler_name
@@ -168,20 +169,20 @@ def pool_of(node: Json) -> str:
 
 
 async def remove_taint(stage: Stage) -> None:
-    """Free those whom only a taint keeps away."""
+    """Remove the taint that keeps some pods pending."""
     await stage.api.patch("/api/v1/nodes/node-00000", {"spec": {"taints": None}})
     await stage.reached("tainted", "bound", 2)
     await stage.reached("name-of-tainted", "bound", 2)
 
 
 async def uncordon(stage: Stage) -> None:
-    """Free those who want the cordoned node."""
+    """Uncordon the node that some pods select."""
     await stage.api.patch("/api/v1/nodes/node-00001", {"spec": {"unschedulable": None}})
     await stage.reached("cordoned", "bound", 2)
 
 
 async def label_node(stage: Stage) -> None:
-    """Free those who select a label that no node had."""
+    """Set the label that some pods select."""
     labels = {"compare.example/nowhere": "true"}
     await stage.api.patch("/api/v1/nodes/node-00008", {"metadata": {"labels": labels}})
     await stage.reached("nowhere", "bound", 2)
@@ -195,7 +196,7 @@ async def free_port(stage: Stage) -> None:
 
 
 async def free_slot(stage: Stage) -> None:
-    """Delete the pod on the node for one pod: one of two who want there moves in."""
+    """Delete the pod on the one-pod node: one of two pending pods is placed there."""
     await stage.api.delete_all([f"{PODS}/fills-onepod-00000"])
     await stage.reached("onepod-is-full", "bound", 1)
 
@@ -214,14 +215,14 @@ async def open_gates(stage: Stage) -> None:
 
 
 async def add_node(stage: Stage) -> None:
-    """Add a node that is large enough for the greedy ones."""
+    """Add a node that is large enough for the largest pods."""
     await stage.api.create_all("/api/v1/nodes", encoded(iter([population.big_node()])))
     await stage.reached("too-much-cpu", "bound", 2)
     await stage.reached("many-reasons", "bound", 1)
 
 
 async def touch_waiting_pod(stage: Stage) -> None:
-    """Let a waiting pod tolerate what keeps it away: its own update frees it."""
+    """Add a toleration to a pending pod: its own update makes it schedulable."""
     for number in range(2):
         tolerations = population.tolerating("compare.example/out")["tolerations"]
         await stage.api.patch(

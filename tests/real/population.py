@@ -1,8 +1,8 @@
 """The objects on which two schedulers are compared: nodes in pools, pods of many kinds.
 
-Nearly every reason why a pod does not fit is there, each in a pool of its own, so that what a
-message counts does not depend on where the fitting pods happened to go. The kind of a pod is in its
-label, and tells which pods are alike. Everything follows from the sizes; nothing is random.
+It has nearly every reason for a pod not to fit, each in its own pool, so that the counts in a
+message do not depend on the placement of fitting pods. The kind of a pod is in its label, and pods
+of one kind are equivalent. Everything follows from the sizes; nothing is random.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,14 @@ NAMESPACE = "compare"
 PATIENT = "patient"
 PRIORITY_CLASS = {"metadata": {"name": PATIENT}, "value": 0, "preemptionPolicy": "Never"}
 ZONES = ("zone-a", "zone-b", "zone-c")
-# Names of resources so long that the message of a pod that wants all of them passes 1,024 bytes.
+# Names of resources so long that the message of a pod that requests all of them exceeds 1,024
+# bytes.
 LONG_NAMES = tuple(f"{letter * 60}.example.com/{letter * 60}" for letter in "abcdefghij")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Pods that are alike; `share` of all pods of its phase, or a fixed `count`."""
+    """Equivalent pods; `share` of all pods of its phase, or a fixed `count`."""
 
     name: str
     spec: Spec
@@ -69,7 +70,7 @@ def big_node() -> Manifest:
 
 
 def fitting(pods: int) -> list[Kind]:
-    """Return the kinds that find a place at once; ordinary ones fill up to `pods` in all."""
+    """Return the kinds that are placed at once; ordinary ones fill up to `pods` in total."""
     kinds = [
         Kind("in-zone", in_pool("general") | {"affinity": affinity(required=zone_in("zone-a"))}),
         Kind("prefers-zone", in_pool("general") | {"affinity": affinity(preferred="zone-b")}),
@@ -85,7 +86,7 @@ def fitting(pods: int) -> list[Kind]:
 
 
 def waiting() -> list[Kind]:
-    """Return the kinds that find no place, one or more for each reason."""
+    """Return the kinds that do not fit, at least one for each reason."""
     nowhere = {"nodeSelector": {"compare.example/nowhere": "true"}}
     reasons = [
         Kind("too-much-cpu", asking(cpu="100")),
@@ -134,7 +135,7 @@ def pods(kinds: list[Kind], scheduler_name: str) -> Iterator[Manifest]:
 
 
 def container(requests: dict[str, str] | None = None, **more: Any) -> Manifest:
-    """Return the one container of every pod here."""
+    """Return the only container of every pod here."""
     asked = {"cpu": "10m", "memory": "16Mi"} if requests is None else requests
     resources: Manifest = {"requests": asked}
     extended = {name: amount for name, amount in asked.items() if "/" in name}
@@ -144,7 +145,7 @@ def container(requests: dict[str, str] | None = None, **more: Any) -> Manifest:
 
 
 def asking(**requests: str) -> Spec:
-    """Return a spec that asks for these amounts and nothing else."""
+    """Return a spec that requests these amounts and nothing else."""
     return {"containers": [container(requests)]}
 
 
@@ -155,7 +156,7 @@ def host_port(port: int, requests: dict[str, str] | None = None) -> Spec:
 
 
 def in_pool(pool: str) -> Spec:
-    """Return a spec that goes to a pool."""
+    """Return a spec that selects a pool."""
     return {"nodeSelector": {POOL: pool}}
 
 
@@ -212,5 +213,5 @@ def taint(key: str, effect: str) -> Manifest:
 
 
 def offers(**amounts: str) -> Manifest:
-    """Return a patch of what a node offers."""
+    """Return a patch of a node's allocatable amounts."""
     return {"status": {"capacity": amounts, "allocatable": amounts}}

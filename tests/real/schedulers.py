@@ -1,9 +1,8 @@
-"""The schedulers that are run on a real API server: ours and kube-scheduler, behind one protocol.
+"""The schedulers that run on a real API server: ours and kube-scheduler, behind one protocol.
 
-Tests and measurements take a `Scheduler` and start it as often as they like; both read the same
-KubeSchedulerConfiguration fields and run under the same user, so that what differs is the
-scheduler. TRELLIS_TEST_SCHEDULER=kube-scheduler puts the peer where ours is tested: a way to test
-the tests.
+Tests and measurements take a `Scheduler` and start it as often as needed. Both read the same
+KubeSchedulerConfiguration fields and run under the same user, so that only the scheduler differs.
+TRELLIS_TEST_SCHEDULER=kube-scheduler runs the peer in tests of ours: a test of the tests.
 """
 
 import asyncio
@@ -50,7 +49,7 @@ class Running:
         """Return the answer of an endpoint as admin; raise OSError when it does not answer."""
         context = ssl.create_default_context()
         context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # its serving certificate is its own
+        context.verify_mode = ssl.CERT_NONE  # its serving certificate is self-signed
         request = urllib.request.Request(
             self.url + path, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}
         )
@@ -58,7 +57,7 @@ class Running:
             return str(answer.read().decode())
 
     async def wait_ready(self) -> None:
-        """Wait until /readyz says so; raise ProgramFailedError when it ends or takes too long."""
+        """Wait until /readyz succeeds; raise ProgramFailedError if it ends or takes too long."""
         deadline = monotonic() + READY_S
         while not await asyncio.to_thread(self._is_ready):
             if self.program.process.poll() is not None or monotonic() > deadline:
@@ -71,15 +70,15 @@ class Running:
         return int(self.program.process.returncode)
 
     def has_ended(self) -> bool:
-        """Whether the process is gone."""
+        """Return whether the process has ended."""
         return self.program.process.poll() is not None
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens when the process has ended."""
+        """Send a signal; do nothing if the process has ended."""
         self.program.process.send_signal(number)
 
     async def kill(self) -> None:
-        """End it as a power cut would, and wait until it is gone."""
+        """Kill it as a power failure would, and wait until it has ended."""
         self.send(signal.SIGKILL)
         await self.wait_end()
 
@@ -91,9 +90,9 @@ class Running:
 
 
 class Scheduler(Protocol):
-    """Something that schedules and can be started on a cluster.
+    """A scheduler that can be started on a cluster.
 
-    Pods are meant for it by `scheduler_name`; `encoding` is how it reads watches.
+    `scheduler_name` selects its pods; `encoding` is that of its watches.
     """
 
     @property
@@ -108,7 +107,7 @@ class Scheduler(Protocol):
     def start(
         self, cluster: RealCluster, config: Mapping[str, Any] | None = None
     ) -> AbstractContextManager[Running]:
-        """Start it without waiting for anything; it ends with the block.
+        """Start it without waiting; it ends with the block.
 
         `config` are fields of KubeSchedulerConfiguration; clientConnection.kubeconfig there runs it
         under another user.
@@ -141,7 +140,7 @@ class Trellis:
     """`trellis run` with its own defaults, from this work tree or from another checkout with a
     `.venv`.
 
-    `plugins` are those of its profile, where the configuration says nothing of profiles.
+    `plugins` are those of its profile, if the configuration has no profiles.
     """
 
     name: str = "trellis"
@@ -182,7 +181,7 @@ class Trellis:
 
 
 def under_test() -> Scheduler:
-    """Return ours, or the peer when TRELLIS_TEST_SCHEDULER says so."""
+    """Return ours, or the peer if TRELLIS_TEST_SCHEDULER names it."""
     wanted = os.environ.get("TRELLIS_TEST_SCHEDULER", "trellis")
     known: list[Scheduler] = [Trellis(), KubeSchedulerPeer()]
     return next(scheduler for scheduler in known if scheduler.name == wanted)
@@ -208,7 +207,7 @@ def leading(
 
 
 def _whole(cluster: Reachable, config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a configuration that both read: these fields over what the tests need."""
+    """Return a configuration that both read: these fields over those that the tests need."""
     whole = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

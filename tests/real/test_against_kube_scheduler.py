@@ -1,4 +1,4 @@
-"""What our scheduler writes is what kube-scheduler writes, field by field, for the same objects."""
+"""Our scheduler writes the same as kube-scheduler, field by field, for the same objects."""
 
 import json
 import re
@@ -26,9 +26,10 @@ REPORTS = ROOT / "build" / "reports"
     [(100, 500), pytest.param(1000, 5000, marks=pytest.mark.long)],
 )
 async def test_both_write_the_same(nodes: int, pods: int, scheduler: Scheduler):
-    """Conditions, events, nominations and metrics agree but for what known.py explains.
+    """Conditions, events, nominations and metrics agree except for the differences that known.py
+    explains.
 
-    Every pod is bound or says in a condition why not. The table of differences is written to
+    Every pod is bound or has a condition with the reason. The table of differences is written to
     build/reports.
     """
     recordings = []
@@ -47,7 +48,7 @@ async def test_both_write_the_same(nodes: int, pods: int, scheduler: Scheduler):
 
 
 def undecided(recording: Recording) -> dict[str, str]:
-    """Return the pods that are neither bound nor say why not."""
+    """Return the pods that are neither bound nor have a reason."""
     pods = recording.snapshots["freed"].pods
     return {name: "new" for name, pod in pods.items() if state_of(pod) == "new"}
 
@@ -71,7 +72,7 @@ def write_report(name: str, compared: Compared, differences: Sequence[Difference
 
 
 def markdown(summary: dict[str, int], differences: Sequence[Difference]) -> str:
-    """Return the differences as a table; rows that say the same of several kinds are one."""
+    """Return the differences as a table; equal rows of several kinds are merged."""
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for each in differences:
         why = each.why or "**unknown**"
@@ -93,7 +94,7 @@ def markdown(summary: dict[str, int], differences: Sequence[Difference]) -> str:
 
 
 def shortened(peer: Any, ours: Any) -> tuple[str, str]:
-    """Return both values as cells; of two long texts what they begin with in common is left out."""
+    """Return both values as cells; the common beginning of two long texts is left out."""
     if isinstance(peer, str) and isinstance(ours, str):
         pairs = enumerate(zip(peer, ours, strict=False))
         common = next((at for at, (a, b) in pairs if a != b), min(len(peer), len(ours)))

@@ -1,9 +1,9 @@
-"""What the real API server answers when what is behind it fails.
+"""The real API server's answers if its storage fails.
 
 The answers are recorded in tests/world/answers.json (`TRELLIS_RECORD=1`);
-tests/world/test_answers.py holds the faults of simulated worlds to them. etcd is stopped as by
-SIGSTOP and killed; the server takes one write of users at a time, so that a second one meets with
-"too many".
+tests/world/test_answers.py compares the faults of the simulated cluster with them. etcd is stopped
+with SIGSTOP and killed; the server accepts one write of users at a time, so that a second one is
+answered with "too many".
 """
 
 import asyncio
@@ -39,13 +39,13 @@ AWAY = {
         "insecureSkipTLSVerify": True,
     },
 }
-# One write at a time of whoever is not of system:masters, and none that waits for its turn.
+# One concurrent write of users outside system:masters, without a queue.
 FLAGS = ("--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=1")
 
 
 @pytest.mark.real
 async def test_the_answers_are_the_recorded_ones():
-    """Code, reason, message, and whether it says when to come again."""
+    """Code, reason, message, and the presence of Retry-After agree."""
     with ExitStack() as stack:
         cluster = stack.enter_context(start_cluster(FLAGS, name="answers"))
         found = {"history": await _history(cluster, stack), "trouble": await _trouble(cluster)}
@@ -56,7 +56,7 @@ async def test_the_answers_are_the_recorded_ones():
 
 
 async def _history(cluster: RealCluster, stack: ExitStack) -> dict[str, Any]:
-    """Compact etcd and start the server anew, so that it has nothing of before in memory."""
+    """Compact etcd and restart the server, so that it has no earlier versions in memory."""
     async with Api(cluster) as api:
         asked = await answers.before(api.request)
     words = [str(word) for word in cluster.etcd.process.args]  # type: ignore[union-attr]
@@ -78,7 +78,7 @@ async def _history(cluster: RealCluster, stack: ExitStack) -> dict[str, Any]:
 
 
 def _serves(cluster: RealCluster) -> bool:
-    """Whether the server answers, and has all that it begins with."""
+    """Return whether the server answers, and has its initial objects."""
     try:
         return cluster.request("GET", "/readyz")[0] == 200
     except OSError:
@@ -90,7 +90,7 @@ async def _watch(api: Api, path: str) -> tuple[int, Any]:
 
 
 async def _trouble(cluster: RealCluster) -> dict[str, Any]:
-    """Bind pods while etcd stands still, and when it has gone."""
+    """Bind pods while etcd is stopped, and after it has ended."""
     etcd = cluster.etcd.process
     async with Api(cluster) as admin, Api(cluster, SCHEDULER_TOKEN) as ours:
         await admin.expect("POST", "/api/v1/nodes", node("n"))
@@ -105,7 +105,7 @@ async def _trouble(cluster: RealCluster) -> dict[str, Any]:
         try:
             first = await _waiting(ours, "late", etcd)
             second = await _bind(ours, "second")
-            # On a busy machine the one that was sent later may be the first to come.
+            # On a busy machine the later request may arrive first.
             refused, late = sorted((second, await first), key=lambda told: told["code"])
             etcd.send_signal(signal.SIGCONT)
             third = await _waiting(ours, "lost", etcd)
@@ -124,7 +124,7 @@ async def _trouble(cluster: RealCluster) -> dict[str, Any]:
 
 
 async def _bind(api: Api, name: str) -> dict[str, Any]:
-    """Bind a pod within three seconds; return what the server answered."""
+    """Bind a pod within three seconds; return the server's answer."""
     return await _told(api, "POST", f"{PODS}/{name}/binding?timeout=3s", binding(name, "n"))
 
 
@@ -133,8 +133,7 @@ async def _waiting(
 ) -> "asyncio.Task[dict[str, Any]]":
     """Stop etcd, and return a bind that waits for it.
 
-    The one place for writes may have been taken by a write of the server's own: that is let through
-    then.
+    A write of the server's own may occupy the only slot for writes: then etcd continues for it.
     """
     while True:
         etcd.send_signal(signal.SIGSTOP)
@@ -149,8 +148,7 @@ async def _waiting(
 
 async def _told(api: Api, method: str, path: str, obj: Any = None) -> dict[str, Any]:
     code, headers, body = await api.ask(method, path, obj)
-    # A server that is out of time, or has too much to do, says so before it knows of any kind of
-    # answer.
+    # A server that is out of time, or overloaded, answers before it negotiates the media type.
     text = body if isinstance(body, str) else json.dumps(body)
     reported = json.loads(text) if text.startswith("{") else {}
     return {

@@ -1,7 +1,7 @@
 """Groups derived from the objects of JobSet, Trainer, LeaderWorkerSet, Ray and MPI: all or nothing.
 
 The objects follow their public schemas; the test creates the pods as the tools' controllers do,
-with the labels that those write and no other. The daemon is killed (SIGKILL) while the groups wait.
+with exactly their labels. The daemon is killed (SIGKILL) while the groups wait.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ MPI = "training.kubeflow.org"
 
 
 def documents(file: str) -> list[Json]:
-    """Return the objects of a file beside this one."""
+    """Return the objects of a file in this folder."""
     return list(yaml.safe_load_all((HERE / file).read_text()))
 
 
@@ -99,7 +99,7 @@ def labels_of(workload: Json) -> Iterator[dict[str, str]]:
 
 
 class Cluster:
-    """Two nodes of two CPUs per workload, one CPU of which a pod of its own uses."""
+    """Two nodes of two CPUs per workload, one CPU of which a single pod uses."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -143,7 +143,7 @@ class Cluster:
         await self.pod("unasked", f"full-{case}", case, "1", node=f"{case}-0")
 
     async def workload(self, one: Json) -> None:
-        """Create a workload, and what its controller creates for it."""
+        """Create a workload, and the pods that its controller creates."""
         await self.api.expect("POST", plural(one), one)
         if one["kind"] == "TrainJob":
             one = jobset_of(one)
@@ -165,7 +165,7 @@ class Cluster:
         return any(text in one.get("message", "") for one in reported)
 
     async def has_bound(self, case: str, number: int) -> bool:
-        """Return whether so many pods of a case are bound."""
+        """Return whether `number` pods of a case are bound."""
         found = await self.pods(case)
         return number == sum(bool(one["spec"].get("nodeName")) for one in found)
 
@@ -173,8 +173,8 @@ class Cluster:
 async def test_workloads_are_placed_all_or_nothing_through_a_restart(server: Reachable):
     """Three of four pods fit: none is bound, also after a SIGKILL; with capacity for four all are.
 
-    Without the namespace's request the pods are placed one by one. A pod that two workloads claim,
-    or two kinds of groups, is on hold and its condition names both.
+    Without the namespace's request the pods are placed one by one; a pod that two workloads claim
+    is on hold and its condition names both.
     """
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     workloads = documents("derived.yaml")

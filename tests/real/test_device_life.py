@@ -1,8 +1,7 @@
-"""Devices given to a group and to single pods, with the daemon killed (SIGKILL) at every write of
-it.
+"""Devices of a group and of single pods, with the daemon killed (SIGKILL) at every write of it.
 
-There are exactly as many devices as are asked for. So whatever died when, all pods are bound in the
-end only if no device was given twice and none stayed with a claim that nobody uses.
+There are exactly as many devices as requested. So all pods are bound in the end only if no device
+was allocated twice and none stayed with an unused claim.
 """
 
 from collections import Counter
@@ -21,12 +20,12 @@ DRIVER = "gpu.example.com"
 GPU = "example.com/gpu"
 NODES = ("n0", "n1")
 PER_NODE = 3
-# One claim for each member, one for the single pod; the third sort of pod has its claim made for
-# it.
+# One claim for each member, one for the single pod; the claim of the third kind of pod is created
+# for it.
 NAMES = (*(f"g-{number}" for number in range(SIZE)), "alone")
 EXTENDED = "extended"
-# At which writes a daemon dies in the short run, and whether they arrive: one that never came, one
-# just after the first, and one in their midst.
+# The writes at which a daemon dies in the short run, and whether they arrive: one that never
+# arrived, one just after the first, and one among the others.
 SOME_WRITES = ((5, False), (2, True), (9, True))
 
 
@@ -79,7 +78,9 @@ class Devices(Life):
         await self.until(lambda pods: all(map(is_bound, pods.values())), "a device for every pod")
 
     async def judge(self, cut_at: int) -> None:
-        """Check that each device is one claim's, and each claim its pod's and where the pod is."""
+        """Check that each device has one claim, and that each claim belongs to a pod on its
+        node.
+        """
         pods = await self.pods()
         assert {*NAMES, EXTENDED} == set(pods), cut_at
         claims = await self._claims()
@@ -95,8 +96,8 @@ class Devices(Life):
             assert [pods[name]["metadata"]["uid"]] == users, (name, cut_at)
 
     async def clean(self) -> None:
-        """Leave nothing behind: the next life needs every device again, of the daemon that lives
-        on.
+        """Delete all objects: the next lifecycle needs every device again, with the daemon that
+        continues.
         """
         for name in await self.pods():
             await self.api.request("DELETE", f"{CORE}/pods/{name}", {"gracePeriodSeconds": 0})
@@ -122,7 +123,7 @@ def _devices(claim: Json) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", ["ConfigMap"])
 async def test_devices_when_killed_at_some_writes(server: Reachable, kind: str):
-    """At a write that never arrives, just after the first, and in the midst of them."""
+    """At a write that never arrives, just after the first, and among the others."""
     async with prepared(server, kind, 1, Devices) as lives:
         for cut_at, arrives in SOME_WRITES:
             await lives.lived(cut_at, arrives=arrives)
@@ -132,7 +133,7 @@ async def test_devices_when_killed_at_some_writes(server: Reachable, kind: str):
 @pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_devices_when_killed_at_every_write(server: Reachable, kind: str, daemons: int):
-    """Each write in its turn, whether it arrives or not, until a life has fewer."""
+    """At each write in turn, whether it arrives or not, until a lifecycle has fewer."""
     async with prepared(server, kind, daemons, Devices) as lives:
         cut_at, writes = 1, 1
         while cut_at <= writes:

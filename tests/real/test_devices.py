@@ -1,6 +1,7 @@
-"""Claims on a real API server: written field by field as kube-scheduler writes them, whatever dies.
+"""Claims on a real API server: written field by field as kube-scheduler writes them, whichever
+process dies.
 
-TRELLIS_TEST_SCHEDULER=kube-scheduler holds the peer to the first test: what it expects is the
+TRELLIS_TEST_SCHEDULER=kube-scheduler runs the first test with the peer: the expected values are the
 peer's.
 """
 
@@ -84,7 +85,7 @@ async def _until_bound(api, names, timeout_s=60.0):
 
 
 def _plain(status):
-    """Return a claim's status without what differs from run to run."""
+    """Return a claim's status without values that differ between runs."""
     allocation = dict(status["allocation"])
     assert allocation.pop("allocationTimestamp")
     for result in allocation["devices"]["results"]:
@@ -97,7 +98,7 @@ def _plain(status):
 
 
 async def test_claims_are_written_as_kube_scheduler_writes_them(audited_cluster, scheduler):
-    """Results, parameters, nodes, users, finalizers; a claim of two pods.
+    """Results, parameters, nodes, consumers, finalizers; a claim of two pods.
 
     One for extended resources.
     """
@@ -188,7 +189,7 @@ async def test_claims_are_written_as_kube_scheduler_writes_them(audited_cluster,
 
 
 async def test_a_claim_in_the_way_is_freed_and_the_pod_placed(audited_cluster, scheduler):
-    """Nobody uses it, and the pod cannot run where it is: it is allocated anew."""
+    """It has no consumer, and the pod cannot run on its node: it is allocated again."""
     async with Api(audited_cluster) as api:
         await _create_world(api, ["n1", "n2"], [{"name": "g0"}])
         await api.expect("POST", CLAIMS, _claim("c"))
@@ -198,7 +199,7 @@ async def test_a_claim_in_the_way_is_freed_and_the_pod_placed(audited_cluster, s
             await api.expect("POST", PODS, _pod("p", name, "c", **pinned))
             await _until_bound(api, ["p"])
             await api.expect("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
-            # As the claim controller does when a user is gone.
+            # As the claim controller does when a consumer is deleted.
             await api.patch(f"{CLAIMS}/c/status", {"status": {"reservedFor": None}})
             pinned = {"nodeSelector": {"kubernetes.io/hostname": "n2"}}
             await api.expect("POST", PODS, _pod("q", name, "c", **pinned))
@@ -254,7 +255,7 @@ def _devices(claim):
 
 
 async def _written(api):
-    """Return how many finalizers, allocations and bindings there are."""
+    """Return the numbers of finalizers, allocations and bindings."""
     claims, _ = await api.list(CLAIMS)
     pods, _ = await api.list(PODS)
     steps = sum(bool(one["metadata"].get("finalizers")) for one in claims)

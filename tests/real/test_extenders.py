@@ -1,4 +1,4 @@
-"""Ours asks the same extenders the same questions as kube-scheduler, and the same comes of it."""
+"""Ours sends the same extenders the same requests as kube-scheduler, with the same results."""
 
 import json
 import re
@@ -13,14 +13,13 @@ from tests.real.schedulers import ROOT, KubeSchedulerPeer, Scheduler
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 REPORTS = ROOT / "build" / "reports"
-# Differs from one cluster to the next, and says nothing about a scheduler.
+# Differs between clusters, and does not depend on a scheduler.
 CHANGING = frozenset(
     ("uid", "UID", "PodUID", "resourceVersion", "creationTimestamp", "startTime", "managedFields",
      "lastTransitionTime", "deletionTimestamp", "schedulerName", "timeAdded"),
 )  # fmt: skip
 CHANGING_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=127\.0\.0\.1:)\d+")
-# Our event on a victim goes on after kube-scheduler's words: who makes room, for whom, of what
-# priority.
+# Our event on a victim continues kube-scheduler's text: the preemptor and its priority.
 RECEIPT = re.compile(r"(?<=Preempted by pod X on node )(\S+): .* makes room for the pod .*")
 
 
@@ -49,7 +48,7 @@ async def test_both_ask_the_same(scheduler: Scheduler, *, by_name: bool):
 
 
 def shown(outcome: Outcome) -> dict[str, Any]:
-    """Return what must be the same."""
+    """Return the values that must be equal."""
     questions = {verb: without_changing(body) for verb, body in outcome.asked.items()}
     return {
         "node": outcome.node,
@@ -65,7 +64,7 @@ def shown(outcome: Outcome) -> dict[str, Any]:
 
 
 def without_changing(value: Any) -> Any:
-    """Return plain data without what changes; names and objects in order of name."""
+    """Return plain data without values that change; names and objects in order of name."""
     if isinstance(value, dict):
         return {key: without_changing(item) for key, item in value.items() if key not in CHANGING}
     if isinstance(value, str):

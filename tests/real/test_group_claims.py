@@ -43,7 +43,7 @@ def member(name: str) -> Json:
 
 
 async def test_a_claim_of_a_group(server: Reachable):
-    """Three members stand where its device is.
+    """Three members are placed where its device is.
 
     The claim names the group and no pod, also for a late one.
     """

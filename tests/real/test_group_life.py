@@ -1,9 +1,9 @@
-"""The life of a group, with the daemon killed (SIGKILL) at every write of it.
+"""The lifecycle of a group, with the daemon killed (SIGKILL) at every write of it.
 
-A group becomes whole, loses a member with its node, and the new one fits nowhere; then whoever
-leads is killed once more. Whatever died when, the members that run are still there in the end: for
-ConfigMaps and all kinds of PodGroups, on the sandbox and on the real API server, with one daemon
-that starts anew and with a hot standby that takes over.
+A group becomes complete, loses a member with its node, and the replacement fits nowhere; then the
+leader is killed once more. Whichever process died when, the running members still exist in the end:
+for ConfigMaps and all kinds of PodGroups, on the sandbox and on the real API server, with one
+daemon that restarts and with a hot standby that takes over.
 """
 
 import contextlib
@@ -31,8 +31,8 @@ PROFILES = [
         "plugins": {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}},
     }
 ]
-# At which writes a daemon dies in the short run, and whether they arrive; by how many daemons there
-# are.
+# The writes at which a daemon dies in the short run, and whether they arrive; by the number of
+# daemons.
 SOME_WRITES = {1: ((2, True), (9, True)), 2: ((6, False),)}
 CORE = "/api/v1/namespaces/default"
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Source:
-    """One kind of object that describes a group: where it is made, and how a pod names it."""
+    """One kind of object that describes a group: its path, and how a pod names it."""
 
     def __init__(
         self, path: str, group: Json, labels: Json, spec: Json, annotations: Json | None = None
@@ -115,7 +115,7 @@ LATER = {
 
 
 class Daemons:
-    """As many daemons as the way to the server has gates.
+    """One daemon per gate of the proxy.
 
     With more than one, they elect a leader.
     """
@@ -140,12 +140,12 @@ class Daemons:
                 self.running[gate] = self._exit.enter_context(Trellis().start(self.cluster, config))
 
     def is_alive(self, gate: int) -> bool:
-        """Whether the daemon behind a gate runs."""
+        """Return whether the daemon behind a gate runs."""
         found = self.running.get(gate)
         return found is not None and found.program.process.poll() is None
 
     async def follow(self) -> dict[Path, int]:
-        """Kill who has led, start another; return how long the log was of each that runs on."""
+        """Kill the leader, start another daemon; return the log length of each that continues."""
         kept = {
             one.program.log: len(one.program.log.read_text())
             for gate, one in self.running.items()
@@ -161,7 +161,7 @@ class Daemons:
 
 
 class Life:
-    """One life: a cluster of two nodes, a group, and daemons of which one may be killed."""
+    """One lifecycle: a cluster of two nodes, a group, and daemons of which one may be killed."""
 
     profiles: ClassVar[list[Json]] = PROFILES
     definitions: ClassVar[tuple[Path, ...]] = CRDS
@@ -175,7 +175,7 @@ class Life:
         return {one["metadata"]["name"]: one for one in found}
 
     async def until(self, holds: Callable[[dict[str, Json]], bool], what: str) -> None:
-        """Wait for something to hold of the pods, with daemons running all the while."""
+        """Wait for a condition on the pods, with daemons running meanwhile."""
         last: dict[str, Json] = {}  # for the failure's text
 
         async def is_so() -> bool:
@@ -200,7 +200,7 @@ class Life:
         spec = {
             "containers": [container],
             "terminationGracePeriodSeconds": 0,
-            "tolerations": [{"operator": "Exists"}],  # nobody keeps these nodes ready
+            "tolerations": [{"operator": "Exists"}],  # no kubelet keeps these nodes ready
             **more,
         }
         meta = {"name": name, **about}
@@ -208,7 +208,7 @@ class Life:
         await self.api.expect("POST", f"{CORE}/pods", body)
 
     async def begin(self) -> None:
-        """Let a group become whole that takes all there is."""
+        """Create a group that becomes complete and uses all capacity."""
         for number in range(2):
             amounts = {"cpu": "2", "memory": "16Gi", "pods": "110"}
             status = {"capacity": amounts, "allocatable": amounts}
@@ -223,7 +223,8 @@ class Life:
         """Live through it."""
         await self.begin()
         lost = (await self.pods())["g-3"]["spec"]["nodeName"]
-        # A foreign pod takes the room of the one that goes: seen by one watch, in this order.
+        # A foreign pod takes the capacity of the deleted one: one watch reports both, in this
+        # order.
         await self.api.expect("DELETE", f"{CORE}/pods/g-3", {"gracePeriodSeconds": 0})
         await self._pod("squatter", {}, {"nodeName": lost, "schedulerName": "another"})
         await self.member("g-7")
@@ -235,11 +236,11 @@ class Life:
             logs = [one.program.log for one in self.daemons.running.values()]
             return any("unschedulable" in log.read_text()[kept.get(log, 0) :] for log in logs)
 
-        # It has judged the group anew when it tells the member again why it waits.
+        # It has evaluated the group again when it reports again why the member waits.
         await until(has_looked, "the look of the new daemon")
 
     async def judge(self, cut_at: int) -> None:
-        """Check that nobody was taken away."""
+        """Check that no pod was evicted."""
         pods = await self.pods()
         assert {"g-0", "g-1", "g-2", "g-7", "squatter"} == set(pods), cut_at
         for name in ("g-0", "g-1", "g-2"):
@@ -247,7 +248,7 @@ class Life:
             assert "deletionTimestamp" not in pods[name]["metadata"], (name, cut_at)
 
     async def clean(self) -> None:
-        """Leave nothing behind."""
+        """Delete all objects."""
         for name in await self.pods():
             await self.api.request("DELETE", f"{CORE}/pods/{name}", {"gracePeriodSeconds": 0})
         name = self.source.group["metadata"]["name"]
@@ -264,8 +265,8 @@ def is_bound(pod: Json) -> bool:
 
 
 def is_told(pods: dict[str, Json]) -> bool:
-    """Whether the new member was refused, and with its group: no word of a pod on its own
-    counts.
+    """Return whether the new member was rejected with its group: messages about a single pod do not
+    count.
     """
     found = pods["g-7"]["status"].get("conditions") or ()
     return any(
@@ -276,13 +277,15 @@ def is_told(pods: dict[str, Json]) -> bool:
 
 
 class Lives:
-    """The lives of one kind of group on one server, one after the other; the daemons live on."""
+    """The lifecycles of one kind of group on one server, one after the other; the daemons
+    continue.
+    """
 
     def __init__(self, api: Api, source: Source, daemons: Daemons, kind: type[Life]) -> None:
         self.api, self.source, self.daemons, self.kind = api, source, daemons, kind
 
     async def lived(self, cut_at: int, *, arrives: bool) -> int:
-        """Live once, killed at a write, and judge what became of it.
+        """Play one lifecycle, killed at a write, and check its result.
 
         Return how many writes it had.
         """
@@ -299,7 +302,7 @@ class Lives:
 
 
 async def is_served(api: Api, source: Source) -> bool:
-    """Whether a kind is offered: a little after its definition is made."""
+    """Return whether a kind is served: shortly after its definition is created."""
     async with api._session.get(api._url + source.path) as answer:
         return answer.status == 200
 
@@ -313,7 +316,7 @@ def token_of(server: Reachable) -> str:
 async def prepared(
     server: Reachable, kind: str | Source, daemons: int, of: type[Life] = Life
 ) -> AsyncIterator[Lives]:
-    """Open a client and the counted ways; the definitions that a life needs are there."""
+    """Open a client and the counting proxy, and create the definitions that a lifecycle needs."""
     proxy = WriteProxy(server, daemons)
     async with Api(server, token_of(server)) as api, proxy.running():
         for file in of.definitions:
@@ -333,7 +336,7 @@ async def prepared(
 @pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_killed_at_some_writes(server: Reachable, kind: str, daemons: int):
-    """At the first bind, in their midst, and when the group is told: the members that run stay."""
+    """At the first bind, among them, and at the group's status: the running members stay."""
     async with prepared(server, kind, daemons) as lives:
         for cut_at, arrives in SOME_WRITES[daemons]:
             await lives.lived(cut_at, arrives=arrives)
@@ -343,7 +346,9 @@ async def test_killed_at_some_writes(server: Reachable, kind: str, daemons: int)
 @pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_killed_at_every_write(server: Reachable, kind: str, daemons: int):
-    """Each write of a life in its turn, whether it arrives or not, until a life has fewer."""
+    """At each write of a lifecycle in turn, whether it arrives or not, until a lifecycle has
+    fewer.
+    """
     async with prepared(server, kind, daemons) as lives:
         cut_at, writes = 1, 1
         while cut_at <= writes:

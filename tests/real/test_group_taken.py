@@ -1,8 +1,9 @@
-"""A group that goes for a more important pod, with the daemon killed (SIGKILL) at every write.
+"""A group that is evicted for a more important pod, with the daemon killed (SIGKILL) at every
+write.
 
-It goes as a whole, and each member and the group are told for whom before any of them goes. A
-daemon that dies in the midst of it may leave members behind; whoever follows takes none of them
-without a word.
+It is evicted as a whole, and each member and the group get an event with the preemptor before any
+of them is deleted. A daemon that dies meanwhile may leave members behind; the next one deletes none
+of them without an event.
 """
 
 import pytest
@@ -13,7 +14,7 @@ from tests.real.test_group_life import SIZE, SOURCES, Life, is_bound, prepared
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), pytest.mark.allow_blocking("files")]
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
-# At which writes a daemon dies in the short run: at none, and in the midst of the evictions.
+# The writes at which a daemon dies in the short run: none, and one among the evictions.
 SOME_WRITES = (0, 12)
 
 
@@ -25,7 +26,7 @@ class Taken(Life):
     async def live(self) -> None:
         """Live until the pod is bound."""
         body = {"metadata": {"name": "boss"}, "value": 1000}
-        await self.api.request("POST", CLASSES, body)  # it may be there
+        await self.api.request("POST", CLASSES, body)  # it may exist already
         await self.begin()
         members = await self.pods()
         self.uids = {name: pod["metadata"]["uid"] for name, pod in members.items()}
@@ -33,7 +34,7 @@ class Taken(Life):
         await self.until(lambda pods: is_bound(pods["boss"]), "the more important pod")
 
     async def judge(self, cut_at: int) -> None:
-        """Check that all have gone, and each with a word to it and to its group."""
+        """Check that all are deleted, each after an event on it and on its group."""
         gone = self.uids.keys() - (await self.pods()).keys()
         events, _ = await self.api.list(EVENTS)
         reported = {one["regarding"]["uid"] for one in events if one["reason"] == "Preempted"}
@@ -46,14 +47,14 @@ class Taken(Life):
             assert SIZE == len(gone)
 
     async def clean(self) -> None:
-        """Leave nothing behind, and no word of it either."""
+        """Delete all objects, including events."""
         await super().clean()
         await self.api.request("DELETE", EVENTS)
 
 
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_taken_and_killed_at_some_writes(server: Reachable, kind: str):
-    """Not at all, and in the midst of the evictions."""
+    """Not at all, and among the evictions."""
     async with prepared(server, kind, 1, Taken) as lives:
         for cut_at in SOME_WRITES:
             await lives.lived(cut_at, arrives=True)
@@ -63,7 +64,7 @@ async def test_taken_and_killed_at_some_writes(server: Reachable, kind: str):
 @pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_taken_and_killed_at_every_write(server: Reachable, kind: str, daemons: int):
-    """Each write in its turn, whether it arrives or not, until a life has fewer."""
+    """At each write in turn, whether it arrives or not, until a lifecycle has fewer."""
     async with prepared(server, kind, daemons, Taken) as lives:
         cut_at, writes = 1, 1
         while cut_at <= writes:

@@ -1,7 +1,6 @@
-"""A Job that says how it is to be scheduled, on Kubernetes 1.37: its group is placed in one rack,
-or not at all.
+"""A Job with `spec.scheduling` on Kubernetes 1.37: its group is placed in one rack, or not at all.
 
-In the sandbox its own controller makes group and pods; beside a real API server the test plays it.
+In the sandbox its own controller makes group and pods; beside a real API server the test does.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -41,7 +40,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def make_group(api: Api, job: Json) -> None:
-    """Make what the Job controller makes of a Job, but for the Workload."""
+    """Create the objects that the Job controller makes of a Job, except the Workload."""
     spec, name = job["spec"], job["metadata"]["name"]
     said = spec["scheduling"]
     least = said["schedulingPolicy"]["gang"].get("minCount", spec["parallelism"])
@@ -57,8 +56,8 @@ async def make_group(api: Api, job: Json) -> None:
 
 
 async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
-    """It waits for all of its pods' room, through a SIGKILL, and its group says in 1.37's words
-    that it is placed.
+    """It waits for capacity for all of its pods, through a SIGKILL, and its group has 1.37's
+    condition that it is placed.
     """
     is_sandbox = not isinstance(server, RealCluster)
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
@@ -67,8 +66,8 @@ async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
     async with Api(server, token_of(server)) as api:
         cluster = Cluster(api)
         await cluster.begin()
-        # Two nodes of the first rack, and one of the second: only there is no room for four of two
-        # CPUs.
+        # Two nodes of the first rack, and one of the second: neither rack alone has capacity for
+        # four pods of two CPUs.
         for name in ("node-0", "node-1", "far-0", "far-1"):
             await cluster.fill(name)
         with Trellis().start(server, config) as running:
@@ -90,7 +89,7 @@ async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
 
 
 async def said(api: Api, status: str) -> bool:
-    """Whether the Job's group has its condition with this status."""
+    """Return whether the Job's group has its condition with this status."""
     found, _ = await api.list(GROUPS)
     reported = [one for group in found for one in group.get("status", {}).get("conditions", ())]
     return ("PodGroupInitiallyScheduled", status) in {

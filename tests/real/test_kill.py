@@ -19,17 +19,17 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 KILLS = 20
 PODS = 2000
-# So many wait beside the new ones at each start that a kill strikes before the last is bound.
+# So many wait beside the new ones at each start that a kill happens before the last is bound.
 AHEAD = 1000
 BATCH = (PODS - AHEAD) // KILLS
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{load.NAMESPACE}/events"
 
 
 async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):
-    """Killed 20 times while 2,000 pods come in that fill all nodes to the last slot.
+    """Killed 20 times while 2,000 pods are created that fill all nodes to the last slot.
 
-    Every fourth kill strikes a given time after the start, wherever that is: before the first list,
-    in the middle of the backlog; the others when some number of binds was seen.
+    Every fourth kill is a given time after the start, wherever that is: before the first list, in
+    the middle of the backlog; the others are when some number of binds was seen.
     """
     random = Random(20)
     kills = []
@@ -83,7 +83,7 @@ async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, schedu
                 ended_s = await until(running.has_ended, "its end")
                 code = await running.wait_end()
                 log = running.program.tail(5)
-            # Nothing is under way any more: what the API server knows now is final.
+            # No request is in flight any more: the state of the API server is final.
             listed, _ = await api.list(load.PODS)
             bound = [pod for pod in listed if pod["spec"].get("nodeName")]
             events, _ = await api.list(EVENTS)

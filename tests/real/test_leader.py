@@ -1,4 +1,4 @@
-"""Two schedulers, one lease: the standby takes over in time, and who lost the lease writes
+"""Two schedulers, one lease: the standby takes over in time, and the previous leader writes
 nothing.
 """
 
@@ -77,7 +77,7 @@ class Pair:
         return running
 
     async def holder(self) -> str:
-        """Return who holds the lease, empty for nobody."""
+        """Return the holder of the lease, empty without one."""
         code, lease = await self.api.request("GET", LEASE)
         return lease["spec"].get("holderIdentity") or "" if code == 200 else ""
 
@@ -120,12 +120,12 @@ async def test_standby_takes_over_from_a_killed_leader(audited_cluster, audit, s
 async def test_standby_takes_over_in_the_middle_of_a_load(
     audited_cluster, audit, scheduler, report
 ):
-    """Kill -9 of the leader while 3,000 pods come in that fill all nodes: none is lost or bound
+    """Kill -9 of the leader while 3,000 pods are created that fill all nodes: none is lost or bound
     twice.
 
-    The binds under way at the kill are in nobody's memory any more; the standby has to find them on
-    the API server. Each node has exactly as many slots as pods need, so a bind that it overlooks
-    leaves a pod without a place.
+    The binds in flight at the kill are in no process's memory any more; the standby has to find
+    them on the API server. Each node has exactly as many slots as pods need, so a bind that it
+    overlooks leaves a pod without a place.
     """
     pods = 3000
     nodes = pods // load.PODS_PER_NODE
@@ -170,7 +170,7 @@ async def test_standby_takes_over_in_the_middle_of_a_load(
 
 
 async def test_standby_takes_over_from_a_leader_that_ends(audited_cluster, scheduler, report):
-    """A leader that gets SIGTERM releases the lease: nobody waits for it to expire."""
+    """A leader that gets SIGTERM releases the lease: the standby need not wait for its expiry."""
     lease_s = 60
     async with (
         Api(audited_cluster) as api,
@@ -189,14 +189,13 @@ async def test_standby_takes_over_from_a_leader_that_ends(audited_cluster, sched
 async def test_a_stopped_leader_writes_nothing_when_it_goes_on(
     audited_cluster, audit, scheduler, report
 ):
-    """Stopped in the middle of binds until the standby leads, then continued: nothing is written
+    """Stopped in the middle of binds until the standby leads, then continued: it writes nothing
     more.
 
-    When it goes on, its sockets hold pods that it never saw bound, answers to its last binds and
-    whatever it had put off. Its clock tells that the lease is gone, so nothing of that may lead to
-    a request that changes anything; reading is free. The one exception cannot be ruled out by
-    anybody who only looks at a clock: the request for which it had just looked when the stop
-    struck.
+    When it continues, its sockets have events of pods that it never saw bound, answers to its last
+    binds, and it has deferred work. Its clock shows that the lease has expired, so none of that may
+    lead to a request that changes anything; reads are allowed. One exception cannot be excluded by
+    a clock: the request whose check had just passed when the process was stopped.
     """
     pods = 1000
     nodes = 2 * pods // load.PODS_PER_NODE
@@ -213,7 +212,7 @@ async def test_a_stopped_leader_writes_nothing_when_it_goes_on(
         second = await pair.holder()
         continued_at = pair.clock.now()
         pair.leader.send(signal.SIGCONT)
-        # Long enough for everything that is put off for a retry or a renewal.
+        # Long enough for everything that is deferred for a retry or a renewal.
         await pair.create(20)
         await pair.all_bound()
         await pause(RENEW_S + 2 * RETRY_S)
@@ -241,7 +240,7 @@ async def test_a_stopped_leader_writes_nothing_when_it_goes_on(
 
 
 def is_harmless(entry: Json, binds: Counter[str]) -> bool:
-    """Whether a write changed nothing, or only tells of a bind that was done in time."""
+    """Return whether a write changed nothing, or only reports a bind that was done in time."""
     ref = entry["objectRef"]
     tells = ref["resource"] == "events" and ref["name"].rpartition(".")[0] in binds
     return tells or code_of(entry) == 409

@@ -1,4 +1,4 @@
-"""A burst of aligned pods on a real API server: no kubelet refuses one, though reports come
+"""A burst of aligned pods on a real API server: no kubelet rejects one, though reports arrive
 late.
 """
 

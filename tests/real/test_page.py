@@ -1,4 +1,4 @@
-"""What a user sees on the page is what the API server lets the user list: RBAC on a real one."""
+"""The page shows a user exactly what the API server lets the user list: RBAC on a real one."""
 
 import ssl
 from pathlib import Path
@@ -22,7 +22,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/page-a"
 
 
 def furnish(cluster: RealCluster) -> None:
-    """Two namespaces with a pod each; the user `nobody` may list the pods of one."""
+    """Create two namespaces with a pod each; the user `nobody` may list the pods of one."""
     for name in ("page-a", "page-b"):
         meta = {"metadata": {"name": name}}
         assert cluster.request("POST", "/api/v1/namespaces", meta)[0] == 201
@@ -45,7 +45,7 @@ def furnish(cluster: RealCluster) -> None:
 
 
 async def seen_by(kubeconfig: Path, namespace: str) -> str:
-    """Return everything that the page of a user answers, as one text."""
+    """Return all answers of a user's page, as one text."""
     wanted = options("", Ties.UID, None, details=False)
     access = ClusterOptions(str(kubeconfig), "", 30.0, namespace)
     async with live_page(setups(""), wanted, access) as printed, aiohttp.ClientSession() as session:
@@ -70,7 +70,9 @@ async def seen_by(kubeconfig: Path, namespace: str) -> str:
 
 @pytest.mark.allow_blocking("a test furnishes its cluster")
 async def test_a_user_of_one_namespace_sees_nothing_of_another(own_real_cluster: RealCluster):
-    """Who may list the pods of `page-a` alone is shown those; an administrator is shown both."""
+    """A user who may list the pods of `page-a` alone sees those; an administrator sees both
+    namespaces.
+    """
     furnish(own_real_cluster)
 
     own = await seen_by(own_real_cluster.nobody_kubeconfig, "page-a")
@@ -87,7 +89,7 @@ CLUSTER_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 def grant_page(cluster: RealCluster) -> None:
-    """Let `nobody` open the daemon's page, which alone shows nothing."""
+    """Let `nobody` open the daemon's page; that right alone shows nothing."""
     rule = {"nonResourceURLs": ["/ui/*"], "verbs": ["get", "post"]}
     role = {"metadata": {"name": "opens-page"}, "rules": [rule]}
     assert cluster.request("POST", f"{CLUSTER_RBAC}/clusterroles", role)[0] == 201
@@ -101,7 +103,7 @@ def grant_page(cluster: RealCluster) -> None:
 
 
 def furnish_nodes(cluster: RealCluster) -> None:
-    """One node with room for one of the two pods, one without."""
+    """Create one node with capacity for one of the two pods, and one without."""
     for name, cpu in (("node-of-one", "1500m"), ("secret-node", "500m")):
         raw = node(name, cpu=cpu)
         raw["status"]["capacity"] = raw["status"]["allocatable"]
@@ -110,7 +112,7 @@ def furnish_nodes(cluster: RealCluster) -> None:
 
 
 class Visitor:
-    """Somebody with a token at the daemon's page."""
+    """A client of the daemon's page with a token."""
 
     def __init__(self, session: aiohttp.ClientSession, daemon: Running, kubeconfig: Path) -> None:
         user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
@@ -124,7 +126,7 @@ class Visitor:
             return answer.status, await answer.text()
 
     async def everything(self, other: str) -> str:
-        """Return all that the page answers; `other` is a pod to ask for."""
+        """Return all answers of the page; `other` is a pod to request."""
         async with self.session.get(self.url + "api/events", headers=self.headers) as answer:
             assert answer.status == 200, await answer.text()
             assert b"event: view\n" == await answer.content.readline()
@@ -152,7 +154,7 @@ class Visitor:
 
 @pytest.mark.allow_blocking("a test furnishes its cluster")
 async def test_the_daemons_page_shows_what_its_user_may_list(own_real_cluster: RealCluster):
-    """Nothing to strangers, one namespace to who may list that, all to an administrator.
+    """Nothing for strangers, one namespace for a user who may list it, all for an administrator.
 
     Also of the past.
     """

@@ -1,4 +1,6 @@
-"""One bad answer, lost binds and fail-over on the real API server, judged by its own history."""
+"""A bad answer, lost binds and fail-over on the real API server, checked against its own
+history.
+"""
 
 import asyncio
 import json
@@ -31,7 +33,7 @@ MANY = 80
 
 
 def node(name: str, cpu: str) -> bytes:
-    """Return a node with so much CPU."""
+    """Return a node with this much CPU."""
     room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
     meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
     return json.dumps(
@@ -139,7 +141,7 @@ async def test_gangs_in_bursts_overcommit_nothing(own_real_cluster, report):
                 for one in replicas:
                     one.client.lost = 0.0
                 await until(lambda: leading(replicas), "a leader")
-                # More gangs than fit, of which some may have come before anybody led.
+                # More gangs than fit, some of which may have arrived before a replica led.
                 await until(lambda: history.binds > MANY and are_whole(history), "whole gangs")
             finally:
                 for one in replicas:
@@ -150,7 +152,7 @@ async def test_gangs_in_bursts_overcommit_nothing(own_real_cluster, report):
 
 
 def leading(replicas: Sequence[Replica]) -> list[Replica]:
-    """Return the replica that leads, if one does at the moment."""
+    """Return the replica that leads, if there is one at the moment."""
     return [one for one in replicas if one.daemon.engine.is_leading]
 
 
@@ -181,10 +183,10 @@ def members(history: History) -> dict[str, int]:
 
 
 def is_whole(history: History, number: int) -> bool:
-    """Whether all members of a group are bound."""
+    """Return whether all members of a group are bound."""
     return members(history).get(f"g{number}", 0) == 8
 
 
 def are_whole(history: History) -> bool:
-    """Whether no group is bound in part."""
+    """Return whether no group is bound in part."""
     return set(members(history).values()) <= {8}

@@ -1,10 +1,10 @@
 """Ray, MPI, LeaderWorkerSet and disaggregated inference live: the examples of the how-to on both
 servers.
 
-Nobody is bound while a class lacks a member; then all are, under the group's rules. A node is lost
-with those on it: the new ones are placed under the same rules, and nobody else moves. The daemon is
-killed (SIGKILL) in the midst of its writes, and again when the group is whole. What the rules are
-is counted here by hand.
+No pod is bound while a class lacks a member; then all are, under the group's rules. A node is lost
+with its pods: the replacements are placed under the same rules, and no other pod moves. The daemon
+is killed (SIGKILL) among its writes, and again when the group is complete. The rules are checked
+here by hand.
 """
 
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ RACKS = 3
 
 
 class Workload(NodeLoss):
-    """The life of one example in a cluster of three racks."""
+    """The lifecycle of one example in a cluster of three racks."""
 
     name = ""
     nodes = 15
@@ -34,7 +34,7 @@ class Workload(NodeLoss):
         return {unlike.RACK: rack_of(f"n{number}")}
 
     def holds(self, pods: dict[str, Json]) -> bool:
-        """Whether the example's rules hold."""
+        """Return whether the example's rules hold."""
         return bool(unlike.INVARIANTS[self.name](places(pods)))
 
     async def live(self) -> None:
@@ -60,7 +60,7 @@ class Workload(NodeLoss):
         spec = pod["spec"] | {
             "schedulerName": "default-scheduler",
             "terminationGracePeriodSeconds": 0,
-            "tolerations": [{"operator": "Exists"}],  # nobody keeps these nodes ready
+            "tolerations": [{"operator": "Exists"}],  # no kubelet keeps these nodes ready
         }
         meta = pod["metadata"] | {"name": name}
         await self.api.expect("POST", f"{CORE}/pods", pod | {"metadata": meta, "spec": spec})

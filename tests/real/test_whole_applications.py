@@ -1,10 +1,10 @@
-"""An application that is a gang by its AppGroup, live on both servers: whole, killed, a node lost,
-whole again.
+"""An application that is a gang by its AppGroup, live on both servers: complete, killed, a node
+lost, complete again.
 
-Web servers, an interface and a database in a cluster of two zones, between which the way is dearer
-than they allow. Nobody is bound while one is missing; then all are, in one zone. The daemon is
-killed (SIGKILL) in the midst of its writes, and again when the application is whole. Then a node is
-lost, and those who replace its pods come into the same zone, while nobody else moves.
+Web servers, an interface and a database in a cluster of two zones, between which the path costs
+more than their limit. No pod is bound while one is missing; then all are, in one zone. The daemon
+is killed (SIGKILL) among its writes, and again when the application is complete. Then a node is
+lost, and the replacements are placed in the same zone, while no other pod moves.
 """
 
 from pathlib import Path
@@ -58,7 +58,7 @@ def application() -> Json:
 
 
 def topology() -> Json:
-    """Return what ways between the zones cost."""
+    """Return the costs of paths between the zones."""
     ways = [
         {
             "origin": f"z{here}",
@@ -82,7 +82,7 @@ SOURCE = Source(f"/apis/{GROUP}/v1alpha1/namespaces/default/appgroups", applicat
 
 
 class Application(NodeLoss):
-    """The life of one application."""
+    """The lifecycle of one application."""
 
     profiles: ClassVar[list[Json]] = [
         {
@@ -105,7 +105,7 @@ class Application(NodeLoss):
         return {REGION: "r0", ZONE: f"z{number % ZONES}"}
 
     def holds(self, pods: dict[str, Json]) -> bool:
-        """Whether all pods are there, in one zone."""
+        """Return whether all pods exist, in one zone."""
         return 1 == len(zones(pods)) and sum(PODS.values()) == len(pods)
 
     async def live(self) -> None:
@@ -127,7 +127,7 @@ class Application(NodeLoss):
         await self.whole("the replacement of those that are lost")
 
     async def clean(self) -> None:
-        """Leave nothing behind."""
+        """Delete all objects."""
         await super().clean()
         await self.api.request("DELETE", f"{TOPOLOGIES}/nt-default")
 

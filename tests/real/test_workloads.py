@@ -1,8 +1,8 @@
 """Workloads of other controllers live, by the files of the how-to: Job, JobSet, LeaderWorkerSet,
 Kueue's gates.
 
-The controllers themselves are played: a pod of each template, as often as their objects say. The
-daemon is killed (SIGKILL) once between two workloads, and what it has placed stays.
+The controllers are played: a pod of each template, as often as their objects state. The daemon is
+killed (SIGKILL) once between two workloads, and its placements stay.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def pods_of(owner: Json) -> Iterator[Json]:
 
 
 class Cluster:
-    """The two zones of the how-to, and who does what controllers do."""
+    """The two zones of the how-to, and the actions of the controllers."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -80,12 +80,12 @@ class Cluster:
                 await self.api.expect("POST", PATHS[one["kind"]], one)
                 continue
             for pod in pods_of(one):
-                # Nobody keeps these nodes ready.
+                # No kubelet keeps these nodes ready.
                 spec = pod["spec"] | {"tolerations": [{"operator": "Exists"}]}
                 await self.api.expect("POST", f"{CORE}/pods", pod | {"spec": spec})
 
     async def bound(self, number: int) -> dict[str, Json]:
-        """Wait until so many pods have a node; return all by name."""
+        """Wait until `number` pods have a node; return all by name."""
 
         async def read() -> dict[str, Json]:
             found, _ = await self.api.list(f"{CORE}/pods")
@@ -102,7 +102,7 @@ class Cluster:
         return last
 
     async def says(self, name: str, text: str) -> None:
-        """Wait until a pod's condition says something."""
+        """Wait until a pod's condition contains the text."""
 
         async def is_said() -> bool:
             found = await self.api.expect("GET", f"{CORE}/pods/{name}")
@@ -118,7 +118,7 @@ class Cluster:
         return code in (201, 409)
 
     async def fill(self, node: str) -> None:
-        """Let a pod of somebody else take most of a node."""
+        """Create a foreign pod that uses most of a node."""
         container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "3"}}}
         spec = {"nodeName": node, "containers": [container]}
         body = {"metadata": {"name": f"full-{node}"}, "spec": spec}
@@ -129,7 +129,7 @@ class Cluster:
         await self.api.patch(f"{CORE}/pods/{name}", {"spec": {"schedulingGates": None}})
 
     async def admit(self, name: str) -> None:
-        """Do what Kueue does when a queue has room: open the gate and say which nodes it has."""
+        """Admit a pod as Kueue does: remove the gate and name its nodes."""
         spec = {"schedulingGates": None, "nodeSelector": {ZONE: "z2"}}
         await self.api.patch(f"{CORE}/pods/{name}", {"spec": spec})
 
@@ -145,7 +145,7 @@ def place(pod: Json) -> str:
 
 
 async def test_a_group_in_a_tree_that_kueue_describes(server: Reachable):
-    """The kind comes while the daemon runs, and what waits for it goes on.
+    """The kind is defined while the daemon runs, and the waiting group is placed.
 
     A restart changes nothing.
     """
@@ -173,9 +173,9 @@ async def test_a_group_in_a_tree_that_kueue_describes(server: Reachable):
 
 
 async def test_a_gang_below_one_switch_of_volcano(server: Reachable):
-    """It waits for HyperNodes, which come while another daemon runs.
+    """It waits for HyperNodes, which are created while another daemon runs.
 
-    Then it is in one rack, and says so.
+    Then it is in one rack, with a condition.
     """
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     *hyper_nodes, group, job = documents(f"{VOLCANO}/hypernodes.yaml")
@@ -217,7 +217,7 @@ async def test_a_gang_below_one_switch_of_volcano(server: Reachable):
 
 
 async def test_a_pod_group_of_kueue(server: Reachable):
-    """Two gates open under one daemon, the third under the next: all are in one rack then.
+    """Two gates open under one daemon, the third under the next: all are then in one rack.
 
     None before.
     """
@@ -248,9 +248,9 @@ async def test_a_pod_group_of_kueue(server: Reachable):
 
 async def test_workloads_of_other_controllers(server: Reachable):
     """A Job, a JobSet as one group, a LeaderWorkerSet with a zone for each of its groups, Kueue, a
-    stranger.
+    foreign pod.
     """
-    # The API server's own role for schedulers does not know of ConfigMaps.
+    # The API server's own role for schedulers does not include ConfigMaps.
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     async with Api(server, token_of(server)) as api:
         cluster = Cluster(api)

@@ -1,7 +1,8 @@
-"""Replicas of the daemon in this process, on a real API server, whose client a test may trouble.
+"""Replicas of the daemon in this process, on a real API server, with a client that a test can
+disturb.
 
-The daemon is the product's own but for its client's door: `Troubled` answers in the server's place,
-breaks watches, and gives requests up while they go on by themselves, as a bad network does.
+The daemon is the product's own except for its client: `Troubled` answers in the server's place,
+breaks watches, and abandons requests that continue by themselves, as a bad network does.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class Troubled(ApiClient):
         self._watches: set[_Cut] = set()
 
     async def request(self, method: str, path: str, *args: Any, **options: Any) -> Response:
-        """Send a request; now and then its answer is lost and it goes on alone."""
+        """Send a request; sometimes its answer is lost and it continues alone."""
         for prefix, refusal in self.refusals.items():
             if path.startswith(prefix):
                 return refusal
@@ -64,7 +65,7 @@ class Troubled(ApiClient):
         return LOST
 
     async def _late(self, method: str, path: str, *args: Any, **options: Any) -> Response:
-        # Nobody looks at the clock of a request that is under way already.
+        # The time limit of a request in flight is not checked.
         options.pop("guard", None)
         woken = asyncio.Event()
         asyncio.get_running_loop().call_later(self._random.random() * 0.5, woken.set)
@@ -91,7 +92,7 @@ class Troubled(ApiClient):
             watch.break_off()
 
     async def settle(self) -> None:
-        """Wait until what goes on alone has arrived."""
+        """Wait until abandoned requests have arrived."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
@@ -135,7 +136,7 @@ class Replica:
         self.task = asyncio.create_task(self.daemon.run())
 
     async def kill(self) -> None:
-        """Die without giving anything back; what is under way arrives."""
+        """Die without releasing the lease; requests in flight arrive."""
         self.client.is_dead = True
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)

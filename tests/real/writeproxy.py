@@ -1,9 +1,9 @@
-"""A way to the API server that counts the writes of some processes and can cut one off at any of
+"""A proxy to the API server that counts the writes of some processes and can cut one off at any of
 them.
 
 Plain HTTP towards the processes, the server's own TLS behind it. Each process has a gate (a port)
-of its own. When the appointed write comes, whoever makes it is killed by a callback: before the
-write goes on, so that it never happens, or after it has arrived.
+of its own. At the chosen write, a callback kills the process that sends it: before the write is
+forwarded, so that it never happens, or after it has arrived.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ HOP = ("host", "connection", "transfer-encoding", "content-length", "keep-alive"
 
 
 class WriteProxy:
-    """Forwards everything.
+    """Forwards all requests.
 
     `cut` is called with the gate at write number `cut_at`, counted from 1.
     """
@@ -61,7 +61,7 @@ class WriteProxy:
             self._session = session
             app = web.Application(client_max_size=64 << 20)
             app.router.add_route("*", "/{path:.*}", self._forward)
-            # Whoever is killed leaves its watches open here: they end with their client.
+            # A killed process leaves its watches open here: they end with their client.
             runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
             await runner.setup()
             for _ in range(self._gates):

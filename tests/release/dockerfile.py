@@ -1,9 +1,8 @@
-"""Follows a Dockerfile in a folder, without a container engine: an empty root per stage, same
-paths.
+"""Follow a Dockerfile in a folder, without a container engine: an empty root per stage, same paths.
 
-Knows just what our Dockerfile uses and raises for anything else. A stage is built at one place, so
-that absolute paths stay true, and put aside when it is done. The base image is played by the
-machine's own Python, so what is in a stage is what its steps added.
+Supports just the instructions of our Dockerfile and raises for any other. A stage is built at one
+path, so that absolute paths stay valid, and moved away when it is complete. The machine's own
+Python replaces the base image, so a stage contains only what its steps added.
 """
 
 import json
@@ -22,14 +21,14 @@ _OURS = re.compile(r"(?<![\w./-])/(opt|src)\b")
 
 
 class Instruction(NamedTuple):
-    """One instruction: its word and the rest, with continued lines joined."""
+    """One instruction: its keyword and the rest, with continued lines joined."""
 
     word: str
     rest: str
 
 
 class Image(NamedTuple):
-    """What the last stage came to."""
+    """The result of the last stage."""
 
     root: Path
     env: dict[str, str]
@@ -51,7 +50,7 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 
 class Rehearsal:
-    """One build: `context` is what is copied from, `place` an empty folder that everybody may
+    """One build: `context` is the source of copies, `place` an empty folder that every user may
     read.
     """
 
@@ -78,7 +77,7 @@ class Rehearsal:
         self._forms: dict[str, list[str]] = {"ENTRYPOINT": [], "CMD": [], "HEALTHCHECK": []}
 
     def build(self, text: str) -> Image:
-        """Follow all instructions; what the last stage holds stays at `place / "root"`."""
+        """Follow all instructions; the files of the last stage stay at `place / "root"`."""
         for word, rest in instructions(text):
             getattr(self, f"_do_{word.lower()}")(rest)
         return Image(
@@ -172,9 +171,9 @@ class Rehearsal:
         self._forms["CMD"] = json.loads(rest)
 
     def _is_sent(self, source: str) -> bool:
-        """Tell whether a path of the context reaches the builder.
+        """Return whether a path of the context is sent to the builder.
 
-        The last rule that fits decides.
+        The last matching rule decides.
         """
         name, sent = source.removeprefix("./"), True
         for rule in self._ignored:
@@ -189,7 +188,7 @@ class Rehearsal:
         return _OURS.sub(lambda found: f"{self._root}/{found[1]}", command)
 
     def _environment(self) -> dict[str, str]:
-        """Return what a RUN sees: nothing of ours but where packages come from."""
+        """Return the environment of a RUN: only the package index is passed on."""
         kept = {
             name: value
             for name, value in os.environ.items()

@@ -64,7 +64,7 @@ def test_both_hold_chart_definitions_and_examples(dist: Path):
 
 @pytest.fixture(scope="module")
 def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an environment with the wheel alone; what it depends on is `_path`'s."""
+    """Return an environment with the wheel alone; its dependencies are those of `_path`."""
     folder = tmp_path_factory.mktemp("installed")
     (wheel,) = dist.glob("*.whl")
     run(sys.executable, "-m", "venv", "env", cwd=folder)
@@ -79,7 +79,7 @@ def _path(env: Path) -> str:
 
 
 def test_the_wheel_works(installed: Path, tmp_path: Path):
-    """Installed apart from the repository, it says its version and finds its examples."""
+    """Installed outside the repository, it prints its version and finds its examples."""
     said = run(str(installed / "bin/trellis"), "version", cwd=tmp_path, PYTHONPATH="")
     where = "import scheduler.cli.verbs.demo as demo; print(demo.__file__, demo._example_folders())"
     python = str(installed / "bin/python")
@@ -94,7 +94,7 @@ def test_the_wheel_works(installed: Path, tmp_path: Path):
 @pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)")
 @pytest.mark.allow_blocking("a test starts and reads a program")
 async def test_its_page_opens_in_a_browser(installed: Path, tmp_path: Path):
-    """With every file of it, and answers to what its views ask."""
+    """All its files load, and all requests of its views are answered."""
     examples = installed / "share/trellis/examples/whatif"
     given = [f"--snapshot={examples / name}" for name in ("cluster.yaml", "pods.yaml")]
     words = [str(installed / "bin/trellis"), "ui", *given]

@@ -1,5 +1,5 @@
-"""The image's build, rehearsed: every step of the Dockerfile in an empty folder, then what came out
-is run.
+"""The image's build, rehearsed: every step of the Dockerfile in an empty folder, then the result is
+run.
 
 `make image-check` runs this; it needs the package index, and root for the part that changes the
 user.
@@ -62,7 +62,7 @@ def image() -> Iterator[Image]:
 
 
 def start(image: Image, *words: str) -> subprocess.Popen[str]:
-    """Run words in the image as its user; nothing of this environment is seen."""
+    """Run a command in the image as its user, without this environment."""
     is_root = os.geteuid() == 0
     user = {"user": USER, "group": USER, "extra_groups": []} if is_root else {}
     env = {name: value.replace("/opt/", f"{image.root}/opt/") for name, value in image.env.items()}
@@ -82,7 +82,7 @@ def start(image: Image, *words: str) -> subprocess.Popen[str]:
 def test_it_is_small_and_holds_nothing_to_build_with(image: Image):
     """At most 350 MB on disk; no pip, no backend, no compiler, no tests.
 
-    Nothing but /opt/trellis.
+    Only /opt/trellis.
     """
     files = [path for path in image.root.rglob("*") if path.is_file() and not path.is_symlink()]
     size_mb = sum(path.stat().st_blocks * 512 for path in files) / 1e6
@@ -98,7 +98,7 @@ def test_it_is_small_and_holds_nothing_to_build_with(image: Image):
 
 
 def test_its_words_are_those_of_an_image(image: Image):
-    """Labels from the build's arguments, a user without privileges, the daemon as what it does."""
+    """Labels from the build's arguments, a user without privileges, the daemon as its command."""
     assert VERSION == image.labels["org.opencontainers.image.version"]
     assert "abc" == image.labels["org.opencontainers.image.revision"]
     assert image.labels["org.opencontainers.image.base.digest"].startswith("sha256:")
@@ -120,7 +120,7 @@ def test_its_bill_of_materials_names_what_is_in_it(image: Image):
 
 
 def test_it_says_its_version(image: Image):
-    """As another user, in a folder that it cannot write to."""
+    """As another user, in a read-only folder."""
     done = start(image, *image.entrypoint, "version")
     out, _ = done.communicate(timeout=60)
 
@@ -129,7 +129,7 @@ def test_it_says_its_version(image: Image):
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    """Return the kubeconfig of a small cluster, readable for everybody."""
+    """Return the kubeconfig of a small cluster, readable for every user."""
     folder = Path(tempfile.mkdtemp(prefix="trellis-kubeconfig-"))
     folder.chmod(0o755)
     env = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
@@ -184,7 +184,7 @@ def ready_after(image: Image, kubeconfig: Path) -> float:
 
 
 def answers(url: str) -> bool:
-    """Tell whether an endpoint of the daemon says yes; its certificate is its own."""
+    """Return whether an endpoint of the daemon succeeds; its certificate is self-signed."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

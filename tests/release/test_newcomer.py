@@ -1,7 +1,7 @@
-"""A newcomer's path: from a copy of the repository to the first pod on a node, installation
+"""A new user's path: from a copy of the repository to the first pod on a node, installation
 included.
 
-Needs the package index and kubectl. What is typed is what docs/tutorial/first-pod.md says.
+Needs the package index and kubectl. The commands are those of docs/tutorial/first-pod.md.
 """
 
 import shutil

@@ -1,6 +1,4 @@
-"""A plugin of somebody else: built, type-checked and tested against the built wheel of Trellis
-alone.
-"""
+"""A third-party plugin: built, type-checked and tested with the built wheel of Trellis alone."""
 
 import shutil
 import sys
@@ -20,7 +18,7 @@ WRONG = ROOT / "tests/unit/framework/wrongplugin.py"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an environment with both wheels; what they depend on is that of this one."""
+    """Return an environment with both wheels; their dependencies are those of this one."""
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copytree(EXAMPLE, folder / "example")
     for tree in (copied(folder / "trellis"), folder / "example"):
@@ -31,13 +29,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for wheel in (folder / "wheels").glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(inside)
-    # A path file in a folder that a path file names is not read: this repository stays out.
+    # A path file in a folder that a path file names is not read: this repository is excluded.
     (inside / "dependencies.pth").write_text(get_path("purelib"))
     return folder
 
 
 def test_its_own_tests_pass(installed: Path):
-    """With nothing of this repository but what the wheel holds."""
+    """Only the wheel's files of this repository are available."""
     python = str(installed / "env/bin/python")
     shutil.copy(EXAMPLE / "test_rack_age.py", installed / "env")
     said = run(

@@ -1,9 +1,8 @@
-"""From the release before this one to this one, and back: nothing that runs or is described is
-lost.
+"""From the previous release to this one, and back: no running pod and no described object is lost.
 
-Both versions are built into wheels and installed apart from the repository; chart and program come
-from there. The version before is the newest tag behind HEAD; TRELLIS_UPGRADE_FROM names any other
-commit. As long as there is no tag, it is the commit in which the chart got the last of its agents.
+Both versions are built into wheels and installed outside the repository; chart and program come
+from there. The previous version is the newest tag behind HEAD; TRELLIS_UPGRADE_FROM names any other
+commit. Without a tag, it is the commit in which the chart got the last of its agents.
 """
 
 import os
@@ -46,13 +45,13 @@ pytestmark = [*MARKS, pytest.mark.long]
 
 
 def asked_git(*words: str) -> str:
-    """Return what git says; "" when it fails."""
+    """Return git's output; "" if it fails."""
     done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def commit_before() -> str:
-    """Return the commit to upgrade from; skip where the history does not reach that far."""
+    """Return the commit to upgrade from; skip if the history does not reach that far."""
     tag = asked_git("describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^")
     added = asked_git("log", "--diff-filter=A", "--format=%H", "--", CHART_IS_WHOLE).splitlines()
     named = os.environ.get("TRELLIS_UPGRADE_FROM") or tag or (added[-1] if added else "")
@@ -84,7 +83,7 @@ def installed(folder: Path, commit: str) -> Version:
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Version, Version]:
-    """Return the version before, and this one."""
+    """Return the previous version and this one."""
     before = commit_before()
     found = []
     for name, commit in (("before", before), ("now", "HEAD")):
@@ -103,9 +102,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def what_is_there(server: Server) -> dict[str, Any]:
-    """Return what people and workloads have on the server: who it is, what is wanted, where it
-    runs.
-    """
+    """Return the objects of users and workloads on the server: identity, wanted state, node."""
     found = {}
     for path in KEPT:
         for one in (await server.get(path))["items"]:
@@ -117,21 +114,21 @@ async def what_is_there(server: Server) -> dict[str, Any]:
 
 
 def is_ranked(member: Json) -> bool:
-    """Whether a member of a group says which one it is: the last thing that is written of it."""
+    """Return whether a member of a group has its rank: the last write about it."""
     return "sakkara.member.rank" in member["metadata"]["labels"]
 
 
 def _data(one: Json) -> Json:
-    """Return what a ConfigMap says but for how long placing took."""
+    """Return a ConfigMap's data without the duration of the placement."""
     return {key: text for key, text in (one.get("data") or {}).items() if "sched" not in key}
 
 
 async def test_nothing_is_lost_on_the_way_there_and_back(
     server: Server, versions: tuple[Version, Version]
 ):
-    """Pods keep their nodes, objects what they say.
+    """Pods keep their nodes, objects their content.
 
-    What comes meanwhile is placed by who is there.
+    Pods created meanwhile are placed by the running version.
     """
     before, now = versions
     await server.chart("install", version=before)

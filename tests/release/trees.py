@@ -1,4 +1,4 @@
-"""Copies of what is committed, and commands that must succeed."""
+"""Copies of the committed files, and commands that must succeed."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*words: str, cwd: Path, **environment: str) -> str:
-    """Run a command and return what it printed; it must succeed."""
+    """Run a command and return its output; it must succeed."""
     done = subprocess.run(
         words, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False
     )
@@ -18,7 +18,7 @@ def run(*words: str, cwd: Path, **environment: str) -> str:
 
 
 def copied(folder: Path, commit: str = "HEAD") -> Path:
-    """Return a copy of what is committed, with times of its own."""
+    """Return a copy of the committed files, with new modification times."""
     archive = folder.with_suffix(".tar")
     run("git", "archive", "-o", str(archive), commit, cwd=ROOT)
     with tarfile.open(archive) as files:

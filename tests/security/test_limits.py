@@ -1,6 +1,4 @@
-"""Limits on what anybody may write into a cluster: each is in force, and stands in the security
-page.
-"""
+"""Limits on what users may write into a cluster: each is in force, and on the security page."""
 
 import json
 from collections.abc import Callable
@@ -40,7 +38,7 @@ PAGE = (ROOT / "docs/explanation/security.md").read_text()
 
 
 class Limit(NamedTuple):
-    """A limit, what just exceeds it, and what that ends in."""
+    """A limit, an input just above it, and the result."""
 
     what: str
     value: int
@@ -114,20 +112,20 @@ LIMITS = [
 
 
 def leaves(count: int) -> dict[str, str]:
-    """Return a topology ConfigMap's data with so many nodes in one level."""
+    """Return a topology ConfigMap's data with this many nodes in one level."""
     units: dict[str, object] = {str(number): {} for number in range(count)}
     return {"tree": json.dumps(units), "level-names": '["node"]'}
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.what)
 def test_more_than_the_limit_is_refused(limit: Limit):
-    """With an error of ours, which holds one object or one file and nothing else."""
+    """With an error of ours, which affects one object or one file and nothing else."""
     with pytest.raises(limit.error):
         limit.exceed()
 
 
 def test_a_tree_of_too_many_nodes_is_refused(monkeypatch):
-    """While it is read: the rest is not looked at."""
+    """While it is read: the remaining nodes are not evaluated."""
     monkeypatch.setattr(topology, "MOST_UNITS", 50)
 
     assert 50 == len(topology.from_config_map(leaves(50), "c").leaves)
@@ -142,7 +140,7 @@ def test_nesting_beyond_the_decoder_is_refused():
 
 
 def test_a_long_note_is_cut():
-    """However long the message, an event is one that the API server takes."""
+    """However long the message, the API server accepts the event."""
     record = Record("ns", "p", "u", "1", "s", "Warning", "R", "A", "ä" * 5000, 0.0)
     body = msgspec.json.decode(eventbody.EventBodies("host").event(record, "e", 1, 0.0))
 
@@ -159,7 +157,7 @@ def test_workloads_beyond_the_most_are_told_of():
 
 
 def test_lists_in_our_kinds_are_bounded():
-    """Every list that a user writes into one of our specs has a largest size."""
+    """Every list that a user writes into one of our specs has a maximum size."""
 
     def unbounded(schema: dict[str, object], path: str) -> list[str]:
         found = [path] if schema.get("type") == "array" and "maxItems" not in schema else []
@@ -171,7 +169,7 @@ def test_lists_in_our_kinds_are_bounded():
     for file in sorted((ROOT / "crds").glob("*.yaml")):
         definition = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
         if "koordinator" in file.read_text() or "topology.node.k8s.io" in file.read_text():
-            continue  # kinds of others, written by agents
+            continue  # kinds of other projects, written by agents
         for version in definition["spec"]["versions"]:
             spec = version["schema"]["openAPIV3Schema"]["properties"].get("spec", {})
             assert [] == unbounded(spec, f"{file.stem}.spec")

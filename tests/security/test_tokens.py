@@ -1,5 +1,5 @@
-"""Tokens of metric providers come by file or Secret, and are in nothing that is written or
-shown.
+"""Tokens of metric providers come from a file or Secret, and never appear in written or shown
+data.
 """
 
 import pytest
@@ -24,7 +24,7 @@ profiles:
 
 
 def test_a_token_in_a_configuration_is_refused():
-    """And the message does not repeat it; a file's name is what is shown."""
+    """The message does not repeat it; the file's name is shown."""
     with pytest.raises(ConfigError, match="tokenFile") as refused:
         load(CONFIG % "token: hunter2", file="f.yaml", registry=registry())
 
@@ -42,7 +42,7 @@ def test_settings_with_a_token_do_not_print_it():
 
 
 def test_a_snapshot_has_no_reference_to_a_secret():
-    """Not even the name of one."""
+    """Not even the name of a Secret."""
     provider = {"type": "Prometheus", "address": "http://p", "secretRef": {"name": "hunter2"}}
     raw = {"metadata": {"name": "nt"}, "spec": {"metricProvider": provider}}
     found = exported("NetworkTopology", "networktopology.diktyo.x-k8s.io/v1alpha1", raw)
@@ -52,6 +52,6 @@ def test_a_snapshot_has_no_reference_to_a_secret():
 
 
 def test_secrets_are_no_kind_that_is_watched():
-    """What is watched is held in memory, logged for replays and shown for debugging."""
+    """Watched objects are in memory, logged for replays and shown for debugging."""
     assert "Pod" in BY_KIND
     assert "Secret" not in BY_KIND
