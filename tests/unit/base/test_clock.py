@@ -6,7 +6,7 @@ from scheduler.base.clock import ManualClock, RealClock, parse_rfc3339, rfc3339,
 
 
 def test_the_real_clock_never_goes_back():
-    """And it is the present time, roughly."""
+    """It is also the present time, approximately."""
     clock = RealClock()
     first, second = clock.now(), clock.now()
 
@@ -14,7 +14,7 @@ def test_the_real_clock_never_goes_back():
 
 
 def test_the_manual_clock_stands_still():
-    """It moves when told, and forward only."""
+    """It moves on request only, and forward only."""
     clock = ManualClock(5.0)
     clock.advance(2.5)
     assert 7.5 == clock.now()
@@ -32,5 +32,5 @@ def test_times_as_kubernetes_writes_them():
 
 @pytest.mark.parametrize("text", [None, "", "yesterday"])
 def test_what_is_no_time_is_none(text: str | None):
-    """Absent and unreadable times are alike."""
+    """Absent and invalid times are treated the same."""
     assert parse_rfc3339(text) is None

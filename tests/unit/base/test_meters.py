@@ -1,4 +1,6 @@
-"""The table of metrics: kube-scheduler's names, labels and buckets, and values that are cheap."""
+"""The table of metrics: kube-scheduler's names, labels and buckets, and values that are
+inexpensive.
+"""
 
 import math
 import sys
@@ -16,9 +18,9 @@ def exp(start: float, factor: float, count: int) -> list[float]:
     return [start * factor**step for step in range(count)]
 
 
-# What kube-scheduler 1.36 and 1.37 expose: name -> type, labels, bounds. Left out is what Trellis
-# has no counterpart for: batching, dynamic resources, volumes, and what its gates switch off but
-# for pod groups.
+# The metrics of kube-scheduler 1.36 and 1.37: name -> type, labels, bounds. Left out are those
+# without a counterpart in Trellis: batching, dynamic resources, volumes, and those that its gates
+# disable, except pod groups.
 KUBE_SCHEDULER = {
     "schedule_attempts_total": ("counter", "result profile", []),
     "scheduling_attempt_duration_seconds": ("histogram", "result profile", exp(0.001, 2, 15)),
@@ -99,7 +101,9 @@ def test_scheduler_metrics_are_those_of_kube_scheduler(name: str):
 
 
 def test_nothing_else_bears_the_prefix_of_kube_scheduler():
-    """`scheduler_` is for what kube-scheduler has under that name; ours begins with `trellis_`."""
+    """`scheduler_` is for metrics that kube-scheduler has under that name; ours begin with
+    `trellis_`.
+    """
     others = {"leader_election_", "kubernetes_", "rest_client_"}
     for name in BY_NAME:
         if name.startswith("scheduler_"):
@@ -122,7 +126,7 @@ def test_rows_keep_the_rules_of_prometheus():
 
 
 def test_unlabelled_rows_are_values_and_labelled_rows_families():
-    """The attribute of each row is what its labels say, of the row's kind."""
+    """The attribute of each row follows from its labels and type."""
     meters = Meters()
     kinds = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
     for attribute, spec in Meters.table().items():
@@ -144,7 +148,7 @@ def test_two_tables_share_nothing():
 
 
 def test_same_labels_are_the_same_value():
-    """A child that was kept and one that is looked up again count together."""
+    """A stored child and one that is looked up again count together."""
     family = Meters().schedule_attempts
     kept = family.labels("error", "trellis")
     kept.inc()
@@ -156,7 +160,7 @@ def test_same_labels_are_the_same_value():
 
 
 def test_foreign_labels_cannot_fill_the_memory():
-    """Beyond the largest number of children all new labels share one."""
+    """Beyond the maximum number of children all new labels share one."""
     family = Meters().inflight_events
     for number in range(MAX_CHILDREN + 10):
         family.labels(f"event-{number}").inc()
@@ -206,7 +210,7 @@ def test_histogram_counts_by_inclusive_upper_bound(values: list[float]):
 
 
 def test_labels_of_a_spec_must_fit_the_answer_of_its_owner():
-    """An owner that answers in another shape is told so when it is read."""
+    """A callback with keys of another shape fails when it is read."""
     family = Family(Spec("x", "gauge", ("a", "b"), (), "X."), Gauge)
     family.read_from(lambda: {"one": 1})
 

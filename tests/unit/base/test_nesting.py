@@ -1,4 +1,4 @@
-"""JSON is measured before anybody goes down into it."""
+"""The depth of JSON is measured before it is decoded."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def levels_of(value: Any) -> int:
 
 @given(value=plain)
 def test_it_counts_what_a_decoder_would_go_down(value: Any):
-    """Brackets in texts do not count, whatever is escaped there."""
+    """Brackets in texts do not count, with any escapes."""
     data, levels = json.dumps(value).encode(), levels_of(value)
 
     assert not is_too_deep(data, levels)
@@ -47,12 +47,12 @@ def test_it_counts_what_a_decoder_would_go_down(value: Any):
     ids=["lists", "unfinished", "objects", "hidden", "hidden behind a quote"],
 )
 def test_deep_ones_are_found(data: bytes):
-    """Also where a text full of closing brackets would hide them."""
+    """Also if a text full of closing brackets would hide them."""
     assert is_too_deep(data)
 
 
 def test_wide_ones_are_not():
-    """However much stands beside each other."""
+    """Any number of siblings is allowed."""
     assert not is_too_deep(b"[" + b"[1]," * 100_000 + b"[1]]")
     assert not is_too_deep(b'{"a": ' * MOST_LEVELS + b"1" + b"}" * MOST_LEVELS)
     assert not is_too_deep(b'["' + b"[" * 5000 + b'"]')

@@ -17,7 +17,7 @@ from scheduler.base.text import cut_bytes, did_you_mean, go_duration
     ],
 )
 def test_the_nearest_known_word_is_offered(word: str, hint: str):
-    """Case does not matter, and what is far from everything gets no hint."""
+    """Case does not matter, and a word far from all others gets no hint."""
     assert hint == did_you_mean(word, ["NodeName", "NodeAffinity", "PrioritySort"])
 
 

@@ -1,4 +1,4 @@
-"""A selector is a tenant's text: whatever it says, compiling and evaluating it ends soon."""
+"""A selector is a tenant's text: compiling and evaluating it always ends soon."""
 
 from contextlib import suppress
 from time import process_time
@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.cel import CelCompileError, CelRuntimeError, DeviceInput, Quantity, compile_selector
 
-LIMIT_S = 6.0  # of CPU, on a busy machine; what is bounded takes well under a second
+LIMIT_S = 6.0  # CPU time, on a busy machine; bounded texts take well under a second
 
 DEVICE = DeviceInput(
     "gpu.example.com",
@@ -21,7 +21,7 @@ def nested(opening: str, inner: str, closing: str, times: int) -> str:
 
 
 def bound(times: int, value: str, last: str) -> str:
-    """Return bindings x0, x1, .. each made of the one before."""
+    """Return bindings x0, x1, .. each made from the previous one."""
     heads = "".join(
         f"cel.bind(x{n}, {value.format(x=f'x{n - 1}') if n else '[1]'}, " for n in range(times)
     )
@@ -85,7 +85,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_ends_soon(text):
-    """It ends in a verdict or in one of the two errors, within bounds of time."""
+    """It yields a verdict or one of the two errors, within time bounds."""
     started = process_time()
     with suppress(CelCompileError, CelRuntimeError):
         compile_selector(text).evaluate(DEVICE)
@@ -94,7 +94,7 @@ def test_hostile_text_ends_soon(text):
 
 
 def test_chains_of_the_usual_length_compile():
-    """The bounds are far from what people write."""
+    """The bounds are far from usual texts."""
     assert compile_selector("true && " * 200 + "true").evaluate(DEVICE)
     assert compile_selector("1+" * 150 + "1 > 0").evaluate(DEVICE)
     assert compile_selector(nested("(", "true", ")", 100)).evaluate(DEVICE)
@@ -102,7 +102,7 @@ def test_chains_of_the_usual_length_compile():
 
 
 def test_an_evaluation_stops_at_the_limit_of_cost():
-    """The limit is the API server's; what was used is told."""
+    """The limit is the API server's; the used cost is reported."""
     program = compile_selector("lists.range(500).all(a, lists.range(500).all(b, a + b >= 0))")
 
     assert program.max_cost > 1_000_000

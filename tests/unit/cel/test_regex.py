@@ -1,4 +1,4 @@
-"""Patterns in selectors: what RE2 and Go's package see differently is told as Go tells it."""
+"""Patterns in selectors: differences between RE2 and Go's package follow Go."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from scheduler.cel.evaluation.regex import Regex, RegexError
 
 DEVICE = DeviceInput("gpu.example.com", {}, {})
 
-# As regexp.Compile of Go words them.
+# The texts of Go's regexp.Compile.
 WRONG = {
     "a(b": "missing closing ): `a(b`",
     "a)b": "unexpected ): `a)b`",
@@ -33,7 +33,7 @@ WRONG = {
 
 @pytest.mark.parametrize("pattern", WRONG)
 def test_what_is_wrong_is_said_in_the_words_of_go(pattern):
-    """They stand in the API server's refusals, and in conditions."""
+    """They appear in the API server's rejections, and in conditions."""
     with pytest.raises(RegexError) as reported:
         Regex(pattern)
 
@@ -57,7 +57,7 @@ def test_what_only_looks_forbidden_is_taken(pattern, text):
 
 
 def test_matches_are_those_of_go():
-    """Nothing lies between the bytes of a character, and no empty match follows at once on
+    """No match begins inside the bytes of a character, and no empty match directly follows
     another.
     """
     assert ["", "a", ""] == Regex("a?").find_all("éa-")

@@ -1,4 +1,4 @@
-"""Other texts in a selector: names are hidden, what compares equal still does."""
+"""Replaced texts in a selector: names are hidden, equal values stay equal."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_only_texts_are_replaced():
 
 
 def test_escapes_and_raw_texts_are_read():
-    """What is replaced is the value, not how it was written."""
+    """The value is replaced, whatever its spelling."""
     seen: list[str] = []
 
     def other(text: str) -> str:
@@ -29,6 +29,6 @@ def test_escapes_and_raw_texts_are_read():
 
 
 def test_what_has_no_tokens_is_refused():
-    """A text that is none is not guessed at."""
+    """A text without valid tokens is not replaced by a guess."""
     with pytest.raises(CelCompileError):
         replace_texts('"open', str.upper)

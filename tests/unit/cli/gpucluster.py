@@ -11,7 +11,7 @@ PER_GANG = 12
 
 
 def cluster(nodes: int) -> list[Json]:
-    """Racks of 16 nodes with 8 GPUs, gangs in half of them, and what fits nowhere."""
+    """Return racks of 16 nodes with 8 GPUs, gangs in half of them, and infeasible pods."""
     found = [
         node(
             f"gpu-{at:04}",
@@ -41,7 +41,7 @@ def one_pod(name: str, gpus: int = 0, node_name: str = "", **spec: Any) -> Json:
 
 
 def gang(name: str, size: int, on: int | None = None) -> list[Json]:
-    """A gang of whole nodes in one rack, on nodes from number `on`."""
+    """Return a gang of whole nodes in one rack, on nodes from number `on`."""
     group = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",

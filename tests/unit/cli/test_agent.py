@@ -1,4 +1,4 @@
-"""`trellis agent`: what each asks for, what it says when it cannot begin, what it prints."""
+"""`trellis agent`: the requirements of each agent, its errors at the start, its output."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from scheduler.cli.main import run
 
 
 def test_help_names_the_agents(capsys: pytest.CaptureFixture[str]):
-    """Nothing heavy is imported to say so."""
+    """The help imports nothing heavy."""
     assert run(["agent", "--help"]) == 0
     reported = capsys.readouterr().out
     assert all(name in reported for name in ("load", "bandwidth", "netperf"))
@@ -36,7 +36,7 @@ def test_without_a_cluster_it_ends_with_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """The error says what to do."""
+    """The error states what to do."""
     (tmp_path / "key").write_text("0123456789abcdef")
     monkeypatch.setenv("TRELLIS_NETPERF_KEY_FILE", str(tmp_path / "key"))
     monkeypatch.setenv("KUBECONFIG", "/nowhere/kubeconfig")
@@ -90,7 +90,7 @@ def key(tmp_path: Path) -> Path:
 
 @pytest.mark.allow_blocking("the command line has no loop of its own")
 async def test_throughput_prints_what_arrived(key: Path, capsys: pytest.CaptureFixture[str]):
-    """As a line and as JSON; nobody there is error 1."""
+    """As a line and as JSON; without a responder the exit code is 1."""
     async with NetperfResponder("n", Keys(key)) as responder:
         await responder.listen("127.0.0.1", 0)
         words = ["agent", "netperf", "throughput", "127.0.0.1", "--key-file", str(key)]

@@ -1,4 +1,4 @@
-"""Snapshots that nobody should hand in, and the one line that says so: file, object, field."""
+"""Invalid snapshots, and the one line that reports them: file, object, field."""
 
 import json
 
@@ -132,7 +132,7 @@ TAKEN = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_it_ends_in_a_result(name, tmp_path, capsys):
-    """A pod's condition says what is the matter; everybody else is served."""
+    """A pod's condition states the problem; all other pods are placed."""
     content, wanted = TAKEN[name]
     (tmp_path / "cluster").write_text(content)
     code = run(["simulate", "--snapshot", str(tmp_path / "cluster"), "-o", "json"])

@@ -1,4 +1,6 @@
-"""`trellis capacity` on files: the count, where, what stops the next one, and what it refuses."""
+"""`trellis capacity` on files: the count, the nodes, the reason against the next copy, and
+rejections.
+"""
 
 import json
 
@@ -14,7 +16,9 @@ from tests.unit.simulate.asking import pod
 
 @pytest.fixture
 def ask(tmp_path, capsys):
-    """Ask with the objects of a cluster and those of `-f`; return exit code, stdout and stderr."""
+    """Run it with the objects of a cluster and those of `-f`; return exit code, stdout and
+    stderr.
+    """
 
     def asked(objects, shape, *flags):
         names = []
@@ -38,7 +42,7 @@ CLUSTER = [
 
 
 def test_count_places_and_what_stops_the_next_one(ask):
-    """The shape of the JSON is what others build upon."""
+    """Other programs rely on the shape of the JSON."""
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "1"})], "-o", "json")
     assert code == 0
     answer = json.loads(out)
@@ -54,14 +58,14 @@ def test_count_places_and_what_stops_the_next_one(ask):
 
 
 def test_the_limit_is_said(ask):
-    """What was not counted is not claimed."""
+    """The answer claims only what was counted."""
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "1"})], "--limit", "2")
     assert code == 0
     assert out.startswith("at least 2 more of default/web fit\n")
 
 
 def test_as_many_as_are_wanted(ask):
-    """Exit code 3 when fewer fit, so that a script can ask for room for so many."""
+    """Exit code 3 if fewer fit, so that a script can test for capacity."""
     shape = [pod("web", requests={"cpu": "1"})]
     assert 0 == ask(CLUSTER, shape, "--want", "5")[0]
     code, out, _ = ask(CLUSTER, shape, "--want", "6")
@@ -112,9 +116,9 @@ def test_what_is_wrong_with_nodes_is_named(ask, tmp_path, monkeypatch, flags, sa
 
 
 def test_none_fits(ask):
-    """Exit code 3, as of simulate.
+    """Exit code 3, as for simulate.
 
-    Of what preemption says nothing is left, as copies evict nobody.
+    The message has no part about preemption, as copies evict no pod.
     """
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "9"})])
     assert code == 3
@@ -123,7 +127,7 @@ def test_none_fits(ask):
 
 
 def test_pods_that_lose_their_node(ask):
-    """They are placed before, and who finds no place is counted."""
+    """They are placed before the copies, and those without a node are counted."""
     shape = [pod("web", requests={"cpu": "1"})]
     full = [*CLUSTER, pod("full", node_name="n2", requests={"cpu": "2"})]
     _, _, err = ask(full, shape, "--remove-node", "n1")
@@ -192,9 +196,9 @@ WORKLOAD_GROUP = {
     ],
 )
 def test_groups_are_counted_whole(ask, described, shape):
-    """Five CPUs are free for two groups of two; the third finds one, and says so.
+    """Five CPUs are free for two groups of two; the third finds one, and the message states it.
 
-    All kinds alike.
+    Equal for all kinds.
     """
     for one in shape:
         one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
@@ -213,7 +217,7 @@ def test_groups_are_counted_whole(ask, described, shape):
 
 
 def test_a_group_of_a_composite_group_is_no_shape(ask):
-    """It says so; how often the whole tree fits is not counted."""
+    """The error states it; how often the whole tree fits is not counted."""
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 2}},
         "parentCompositePodGroupName": "app",
@@ -227,7 +231,7 @@ def test_a_group_of_a_composite_group_is_no_shape(ask):
 
 
 def test_a_group_that_runs_is_a_shape_like_any_other(ask):
-    """What is told of it, that it is bound and where, is not true of its copies."""
+    """The status of the running group (bound, and where) does not apply to its copies."""
     there = group("g", 2)
     there["data"] |= {"status": "Bound", "placement": "{}", "rank": "[]"}
     running = [
@@ -254,7 +258,7 @@ def test_a_group_that_runs_is_a_shape_like_any_other(ask):
     ],
 )
 def test_a_cluster_that_is_not_there(ask, flags, fits, said):
-    """Nodes more or fewer; the pods of those that go have their place before the copies."""
+    """Nodes added or removed; the pods of removed ones are placed before the copies."""
     nodes = [
         node(f"n{n}", cpu=cpu, labels={"kubernetes.io/hostname": f"n{n}"})
         for n, cpu in ((1, "4"), (2, "2"))
@@ -267,7 +271,7 @@ def test_a_cluster_that_is_not_there(ask, flags, fits, said):
 
 
 def test_a_name_that_is_taken_is_passed_over(ask):
-    """A pod of the cluster that is called as a copy would be stays what it is."""
+    """A pod of the cluster with a copy's name stays unchanged."""
     taken = pod("web-00001", node_name="n1", requests={"cpu": "1"})
     _, out, _ = ask([*CLUSTER, taken], [pod("web", requests={"cpu": "1"})], "-o", "json")
     assert json.loads(out)["fits"] == 4

@@ -1,4 +1,4 @@
-"""`explain` on a live cluster states what became of pods and workloads that have ended."""
+"""`explain` on a live cluster states the result of pods and workloads that have ended."""
 
 import asyncio
 from collections.abc import Sequence

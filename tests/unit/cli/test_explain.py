@@ -15,7 +15,9 @@ from tests.unit.simulate.asking import pod
 
 @pytest.fixture
 def cluster(tmp_path):
-    """Two nodes of different size, a placed pod, one that waits and one that fits nowhere."""
+    """Return two nodes of different size, a placed pod, one that waits and one that fits
+    nowhere.
+    """
     objects = [
         node("small", cpu="1"),
         node("large", cpu="8"),
@@ -29,7 +31,7 @@ def cluster(tmp_path):
 
 
 def test_explain_a_waiting_pod(cluster, capsys):
-    """One line that answers, then the nodes, best first, each with its reason."""
+    """One line with the answer, then the nodes, best first, each with its reason."""
     assert 0 == run(["explain", "p", "-n", "shop", "--snapshot", cluster])
     lines = capsys.readouterr().out.splitlines()
 
@@ -40,7 +42,7 @@ def test_explain_a_waiting_pod(cluster, capsys):
 
 
 def test_explain_a_placed_pod_and_one_that_fits_nowhere(cluster, capsys):
-    """Exit code 0 where there is a node, 3 where there is none."""
+    """Exit code 0 if there is a node, else 3."""
     assert 0 == run(["explain", "shop/old", "--snapshot", cluster])
     assert "shop/old is on large, and would go there again" in capsys.readouterr().out
     assert 3 == run(["explain", "huge", "--snapshot", cluster, "-o", "json"])
@@ -65,7 +67,7 @@ def test_explain_one_node(cluster, capsys):
 
 
 def test_explain_what_is_not_there(cluster, capsys):
-    """Exit code 1, for the question was well put, and a guess at what was meant."""
+    """Exit code 1, because the question was valid, and a suggestion."""
     assert 1 == run(["explain", "shop/pp", "--snapshot", cluster])
     assert (
         'error: shop/pp: no such pod is bound or waiting (did you mean "shop/p"?)\n'
@@ -75,7 +77,7 @@ def test_explain_what_is_not_there(cluster, capsys):
 
 
 def test_explain_a_pod_that_has_ended(tmp_path, capsys):
-    """It says how the pod ended and where it ran, not that there is none."""
+    """It states how the pod ended and where it ran, instead of a missing pod."""
     done = pod("done", namespace="shop", node_name="large") | {"status": {"phase": "Succeeded"}}
     lost = pod("lost", namespace="shop") | {"status": {"phase": "Failed"}}
     file = tmp_path / "cluster.yaml"
@@ -90,7 +92,7 @@ def test_explain_a_pod_that_has_ended(tmp_path, capsys):
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_a_snapshot_of_files_is_read_again(cluster, form, tmp_path, capsys):
-    """What `snapshot` writes, `explain` reads; hidden names are hidden."""
+    """`explain` reads the output of `snapshot`; hidden names are hidden."""
     assert 0 == run(["snapshot", "--snapshot", cluster, "-o", form])
     again = tmp_path / f"again.{form}"
     again.write_text(capsys.readouterr().out)
@@ -104,7 +106,7 @@ def test_a_snapshot_of_files_is_read_again(cluster, form, tmp_path, capsys):
 
 
 def test_yaml_that_could_not_be_read_again_is_not_written(tmp_path, capsys):
-    """A snapshot is there to be read; beyond the reader's limit only JSON will do."""
+    """A snapshot must be readable; beyond the reader's limit only JSON is written."""
     name = "x" * 1_000_000
     pods = [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{n}", "labels": {name: name}}}
@@ -120,7 +122,7 @@ def test_yaml_that_could_not_be_read_again_is_not_written(tmp_path, capsys):
 
 
 def test_an_empty_snapshot(tmp_path, capsys):
-    """No objects make an empty list."""
+    """Without objects the list is empty."""
     (tmp_path / "none.yaml").write_text("---\n")
     for form in ("json", "yaml"):
         assert 0 == run(["snapshot", "--snapshot", str(tmp_path / "none.yaml"), "-o", form])

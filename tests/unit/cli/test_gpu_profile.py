@@ -1,4 +1,4 @@
-"""The profile gpu: GPUs packed, pods without GPUs off GPU nodes as long as others have capacity."""
+"""The profile gpu: GPUs packed, pods without GPUs off GPU nodes while others have capacity."""
 
 import json
 from collections import Counter
@@ -52,7 +52,7 @@ def test_pods_without_gpus_use_gpu_nodes_last(placed):
 
 
 def test_the_example_and_the_command_line_agree(capsys):
-    """One configuration: the file to copy, `--profile gpu`, and what `config defaults` prints."""
+    """One configuration: the file to copy, `--profile gpu`, and the output of `config defaults`."""
     text = "\n".join(line for line in EXAMPLE.read_text().splitlines() if not line.startswith("#"))
     assert yaml.safe_load(GPU) == yaml.safe_load(text)
     assert 0 == run(["config", "defaults", "--profile", "gpu"])

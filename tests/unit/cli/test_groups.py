@@ -1,4 +1,4 @@
-"""`trellis groups`: who is there, where, with what proof, and why the others wait."""
+"""`trellis groups`: members, nodes, proofs, and why the others wait."""
 
 import json
 
@@ -13,7 +13,7 @@ RACKS = {"r0": {"a": 2, "b": 2}, "r1": {"c": 1, "d": 1}}
 
 @pytest.fixture
 def cluster(tmp_path) -> str:
-    """A snapshot with a group that fits, one that does not, and one that runs."""
+    """Return a snapshot with a group that fits, one that does not, and one that runs."""
     objects = [
         *tree(RACKS),
         group("fits", 3, {"rack": {"type": "pack", "hard": True}}),
@@ -43,7 +43,7 @@ def test_groups_are_listed(cluster, capsys):
 
 
 def test_a_group_that_cannot_be_read_is_invalid(tmp_path, capsys):
-    """The row has the fault, and no count: what the group needs is not known."""
+    """The row has the fault, and no count: the group's needs are unknown."""
     wrong = group("wrong", 2)
     wrong["data"]["consraints"] = wrong["data"].pop("constraints")
     file = tmp_path / "cluster.json"
@@ -82,9 +82,9 @@ def test_groups_as_a_document(cluster, capsys):
     ],
 )
 def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, text, told):
-    """It stands in the ConfigMap, so a restart does not lose it.
+    """It is in the ConfigMap, so a restart does not lose it.
 
-    What nobody of ours wrote proves nothing.
+    A foreign text is no proof.
     """
     bound = group("runs", 1)
     bound["data"] |= {"status": "Bound"} | ({} if text is None else {"proof": text})
@@ -126,7 +126,7 @@ def test_a_proof_survives_a_restart_that_lists_members_one_by_one(tmp_path, caps
     ],
 )
 def test_a_group_that_has_ended_is_not_said_to_wait(tmp_path, capsys, status, said):
-    """Its pods are done and gone from all nodes; that it was placed stands in the PodGroup."""
+    """Its pods have finished and are on no node; the PodGroup states that it was placed."""
     ended = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
@@ -174,7 +174,9 @@ def test_completed_and_incomplete_groups_are_named_as_such(tmp_path, capsys):
 
 
 def native(name, size, pods, **status):
-    """A PodGroup of Kubernetes with members; `pods` are pairs of node ('' for none) and phase."""
+    """Return a PodGroup of Kubernetes with members; `pods` are pairs of node ('' for none) and
+    phase.
+    """
     own = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",

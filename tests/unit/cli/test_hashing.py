@@ -56,7 +56,7 @@ def test_what_was_equal_stays_equal_and_the_rest_stays():
 
 
 def test_another_bundle_has_other_hashes():
-    """Nobody can tell from two of them what they share, or try names."""
+    """Two of them cannot be compared, and names cannot be guessed."""
     one, other = (NameTable(DOCUMENTS).words("web-1") for _ in range(2))
 
     assert one != other

@@ -1,4 +1,4 @@
-"""The frame of the command line: verbs, exit codes, one line per error, quick answers."""
+"""The frame of the command line: verbs, exit codes, one line per error, fast answers."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def test_quick_answers_import_nothing_heavy(argv):
 
 
 def test_the_help_of_a_verb_imports_its_flags_alone():
-    """What a verb works with is loaded when it works: all of them together would take seconds."""
+    """The modules of a verb are loaded when it runs: all of them together would take seconds."""
     code = (
         "import sys; from scheduler.cli.main import VERBS, run;"
         "codes = {run([verb.name, '-h']) for verb in VERBS};"
@@ -48,7 +48,7 @@ def test_the_help_of_a_verb_imports_its_flags_alone():
 
 
 def test_help_lists_the_verbs(capsys):
-    """Each stands there with what it is for."""
+    """Each verb is listed with its purpose."""
     assert 0 == run(["--help"])
     listed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
@@ -57,7 +57,7 @@ def test_help_lists_the_verbs(capsys):
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda v: v.name)
 def test_every_verb_has_help(verb, capsys):
-    """Its module imports, its function is there, and -h describes it."""
+    """Its module imports, its function exists, and -h describes it."""
     assert 0 == run([verb.name, "-h"])
     assert f"Usage: trellis {verb.name}" in capsys.readouterr().out
 
@@ -83,7 +83,7 @@ def test_wrong_usage_is_one_line_and_code_2(argv, error, capsys):
 
 
 def test_a_bug_is_one_line_and_a_traceback_only_with_v(monkeypatch, capsys):
-    """An unexpected exception is called what it is."""
+    """An unexpected exception is reported as one."""
 
     def broken(*_):
         raise RuntimeError("gone wrong")
@@ -99,7 +99,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_v(monkeypatch, capsys):
 
 
 def test_a_stray_v_after_two_dashes_belongs_to_the_verb(capsys):
-    """What stands after `--` is never taken for a flag."""
+    """Words after `--` are never read as flags."""
     assert 2 == run(["plugins", "--", "-v"])
     assert 'plugin "-v" does not exist' in capsys.readouterr().err
 

@@ -1,6 +1,4 @@
-"""`trellis moves` on the example of the documentation: plan, exit codes, forms, and what it
-refuses.
-"""
+"""`trellis moves` on the example of the documentation: plan, exit codes, forms, and rejections."""
 
 import copy
 import json
@@ -20,7 +18,7 @@ CLUSTER, TRAIN = str(EXAMPLES / "cluster.yaml"), str(EXAMPLES / "train.yaml")
 
 @pytest.fixture
 def ask(capsys):
-    """Ask about the example cluster; return exit code, stdout and stderr."""
+    """Run it on the example cluster; return exit code, stdout and stderr."""
 
     def asked(*flags):
         code = run(["moves", "--snapshot", CLUSTER, *flags])

@@ -1,4 +1,4 @@
-"""What people type: TYPE/NAME, applied manifests, amounts; tables cut to a width; the queue."""
+"""Usual inputs: TYPE/NAME, applied manifests, amounts; tables cut to a width; the queue."""
 
 import json
 
@@ -35,7 +35,9 @@ def owned(name, kind, owner, **fields):
 
 @pytest.fixture
 def cluster(tmp_path):
-    """Two racks, a Deployment, a Job with a waiting pod, a group that runs and one that waits."""
+    """Return two racks, a Deployment, a Job with a pending pod, a group that runs and one that
+    waits.
+    """
     web = owned("web-abc-1", "ReplicaSet", "web-abc", node_name="g-0")
     web["metadata"]["labels"] = {"pod-template-hash": "abc"}
     waiting = owned("train-1", "Job", "train")
@@ -59,7 +61,7 @@ def cluster(tmp_path):
 
 @pytest.fixture
 def ask(cluster, capsys):
-    """Ask a verb about the cluster; return exit code, stdout and stderr."""
+    """Run a verb on the cluster; return exit code, stdout and stderr."""
 
     def asked(verb, *words):
         code = run([verb, *words, "--snapshot", cluster])
@@ -133,7 +135,7 @@ def test_a_name_in_another_namespace_is_pointed_out(ask):
     ],
 )
 def test_capacity_of_what_is_there_and_of_amounts(ask, words, said):
-    """An object of the cluster stands for one more of it; amounts need no manifest."""
+    """An object of the cluster means one more copy of it; amounts need no manifest."""
     code, out, err = ask("capacity", *words)
     assert (0, "") == (code, err)
     assert said in out.splitlines()[0]
@@ -178,7 +180,7 @@ def test_a_manifest_that_was_applied_counts_as_one_more(ask, tmp_path):
 
 
 def test_groups_of_one_name_or_of_a_workload(ask):
-    """Point by point; `--failed` lists those that wait; an unknown one has a hint."""
+    """One line per fact; `--failed` lists those that wait; an unknown one has a hint."""
     code, out, _ = ask("groups", "huge")
     assert 0 == code
     assert "default/huge" == out.splitlines()[0]
@@ -190,7 +192,7 @@ def test_groups_of_one_name_or_of_a_workload(ask):
 
 
 def test_the_queue_has_one_row_for_a_group(ask):
-    """In the queue's order, with what is asked and why it waits."""
+    """In the queue's order, with its requests and the reason for its wait."""
     code, out, _ = ask("queue")
     assert 0 == code
     rows = {line.split()[2]: line for line in out.splitlines()[1:]}
@@ -230,7 +232,7 @@ def test_explain_of_a_finished_workload_states_it_in_one_line(tmp_path, capsys):
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_no_table_is_wider_than_the_terminal(width):
-    """The widest columns give way; short ones stay whole."""
+    """The widest columns are cut; short ones stay whole."""
     rows = [["ns", "name-" * at, "x" * 9 * at] for at in range(9)]
     lines = table(["namespace", "name", "message"], rows, width=width).splitlines()
     assert max(map(len, lines)) <= width

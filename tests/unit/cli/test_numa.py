@@ -1,4 +1,4 @@
-"""`trellis topology --numa` on files: what each node has left, and why a node is not used."""
+"""`trellis topology --numa` on files: each node's free amounts, and why a node is not used."""
 
 import json
 
@@ -37,7 +37,7 @@ def report(name, seen, *, written="2026-01-01T00:00:00Z"):
 
 
 def cluster(tmp_path):
-    """A node in order, one that a stranger has come to, one with an odd report and one without."""
+    """Return a valid node, one with a foreign pod, one with an invalid report and one without."""
     odd = report("odd", []) | {"zones": [{"name": "zone-a", "type": "Node"}]}
     stranger = pod("stranger", node_name="taken", requests={"cpu": "2"})
     stranger["spec"]["schedulerName"] = "other"
@@ -56,7 +56,7 @@ def cluster(tmp_path):
 
 
 def test_a_table_of_all_nodes(tmp_path, capsys):
-    """Each node has its zones, what they have left, the age of its report and its state."""
+    """Each node has its zones, their free amounts, the age of its report and its state."""
     argv = ["topology", "--numa", "--snapshot", cluster(tmp_path)]
     assert 0 == run([*argv, "--now", "2026-01-01T00:00:42Z"])
     lines = capsys.readouterr().out.splitlines()
@@ -72,7 +72,7 @@ def test_a_table_of_all_nodes(tmp_path, capsys):
 
 
 def test_other_forms_and_whose_pods_are_ours(tmp_path, capsys):
-    """As JSON with exact amounts; pods of a profile that is named are no strangers."""
+    """As JSON with exact amounts; pods of a named profile are not foreign."""
     argv = ["topology", "--numa", "--snapshot", cluster(tmp_path), "--scheduler-name", "other"]
     assert 0 == run([*argv, "-o", "json"])
     items = {item["node"]: item for item in json.loads(capsys.readouterr().out)["items"]}
@@ -83,7 +83,7 @@ def test_other_forms_and_whose_pods_are_ours(tmp_path, capsys):
 
 
 def test_explain_tells_what_zones_have_left(tmp_path, capsys):
-    """The figures that a verdict rests on stand beside it: the report's age, and each zone."""
+    """The figures of a verdict are shown beside it: the report's age, and each zone."""
     file = cluster(tmp_path)
     wide = pod("wide", requests={"cpu": "7", "memory": "1Gi"})
     requests = wide["spec"]["containers"][0]["resources"]

@@ -1,6 +1,4 @@
-"""What the operators are started with follows from the profiles, so that nothing is configured
-twice.
-"""
+"""The operators' settings follow from the profiles, so that no value is configured twice."""
 
 import pytest
 
@@ -40,7 +38,7 @@ def test_costs_of_applications_go_by_the_plugins_table(text: str, weights: str):
 
 
 def test_without_a_network_plugin_the_defaults_of_one_count():
-    """As in a profile that names none."""
+    """As in a profile without names."""
     text = PROFILE[: PROFILE.index("- schedulerName: near")]
     found = operators_settings(load(text, file="f", registry=registry())).app_group
 

@@ -1,6 +1,4 @@
-"""Lines answered by several processes: the same bytes as by one, each as soon as its turn has
-come.
-"""
+"""Lines answered by several processes: the same bytes as by one, each as soon as possible."""
 
 import io
 import multiprocessing
@@ -31,7 +29,7 @@ def echo(line):
 
 @pytest.fixture
 def piped(tmp_path):
-    """Return a function that answers bytes and returns what was written."""
+    """Return a function that answers bytes and returns the output."""
 
     def answered(text, answer=echo, *, processes=3, few=0):
         (tmp_path / "lines").write_bytes(text)
@@ -48,7 +46,9 @@ def piped(tmp_path):
 
 @pytest.mark.parametrize("few", [0, 5, 1000])
 def test_the_order_is_that_of_the_lines(piped, few):
-    """Whoever answers them, however long each takes, with or without an end of the last line."""
+    """Whichever process answers them, however long each takes, with or without an end of the last
+    line.
+    """
     lines = [b"%d %s" % (number * 7919 % 1000, b"x" * (number % 997)) for number in range(400)]
     text = b"\n".join([b"", *lines[:200], b"  ", b"", *lines[200:]])
 
@@ -57,13 +57,13 @@ def test_the_order_is_that_of_the_lines(piped, few):
 
 
 def test_nothing_comes(piped):
-    """No line, no answer."""
+    """Without a line there is no answer."""
     assert b"" == piped(b"")
     assert b"" == piped(b"\n \n")
 
 
 def test_an_answer_does_not_wait_for_the_next_line():
-    """A program may ask, read the answer and only then ask again."""
+    """A program may send a line, read the answer and only then send the next."""
     client: Any = subprocess.Popen(
         [sys.executable, "-S", "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -74,14 +74,14 @@ def test_an_answer_does_not_wait_for_the_next_line():
 
 
 def test_a_process_that_ends(piped):
-    """Its lines have no answers: that must not look like an end."""
+    """Its lines have no answers: that must not look like a normal end."""
     with pytest.raises(TrellisError, match="ended with code 3"):
         piped(b"1\n2\n3\n", lambda _line: os._exit(3))
 
 
 @pytest.mark.parametrize("few", [0, 1000])
 def test_a_line_that_is_too_long(piped, few, monkeypatch, tmp_path):
-    """What came before it is answered."""
+    """The lines before it are answered."""
     monkeypatch.setattr(parallel, "LONGEST_LINE", 1000)
     monkeypatch.setattr(parallel, "_READ", 512)
     out = io.BytesIO()

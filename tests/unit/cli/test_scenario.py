@@ -1,4 +1,4 @@
-"""Scenario files: what is in them, and what happens when something is wrong."""
+"""Scenario files: their content, and the errors."""
 
 import io
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_each_scenario_of_the_documentation_reads_and_names_files_that_exist(pat
     ],
 )
 def test_a_wrong_scenario_is_refused_with_its_file(tmp_path, text, problem):
-    """The error names the file and what is wrong in it."""
+    """The error names the file and the invalid part."""
     path = tmp_path / "scenario.yaml"
     path.write_text(text)
 
@@ -48,7 +48,7 @@ def test_a_wrong_scenario_is_refused_with_its_file(tmp_path, text, problem):
 
 
 def test_a_pipe_gets_plain_lines_without_colour():
-    """Where nobody watches, each fact is one line of text."""
+    """In a pipe, each fact is one line of text."""
     out = io.StringIO()
     show = Show(Console(file=out, highlight=False))
     with show:

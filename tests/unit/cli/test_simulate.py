@@ -27,7 +27,7 @@ GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}
 
 @pytest.fixture
 def cluster(tmp_path):
-    """A snapshot of two nodes, a pod on one of them and one that waits."""
+    """Return a snapshot of two nodes, a pod on one of them and a pending one."""
     objects = [
         node("a"),
         node("b"),
@@ -50,7 +50,7 @@ def out_of(argv, capsys, code=0):
 
 
 def test_everything_fits(cluster, capsys):
-    """Exit code 0; JSON and YAML hold the same document, the table one row per pod."""
+    """Exit code 0; JSON and YAML have the same document, the table one row per pod."""
     as_json = json.loads(out_of(["--snapshot", cluster, "-o", "json"], capsys))
     as_yaml = yaml.safe_load(out_of(["--snapshot", cluster, "-o", "yaml"], capsys))
     table = out_of(["--snapshot", cluster], capsys).splitlines()
@@ -63,7 +63,7 @@ def test_everything_fits(cluster, capsys):
 
 
 def test_something_does_not_fit(cluster, tmp_path, capsys):
-    """Exit code 3; `-f` brings pods and what they need, wide shows more, details every node."""
+    """Exit code 3; `-f` adds pods and their objects, wide shows more, details every node."""
     big = write(tmp_path / "big.yaml", pod("big", requests={"cpu": "9"}))
     out = out_of(["--snapshot", cluster, "-f", big, "-o", "wide", "--details"], capsys, code=3)
 
@@ -163,7 +163,7 @@ def test_a_broken_file_is_one_line(tmp_path, capsys):
 
 
 def test_notices_stand_on_stderr(cluster, tmp_path, capsys):
-    """What was left out of an answer is said, and not in the answer."""
+    """Omitted objects are reported, separately from the answer."""
     other = write(tmp_path / "other.yaml", pod("q", spec={"schedulerName": "volcano"}))
     assert 0 == run(["simulate", "--snapshot", str(cluster), "--snapshot", other, "-o", "json"])
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`trellis topology` on files: the tree that labels make, with room, pods and groups on it."""
+"""`trellis topology` on files: the tree of labels, with free capacity, pods and groups."""
 
 import json
 
@@ -64,7 +64,7 @@ def rows(capsys):
 
 
 def test_the_tree_shows_room_and_groups(cluster, capsys):
-    """Each level adds up what is below it; what stands outside of a level stands last."""
+    """Each level adds up the units below it; nodes outside of a level come last."""
     assert 0 == run(["topology", "--snapshot", cluster])
     found = rows(capsys)
 
@@ -92,7 +92,7 @@ def test_the_tree_down_to_the_nodes_and_as_json(cluster, capsys):
 
 
 def test_levels_are_labels_of_ones_own_choice(cluster, capsys):
-    """One that no node carries is named, with those that nodes do carry."""
+    """A label that no node has is named, with those that nodes do have."""
     assert 0 == run(["topology", "--snapshot", cluster, "--level", RACK])
     assert ["cluster", "r1", "r2", "r3", "(without"] == [
         line.split()[0] for line in rows(capsys)[1:6]
@@ -105,7 +105,7 @@ def test_levels_are_labels_of_ones_own_choice(cluster, capsys):
 
 
 def test_trees_that_have_a_name_are_listed_and_shown(cluster, tmp_path, capsys):
-    """Kueue's Topology and a topology ConfigMap; whoever stands in neither is last."""
+    """Kueue's Topology and a topology ConfigMap; nodes in neither come last."""
     more = tmp_path / "more.yaml"
     fabric = {
         "apiVersion": "kueue.x-k8s.io/v1beta1",
@@ -164,7 +164,7 @@ def configured(tmp_path, args, name="trellis"):
 
 
 def test_the_tree_is_the_configuration_s(cluster, tmp_path, capsys):
-    """Labels and a tree's name of the profile count where no flag names others."""
+    """Labels and a tree's name of the profile count unless flags name others."""
     config = configured(tmp_path, {"topologyLabels": [RACK]})
     assert 0 == run(["topology", "--snapshot", cluster, "--config", config])
     assert ["cluster", "r1", "r2", "r3", "(without"] == [

@@ -1,4 +1,4 @@
-"""`trellis simulate --trace`: exit codes, forms, two configurations, and what cannot be read."""
+"""`trellis simulate --trace`: exit codes, forms, two configurations, and invalid traces."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_the_table_has_waiting_times(files, capsys):
 
 
 def test_pods_that_never_fit_end_with_3(files, capsys):
-    """JSON has the counts; the exit code says that something was not bound."""
+    """JSON has the counts; the exit code states that a pod was not bound."""
     argv, trace = files
     trace.write_text(HEADER + "0,100,team,huge,1,16,1Gi\n")
 
@@ -66,7 +66,7 @@ def test_a_bad_row_is_named_by_line(files, capsys):
 
 
 def test_the_page_is_one_file_and_escapes_names(files, capsys):
-    """No script, nothing to load; a shape that looks like a tag stays text."""
+    """No script, no external resource; a shape that looks like a tag stays text."""
     argv, trace = files
     trace.write_text(HEADER + "0,100,team,<script>x</script>,1,1,1Gi\n")
 

@@ -40,7 +40,7 @@ def test_version_as_a_document(form, capsys):
 
 
 def test_check_says_what_a_file_schedules(tmp_path, capsys):
-    """A valid file is one line on stdout; notices stand on stderr."""
+    """A valid file is one line on stdout; notices are on stderr."""
     file = tmp_path / "s.yaml"
     file.write_text(NAMED)
 
@@ -73,7 +73,7 @@ def test_check_tells_all_mistakes_of_a_file(monkeypatch, capsys):
     ],
 )
 def test_check_reads_the_shapes_that_are_to_be_counted(monkeypatch, capsys, manifest, said):
-    """What the daemon could not count is a mistake of the file."""
+    """A shape that the daemon could not count is a mistake of the file."""
     ours = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrellisConfiguration\n"
     shape = json.dumps([{"name": "a", "manifest": manifest}])
     stdin(monkeypatch, f"{HEAD}{ours}capacity: {{shapes: {shape}}}\n".encode())
@@ -105,7 +105,7 @@ def test_a_file_that_is_not_there(capsys):
 
 
 def test_print_shows_the_effective_configuration(tmp_path, capsys):
-    """What is printed is a file again, and says the same."""
+    """The output is a valid file with the same meaning."""
     file = tmp_path / "s.yaml"
     file.write_text(NAMED)
     printed = out_of(["config", "print", str(file)], capsys)
@@ -146,7 +146,7 @@ def test_plugins_can_be_named(capsys):
 
 @pytest.mark.parametrize("item", describe(registry()), ids=lambda item: item["name"])
 def test_argument_schemas_accept_the_defaults(item):
-    """The schema that is printed is one, and the defaults that are printed keep it."""
+    """The printed schema is valid, and the printed defaults satisfy it."""
     document = json.loads(msgspec.json.encode(item))
 
     assert jsonschema_rs.is_valid(document["argsSchema"], document["args"])
@@ -156,12 +156,14 @@ def test_argument_schemas_accept_the_defaults(item):
 
 
 def test_tables_align_in_kubectls_way():
-    """Columns are three spaces apart, empty cells are a dash, nothing trails."""
+    """Columns are three spaces apart, empty cells are a dash, no line has trailing blanks."""
     assert "A    LONG\n-    x\nbb   -" == table(["a", "long"], [["", "x"], ["bb", ""]])
 
 
 def test_a_narrow_table_loses_columns_before_it_is_cut():
-    """First those without text, then the optional ones; the sentence gets most of what is left."""
+    """First those without text, then the optional ones; the sentence gets most of the remaining
+    width.
+    """
     sentence = "a sentence that says what is wrong"
     rows = [["a", "", "x" * 20, sentence]]
     titles = ["name", "empty", "extra", "why"]

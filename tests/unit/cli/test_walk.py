@@ -1,7 +1,7 @@
-"""A newcomer's four questions about a GPU cluster of 300 nodes, by the command line.
+"""A new user's four questions about a GPU cluster of 300 nodes, by the command line.
 
-Each is answered by at most three commands. tests/page/test_walk.py asks the same of the page,
-tests/e2e/test_walk.py of a live cluster.
+Each is answered by at most three commands. tests/page/test_walk.py does the same with the page,
+tests/e2e/test_walk.py on a live cluster.
 """
 
 import json

@@ -52,7 +52,7 @@ def files(tmp_path_factory):
 
 
 def long_names():
-    """Return a gang, and a derived group, whose names and namespace are as long as they may be."""
+    """Return a gang, and a derived group, whose names and namespace have the maximum length."""
     space, name = "n" * LONGEST, "g" * LONGEST
     workers = [one_pod(f"{name}-{at}", 8) for at in range(3)]
     for worker in workers:

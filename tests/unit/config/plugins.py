@@ -34,7 +34,7 @@ class NodeResourcesFit(Plugin[FitArgs]):
     """Bears the name of the plugin whose arguments are checked at start."""
 
     def pre_filter(self, cycle, nodes):
-        """Keep nothing."""
+        """Return no state."""
 
     def filter(self, cycle, nodes, state):
         """Reject nothing."""
@@ -71,18 +71,18 @@ class Extra(Plugin[NoArgs]):
 
 
 class PrioritySort(Plugin[NoArgs]):
-    """Sorts."""
+    """A queue sort."""
 
     def less(self, first, second):
-        """Say no."""
+        """Return False."""
         return False
 
 
 class OtherSort(Plugin[NoArgs]):
-    """Sorts otherwise."""
+    """Another queue sort."""
 
     def less(self, first, second):
-        """Say no."""
+        """Return False."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""Configuration files of many kinds, each of which must leave groups whole: name → profiles of the
+"""Configuration files of many kinds, each of which must keep groups atomic: name → profiles of the
 file.
 """
 

@@ -18,7 +18,7 @@ class Inner(msgspec.Struct, rename="camel"):
 
 
 class Outer(msgspec.Struct, rename="camel"):
-    """One field of every shape."""
+    """A struct with one field of every type."""
 
     name: str
     inner: Inner = msgspec.field(default_factory=Inner)
@@ -83,7 +83,7 @@ def test_null_counts_as_not_given():
 
 
 def test_all_mistakes_are_found_at_once():
-    """Each has its place, its path and what was expected."""
+    """Each has its position, its path and the expected type."""
     text = """nam: n
 inner: {longname: 3}
 many: [{longName: x}, 5]

@@ -48,7 +48,7 @@ def test_scalars_mean_what_kubernetes_reads(scalar, value):
 
 
 def test_aliases_and_merges_are_resolved():
-    """`*x` stands for what `&x` named; `<<` gives way to fields that are written out."""
+    """`*x` stands for the value that `&x` names; explicit fields override `<<`."""
     text = "a: &x {b: 1, c: [1]}\nd:\n  <<: *x\n  b: 2\n"
 
     assert {"a": {"b": 1, "c": [1]}, "d": {"b": 2, "c": [1]}} == read(text)[0].plain()
@@ -65,7 +65,7 @@ def test_every_value_knows_its_place():
 
 
 def test_all_duplicate_fields_are_named():
-    """A field that stands twice in one object is a mistake, wherever it is."""
+    """A field that occurs twice in one object is a mistake, wherever it is."""
     assert [
         'f.yaml:2:1: duplicate field "a"',
         'f.yaml:3:11: duplicate field "d"',
@@ -87,7 +87,7 @@ def test_all_duplicate_fields_are_named():
     ],
 )
 def test_what_is_no_plain_document_is_refused(text, error):
-    """Tags, recursion, endless nesting and broken text end in one error with its place."""
+    """Tags, recursion, deep nesting and invalid text end in one error with its position."""
     assert error in refused(text)[0]
 
 
@@ -104,9 +104,7 @@ def test_what_is_no_plain_document_is_refused(text, error):
     ids=["bytes", "values", "alias-list", "alias-bomb", "flow", "block"],
 )
 def test_large_input_is_refused_soon(text):
-    """Neither size nor nesting nor aliases make reading take long: seconds of our own, not
-    minutes.
-    """
+    """Neither size nor nesting nor aliases make reading slow: seconds of CPU time, not minutes."""
     start = time.process_time()
 
     assert 1 == len(refused(text))

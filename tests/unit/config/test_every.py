@@ -28,30 +28,30 @@ profiles:
 
 
 def found(text):
-    """The line of each mistake and the start of what is said of it."""
+    """Return the line of each mistake and the start of its text."""
     problems = every_problem(text, file="f", registry=Registry(IN_TREE))
     return [(one.line, one.text) for one in problems]
 
 
 def test_mistakes_of_all_steps_are_named_once():
-    """None hides another, and what only follows from one is not said."""
+    """No mistake hides another, and consequences of one are not reported."""
     lines = [line for line, _ in found(ALL)]
     assert [3, 4, 5, 7, 11, 14] == sorted(lines)
 
 
 def test_an_object_in_braces_is_not_missed_when_its_name_is_wrong():
-    """What is left of it without the name is nobody's mistake."""
+    """The remaining fields without the name are not reported as a mistake."""
     lists = "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: Foo}]}}}]\n"
     assert [(3, True)] == [(line, '"Foo"' in text) for line, text in found(HEAD + lists)]
 
 
 @pytest.mark.parametrize("text", [HEAD, HEAD + "profiles: [{schedulerName: a}]\n"])
 def test_a_valid_file_has_none(text):
-    """Nothing is made up."""
+    """No mistake is reported."""
     assert [] == found(text)
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "5", HEAD + "profiles: 5\n"])
 def test_what_cannot_be_read_is_said_once(text):
-    """Where nothing can be left out, the reading ends with what it has."""
+    """If no part can be left out, the reading ends with the mistakes so far."""
     assert 1 == len(found(text))

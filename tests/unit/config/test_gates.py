@@ -1,4 +1,4 @@
-"""Feature gates: those of kube-scheduler by name, and what becomes of each."""
+"""Feature gates: those of kube-scheduler by name, and the effect of each."""
 
 import pytest
 
@@ -22,7 +22,7 @@ SWITCHES = {
 
 
 def test_a_gate_is_a_switch_or_has_one_value_or_changes_nothing():
-    """No gate is refused both ways, and gates of groups are done when on."""
+    """No gate is rejected with both values, and gates of groups are done when on."""
     refused = {
         value: {gate for gate, _ in gate_faults(dict.fromkeys(sorted(KNOWN), value))}
         for value in (True, False)

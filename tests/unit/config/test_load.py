@@ -22,12 +22,12 @@ def refused(text):
 
 
 def notices(text):
-    """Return what is told about a file, without the plugins that are missing here."""
+    """Return the notices about a file, without those of the plugins that are missing here."""
     return [str(n) for n in loaded(text).notices if "not there yet" not in n.text]
 
 
 def test_without_a_file_one_profile_with_our_name_runs():
-    """Nothing was changed in reading, so nothing but missing plugins is told."""
+    """Reading changes nothing, so only missing plugins are reported."""
     config = default_config(registry())
 
     assert ["trellis"] == [spec.scheduler_name for spec in config.profiles]
@@ -37,7 +37,7 @@ def test_without_a_file_one_profile_with_our_name_runs():
 
 
 def test_a_file_of_kube_scheduler_does_not_take_its_place():
-    """Names that are not written out are ours, and that is told (D4a)."""
+    """Names that the file does not set are ours, and a notice states it."""
     assert [
         's.yaml:3:1: the Lease is "trellis" in our own namespace, not kube-scheduler\'s',
         (
@@ -48,7 +48,7 @@ def test_a_file_of_kube_scheduler_does_not_take_its_place():
 
 
 def test_a_file_that_says_nothing_of_an_election_is_told_nothing_of_it():
-    """Who writes a configuration for us has no other Lease in mind."""
+    """A configuration written for Trellis needs no notice about another Lease."""
     text = f"{HEAD}profiles:\n- schedulerName: mine\n"
     assert [] == [notice for notice in notices(text) if "Lease" in notice]
 
@@ -67,7 +67,7 @@ profiles: [{{schedulerName: default-scheduler}}]
 
 
 def test_settings_have_their_units():
-    """Durations become seconds; zero and nothing are the default."""
+    """Durations become seconds; zero and a missing value are the default."""
     scheduler = loaded(
         f"{HEAD}leaderElection: {{leaseDuration: 1m30s, renewDeadline: 4500ms, retryPeriod: 0s}}\n"
         "podMaxBackoffSeconds: 60\nclientConnection: {qps: 5, burst: 7}\n"
@@ -125,7 +125,7 @@ profiles:
 
 
 def test_wrong_arguments_have_place_and_context():
-    """The message names profile entry and plugin; all of them are told."""
+    """The message names profile entry and plugin; all of them are reported."""
     context = "decoding profiles[0].pluginConfig[0]: decoding args for plugin Filtering: "
     text = f"""{HEAD}profiles:
 - schedulerName: a
@@ -171,7 +171,7 @@ profiles:
 
 
 def test_what_is_found_at_start_comes_with_the_path_too():
-    """Lists of all profiles are checked before anything is said."""
+    """Lists of all profiles are checked before an error is raised."""
     text = f"""{HEAD}profiles:
 - schedulerName: a
   plugins: {{filter: {{enabled: [{{name: Exta}}]}}}}
@@ -204,7 +204,7 @@ def test_what_is_found_at_start_comes_with_the_path_too():
 
 
 def test_all_profiles_sort_alike():
-    """In queueSort it is a rule of validation, through multiPoint it shows at start."""
+    """In queueSort it is a rule of validation; through multiPoint it is detected at start."""
     one = "{multiPoint: {disabled: [{name: PrioritySort}], enabled: [{name: OtherSort}]}}"
     two = '{queueSort: {disabled: [{name: "*"}], enabled: [{name: OtherSort}]}}'
     profiles = "profiles:\n- schedulerName: a\n- schedulerName: b\n  plugins: "
@@ -280,7 +280,7 @@ def test_all_profiles_sort_alike():
     ],
 )
 def test_documents_that_cannot_be_used(text, error):
-    """What is missing or unknown is named, with what to write instead."""
+    """The missing or unknown part is named, with what to write instead."""
     assert error in refused(text)[0]
 
 
@@ -296,7 +296,7 @@ def test_our_document_stands_beside_kube_schedulers_in_any_order():
 
 
 def test_old_names_are_read_as_todays():
-    """Each is told; keys inside the arguments of a renamed plugin too (D5)."""
+    """Each is a notice; also keys inside the arguments of a renamed plugin."""
     text = f"""{HEAD}profiles:
 - schedulerName: a
   plugins:
@@ -320,7 +320,7 @@ def test_old_names_are_read_as_todays():
 
 
 def test_dangerous_and_idle_entries_are_told():
-    """A filter that protects nodes, and a disabled name that is nobody's."""
+    """A filter that protects nodes, and a disabled name that is unknown."""
     text = f"""{HEAD}profiles:
 - schedulerName: a
   plugins:
@@ -341,7 +341,7 @@ def test_dangerous_and_idle_entries_are_told():
 
 
 def test_extenders_take_their_resources_out_of_the_fit():
-    """What an extender answers for is not counted by NodeResourcesFit of any profile."""
+    """Resources that an extender manages are not counted by NodeResourcesFit of any profile."""
     text = f"""{HEAD}
 extenders:
 - urlPrefix: http://x/
@@ -359,7 +359,7 @@ profiles:
 
 
 def test_the_printed_configuration_loads_as_the_same():
-    """What is printed says everything: loading it changes nothing."""
+    """The output is complete: loading it changes nothing."""
     text = f"""{HEAD}
 percentageOfNodesToScore: 30
 clientConnection: {{qps: 3}}

@@ -41,14 +41,14 @@ def test_the_default_set_has_only_what_exists():
 
 
 def test_an_entry_of_the_same_name_replaces_a_default_in_place():
-    """It keeps the order and brings its weight; other entries append."""
+    """It keeps the order and sets its weight; other entries are appended."""
     found, _ = lists({"multiPoint": set_of("Extra=4 NodeAffinity=9")})
 
     assert "NodeAffinity=9 NodeResourcesFit=1 ImageLocality=1 Extra=4" == found["score"]
 
 
 def test_disabled_defaults_go_and_enabled_beats_disabled():
-    """A default that is disabled and enabled again stands at the end."""
+    """A default that is disabled and enabled again is last."""
     found, _ = lists({"multiPoint": set_of("NodeAffinity", "NodeAffinity ImageLocality")})
 
     assert "NodeResourcesFit NodeAffinity" == found["filter"]
@@ -56,14 +56,14 @@ def test_disabled_defaults_go_and_enabled_beats_disabled():
 
 
 def test_a_points_own_entries_that_overrule_come_first():
-    """Then what multiPoint brings, then the point's other entries."""
+    """Then the multiPoint entries, then the point's other entries."""
     found, _ = lists({"score": set_of("Extra=7 ImageLocality=5")})
 
     assert "ImageLocality=5 NodeAffinity=2 NodeResourcesFit=1 Extra=7" == found["score"]
 
 
 def test_disabling_all_at_a_point_keeps_other_points():
-    """ "*" removes what multiPoint would add there, and only there."""
+    """ "*" removes the multiPoint entries there, and only there."""
     found, _ = lists({"filter": set_of("Extra", "*")})
 
     assert "Extra" == found["filter"]
@@ -107,7 +107,7 @@ def test_mistakes_have_kube_schedulers_texts():
 
 
 def test_a_plugin_of_kube_scheduler_that_does_not_exist_here_is_refused_by_name():
-    """Enabling it must not look as if it worked."""
+    """Enabling it must not look successful."""
     _, problems = lists({"score": set_of("PodTopologySpread=5")})
 
     assert [

@@ -45,7 +45,9 @@ def loaded(text):
 
 
 def test_a_file_of_newer_releases_loads_and_each_effect_is_named():
-    """What has no effect is a notice with its place; what has one is listed as done."""
+    """A setting without effect is a notice with its position; one with an effect is listed as
+    done.
+    """
     config = loaded(NEWER)
 
     assert [

@@ -22,8 +22,8 @@ def loaded(text):
 
 
 def test_every_profile_has_the_default_plugins():
-    """A file changes what it names: another profile, weight or argument leaves ours where they
-    are.
+    """A file changes what it names: another profile, weight or argument leaves our plugins
+    unchanged.
     """
     usual = default_config(Registry(IN_TREE)).profiles[0]
     texts = (
@@ -45,8 +45,8 @@ def test_every_profile_has_the_default_plugins():
 
 
 def test_our_defaults_follow_the_rules_of_lists():
-    """They are disabled at one point or at all, all at once too, and replaced by an entry of the
-    file.
+    """They can be disabled at one point or everywhere, also all at once, and replaced by an entry
+    of the file.
     """
     name = "NetworkOverhead"
     one = loaded("- {plugins: {filter: {disabled: [{name: NetworkOverhead}]}}}").profiles[0]
@@ -83,7 +83,9 @@ def test_default_arguments_hold_field_by_field_unless_the_file_enables_the_plugi
 
 
 def test_groups_are_gated_where_a_file_disables_their_plugin_by_name_alone():
-    """The plugin stays at its gate, and a notice says so; "*" keeps groups, and says that."""
+    """The plugin keeps its gate, and a notice states it; "*" keeps groups, and a notice states
+    that.
+    """
     group = "[{name: ClusterTopologyPlacementGroup}]"
     for text, is_scheduled in (
         (f"multiPoint: {{disabled: {group}}}", False),

@@ -1,4 +1,4 @@
-"""What is shown and kept of a configuration holds no private key."""
+"""The shown and stored forms of a configuration contain no private key."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ extenders:
 def test_private_keys_are_hidden():
     """In /configz and decision logs.
 
-    What else the file says is there, and a log's text still loads.
+    All other settings are present, and a log's text still loads.
     """
     loaded = load(TEXT, file="f", registry=registry())
     shown, logged = json.dumps(to_configz(loaded)), to_log(loaded, TEXT)
@@ -43,7 +43,7 @@ def test_private_keys_are_hidden():
 
 
 def test_a_log_keeps_a_file_without_keys_as_it_is():
-    """Comments and all: whoever reads the log sees what was written."""
+    """Comments included: a reader of the log sees the original text."""
     text = TEXT[: TEXT.index("  tlsConfig")] + "# by hand\n"
     loaded = load(text, file="f", registry=registry())
 

@@ -1,6 +1,4 @@
-"""What a TrellisConfiguration means for the profiles beside it, and what of it means nothing
-yet.
-"""
+"""The effect of a TrellisConfiguration on its profiles, and its settings without effect."""
 
 import pytest
 
@@ -42,7 +40,7 @@ def told(found: Loaded) -> list[str]:
     ],
 )
 def test_the_smaller_limit_holds(args: str, solver: str, held: tuple[float, float, int]):
-    """Of the process's and the plugin's; a plugin that says nothing has the process's workers."""
+    """Of the process's and the plugin's; a plugin without a limit has the process's workers."""
     found = loaded(args, f"solver: {solver}").profiles[0].args[NAME]
 
     assert isinstance(found, ClusterTopologyPlacementGroupArgs)
@@ -62,7 +60,7 @@ def test_a_condition_has_a_type_and_a_status_of_the_api(given: str):
 
 
 def test_what_is_cut_is_told():
-    """With its place; nothing is told of what a file leaves to us."""
+    """With its position; defaults of ours are not reported."""
     args = "{solverWorkers: 9, solverTimeLimitSeconds: 5}"
     found = loaded(args, "solver: {timeLimitSeconds: 2.5, workers: 8}")
 

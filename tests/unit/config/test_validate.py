@@ -110,7 +110,7 @@ def test_broken_rules_have_kube_schedulers_texts(config, expected):
     ],
 )
 def test_qualified_names(name, starts):
-    """Every fault of a name is told, in Kubernetes' words."""
+    """Every fault of a name is reported, in Kubernetes' words."""
     found = list(qualified_name_faults(name))
 
     assert len(starts) == len(found)
@@ -125,7 +125,7 @@ def test_extended_resources_are_those_of_other_domains():
 
 
 def test_several_faults_are_joined_as_kubernetes_does():
-    """One stands alone, several stand in brackets, equal ones once."""
+    """A single one is alone, several are in brackets, equal ones once."""
     assert "a: x" == aggregate([("a", "x")])
     assert "[a: x, b: y]" == aggregate([("a", "x"), ("b", "y"), ("a", "x")])
 
@@ -152,6 +152,6 @@ def test_durations_are_gos(text, value, printed):
 
 @pytest.mark.parametrize("text", ["5", "s", "1 s", "1d", "1s\n", "--1s", "1.2.3s", "+"])
 def test_what_is_no_duration_is_refused(text):
-    """A bare number has no unit and is none."""
+    """A bare number has no unit and is rejected."""
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(text, Duration)

@@ -1,4 +1,4 @@
-"""Admission: what other objects add to a new pod or claim, and what is refused."""
+"""Admission: what other objects add to a new pod or claim, and rejections."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def runtime_class(**more):
 
 
 def test_a_runtime_class_adds_overhead_and_scheduling():
-    """The selectors are joined, tolerations that another one includes are dropped."""
+    """The selectors are joined, tolerations that another one covers are dropped."""
     everything = {"operator": "Exists"}
     spec = {
         "runtimeClassName": "kata",
@@ -107,7 +107,7 @@ def storage_class(name, created="", default="true"):
     ],
 )  # fmt: skip
 def test_a_claim_without_a_class_takes_the_default(classes, given, wanted):
-    """The newest of several defaults, then the first by name; an empty name asks for none."""
+    """The newest of several defaults, then the first by name; an empty name requests no class."""
     claim = {"metadata": {"name": "c"}, "spec": {}}
     if given is not None:
         claim["spec"]["storageClassName"] = given
@@ -116,7 +116,7 @@ def test_a_claim_without_a_class_takes_the_default(classes, given, wanted):
 
 
 def test_values_of_match_label_keys_become_part_of_the_selector_once():
-    """A pod that went through the API server already stays as it is."""
+    """A pod that passed the API server already stays unchanged."""
     term: dict[str, Any] = {
         "labelSelector": {"matchLabels": {"a": "b"}},
         "matchLabelKeys": ["hash", "missing"],

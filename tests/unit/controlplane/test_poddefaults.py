@@ -1,4 +1,4 @@
-"""Pod-level amounts that are left out, as kube-apiserver 1.36 fills them in."""
+"""Missing pod-level amounts, as kube-apiserver 1.36 fills them in."""
 
 from typing import Any
 

@@ -67,7 +67,9 @@ def test_the_later_designs_keys_become_todays():
 
 
 def test_what_comes_out_is_accepted_and_comes_back_as_it_is():
-    """Our definitions take the objects, our configuration the files; nothing is changed twice."""
+    """Our definitions accept the objects, our configuration the files; a second conversion changes
+    nothing.
+    """
     store = new_store(ManualClock(1_700_000_000))
     registry = Registry(IN_TREE)
     policy = json.loads((OLDER / "policy.json").read_text())
@@ -120,7 +122,7 @@ def test_what_ran_under_every_policy_still_does():
 
 
 def test_a_policy_goes_by_the_topology_beside_it():
-    """Otherwise it is said what to create."""
+    """Otherwise the notice states what to create."""
     policy = json.loads((OLDER / "policy.json").read_text())
     _, network = documents("early.yaml")
     network["metadata"]["namespace"] = "test-namespace"
@@ -140,7 +142,7 @@ def test_a_policy_goes_by_the_topology_beside_it():
 
 
 def test_a_token_becomes_a_reference_to_a_secret():
-    """The definition has no field for one; the text says what to make, and not the token."""
+    """The definition has no field for one; the text states what to create, without the token."""
     _, network = documents("early.yaml")
     network["metadata"]["namespace"] = "test-namespace"
     network["spec"]["metricProvider"] = [{**network["spec"]["metricProvider"], "token": "hush"}]
@@ -156,7 +158,7 @@ def test_a_token_becomes_a_reference_to_a_secret():
 
 
 def test_definitions_of_older_groups_are_left_out():
-    """Today's definitions come from crds/."""
+    """Current definitions come from crds/."""
     old = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -189,7 +191,7 @@ def test_what_cannot_be_read_is_named(document, says):
 
 
 def test_everything_else_comes_back_as_it_is():
-    """A Deployment is nobody's older text."""
+    """A Deployment has no older format."""
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2}}
 
     assert (deployment, ()) == converted(deployment)

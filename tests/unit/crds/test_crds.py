@@ -77,7 +77,7 @@ IN_USE: dict[str, Json] = {
         },
     },
 }
-# Kinds that are one flat report: whoever writes it writes all of it.
+# Kinds that are one flat report: its writer writes all of it.
 WITHOUT_STATUS = ("NodeResourceTopology", "NetworkTopologySlice", "PodMixHistory")
 ZONE = {
     "name": "node-0",
@@ -130,7 +130,7 @@ def nodes_of(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
 
 @pytest.mark.parametrize("kind", DEFINITIONS)
 def test_every_field_is_described_and_bounded(kind: str):
-    """`kubectl explain` has an answer everywhere, and nothing grows without end."""
+    """`kubectl explain` has an answer everywhere, and no value is unbounded."""
     definition = DEFINITIONS[kind]
     check_definition(copy.deepcopy(definition))
     for path, node in nodes_of(schema_of(definition)):
@@ -165,7 +165,7 @@ def test_every_kind_has_status_and_columns(kind: str):
 
 @pytest.mark.parametrize("kind", IN_USE)
 def test_documents_in_use_stay_as_they_are(kind: str):
-    """No field of theirs is refused, dropped or filled in."""
+    """None of their fields is rejected, dropped or filled in."""
     schema = Schema(schema_of(DEFINITIONS[kind]))
     document = json.loads(json.dumps(IN_USE[kind]))
     schema.fill(document)
@@ -177,7 +177,7 @@ def test_documents_in_use_stay_as_they_are(kind: str):
 
 @pytest.mark.parametrize("kind", IN_USE)
 def test_as_little_as_possible_is_required(kind: str):
-    """What older schemas required without anybody reading it may be absent."""
+    """Fields that older schemas required without any reader may be absent."""
     least: dict[str, Json] = {"NetworkTopology": {}, "AppGroup": {"workloads": []}}
     schema = Schema(schema_of(DEFINITIONS[kind]))
 
@@ -197,7 +197,7 @@ def test_as_little_as_possible_is_required(kind: str):
     ],
 )
 def test_what_cannot_be_meant_is_refused(kind: str, path: tuple[Any, ...], value: Any):
-    """A wrong value is told where it is written, not later in a scheduling decision."""
+    """A wrong value is reported when it is written, not later in a scheduling decision."""
     document = copy.deepcopy({"spec": IN_USE[kind]["spec"]})
     place: Any = document["spec"]
     *way, last = path

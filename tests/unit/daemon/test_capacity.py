@@ -1,4 +1,4 @@
-"""The metric of room: what is counted, by whom, and what a shape that cannot be counted shows."""
+"""The metric of capacity: the counts, the counting process, and shapes that cannot be counted."""
 
 import pytest
 import yaml
@@ -29,9 +29,9 @@ SHAPES = {
 
 @pytest.mark.allow_blocking("a helper process is started")
 async def test_every_shape_is_counted_by_who_leads(logged):
-    """Pods one by one, groups whole.
+    """Pods one by one, groups as a whole.
 
-    What cannot be counted has no value and a reason, told once.
+    A shape that cannot be counted has no value and a reason, logged once.
     """
     clock, meters = ManualClock(NOW), Meters()
     engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
@@ -78,7 +78,7 @@ async def test_every_shape_is_counted_by_who_leads(logged):
 
 @pytest.fixture
 def logged():
-    """Keep what is logged."""
+    """Collect the log records."""
     from structlog.testing import capture_logs
 
     with capture_logs() as entries:

@@ -1,4 +1,4 @@
-"""The configuration file in use: what counts as news, what stays, and one daemon after another."""
+"""The configuration file in use: relevant changes, rejected ones, and one daemon after another."""
 
 import asyncio
 import weakref
@@ -30,7 +30,7 @@ def text(*profiles: str) -> str:
 
 
 class Room:
-    """A file that says `trellis`, and who looks at it."""
+    """A file with the profile `trellis`, and its reader."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "config.yaml"
@@ -45,7 +45,7 @@ class Room:
             return await self.file.changed(lambda error: self.refused.append(str(error)))
 
     async def none(self) -> None:
-        """Look a few times, and see nothing that can be used."""
+        """Read a few times, and find no usable content."""
         for _ in range(2):
             assert await self.look() is None
 
@@ -71,7 +71,7 @@ def names(loaded: Loaded) -> list[str]:
 
 
 async def test_what_a_file_says_is_news_not_how(room: Room):
-    """Comments and order of keys are none; another profile is."""
+    """Comments and order of keys are no change; another profile is."""
     room.path.write_text(f"# hello\n{text('trellis')}\n")
     await room.none()
     room.path.write_text(text("trellis", "packer"))
@@ -81,7 +81,7 @@ async def test_what_a_file_says_is_news_not_how(room: Room):
 
 
 async def test_a_bad_file_is_told_once(room: Room):
-    """Then the good text again is no news, and all is well."""
+    """The old text afterwards is no change, and clears the problem."""
     room.path.write_text(text("trellis", "trellis"))
     await room.none()
     assert 1 == len(room.refused)
@@ -100,7 +100,7 @@ async def test_a_bad_file_is_told_once(room: Room):
 
 
 async def test_a_file_that_is_gone_is_told_once(room: Room):
-    """And so is one that is no text; a later one counts."""
+    """A file that is no text is reported once, too; a later one counts."""
     room.path.unlink()
     await room.none()
     assert ["cannot be read: No such file or directory"] == [
@@ -113,7 +113,7 @@ async def test_a_file_that_is_gone_is_told_once(room: Room):
 
 
 class Daemon:
-    """Runs until it is told to stop; the stand-in for what the e2e tests run in earnest."""
+    """Runs until it is stopped; replaces the daemon of the e2e tests."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -159,7 +159,7 @@ class House:
 
 
 async def test_one_daemon_follows_another(room: Room):
-    """The first ends in order, the second runs what the file says now; a stop ends it all."""
+    """The first ends in order, the second runs the file's new content; a stop ends all."""
     house = House(room)
     running = asyncio.create_task(house.supervisor.run(room.loaded))
     await house.until(1)
@@ -174,7 +174,7 @@ async def test_one_daemon_follows_another(room: Room):
 
 
 async def test_the_old_daemon_is_let_go(room: Room):
-    """A cluster in memory is too large to be there twice."""
+    """Two clusters in memory would be too large."""
     house = House(room)
     running = asyncio.create_task(house.supervisor.run(room.loaded))
     await house.until(1)
@@ -190,7 +190,7 @@ async def test_the_old_daemon_is_let_go(room: Room):
 
 
 async def test_what_cannot_be_built_leaves_the_old_one(room: Room):
-    """For example a kubeconfig that is not there."""
+    """For example with a missing kubeconfig."""
     house = House(room)
     running = asyncio.create_task(house.supervisor.run(room.loaded))
     await house.until(1)
@@ -208,7 +208,7 @@ async def test_what_cannot_be_built_leaves_the_old_one(room: Room):
 
 
 async def test_a_daemon_that_fails_is_not_followed(room: Room):
-    """Whoever restarts the process must see it."""
+    """The process must end, so that its supervisor restarts it."""
     house = House(room)
     running = asyncio.create_task(house.supervisor.run(room.loaded))
     await house.until(1)

@@ -15,7 +15,7 @@ from scheduler.engine.decisionlog import Header, encode_header, encode_step
 async def test_what_is_being_written_when_it_ends_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The thread that writes goes on when its task is cancelled: the rest waits for it."""
+    """The thread that writes continues when its task is cancelled: the rest waits for it."""
     write, has_begun, may_end = decisionfile._write, threading.Event(), threading.Event()
 
     def slow(file: BinaryIO, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What the daemon keeps of decisions: the numbers of many, every node of some."""
+"""The decisions that the daemon keeps: the numbers of many, every node of some."""
 
 import msgspec
 import pytest
@@ -60,7 +60,7 @@ PODS = [
 
 
 class House:
-    """An engine with some nodes, and its trail."""
+    """An engine with some nodes, and its history."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(1_767_225_600.0)
@@ -85,7 +85,7 @@ class House:
 
 
 def test_each_change_of_the_leader_is_kept_once():
-    """A process that never led ceases nothing; a repeated event changes nothing."""
+    """A process that never led reports no end; a repeated event changes nothing."""
     house = House()
     for active in (False, True, True, False):
         house.engine.handle(Leading(active=active), house.clock.now())
@@ -165,8 +165,8 @@ def test_memory_is_bounded(monkeypatch):
 
 
 def test_an_attempt_is_kept_with_the_time_of_its_turn():
-    """It is that of the decision log, however long the turn has lasted by then: both tell one
-    history.
+    """It is that of the decision log, however long the turn has lasted by then: both sources yield
+    one history.
     """
     house = House()
     house.hear("Pod", read_pod(pod("late", spec={"schedulerName": "trellis"})))

@@ -54,7 +54,7 @@ def test_ages_and_states_move_with_the_clock():
 
 
 def test_without_the_plugin_there_are_no_gauges():
-    """Nothing that nobody decides by is shown."""
+    """Values that no plugin uses are not shown."""
     meters = Meters()
     without = "multiPoint: {disabled: [{name: LoadAwareScheduling}]}"
     plain = f"{HEAD}profiles: [{{plugins: {{{without}}}}}]"

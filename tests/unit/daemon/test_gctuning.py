@@ -1,4 +1,4 @@
-"""What lives long is set aside for the collector, and only then."""
+"""Long-lived objects are excluded from collections, and only those."""
 
 import gc
 import weakref
@@ -11,7 +11,7 @@ from scheduler.daemon import gctuning
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
-    """Leave nothing set aside for the tests that follow."""
+    """Unfreeze all objects for the tests that follow."""
     gc.unfreeze()
     yield
     gc.unfreeze()
@@ -23,7 +23,7 @@ def test_what_a_long_collection_leaves_is_set_aside(
 ):
     """By its length; collections of the young never count."""
     gc.collect()
-    # Python 3.12 sets aside what is immortal in every collection; other versions nothing.
+    # Python 3.12 freezes immortal objects in every collection; other versions none.
     immortal = gc.get_freeze_count()
     monkeypatch.setattr(gctuning, "LONG_S", limit_s)
     with gctuning.short_pauses():
@@ -39,14 +39,14 @@ def test_what_a_long_collection_leaves_is_set_aside(
 
 
 class Ring:
-    """Something that holds itself."""
+    """An object that refers to itself."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
 def test_garbage_of_before_is_found_again():
-    """What became garbage while it was set aside goes when everything is looked through."""
+    """Objects that became garbage while frozen are freed by a full collection."""
     ring = Ring()
     there = weakref.ref(ring)
     gctuning.keep()

@@ -7,7 +7,7 @@ from scheduler.objects.node import Node, NodeMeta
 
 
 def test_texts_are_those_of_the_events_in_their_order():
-    """Also of a list that is taken apart."""
+    """Also those of a list that is split."""
     nodes = tuple(Node(metadata=NodeMeta(name=f"n{number}")) for number in range(LONGEST_LIST + 1))
     encoder = LogBuffer()
     inbox = Inbox(encoder.arrive)

@@ -42,7 +42,7 @@ class Slow:
 
 
 def flooded(engine: Slow, turns: int) -> None:
-    """Let so many turns pass while more events come than any turn takes in."""
+    """Run this many turns while more events arrive than any turn processes."""
     inbox: Any = Inbox()
     for _ in range(400 * turns):
         inbox.put(Leading(active=True))
@@ -61,7 +61,7 @@ def flooded(engine: Slow, turns: int) -> None:
 
 
 class Outside:
-    """Takes nothing."""
+    """Accepts nothing."""
 
     def submit(self, _effects: Any) -> None:
         raise AssertionError
@@ -71,8 +71,8 @@ class Outside:
 
 
 def test_a_flood_of_events_leaves_as_much_to_be_tried():
-    """Taking in takes its part of every turn and no more, and whoever waits is tried as fast as in
-    a quiet hour.
+    """Intake uses its share of every turn and no more, and active pods are tried as fast as without
+    a flood.
     """
     engine = Slow(event_s=TURN_S / 100, pod_s=TURN_S / 1000)
     flooded(engine, 10)
@@ -88,7 +88,7 @@ def test_long_attempts_make_turns_short():
 
 
 def test_where_nobody_waits_a_turn_is_for_taking_in():
-    """There is nobody whom that keeps waiting."""
+    """No active pod is delayed by that."""
     engine = Slow(event_s=TURN_S / 100, pod_s=0.0)
     engine.waiting = False
     flooded(engine, 1)

@@ -1,4 +1,4 @@
-"""The gauges of the network: what is placed now costs that much, and the costs are that old."""
+"""The network gauges: the cost of the present placement, and the age of the costs."""
 
 from random import Random
 from typing import Any
@@ -59,7 +59,7 @@ class Setting:
 
 
 def test_the_cost_is_that_of_what_is_placed():
-    """Nothing on one node, 1 in a zone, the listed cost beyond; it follows pods and costs."""
+    """0 on one node, 1 in a zone, the listed cost beyond; it follows pods and costs."""
     world = Setting()
     assert world.cost == 0
     for raw in (GROUP, COSTS):
@@ -79,7 +79,7 @@ def test_the_cost_is_that_of_what_is_placed():
 
 @pytest.mark.parametrize("seed", range(2))
 def test_remembered_costs_are_those_worked_out_anew(seed: int):
-    """Whatever pods come, go and move, and whatever their application says."""
+    """However pods are created, deleted and moved, and whatever their application states."""
     world, random = Setting(), Random(seed)
     world.see(read_object(COSTS)[1])
     (profile,) = world.engine.profiles.values()
@@ -97,7 +97,7 @@ def test_remembered_costs_are_those_worked_out_anew(seed: int):
 
 
 def test_a_scrape_works_out_only_so_much():
-    """The rest counts as it was, and follows at the next scrapes."""
+    """The rest counts with its old value, and is updated at the next scrapes."""
     world = Setting()
     world.see(read_object(COSTS)[1])
     for name in ("one", "two", "three"):
@@ -112,7 +112,7 @@ def test_a_scrape_works_out_only_so_much():
 
 
 def test_only_calculated_costs_have_an_age():
-    """A table in spec is the user's, however old; one in status was calculated some time."""
+    """A table in spec is the user's and has no age; one in status has its time of calculation."""
     world = Setting()
     world.see(read_object(COSTS)[1])
     assert world.gauge("trellis_network_weights_age_seconds") == {}
@@ -125,7 +125,7 @@ def test_only_calculated_costs_have_an_age():
 
 
 def test_nothing_is_shown_that_nobody_decides_by():
-    """Without a plugin of the network there is no age, and no cost."""
+    """Without a network plugin there is no age, and no cost."""
     world = Setting("without")
     for raw in (GROUP, COSTS):
         world.see(read_object(raw)[1])

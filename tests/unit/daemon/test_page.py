@@ -1,4 +1,4 @@
-"""The daemon's page: who sees what, for how long, and at what cost."""
+"""The daemon's page: visible objects, their lifetime, and the cost."""
 
 import asyncio
 
@@ -62,7 +62,7 @@ class House:
 
 
 async def seen(shown):
-    """Return all that somebody is shown, as one text."""
+    """Return all data shown to a user, as one text."""
     with shown.feed.reader() as reader:
         reported = [(await reader.next()).decode(), str(await shown.answers.moments())]
     return " ".join([*reported, str(await shown.answers.world(NOW))])
@@ -71,7 +71,7 @@ async def seen(shown):
 async def test_each_sees_what_the_api_server_says():
     """Pods that are decided and not bound yet are on their nodes.
 
-    Another namespace is not there.
+    Another namespace is not visible.
     """
     house = House()
     own = await seen(await house.page.show(EVE, ""))
@@ -86,9 +86,7 @@ async def test_each_sees_what_the_api_server_says():
 
 
 async def test_users_of_the_same_rights_share_a_picture():
-    """It is drawn once, again when it is old, and forgotten when nobody has asked for it for
-    long.
-    """
+    """It is drawn once, again when it is old, and dropped when it was not requested for long."""
     house = House()
     one = await house.page.show(EVE, "")
     assert one.feed is (await house.page.show(ReviewedUser("adam"), "")).feed
@@ -102,7 +100,7 @@ async def test_users_of_the_same_rights_share_a_picture():
 
 @pytest.mark.looptime
 async def test_lost_rights_end_the_stream():
-    """Within half a minute; as long as they stay it goes on."""
+    """Within half a minute; with unchanged rights the stream continues."""
     house = House()
     shown = await house.page.show(EVE, "")
     assert shown.expires is not None
@@ -117,7 +115,7 @@ async def test_lost_rights_end_the_stream():
 
 
 async def test_there_is_a_limit_to_views_and_to_questions(monkeypatch):
-    """Who comes too late is told so; views that nobody looks at make room."""
+    """Requests above it are rejected with a reason; unused views are dropped."""
     house = House()
     monkeypatch.setattr(module, "MOST_VIEWS", 1)
     shown = await house.page.show(EVE, "")
@@ -130,7 +128,7 @@ async def test_there_is_a_limit_to_views_and_to_questions(monkeypatch):
 
 
 async def test_a_process_of_its_own_answers():
-    """The plan, one pod, and why a question is none."""
+    """The plan, one pod, and the reason for an invalid question."""
     house = House()
     shown = await house.page.show(EVE, "")
     plan = await shown.answers.plan(None)

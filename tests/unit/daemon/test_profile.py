@@ -1,4 +1,4 @@
-"""A profile tells what ran, in pprof's own words."""
+"""A profile shows the running functions, in pprof's format."""
 
 import asyncio
 import gzip
@@ -15,7 +15,7 @@ GO = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
 
 
 def busy_in_here(until: threading.Event) -> None:
-    """Use the processor until told to stop."""
+    """Use the CPU until stopped."""
     while not until.is_set():
         sum(range(500))
 
@@ -32,7 +32,7 @@ def busy():
 
 
 async def test_what_used_the_processor_is_in_it(busy):
-    """And what waited is not: samples weigh what threads ran."""
+    """Waiting threads are not: samples are weighted by CPU time."""
     profile = gzip.decompress(await taken(0.5))
 
     assert b"busy_in_here" in profile
@@ -43,7 +43,7 @@ async def test_what_used_the_processor_is_in_it(busy):
 @pytest.mark.skipif(not GO, reason="needs go, whose pprof reads it")
 @pytest.mark.allow_blocking("a test runs pprof")
 async def test_pprof_reads_it(busy, tmp_path):
-    """The function that ran comes first, with its file, and with whom it was called by."""
+    """The function that ran comes first, with its file and its callers."""
     file = tmp_path / "profile"
     file.write_bytes(await taken(0.5))
     command = [str(GO), "tool", "pprof", "-raw", str(file)]

@@ -1,4 +1,6 @@
-"""What a user of the page may see: asked kind by kind, and nothing else is left of a cluster."""
+"""The rights of a user of the page: checked kind by kind, and no other object is left of a
+cluster.
+"""
 
 import json
 
@@ -30,7 +32,7 @@ class Granted:
 
 
 async def test_who_may_list_everything_is_asked_once_per_kind():
-    """And sees every kind, without notices."""
+    """The user sees every kind, without notices."""
     may = Granted(("nodes", ""), ("pods", ""), ("services", ""), ("storageclasses", ""))
     seen = await rights(may, HELD)
 
@@ -39,7 +41,7 @@ async def test_who_may_list_everything_is_asked_once_per_kind():
 
 
 async def test_who_may_not_is_asked_for_each_namespace():
-    """Of namespaces that hold something; what may not be seen is told."""
+    """Of namespaces with objects; a notice names the invisible ones."""
     may = Granted(("pods", "a"), ("pods", "c"), ("services", "b"), ("nodes", ""))
     seen = await rights(may, HELD)
 
@@ -54,7 +56,7 @@ async def test_who_may_not_is_asked_for_each_namespace():
 
 
 async def test_a_named_namespace_is_the_only_one_asked_for():
-    """As where there are more than anybody wants to ask for."""
+    """As with more namespaces than reviews are allowed."""
     may = Granted(("pods", "a"), ("pods", "b"))
     seen = await rights(may, HELD, "a")
 
@@ -63,7 +65,7 @@ async def test_a_named_namespace_is_the_only_one_asked_for():
 
 
 async def test_there_is_a_limit_to_reviews(monkeypatch):
-    """What was not asked for is not shown, and told."""
+    """Unchecked namespaces are not shown, and a notice states it."""
     monkeypatch.setattr(module, "MOST_REVIEWS", 10)
     may = Granted(*(("pods", f"n{at:02}") for at in range(30)))
     seen = await rights(may, {"Pod": {f"n{at:02}" for at in range(30)}})
@@ -74,7 +76,7 @@ async def test_there_is_a_limit_to_reviews(monkeypatch):
 
 
 def world():
-    """Two namespaces on one node, and a service each."""
+    """Return two namespaces on one node, and a service each."""
     services = [
         {
             "apiVersion": "v1",
@@ -94,7 +96,7 @@ def world():
 
 @pytest.mark.parametrize("with_nodes", [True, False])
 def test_nothing_else_is_left(with_nodes):
-    """Of pods, objects, sums: what is drawn is drawn from what may be seen."""
+    """Of pods, objects, sums: the page is drawn from the visible objects."""
     everywhere = frozenset({"Node"} if with_nodes else ())
     seen = Rights(everywhere, (("Pod", frozenset({"a"})), ("Service", frozenset({"b"}))), ("hm",))
     left = within(world(), seen)

@@ -1,4 +1,4 @@
-"""What is counted of the solver's answers."""
+"""The counts of the solver's answers."""
 
 import pytest
 
@@ -31,7 +31,7 @@ class InThisProcess(WorkerPool):
 
 @pytest.mark.parametrize(("size", "status"), [(3, "optimal"), (5, "infeasible")])
 async def test_answers_are_counted_by_status(size: int, status: str):
-    """A placement has a gap, a refusal has none."""
+    """A placement has a gap, a rejection has none."""
     meters = Meters()
     solving = Solving(meters, InThisProcess())
     question = Place(Instance((Level("node", LevelRule("spread")),), LEAVES, size))
@@ -59,7 +59,7 @@ def test_the_gap_is_that_of_the_worst_stage(stages: tuple[SolvedStage, ...], rat
 
 @pytest.mark.parametrize(("size", "is_small"), [(3, True), (5, False)])
 def test_small_questions_are_answered_within_the_turn(size: int, is_small: bool):
-    """As another process would, and counted; why nothing fits is a longer question."""
+    """As by another process, and counted; why nothing fits takes longer."""
     meters = Meters()
     question = Place(Instance((Level("node", LevelRule("spread")),), LEAVES, size))
     found = InlineSolver(meters).answer(SolverCall(question, 1.0))

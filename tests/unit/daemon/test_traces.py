@@ -1,4 +1,4 @@
-"""Spans of decisions: what they say, what is sampled away, and that they are an extra."""
+"""Spans of decisions: their content, sampling, and that they are an extra."""
 
 import sys
 from typing import Any
@@ -55,7 +55,7 @@ def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None) -> list[Any]
 
 
 def test_a_span_tells_of_a_decision_from_the_pods_turn_to_its_end():
-    """Who, which attempt, how many nodes, what came out; when it began and ended."""
+    """The pod, the attempt, the number of nodes, the result; its start and end."""
     found = {span.attributes["k8s.pod.name"]: span for span in spans()}
     fits, giant = found["fits"], found["giant"]
 
@@ -92,7 +92,7 @@ def test_durations_name_the_trace_of_the_attempt():
 
 
 def test_what_is_sampled_away_leaves_nothing():
-    """No span, no trace beside a duration, and nothing kept."""
+    """No span, no trace beside a duration, no stored data."""
     meters = Meters()
     assert [] == spans("ALWAYS_OFF", meters)
     durations = meters.pod_scheduling_sli_duration.labels("1")

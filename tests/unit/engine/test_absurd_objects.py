@@ -1,5 +1,5 @@
-"""Numbers that no arithmetic here can hold, as the watch brings them: told of, and nobody else
-hurt.
+"""Numbers beyond any integer here, as the watch delivers them: reported, without effect on other
+objects.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ AMOUNTS = (
 
 
 class World:
-    """An engine that hears watch lines, with one node of 4 CPUs."""
+    """An engine that receives watch lines, with one node of 4 CPUs."""
 
     def __init__(self) -> None:
         self.engine = Engine(PROFILES, REGISTRY)
@@ -43,7 +43,7 @@ class World:
         self.hear(node("n0"))
 
     def hear(self, raw: dict[str, Any]) -> None:
-        """Take in one object as a watch line would bring it."""
+        """Process one object as a watch line."""
         decoder = Decoder(BY_KIND[raw["kind"]], self.told.append)
         line = decoder.line(msgspec.json.encode({"type": "ADDED", "object": raw}))
         if isinstance(line, Watched):
@@ -57,12 +57,12 @@ class World:
         self.hear(raw)
 
     def bound(self) -> list[str]:
-        """Let the engine try everybody; return whom it binds."""
+        """Try all pods; return the bound ones."""
         return [e.name for e in self.engine.run(1.0, 10) if isinstance(e, Bind)]
 
 
 def wide_fields(number: int) -> dict[str, Any]:
-    """Return a spec with one number beyond its width, one per field that holds one."""
+    """Return a spec with one number beyond its width, one per numeric field."""
     selector = {"matchLabels": {"a": "b"}}
     term = {"topologyKey": "zone", "labelSelector": selector}
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -89,9 +89,9 @@ def wide_fields(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("amount", AMOUNTS, ids=str)
 def test_a_pod_may_ask_for_any_amount(amount):
-    """It is as if it asked for the most there is (or nothing).
+    """It counts as the largest amount (or 0).
 
-    The next pod is placed all the same.
+    The next pod is placed.
     """
     world = World()
     world.pod("absurd", requests={"cpu": amount, "memory": amount, "example.com/x": amount})
@@ -104,7 +104,7 @@ def test_a_pod_may_ask_for_any_amount(amount):
 
 
 def test_a_pod_may_ask_for_little_with_containers_that_ask_for_all():
-    """What the pod asks for as a whole decides; scoring looks at the containers all the same."""
+    """The pod-level request decides; scoring still reads the containers."""
     world = World()
     whole = {"resources": {"requests": {"cpu": "100m", "memory": "1Mi"}}}
     world.pod("p", requests={"cpu": HUGE, "memory": "9E", "example.com/x": 0}, spec=whole)
@@ -129,7 +129,7 @@ def test_a_node_may_offer_any_amount(amount, resource):
 @pytest.mark.parametrize("field", sorted(wide_fields(0)))
 @pytest.mark.parametrize("number", [HUGE, -HUGE, 2**31])
 def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
-    """It names object and field; the pod is left out, the next one is placed."""
+    """The message names object and field; the pod is left out, the next one is placed."""
     world = World()
     world.pod("absurd", spec=wide_fields(number)[field])
     world.pod("good")
@@ -143,7 +143,7 @@ def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
 
 @pytest.mark.parametrize("port", [HUGE, -1, 65536, 2**31 - 1, -(2**31)])
 def test_a_port_out_of_range_hurts_nobody(port):
-    """Whether it is told or taken as it is, the next pod is placed."""
+    """Whether it is reported or accepted, the next pod is placed."""
     world = World()
     world.pod("held", node_name="n0", host_ports=[port])
     world.pod("absurd", host_ports=[port])
@@ -198,7 +198,7 @@ def storage(amount: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("amount", [*AMOUNTS, "much", "", 1.5], ids=str)
 def test_storage_of_any_size_ends_in_a_decision(amount):
-    """The pod that uses it is answered in words; the one that does not is placed."""
+    """The pod that uses it gets a message; the one that does not is placed."""
     world = World()
     for raw in storage(amount):
         world.hear(raw)

@@ -1,6 +1,4 @@
-"""AppGroups that are gangs, in the engine: who is a member when, what the AppGroup is told, and who
-goes where.
-"""
+"""AppGroups that are gangs, in the engine: membership, the AppGroup's status, and placements."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ ALL = (*KINDS, "AppGroup", "NetworkTopology")
 
 
 def floor(*zones: str, cpu: int = 2) -> Rig:
-    """Return a cluster with a node in each of these zones, whose ways cost 7."""
+    """Return a cluster with a node in each of these zones, with path costs of 7."""
     rig = Rig(build, ALL)
     for number, zone in enumerate(zones):
         node = make_node(f"n{number}", cpu=cpu)
@@ -42,7 +40,7 @@ def floor(*zones: str, cpu: int = 2) -> Rig:
 
 
 def describe(rig: Rig, least: int = 2, *, gang: bool = True, limit: int = 10) -> None:
-    """Write an AppGroup of two workloads, of which the first depends on the second.
+    """Write an AppGroup of two workloads, the first of which depends on the second.
 
     Its status stays.
     """
@@ -87,15 +85,15 @@ def told(rig: Rig) -> tuple[str, str]:
 
 
 def reason(rig: Rig, name: str) -> str:
-    """Return what a pod's condition says."""
+    """Return the message of a pod's condition."""
     found = rig.api.pods[f"default/{name}"].condition("PodScheduled")
     return "" if found is None else found.message
 
 
 def test_nobody_begins_before_all_are_there():
-    """Three of four wait, and say for how many.
+    """Three of four wait, with the missing number.
 
-    With the fourth all are bound, and the AppGroup says so once.
+    With the fourth all are bound, and the AppGroup reports it once.
     """
     rig = floor("a", "a")
     describe(rig)
@@ -114,7 +112,7 @@ def test_nobody_begins_before_all_are_there():
 
 
 def test_of_the_right_number_each_workload_needs_its_own():
-    """Four pods, but of one workload three: the other's lack is named."""
+    """Four pods, but three of one workload: the message names the other's lack."""
     rig = floor("a", "a")
     describe(rig)
     add(rig, "web-0", "web-1", "web-2", "db-0")
@@ -125,8 +123,8 @@ def test_of_the_right_number_each_workload_needs_its_own():
 
 
 def test_a_way_that_is_too_dear_holds_the_gang_until_the_limit_is_raised():
-    """Two nodes in two zones, 7 from one to the other: with a limit of 5 nobody is placed, with 7
-    all are.
+    """Two nodes in two zones with a path cost of 7: with a limit of 5 no pod is placed, with 7 all
+    are.
     """
     rig = floor("a", "b")
     describe(rig, limit=5)
@@ -146,8 +144,8 @@ def test_a_way_that_is_too_dear_holds_the_gang_until_the_limit_is_raised():
 
 
 def test_pods_that_wait_become_members_when_the_application_is_a_gang():
-    """One application whose pods find no room one by one: as a gang, what would have fitted waits
-    as well.
+    """One application whose pods do not all fit one by one: as a gang, the fitting ones wait as
+    well.
     """
     rig = floor("a", cpu=1)
     describe(rig, gang=False)
@@ -200,9 +198,9 @@ def test_pods_that_stand_count_when_their_application_becomes_a_gang():
 
 
 def test_a_member_that_is_lost_is_replaced_where_it_costs_least():
-    """Two zones with room: the new one stands beside those it talks to.
+    """Two zones with capacity: the replacement is placed beside the pods that it has traffic with.
 
-    One beyond the minimum, too.
+    Also one beyond the minimum.
     """
     rig = floor("a", "a", "b", cpu=3)
     describe(rig)
@@ -239,7 +237,9 @@ def test_two_groups_that_claim_a_pod_hold_it():
 
 
 def test_the_message_names_the_resources_that_may_not_be_listed():
-    """Without the right to list PodGroups the group may be described, and the pod says so."""
+    """Without the right to list PodGroups the group may be described, and the pod's message states
+    it.
+    """
     rig = floor("a", "a")
     rig.hear(Listed("PodGroup", is_denied=True))
     add(rig, "web-0", labels={"scheduling.x-k8s.io/pod-group": "g"})
@@ -250,8 +250,8 @@ def test_the_message_names_the_resources_that_may_not_be_listed():
 
 
 def test_pods_of_another_namespace_are_no_members():
-    """The label names no namespace: a gang has the pods of its own, others are placed by
-    themselves.
+    """The label names no namespace: a gang has the pods of its own, others are placed as single
+    pods.
     """
     rig = floor("a", "a")
     describe(rig)
@@ -262,8 +262,8 @@ def test_pods_of_another_namespace_are_no_members():
 
 
 def test_what_is_wrong_with_an_application_is_said():
-    """A dependency on nobody: held, the field named, in the pods' conditions and in the AppGroup's
-    status.
+    """A dependency on an unknown workload: on hold, the field named, in the pods' conditions and in
+    the AppGroup's status.
     """
     rig = floor("a", "a")
     raw = {
@@ -288,7 +288,7 @@ def test_what_is_wrong_with_an_application_is_said():
 
 
 def test_others_go_for_a_gang_of_higher_priority_with_an_event_each():
-    """Pods of lower priority make room for all that it needs, and for nobody beyond."""
+    """Pods of lower priority are evicted for the members that it needs, and for no further ones."""
     rig = floor("a", "a")
     for number in range(4):
         rig.api.put("Pod", make_pod(f"low-{number}", node=f"n{number % 2}"))
@@ -303,8 +303,8 @@ def test_others_go_for_a_gang_of_higher_priority_with_an_event_each():
 
 
 def test_a_link_that_is_too_narrow_is_planned_around():
-    """The best by cost would send 100 M over a link of 60: the next best, with nothing over it, is
-    taken.
+    """The cheapest placement would send 100 M over a link of 60: the next cheapest, without traffic
+    over it, is taken.
     """
     rig = floor("a", "b", cpu=4)
     sizes = {"web": 2, "db": 2, "log": 1, "queue": 1}
@@ -340,7 +340,7 @@ def test_a_link_that_is_too_narrow_is_planned_around():
 
 
 def test_a_limit_and_a_bandwidth_that_no_placement_keeps_are_named():
-    """Two pods that send more than the only link takes: the one rule that is in the way is told."""
+    """Two pods that send more than the only link takes: the one rule in conflict is reported."""
     rig = floor("a", "b", cpu=1)
     on = {"workload": {"selector": "db"}, "maxNetworkCost": 50, "minBandwidth": "100M"}
     raw = {
@@ -366,7 +366,9 @@ def test_a_limit_and_a_bandwidth_that_no_placement_keeps_are_named():
 
 
 def test_zones_beyond_the_most_hold_a_gang(monkeypatch):
-    """Between very many of them ways are not counted: the gang waits, and says of how many."""
+    """With too many zones paths are not counted: the gang waits, with their number in the
+    message.
+    """
     monkeypatch.setattr(heterogeneous, "MOST_AREAS", 1)
     rig = floor("a", "b")
     describe(rig, 1)
@@ -377,8 +379,8 @@ def test_zones_beyond_the_most_hold_a_gang(monkeypatch):
 
 
 def test_writes_are_about_its_own_field_alone():
-    """What is written to the AppGroup names its uid and touches `status.gang`, which the operator
-    leaves alone.
+    """Writes to the AppGroup name its uid and change `status.gang` only, which the operator does
+    not write.
     """
     rig = floor("a", "a")
     describe(rig)

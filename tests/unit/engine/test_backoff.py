@@ -14,7 +14,7 @@ def test_it_doubles_up_to_a_limit(failures: int, seconds: float):
 
 
 def test_the_end_is_cut_to_whole_seconds():
-    """Pods of one second come back together."""
+    """Pods of one second return together."""
     assert 101.0 == PodBackoff().ends(100.0, 1) == PodBackoff().ends(100.999, 1)
     assert 100.0 == PodBackoff(0.5, 10).ends(100.4, 1)
 

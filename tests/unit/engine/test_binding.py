@@ -20,7 +20,9 @@ from tests.property.tinyplugins import ALL, spec_of
 
 
 class LastLeaves(Plugin[NoArgs]):
-    """Before binding, wait until the pod `first` holds no room any more; `first` waits in vain."""
+    """Before binding, wait until the pod `first` uses no capacity any more; `first` waits in
+    vain.
+    """
 
     reads = ("pod.deleted",)
 
@@ -35,7 +37,7 @@ class LastLeaves(Plugin[NoArgs]):
 
 
 class Babbler(Plugin[NoArgs]):
-    """Yields what no plugin may yield."""
+    """Yields a value that no plugin may yield."""
 
     def pre_bind(self, cycle: Cycle, node: str) -> Generator[Any, Any, Status]:
         yield "please"
@@ -61,7 +63,7 @@ def rig_of(
 
 
 def bind_of(rig: Rig) -> Bind:
-    """Return the one bind on the wire."""
+    """Return the only bind in flight."""
     (bind,) = [effect for effect in rig.wire if isinstance(effect, Bind)]
     return bind
 
@@ -78,7 +80,7 @@ def test_a_wait_that_ends_another_wait_is_told_once():
 
 
 def test_a_change_that_ends_one_wait_moves_the_next_only_once():
-    """A plugin never receives an answer to a question it did not ask."""
+    """A plugin never receives an answer to a call that it did not make."""
     rig = rig_of(LastLeaves, pods=("first", "second", "third"))
     rig.api.remove("Pod", "default/first")
     rig.watch("Pod")
@@ -98,7 +100,9 @@ def test_a_change_that_ends_one_wait_moves_the_next_only_once():
     ],
 )
 def test_a_fault_on_the_way_to_the_bind_ends_that_attempt(point: str, named: str):
-    """The pod is told which plugin failed where, waits in error back-off, and holds no room."""
+    """The condition names the failed plugin and point; the pod is in error back-off, and uses no
+    capacity.
+    """
     rig = rig_of(labels={"raise": point})
 
     assert Where.ERROR_BACKOFF is rig.where("p")
@@ -123,7 +127,7 @@ def gone(rig: Rig) -> None:
 
 
 def taken(rig: Rig) -> None:
-    """Let somebody else bind a pod that takes all of the node."""
+    """Let another client bind a pod that uses all of the node."""
     rig.api.put("Pod", make_pod("foreign", cpu="16", node="n0"))
     rig.watch("Pod")
     rig.run(0)
@@ -138,9 +142,7 @@ def taken(rig: Rig) -> None:
     ],
 )
 def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
-    """Whoever is about to send it is told why not, and the pod is back in the queue with that
-    reason.
-    """
+    """The executor gets the reason, and the pod is back in the queue with that reason."""
     rig = rig_of()
     bind = bind_of(rig)
     assert "" == rig.engine.objection(bind)
@@ -160,7 +162,9 @@ def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
 
 
 def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_small_by_now():
-    """Its room is held until it cannot arrive any more; then the pod is back in the queue."""
+    """Its capacity is reserved until the bind cannot arrive any more; then the pod is back in the
+    queue.
+    """
     rig = rig_of()
     rig.delay(rig.wire.index(bind_of(rig)))
     rig.deliver(0)
@@ -178,7 +182,7 @@ def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_smal
 
 
 def test_room_that_no_plugin_asked_for_is_not_asked_for_later():
-    """Here no plugin counts memory: more of it than there is keeps no pod from its node."""
+    """No plugin counts memory here: a lack of it keeps no pod from its node."""
     rig = rig_of(pods=())
     rig.api.put("Pod", make_pod("p", requests={"cpu": "1", "memory": "65Gi"}))
     rig.watch("Pod")
@@ -188,7 +192,9 @@ def test_room_that_no_plugin_asked_for_is_not_asked_for_later():
 
 
 def test_a_fault_while_a_wait_is_closed_does_not_lose_the_pod():
-    """A pod that goes while a plugin waits is forgotten, whatever the plugin does at its end."""
+    """A pod that is deleted while a plugin waits is dropped, whatever the plugin does at its
+    end.
+    """
     rig = rig_of(labels={"raise": "close"})
     rig.api.remove("Pod", "default/p")
     rig.watch("Pod")
@@ -199,7 +205,7 @@ def test_a_fault_while_a_wait_is_closed_does_not_lose_the_pod():
 
 
 def test_what_is_no_question_is_a_fault():
-    """A plugin that yields something else fails by name."""
+    """A plugin that yields an invalid value fails by name."""
     rig = rig_of(Babbler)
 
     reported = rig.queued("p").reported
@@ -250,7 +256,7 @@ def test_a_bind_without_an_answer_is_looked_up_after_a_minute():
 
 
 def test_a_look_that_fails_is_repeated():
-    """As long as nobody can say what became of a bind, its room stays taken."""
+    """While the outcome of a bind is unknown, its capacity stays reserved."""
     rig = rig_of()
     bind = bind_of(rig)
     rig.delay(rig.wire.index(bind))

@@ -1,4 +1,4 @@
-"""Choosing among the best nodes, and looking at some of them only."""
+"""Choosing among the best nodes, and node sampling."""
 
 from collections import Counter
 from random import Random
@@ -18,7 +18,9 @@ rows = st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_siz
 
 @given(rows, st.sampled_from(list(Ties)))
 def test_the_best_feasible_node_wins(cells: list[tuple[bool, int]], ties: Ties):
-    """Whatever settles ties, nobody feasible has more; the same call gives the same answer."""
+    """With any tie-break, no feasible node has a higher score; the same call gives the same
+    answer.
+    """
     stage = Stage(nodes=len(cells))
     feasible = np.array([f for f, _ in cells])
     total = np.array([t for _, t in cells], dtype=np.int64)
@@ -57,7 +59,7 @@ class TestSample:
     """percentageOfNodesToScore."""
 
     def test_small_clusters_are_looked_at_entirely(self):
-        """Below 100 nodes nothing is left out."""
+        """Below 100 nodes none is left out."""
         feasible = np.ones(99, dtype=np.bool_)
 
         mask, start = sample(feasible, 5, 7, 99)
@@ -65,7 +67,7 @@ class TestSample:
         assert 7 == start
 
     def test_a_hundred_at_least(self):
-        """A small percentage still looks for a hundred feasible nodes."""
+        """A small percentage still finds a hundred feasible nodes."""
         feasible = np.ones(500, dtype=np.bool_)
         mask, start = sample(feasible, 5, 0, 500)
 
@@ -73,7 +75,7 @@ class TestSample:
         assert 100 == start
 
     def test_the_start_rotates(self):
-        """The next pod goes on where the last one stopped, around the end."""
+        """The next pod continues where the last one stopped, and wraps."""
         feasible = np.ones(400, dtype=np.bool_)
         feasible[::2] = False
         mask, start = sample(feasible, 25, 399, 400)

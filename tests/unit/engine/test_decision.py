@@ -1,4 +1,4 @@
-"""What a decision says: messages, the plugins that rejected, statuses of single nodes."""
+"""The content of a decision: messages, the rejecting plugins, statuses of single nodes."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ class TestMessage:
         assert "0/2 nodes are available: 1 a, 1 b." == text
 
     def test_equal_texts_are_added_up(self):
-        """Two plugins that say the same make one entry."""
+        """Equal texts of two plugins make one entry."""
         text = fit_message(
             2,
             SUCCESS,
@@ -95,13 +95,13 @@ class TestMessage:
         assert "0/2 nodes are available: 2 x." == text
 
     def test_nodes_outside_are_named_with_the_plugins_sorted(self):
-        """What a pre-filter cut away counts under its plugins' names."""
+        """Nodes that a pre-filter excluded count under its plugin's name."""
         text = fit_message(3, SUCCESS, (), np.array([1, 1, 1], dtype=np.bool_), ("B", "A"))
 
         assert "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A B]." == text
 
     def test_a_pre_filter_speaks_for_all_nodes(self):
-        """Its message stands alone, reasons joined."""
+        """Its message is the only one, reasons joined."""
         text = fit_message(3, unresolvable("a", "b"), (), None, ())
 
         assert "0/3 nodes are available: a, b." == text
@@ -111,14 +111,14 @@ class TestDecide:
     """The numbered steps, seen from their outcome."""
 
     def test_no_nodes_at_all(self):
-        """Just that sentence, and nobody to blame."""
+        """Only that sentence, and no plugin."""
         decision = decision_of(Stage(nodes=0))
 
         assert "no nodes available to schedule pods" == decision.message
         assert ((), Code.UNSCHEDULABLE) == (decision.rejected_by, decision.status.code)
 
     def test_unknown_names_leave_all_nodes_outside(self):
-        """A pod that names a node which is not there: every node counts under the plugin."""
+        """A pod that names a missing node: every node counts under the plugin."""
         cls = made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["ghost"])))
         decision = decision_of(Stage(cls))
 
@@ -144,7 +144,7 @@ class TestDecide:
         assert text == decision_of(stage).message
 
     def test_freed_rows_are_no_nodes(self):
-        """What a narrowing leaves of rows without a node counts as nothing."""
+        """Rows without a node do not count as excluded."""
         cls = made("A", pre_filter=lambda _s, _c, n: Narrow(~n.rows_named(["n0", "n1"])))
         stage = Stage(cls)
         stage.cluster.drop_node("n2")
@@ -165,7 +165,7 @@ class TestDecide:
         assert "satisfy plugin(s) [A B] simultaneously." in decision.message
 
     def test_a_pre_filter_that_rejects_is_alone_to_blame(self):
-        """What narrowed the nodes before it could not have helped."""
+        """The pre-filters that narrowed the nodes before it could not have helped."""
         decision = decision_of(
             Stage(
                 made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0"]))),
@@ -189,7 +189,7 @@ class TestDecide:
         assert ("A",) == decision.rejected_by
 
     def test_an_error_in_pre_filter_asks_no_post_filter(self):
-        """A fault is no reason to evict anybody."""
+        """A fault is no reason for an eviction."""
         cls = made(
             "A",
             pre_filter=lambda *_: Status(Code.ERROR, ("x",)),
@@ -203,7 +203,7 @@ class TestDecide:
         [(unschedulable("u"), ["n0", "n1", "n2"]), (unresolvable("uau"), [])],
     )
     def test_candidates_for_preemption(self, status: Status, candidates: list[str]):
-        """A final answer of pre-filter leaves no candidate; a plain one leaves all."""
+        """A final result of pre-filter leaves no candidate; a plain one leaves all."""
         seen = []
 
         def post_filter(_self: Any, _cycle: Any, nodes: Any, failure: Any) -> PostFiltered:
@@ -217,7 +217,7 @@ class TestDecide:
         assert decision.message.endswith(". no use")
 
     def test_final_rejections_are_no_candidates(self):
-        """Rows whose rejection evicting pods cannot lift, and rows outside, are left out."""
+        """Rows whose rejection evictions cannot lift, and excluded rows, are left out."""
         seen = []
 
         def post_filter(_self: Any, _cycle: Any, nodes: Any, failure: Any) -> PostFiltered:
@@ -238,9 +238,9 @@ class TestDecide:
         assert not decision.message.endswith("no use")
 
     def test_texts_of_post_filters_are_joined(self):
-        """All are kept in order when none found anything.
+        """All are kept in order if none found a candidate.
 
-        The last word on the nomination counts.
+        The last one that sets the nomination counts.
         """
         answers = [
             PostFiltered(unschedulable(), text="a", nominated_node=""),
@@ -265,7 +265,7 @@ class TestDecide:
 
 
 class Company(Plugin[Any]):
-    """Wants between `at_least` and `at_most` pods on its node, by the pod's labels."""
+    """Requires between `at_least` and `at_most` pods on its node, by the pod's labels."""
 
     def filter(self, cycle: Any, nodes: Any) -> Any:
         labels = cycle.pod.metadata.labels
@@ -292,7 +292,7 @@ def test_a_node_must_fit_with_and_without_its_nominated_pods(labels: dict[str, s
 
 
 class Exclusive(Plugin[Any]):
-    """Only looks at the node that label `only` of the pod names; reads node labels."""
+    """Evaluates only the node that the pod's label `only` names; reads node labels."""
 
     reads = ("node.labels",)
 
@@ -301,7 +301,7 @@ class Exclusive(Plugin[Any]):
 
 
 class Rival(Exclusive):
-    """Only looks at nodes with label zone=a."""
+    """Evaluates only nodes with label zone=a."""
 
     def pre_filter(self, cycle: Any, nodes: Any) -> Any:
         return Narrow(nodes.labels_mask({"zone": "a"}))

@@ -50,7 +50,7 @@ def request(rig: Rig, words: str) -> None:
 
 
 def cluster(rig: Rig, workers: int) -> None:
-    """Create the RayCluster r with a head and so many workers."""
+    """Create the RayCluster r with a head and `workers` workers."""
     spec = RayClusterSpec(worker_group_specs=(RayWorkerGroup(replicas=workers),))
     rig.api.put("RayCluster", RayCluster(ObjectMeta("r", "default", "uid-r"), spec))
     rig.calm()

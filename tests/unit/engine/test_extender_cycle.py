@@ -1,4 +1,4 @@
-"""What extenders' answers mean for a pod, and what may happen while one of them is asked."""
+"""The effect of extenders' answers on a pod, and events while an answer is awaited."""
 
 from collections.abc import Callable
 from typing import Any
@@ -53,7 +53,7 @@ class Talk:
         return found
 
     def question(self) -> AskExtender:
-        """Take the one question off the wire."""
+        """Remove the only question in flight."""
         (found,) = self.asked()
         return found
 
@@ -64,7 +64,7 @@ class Talk:
         self.rig.run()
 
     def fail(self, question: AskExtender, message: str = "no") -> None:
-        """Let a question go unanswered, as the executor tells it."""
+        """Leave a question unanswered, as the executor reports it."""
         self.rig.hear(Answer(question.id, 0, "ExtenderFailed", message))
         self.rig.run()
 
@@ -81,7 +81,7 @@ class Talk:
 
 
 def test_a_filter_sees_what_the_plugins_left():
-    """Names of feasible nodes go out; only what passes may be chosen."""
+    """Names of feasible nodes are sent; only those that pass may be chosen."""
     talk = Talk(FILTER, nodes=4)
     question = talk.question()
     assert ("filter", "uid-p", ("n0", "n1", "n2", "n3")) == (
@@ -95,14 +95,14 @@ def test_a_filter_sees_what_the_plugins_left():
 
 
 def test_a_node_without_room_is_not_shown():
-    """Plugins come first."""
+    """Plugins filter first."""
     talk = Talk(FILTER, nodes=3, cpu=3, requests={"cpu": 2})
 
     assert ("n0", "n1") == talk.question().nodes
 
 
 def test_extenders_are_asked_one_after_the_other():
-    """The second sees what the first let pass, the third nothing is left to see."""
+    """The second receives the nodes that the first passed; for the third none is left."""
     talk = Talk(
         FILTER,
         ConfiguredExtender(1, "http://g", filters=True),
@@ -138,7 +138,7 @@ def test_an_error_ends_the_attempt():
 
 
 def test_a_node_that_nobody_asked_about_is_an_error():
-    """An extender may only choose among what it was shown."""
+    """An extender may only choose among the nodes it received."""
     talk = Talk(FILTER)
     talk.say(talk.question(), nodes=("n0", "nx"))
 
@@ -148,7 +148,7 @@ def test_a_node_that_nobody_asked_about_is_an_error():
 
 
 def test_an_ignorable_extender_that_fails_is_passed_over():
-    """The pod goes on as if it were not there, and the fault is told."""
+    """The pod is scheduled as without it, and the fault is reported."""
     talk = Talk(ConfiguredExtender(0, "http://f", filters=True, ignorable=True))
     talk.fail(talk.question())
 
@@ -174,7 +174,7 @@ def test_an_extender_that_is_not_interested_is_not_asked():
 
 
 def test_scores_are_added_on_the_plugins_scale():
-    """Ten times the score times the weight; all extenders that score are asked at once."""
+    """Ten times the score times the weight; all scoring extenders are called at once."""
     talk = Talk(
         ConfiguredExtender(0, "http://f", prioritizes=True, weight=2),
         ConfiguredExtender(1, "http://g", prioritizes=True, weight=1),
@@ -197,7 +197,7 @@ def test_scores_are_added_on_the_plugins_scale():
 
 
 def test_one_node_alone_is_not_scored():
-    """Nobody is asked for scores."""
+    """No extender is called for scores."""
     talk = Talk(FILTER, ConfiguredExtender(1, "http://g", prioritizes=True))
     talk.say(talk.question(), nodes=("n1",))
 
@@ -214,7 +214,7 @@ def test_a_failing_scorer_gives_no_scores():
 
 
 def test_any_number_may_come_as_a_score():
-    """Negative totals still beat nodes that do not fit, and huge ones do not overflow."""
+    """Negative totals still beat infeasible nodes, and huge ones do not overflow."""
     talk = Talk(ConfiguredExtender(0, "http://g", prioritizes=True, weight=100), nodes=3)
     talk.say(talk.question(), scores=(("n0", -(2**70)), ("n1", -(10**6)), ("n2", -(2**63))))
 
@@ -225,9 +225,7 @@ def test_any_number_may_come_as_a_score():
 
 
 def test_the_profile_waits():
-    """No other pod of the profile is tried, there is nothing to do, and the engine wants to be
-    woken.
-    """
+    """No other pod of the profile is tried, no work is left, and the engine has a deadline."""
     talk = Talk(FILTER)
     talk.rig.api.put("Pod", make_pod("q"))
     talk.rig.watch("Pod")
@@ -240,7 +238,7 @@ def test_the_profile_waits():
 
 
 def test_another_profile_goes_on():
-    """What one profile waits for holds nobody else up."""
+    """A waiting profile does not block another one."""
     gpu = ConfiguredExtender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
     specs = [spec_of(*ALL), spec_of(*ALL, name="other")]
     rig = Rig(lambda: Engine(specs, Registry(ALL), settings=settings_with(extenders=(gpu,))))
@@ -259,7 +257,9 @@ def test_another_profile_goes_on():
 
 
 def test_no_answer_at_all():
-    """After the extender's time and some more the attempt fails; a late answer changes nothing."""
+    """After the extender's time limit and a margin the attempt fails; a late answer changes
+    nothing.
+    """
     talk = Talk(FILTER)
     question = talk.question()
     talk.rig.pass_time(FILTER.timeout_s + GRACE_S)
@@ -276,7 +276,7 @@ def test_no_answer_at_all():
 
 
 def test_the_pod_is_deleted():
-    """Its cycle is dropped, and the next pod's turn comes."""
+    """Its cycle is dropped, and the next pod is tried."""
     talk = Talk(FILTER)
     talk.rig.api.put("Pod", make_pod("q"))
     talk.rig.api.remove("Pod", "default/p")
@@ -303,7 +303,7 @@ def test_the_pod_is_asked_to_go():
 
 
 def test_somebody_else_binds_the_pod():
-    """Then nothing is left to decide."""
+    """Then no decision is left to make."""
     talk = Talk(FILTER)
     talk.rig.api.bind_foreign("default/p", "n1")
     talk.rig.watch("Pod")
@@ -313,13 +313,13 @@ def test_somebody_else_binds_the_pod():
 
 
 def shrink(talk: Talk) -> None:
-    """Leave no room on `n0`."""
+    """Leave no capacity on `n0`."""
     node: Node = talk.rig.api.nodes["n0"]
     talk.rig.api.put("Node", node_with(node, allocatable={"cpu": 0, "pods": 110}))
 
 
 def replace(talk: Talk) -> None:
-    """Make new nodes in the rows of the old ones."""
+    """Create new nodes in the rows of the old ones."""
     talk.rig.api.remove("Node", "n0")
     for name in ("n8", "n9"):
         talk.rig.api.put("Node", make_node(name, cpu=64))
@@ -327,7 +327,7 @@ def replace(talk: Talk) -> None:
 
 @pytest.mark.parametrize("change", [shrink, replace])
 def test_the_nodes_change(change: Callable[[Talk], None]):
-    """The plugins are asked again; a node that no extender has seen is not taken."""
+    """The plugins filter again; a node that no extender has seen is not chosen."""
     talk = Talk(FILTER)
     change(talk)
     talk.rig.watch("Node")
@@ -337,7 +337,7 @@ def test_the_nodes_change(change: Callable[[Talk], None]):
 
 
 def test_a_node_that_came_meanwhile_is_shown_before_the_pod_is_given_up():
-    """Once: what comes after that is a reason to try the pod again."""
+    """Once: a node added after that causes a retry of the pod."""
     talk = Talk(FILTER, nodes=1)
     for name in ("n1", "n2"):
         talk.rig.api.put("Node", make_node(name))
@@ -363,9 +363,9 @@ def test_all_nodes_go():
 
 
 def test_the_lease_is_lost():
-    """Nobody is asked any more.
+    """No further call is made.
 
-    With the lease back the pod is tried anew, other answers are late.
+    With the lease regained the pod is tried again, other answers are late.
     """
     talk = Talk(FILTER)
     before = talk.question()
@@ -380,11 +380,11 @@ def test_the_lease_is_lost():
     assert "n1" == talk.bound()
 
 
-# A pod that is promised a node.
+# A nominated pod.
 
 
 def test_the_promised_node_is_asked_about_alone():
-    """If it passes, the pod goes there and no other node is shown."""
+    """If it passes, the pod goes there and no other node is sent."""
     talk = Talk(FILTER, nodes=3, nominated="n2")
     question = talk.question()
     assert ("n2",) == question.nodes
@@ -395,7 +395,7 @@ def test_the_promised_node_is_asked_about_alone():
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_the_others_are_asked_about_when_it_does_not_pass(*, fails: bool):
-    """Whether the extender refuses it or fails: as kube-scheduler, all nodes come next."""
+    """Whether the extender rejects it or fails: as in kube-scheduler, all nodes come next."""
     talk = Talk(FILTER, nominated="n1")
     if fails:
         talk.fail(talk.question())
@@ -409,7 +409,7 @@ def test_the_others_are_asked_about_when_it_does_not_pass(*, fails: bool):
 
 
 def test_a_nomination_ends_with_the_last_node():
-    """An extender is not asked about no node; the nomination is cleared as without extenders."""
+    """An extender is not called without nodes; the nomination is cleared as without extenders."""
     talk = Talk(FILTER, nodes=0, nominated="n0")
     talk.rig.run()
     patches = [e.nominated_node for e in talk.rig.wire if isinstance(e, SetStatus)]
@@ -423,9 +423,7 @@ PREEMPT = ConfiguredExtender(0, "http://e", preempts=True)
 
 
 def full(*extenders: ConfiguredExtender) -> Talk:
-    """Return a talk about a pod that fits only where another leaves: `low-a` on n0, `low-b` on
-    n1.
-    """
+    """Return a talk about a pod that fits only after an eviction: `low-a` on n0, `low-b` on n1."""
     talk = Talk(*extenders, nodes=0, cpu=2, priority=5, labels={"preempt": "yes"})
     for name, node in (("low-a", "n0"), ("low-b", "n1")):
         talk.rig.api.put("Node", make_node(node, cpu=1))
@@ -443,7 +441,7 @@ def evicted(talk: Talk) -> list[str]:
 
 
 def test_an_extender_chooses_among_the_candidates():
-    """It is shown each node with its victims, and what it drops is not touched."""
+    """It receives each node with its victims, and the pods that it drops are not evicted."""
     talk = full(PREEMPT)
     question = talk.question()
     offers = (Offer("n0", ("uid-low-a",)), Offer("n1", ("uid-low-b",)))
@@ -456,7 +454,7 @@ def test_an_extender_chooses_among_the_candidates():
 
 
 def test_nothing_is_left_of_the_candidates():
-    """The pod waits, and its message says so."""
+    """The pod waits, with that message."""
     talk = full(PREEMPT)
     talk.say(talk.question(), offers=())
 
@@ -476,7 +474,7 @@ def test_nothing_is_left_of_the_candidates():
 def test_an_answer_about_victims_that_makes_no_sense(
     offers: tuple[Offer, ...], text: str, *, ignorable: bool
 ):
-    """An ignorable extender is passed over, another one ends the preemption."""
+    """An ignorable extender is skipped, another one ends the preemption."""
     talk = full(ConfiguredExtender(0, "http://e", preempts=True, ignorable=ignorable))
     talk.say(talk.question(), offers=offers)
 
@@ -491,7 +489,7 @@ def test_an_answer_about_victims_that_makes_no_sense(
 
 
 def test_the_victim_goes_while_the_extender_thinks():
-    """Nobody is evicted; the room it left is found by the next attempt."""
+    """No pod is evicted; the next attempt finds the capacity that it left."""
     talk = full(PREEMPT)
     question = talk.question()
     talk.rig.api.remove("Pod", "default/low-a")
@@ -511,7 +509,7 @@ BIND = ConfiguredExtender(0, "http://b", binds=True)
 
 
 def test_an_extender_binds_instead_of_the_plugins():
-    """It is asked with pod and node; nothing else is bound, and the pod is told."""
+    """It receives pod and node; no other bind is sent, and the pod gets its event."""
     talk = Talk(BIND)
     question = talk.question()
     assert ("bind", "default", "p", "uid-p", ("n0",)) == (
@@ -529,8 +527,8 @@ def test_an_extender_binds_instead_of_the_plugins():
 
 @pytest.mark.parametrize("is_bound", [True, False])
 def test_a_failed_bind_is_looked_up(*, is_bound: bool):
-    """Whatever the extender says, the pod may be bound: it is looked at before its room is given
-    up.
+    """Whatever the extender answers, the pod may be bound: it is looked up before its capacity is
+    released.
     """
     talk = Talk(BIND)
     question = talk.question()
@@ -547,7 +545,7 @@ def test_a_failed_bind_is_looked_up(*, is_bound: bool):
 
 
 def test_an_ignorable_binder_that_fails_leaves_it_to_the_plugins():
-    """Then the pod is bound as ever."""
+    """Then the pod is bound as usual."""
     talk = Talk(ConfiguredExtender(0, "http://b", binds=True, ignorable=True))
     talk.fail(talk.question())
     talk.rig.perform(next(i for i, e in enumerate(talk.rig.wire) if isinstance(e, Look)))
@@ -558,7 +556,7 @@ def test_an_ignorable_binder_that_fails_leaves_it_to_the_plugins():
 
 
 def test_plugins_before_the_bind_are_carried_out():
-    """A call of a pre-bind plugin goes out first, and its fault ends the attempt as ever."""
+    """A call of a pre-bind plugin is sent first, and its fault ends the attempt as usual."""
     talk = Talk(BIND, labels={"prebind": "call"})
     assert [] == talk.asked()
     place = next(i for i, e in enumerate(talk.rig.wire) if type(e).__name__ == "Call")

@@ -1,4 +1,4 @@
-"""How a failed attempt is told: patched only when something differs, in kube-scheduler's words."""
+"""The report of a failed attempt: patched only if a value differs, in kube-scheduler's words."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def queued_with(condition: PodCondition | None = None, nominated: str = "") -> Q
 
 
 def scheduled(status: str, reason: str = "Unschedulable", message: str = "m") -> PodCondition:
-    """Return a PodScheduled condition that has stood for a while."""
+    """Return a PodScheduled condition that is some time old."""
     return PodCondition("PodScheduled", status, reason, message, 3, "2025-05-05T05:05:05Z")
 
 
@@ -39,7 +39,7 @@ class TestCondition:
     """PodScheduled=False with reason, message, generation and time."""
 
     def test_the_first_verdict(self):
-        """Everything is set; the nomination is left alone."""
+        """All fields are set; the nomination is unchanged."""
         patch = failure.status_patch(queued_with(), "Unschedulable", "m", None, NOW)
 
         assert patch is not None
@@ -50,7 +50,7 @@ class TestCondition:
 
     @pytest.mark.parametrize("nominated", [None, ""])
     def test_nothing_new_needs_no_patch(self, nominated: str | None):
-        """Same reason and message as the pod shows, and no nomination to clear."""
+        """Reason and message equal the pod's condition, and there is no nomination to clear."""
         queued = queued_with(scheduled("False"))
 
         assert failure.status_patch(queued, "Unschedulable", "m", nominated, NOW) is None
@@ -63,7 +63,7 @@ class TestCondition:
         assert failure.status_patch(queued, "Unschedulable", "m", None, NOW + 9) is None
 
     def test_what_the_pod_never_shows_is_told_again(self):
-        """The server has refused the patch: it is sent anew, with the same time, and then not at
+        """The server has refused the patch: it is sent again, with the same time, and then not at
         once again.
         """
         queued = queued_with()
@@ -74,7 +74,9 @@ class TestCondition:
         assert failure.status_patch(queued, "Unschedulable", "m", None, later + 9) is None
 
     def test_the_time_moves_only_when_the_status_flips(self):
-        """Another message keeps the time, whether the watch or we know it."""
+        """Another message keeps the time, whether the watch shows it or only this process
+        wrote it.
+        """
         shown = queued_with(scheduled("False"))
         patch = failure.status_patch(shown, "Unschedulable", "other", None, NOW)
         assert patch is not None
@@ -89,7 +91,7 @@ class TestCondition:
         assert NOW_TEXT == patch.condition.last_transition_time
 
     def test_a_flip_takes_the_present_time(self):
-        """A condition that says True becomes False now."""
+        """A condition True becomes False now."""
         queued = queued_with(scheduled("True"))
         patch = failure.status_patch(queued, "Unschedulable", "m", None, NOW + 9)
 
@@ -102,7 +104,7 @@ class TestNomination:
     """Set, cleared, left alone."""
 
     def test_only_the_nomination_differs(self):
-        """The condition is not repeated for it."""
+        """The patch does not repeat the condition."""
         queued = queued_with(scheduled("False"), nominated="n0")
         patch = failure.status_patch(queued, "Unschedulable", "m", "", NOW)
 
@@ -111,7 +113,7 @@ class TestNomination:
         assert failure.status_patch(queued, "Unschedulable", "m", "", NOW) is None
 
     def test_what_is_so_already_is_not_patched(self):
-        """As the watch shows it, or as we wrote it last."""
+        """By the watch, or by our last write."""
         queued = queued_with(nominated="n0")
         assert failure.nomination_patch(queued, "n0") is None
         assert failure.nomination_patch(queued, "n1") is not None
@@ -119,7 +121,7 @@ class TestNomination:
         assert failure.nomination_patch(queued, "n0") is not None
 
     def test_the_watch_has_the_last_word(self):
-        """A nomination that others changed since is what ours is compared with."""
+        """Ours is compared with a nomination that another client has changed since."""
         queued = queued_with(nominated="n0")
         failure.nomination_patch(queued, "n1")
         queued.renew(make_pod("p", nominated="n2"))
@@ -186,7 +188,7 @@ class TestEvents:
         assert ("default", "boss", "uid-boss") == record.related
 
     def test_preempting(self):
-        """The preemptor hears who goes for it; of a crowd it hears the first and the number."""
+        """The preemptor's event names its victims; of many it names the first and their number."""
         by = failure.PreemptionRecord(make_pod("boss"), "n0", "P")
         one = failure.preempting_event(by, [placed("p")], NOW)
         many = failure.preempting_event(by, [placed(f"p{n}", "n1") for n in range(20)], NOW)
@@ -199,7 +201,7 @@ class TestEvents:
 
 
 def test_rejected_after_a_node_was_chosen():
-    """One node was in the running, and it was that reason."""
+    """One node was feasible, and the message has its reason."""
     text = failure.rejected_after_choice(unschedulable("full", "closed"))
 
     assert "0/1 nodes are available: 1 full, closed." == text

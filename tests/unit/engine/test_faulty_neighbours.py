@@ -1,7 +1,7 @@
-"""An object that cannot be used, or not fully, fails no attempt at pods and groups beside it.
+"""An invalid object fails no attempt at pods and groups beside it.
 
-Each fault stands beside a plain pod, a preemptor, a pod with rules between pods, gangs with and
-without evictions, a claim and a volume, all of which find a place.
+Each fault exists beside a plain pod, a preemptor, a pod with rules between pods, gangs with and
+without evictions, a claim and a volume, all of which are placed.
 """
 
 from collections.abc import Iterable
@@ -327,7 +327,7 @@ def find_no_place(faults: Objects, work: Objects) -> set[str]:
 
 
 def fails_nothing(fault: str, names: Iterable[str]) -> None:
-    """Check that each kind of work finds a place beside a fault, or evicts pods for one."""
+    """Check that each kind of work is placed beside a fault, or evicts pods for it."""
     lost = {name: find_no_place(FAULTS[fault], WORK[name]) for name in names}
     assert {} == {name: pods for name, pods in lost.items() if pods}
 
@@ -347,7 +347,7 @@ def test_a_faulty_object_fails_nothing_at_all(fault: str):
 
 
 def test_the_work_needs_what_it_finds():
-    """Without nodes nothing is placed: the test above could fail."""
+    """Without nodes no pod is placed: the test above could fail."""
     nodes = [("Node", node(name, "0")) for name in ("n1", "n2")]
     lost = {name: find_no_place(nodes, work) for name, work in WORK.items()}
 

@@ -1,4 +1,4 @@
-"""Pods that a pre-enqueue plugin holds back: who lets them in, and what a broken plugin may do."""
+"""Pods that a pre-enqueue plugin gates: what ungates them, and faulty plugins."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def rig_with(pod_fields: dict[str, Any], **labels: str) -> Rig:
 
 
 def test_a_gated_pod_is_told_nothing():
-    """A gated pod gets no attempt, no condition and no event; the API server tells its user."""
+    """A gated pod gets no attempt, no condition and no event; the API server informs its user."""
     rig = rig_with({"gates": ["later"]})
 
     assert () == rig.run()
@@ -39,7 +39,7 @@ def test_the_pods_own_update_opens_a_gate():
 
 
 def test_a_gate_opens_by_what_its_plugin_reads():
-    """A pre-enqueue plugin that reads other objects is asked again when they change."""
+    """A pre-enqueue plugin that reads other objects runs again when they change."""
     rig = rig_with({}, needs="s1")
     assert Where.GATED is rig.where("p")
 
@@ -65,7 +65,7 @@ def test_a_gated_pod_is_asked_again_after_five_minutes():
 
 
 def test_a_deleted_gated_pod_is_forgotten():
-    """Nothing is left of a gated pod that goes."""
+    """A deleted gated pod leaves no trace."""
     rig = rig_with({"gates": ["later"]})
     rig.api.remove("Pod", "default/p")
     rig.watch("Pod")

@@ -1,6 +1,4 @@
-"""Groups of groups in the engine: who comes before whose object, who goes with whom, and who is
-told.
-"""
+"""Groups of groups in the engine: the order of objects and pods, joint evictions, and reports."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ STRUCTS: dict[str, tuple[str, type[Any]]] = {
 
 
 def hear(floor: Floor, *objects: dict[str, Any], how: str = "ADDED") -> None:
-    """Let an engine hear of objects as a watch tells of them."""
+    """Deliver objects to an engine as a watch does."""
     for one in objects:
         kind, struct = STRUCTS[one["kind"]]
         one["metadata"].setdefault("uid", f"uid-{one['metadata']['name']}")
@@ -37,7 +35,7 @@ def hear(floor: Floor, *objects: dict[str, Any], how: str = "ADDED") -> None:
 
 
 def settle(floor: Floor) -> list[Any]:
-    """Let it work until nothing is left; return what it asked for."""
+    """Run the engine until no work is left; return its effects."""
     effects = floor.run()
     found: list[Any] = list(effects)
     while effects:
@@ -70,9 +68,9 @@ def test_objects_may_come_in_any_order():
 
 
 def test_whoever_goes_is_told_with_its_group_and_the_root():
-    """The pods of one child make room: it and the root are told for whom.
+    """The pods of one child are evicted: the child and the root get an event with the preemptor.
 
-    The other child is not.
+    The other child gets none.
     """
     floor = Floor(nodes=0, size=0)
     for name in ("n0", "n1"):
@@ -129,7 +127,7 @@ def test_a_preemption_by_a_group_of_groups_has_a_label_of_its_own():
 def test_no_group_in_a_group_begins_with_fewer_than_it_needs():
     """One bind of each child is refused.
 
-    The large child has one to spare, the other not, and the root needs both.
+    The large child has a surplus of one, the other none, and the root needs both.
     """
     floor = Floor(nodes=2, size=0)
     hear(floor, composite("app", 2), leaf("g", 2, "app"), leaf("h", 2, "app"))
@@ -147,7 +145,9 @@ def test_no_group_in_a_group_begins_with_fewer_than_it_needs():
 
 
 def test_a_group_that_joins_one_that_runs_does_not_begin_with_fewer_than_it_needs():
-    """What runs is the root's minimum; of the child that comes later one bind is refused."""
+    """The running members are the root's minimum; of the child that arrives later one bind is
+    refused.
+    """
     floor = Floor(nodes=2, size=0)
     hear(floor, composite("app", 1), leaf("g", 2, "app"), *pods("g", 2, on="n0"))
     hear(floor, leaf("h", 2, "app"), *pods("h", 2))
@@ -160,7 +160,7 @@ def test_a_group_that_joins_one_that_runs_does_not_begin_with_fewer_than_it_need
 
 
 def words(effects: list[Any], group: str) -> list[str]:
-    """Return what a group of pods was told that has no place, in order."""
+    """Return the messages of a group of pods that is not placed, in order."""
     about = f"/podgroups/{group}/status"
     bodies = [one.body for one in effects if isinstance(one, Call) and one.path.endswith(about)]
     reported = [one for body in bodies for one in body["status"]["conditions"]]
@@ -175,8 +175,8 @@ def words(effects: list[Any], group: str) -> list[str]:
     ],
 )
 def test_a_group_that_stays_out_is_told_what_is_true_of_its_root(least: int, says: str):
-    """A pod of g is replaced where there is no room for h: whether the root has its minimum is by
-    what stands.
+    """A pod of g is replaced while h has no capacity: bound pods decide whether the root has its
+    minimum.
     """
     floor = Floor(nodes=0, size=0)
     floor.hear(Watched("Node", "ADDED", make_node("n0", cpu=2)))
@@ -192,13 +192,13 @@ def test_a_group_that_stays_out_is_told_what_is_true_of_its_root(least: int, say
 
 
 def kept(writers: Iterable[InnerGroupWriter]) -> int:
-    """Return of how many groups it is kept what was said to them."""
+    """Return the number of groups with stored messages."""
     return sum(len(one._said) + len(one._final) for one in writers)
 
 
 def test_what_was_said_to_groups_in_a_group_goes_with_them(monkeypatch: pytest.MonkeyPatch):
-    """After ever more groups of groups that came, were told, and went no more is kept than of a
-    few.
+    """After many groups of groups were created, reported and deleted, no more is stored than after
+    a few.
     """
     monkeypatch.setattr(sweep, "LEAST_KEPT", 4)
     floor = Floor(nodes=1, size=0)

@@ -20,7 +20,7 @@ MEMBERS = {f"g-{number}" for number in range(6)}
 
 
 def floor(*, now: float = NOW, nodes: int = 2, rule: object = RULE) -> Floor:
-    """Return an engine that hears of a group of six, made at NOW, when it is `now`."""
+    """Return an engine that receives at time `now` a group of six, created at NOW."""
     made = Floor(nodes, 0)
     made.now = now
     data = {"name": "g", "size": "6", "constraints": json.dumps(rule)}
@@ -34,7 +34,7 @@ def floor(*, now: float = NOW, nodes: int = 2, rule: object = RULE) -> Floor:
 
 
 def settle(one: Floor) -> list[str]:
-    """Let it work until nothing is left; return what conditions said."""
+    """Run the engine until no work is left; return the messages of conditions."""
     effects = one.run()
     done = list(effects)
     while effects:
@@ -47,7 +47,9 @@ def settle(one: Floor) -> list[str]:
 
 
 def test_a_rule_holds_for_its_time_and_is_a_wish_then():
-    """Six members need two nodes of four; they wait ten minutes for one, and say until when."""
+    """Six members need two nodes of four; they wait ten minutes for one, and the message has the
+    end time.
+    """
     here = floor()
     (reported,) = set(settle(here))
     assert not bound(here.effects)
@@ -66,9 +68,9 @@ def test_a_rule_holds_for_its_time_and_is_a_wish_then():
 
 
 def test_a_restart_changes_nothing():
-    """Who hears of the group six minutes later waits for four.
+    """A process that receives the group six minutes later waits for four.
 
-    Who comes too late places it at once.
+    One that is too late places it at once.
     """
     here = floor(now=NOW + 360)
     (reported,) = set(settle(here))
@@ -120,7 +122,7 @@ def test_nobody_is_evicted_for_what_is_a_wish_in_a_while(timed: bool):
     ],
 )
 def test_a_time_that_says_nothing_is_refused(rule: dict[str, object], wrong: str):
-    """The key is named, and what is needed."""
+    """The error names the key and the needed value."""
     with pytest.raises(ObjectError, match=wrong) as found:
         constraints({"rack": rule}, "data.constraints")
     assert "data.constraints.rack.for" in str(found.value)

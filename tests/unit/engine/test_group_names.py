@@ -1,4 +1,4 @@
-"""A group made anew by the name of a deleted one starts without the other's history."""
+"""A recreated group with the name of a deleted one starts without the other's history."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Again(Floor):
         self.step()
 
     def step(self, seconds: float = 1.0) -> list[Effects]:
-        """Let the API server accept everything that the scheduler sends, for one second."""
+        """Let the API server accept all effects of the scheduler, for one second."""
         done: list[Effects] = []
         for _ in range(6):
             for effect in self.run():
@@ -65,7 +65,7 @@ def written(effects: list[Effects], path: str) -> list[Any]:
 
 @pytest.mark.parametrize("is_described_anew", [False, True])
 def test_times_of_a_config_map_group_are_those_of_its_own_pods(is_described_anew: bool):
-    """New pods of an old ConfigMap, and of one made anew, count from their own creation."""
+    """New pods of an old ConfigMap, and of a recreated one, count from their own creation."""
     floor = Again()
     first, described = floor.member("again-0"), floor.config_map("one", 1)
     floor.hear(Watched("GroupConfigMap", "ADDED", described))
@@ -88,7 +88,7 @@ def test_times_of_a_config_map_group_are_those_of_its_own_pods(is_described_anew
 
 
 def test_a_refusal_of_a_deleted_group_is_not_said_of_the_next_one():
-    """The new PodGroup lacks members and nothing else: no condition is written."""
+    """The new PodGroup lacks only members: no condition is written."""
     floor = Again()
 
     def described(uid: str, least: int) -> WorkloadGroup:

@@ -1,4 +1,4 @@
-"""Members that a gate holds: of large groups they are asked at a pace, however often their group
+"""Gated members: those of large groups are checked at a limited rate, however often their group
 changes.
 """
 
@@ -6,14 +6,14 @@ from scheduler.groups.cycle.pace import EACH_S, FEW, GatePace
 
 
 def test_small_groups_are_asked_at_once():
-    """As often as they change."""
+    """At each change."""
     pace = GatePace(lambda _key: FEW)
     assert [["a"]] * 3 == [pace.due(["a"], 1.0) for _ in range(3)]
     assert pace.next_deadline() is None
 
 
 def test_a_large_group_rests_after_it_was_asked():
-    """What changes meanwhile is not lost: it is asked once more when the rest is over, and not
+    """Changes meanwhile are not lost: the group is checked once more after the pause, and not
     without a change.
     """
     pace = GatePace(lambda _key: 1000)

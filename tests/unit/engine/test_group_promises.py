@@ -1,4 +1,4 @@
-"""What members of groups are promised, and who takes it back."""
+"""Nominations of groups' members, and when they are cleared."""
 
 import pytest
 
@@ -12,7 +12,9 @@ LABELS = {"scheduling.x-k8s.io/pod-group": "g"}
 
 
 def test_all_members_of_a_less_important_group_give_way():
-    """Their group counts as its least member; those left alone would count for more, and stay."""
+    """Their group counts as its least important member; the remaining ones would count for more,
+    and stay.
+    """
     rig = Rig(build)
     rig.api.put("Node", make_node("n0", cpu=3))
     rig.api.put("Pod", make_pod("low", uid="low", cpu=3, node="n0"))
@@ -32,9 +34,9 @@ def test_all_members_of_a_less_important_group_give_way():
 
 @pytest.mark.parametrize("policy", ["Never", "PreemptLowerPriority"])
 def test_room_for_a_group_is_left_by_more_important_pods_that_may_not_evict(policy: str):
-    """One that may evict takes it, as it could have made it.
+    """A pod that may evict takes the capacity, as it could have freed it.
 
-    The other waits, and is placed when the group is not there.
+    The other waits, and is placed without the group.
     """
     rig = Rig(build)
     rig.api.put("Node", make_node("n0", cpu=2))
@@ -61,7 +63,7 @@ def test_room_for_a_group_is_left_by_more_important_pods_that_may_not_evict(poli
 
 
 def turns(rig: Rig, number: int) -> None:
-    """Let so many turns of the engine happen, with all that they ask for."""
+    """Run this many turns of the engine, with all their effects."""
     for _ in range(number):
         rig.run()
         while rig.wire:

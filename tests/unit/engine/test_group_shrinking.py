@@ -1,6 +1,6 @@
-"""A group that shrinks for several preemptors, one soon after the other: never below its minimum.
+"""A group that shrinks for several preemptors in quick succession: never below its minimum.
 
-The preemptors are groups of one, or pods on their own.
+The preemptors are groups of one, or single pods.
 """
 
 import pytest
@@ -26,19 +26,21 @@ def full_of_an_elastic_group(least: int) -> Rig:
 
 
 def ask(rig: Rig, name: str, *, alone: bool) -> None:
-    """Let a more important pod come, of a group of its own or of none."""
+    """Create a more important pod, in a group of its own or in none."""
     if alone:
         rig.hear(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15)))
         return
     labels = {CONFIG_MAP_LABEL: name}
     rig.api.put("GroupConfigMap", describe("GroupConfigMap", name, 1, 15))
     rig.watch("GroupConfigMap")
-    # Seen before what happened to other pods meanwhile.
+    # Reported before the events of other pods meanwhile.
     rig.hear(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15, labels=labels)))
 
 
 def go_on(rig: Rig, *, evict: bool) -> None:
-    """Carry out what is on the wire, evictions only with `evict`; their pods are not seen to go."""
+    """Carry out the effects in flight, evictions only with `evict`; their pods are not reported as
+    deleted.
+    """
     for _ in range(8):
         rig.run()
         for place in reversed(range(len(rig.wire))):
@@ -49,14 +51,14 @@ def go_on(rig: Rig, *, evict: bool) -> None:
 
 
 def evicted(rig: Rig) -> set[str]:
-    """Return which members have been told that they go."""
+    """Return the members that have an eviction event."""
     return {r.name for r in rig.api.records if r.reason == "Preempted" and r.kind == "Pod"}
 
 
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("answered", [False, True])
 def test_the_second_one_counts_who_goes_for_the_first(answered: bool, alone: bool):
-    """What the group can spare is spent once its member is being evicted, seen or not."""
+    """The group's surplus is used up once its member is being evicted, reported or not."""
     rig = full_of_an_elastic_group(2)
     ask(rig, "first", alone=alone)
     go_on(rig, evict=answered)
@@ -66,13 +68,13 @@ def test_the_second_one_counts_who_goes_for_the_first(answered: bool, alone: boo
     go_on(rig, evict=answered)
     assert {"e0", "e1", "e2"} == evicted(
         rig
-    )  # the group ends: with one left it would be below its minimum
+    )  # the group ends: with one member left it would be below its minimum
 
 
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("answered", [False, True])
 def test_two_members_to_spare_are_for_two(answered: bool, alone: bool):
-    """The second preemptor takes the other one, and the group goes on with its minimum."""
+    """The second preemptor evicts the other one, and the group continues with its minimum."""
     rig = full_of_an_elastic_group(1)
     for name in ("first", "second"):
         ask(rig, name, alone=alone)
@@ -82,7 +84,7 @@ def test_two_members_to_spare_are_for_two(answered: bool, alone: bool):
 
 
 def test_two_pods_that_come_at_once_are_two():
-    """The second is decided before anything of the first is carried out."""
+    """The second is decided before any effect of the first is carried out."""
     rig = full_of_an_elastic_group(2)
     for name in ("first", "second"):
         ask(rig, name, alone=True)

@@ -1,4 +1,6 @@
-"""States of groups and members: every transition of the table is taken, and no other one."""
+"""States of groups and members: every transition of the table is tested, and all others are
+refused.
+"""
 
 from itertools import product
 
@@ -36,8 +38,8 @@ def paths():
 
 
 def test_every_transition_of_a_group_is_walked_and_every_other_one_refused():
-    """From each state, reached by moves alone, each cause: as its only row says, or refused without
-    effect.
+    """From each state, reached by moves alone, each cause: as its only row states, or refused
+    without effect.
     """
     known = {(before, move.cause): move for move in GROUP_MOVES for before in move.before}
     reached = paths()
@@ -58,7 +60,7 @@ def test_every_transition_of_a_group_is_walked_and_every_other_one_refused():
 
 
 def test_every_transition_of_a_member_is_walked_and_every_other_one_refused():
-    """A lost member takes nothing: its replacement is another pod."""
+    """A lost member has no transitions: its replacement is another pod."""
     known = {(before, move.cause): move.after for move in MEMBER_MOVES for before in move.before}
     for state, cause in product(MemberState, MemberCause):
         if (state, cause) in known:

@@ -19,7 +19,7 @@ NODES, CPUS = 6, 4
 
 
 def full_cluster() -> Engine:
-    """Return an engine whose nodes are full, with a group of one pod for each node waiting."""
+    """Return an engine whose nodes are full, with a pending group of one pod for each node."""
     engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
     engine.handle(Leading(active=True), NOW)
     for at in range(NODES):
@@ -53,7 +53,7 @@ def run(engine: Engine) -> list[object]:
 @pytest.mark.parametrize("is_answered_first", [False, True])
 def test_only_the_last_victim_wakes_the_group(is_answered_first: bool):
     """Each member moves in the queue once before the last of 24 victims has left, and is bound
-    then, whether the evictions are answered before the pods are seen to be gone or after.
+    then, whether the evictions are answered before or after the deletions are reported.
     """
     engine = full_cluster()
     evictions = [one for one in run(engine) if isinstance(one, Evict)]
@@ -72,7 +72,7 @@ def test_only_the_last_victim_wakes_the_group(is_answered_first: bool):
         engine.handle(event, NOW)
         effects += run(engine)
 
-    until = len(evictions) * (2 if is_answered_first else 1)  # the last deletion is seen there
+    until = len(evictions) * (2 if is_answered_first else 1)  # the last deletion is reported there
     assert len(set().union(*moves[: until + 1])) <= 2 * NODES
     assert {f"g-{number}" for number in range(NODES)} == {
         one.name for one in effects if isinstance(one, Bind)

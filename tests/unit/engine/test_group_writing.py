@@ -1,4 +1,4 @@
-"""What is written about groups: who is looked at again, and when, whatever happens in between."""
+"""Writes about groups: which groups are compared again, and when, whatever happens in between."""
 
 from random import Random
 from typing import Any
@@ -13,7 +13,7 @@ from scheduler.groups.cycle.writing import SURE_AFTER_S, WRITE_AGAIN_S, Writing
 
 
 class Planner:
-    """Has one label to write for each group; keeps who was looked at."""
+    """Writes one label for each group; records the compared groups."""
 
     name = "planner"
 
@@ -35,9 +35,7 @@ class Planner:
 
 
 class Engine:
-    """As much of the engine as `Writing` uses: numbers for effects, a place to put them,
-    figures.
-    """
+    """The part of the engine that `Writing` uses: numbers for effects, an outbox, figures."""
 
     def __init__(self):
         self.observation = self.groups = self.outbox = self
@@ -96,7 +94,7 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
                     due[key] = written[key] + WRITE_AGAIN_S
                 else:
                     written[key] = now
-                if now < unsure.get(key, now):  # what was said before may be lost
+                if now < unsure.get(key, now):  # earlier writes may be lost
                     due[key] = unsure[key]
             assert min(due.values(), default=None) == writing.next_deadline(), seed
     assert looks > 1000

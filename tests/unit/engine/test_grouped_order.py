@@ -18,7 +18,7 @@ ORDER = ("a", "b", "c")
 
 
 class Waiting:
-    """An engine with one node, whose pods wait until they are asked for."""
+    """An engine with one node, whose pods wait until they are requested."""
 
     def __init__(self, sort="TopologicalSort", args=None):
         config = {
@@ -46,7 +46,7 @@ class Waiting:
         self.engine.handle(Watched(kind.kind, verb, obj), self.moment)
 
     def pod(self, name, workload="", group="app", priority=0, requests=None):
-        """Let a pod wait, a second after the one before it."""
+        """Create a waiting pod, a second after the previous one."""
         self.moment += 1
         raw = member(name, workload, group=group, requests=requests)
         raw["spec"] = {**raw["spec"], "schedulerName": "trellis", "priority": priority}
@@ -61,7 +61,7 @@ class Waiting:
 
 
 def test_a_group_stands_where_its_best_waiting_pod_stands():
-    """By the earliest time of those who still wait; inside it the index decides."""
+    """By the earliest time of the waiting pods; inside the group the index decides."""
     queue = Waiting()
     queue.group()
     queue.pod("late-b", "b").pod("lone", group="").pod("first-a", "a").pod("c", "c")
@@ -70,7 +70,7 @@ def test_a_group_stands_where_its_best_waiting_pod_stands():
 
 
 def test_a_sibling_of_high_priority_lifts_all_until_it_is_gone():
-    """Its forerunners must go before it; what comes after it falls back."""
+    """The pods before it in its group are lifted with it; the ones after it fall back."""
     queue = Waiting()
     queue.group()
     queue.pod("c", "c").pod("lone", group="", priority=1).pod("b", "b", priority=5).pod("a", "a")
@@ -90,7 +90,7 @@ def test_another_order_holds_for_those_who_wait_already():
 
 @pytest.mark.parametrize("comes", [True, False])
 def test_a_group_that_comes_or_goes_is_noticed(comes):
-    """Without its AppGroup each pod stands alone, by time."""
+    """Without its AppGroup each pod is ordered alone, by time."""
     queue = Waiting()
     if not comes:
         queue.group()
@@ -101,7 +101,7 @@ def test_a_group_that_comes_or_goes_is_noticed(comes):
 
 
 def test_quality_of_service_orders_entities_of_one_priority():
-    """As the design text says; the argument `fallback` leaves it out."""
+    """As the design text states; the argument `fallback` disables it."""
     small, sure = {"cpu": "1m"}, {"cpu": "2m"}
     for args, expected in (
         ({}, ["burst", "best"]),

@@ -1,5 +1,5 @@
-"""Groups in the engine: pods that do not compete go on while the solver works, later ones pass no
-group.
+"""Groups in the engine: pods that do not compete are scheduled while the solver works, later ones
+overtake no group.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LABELS = {"sakkara.group.name": "g"}
 
 
 class Floor:
-    """An engine with nodes of four CPUs, and a group `g` in which every member asks for one."""
+    """An engine with nodes of four CPUs, and a group `g` whose members request one each."""
 
     def __init__(self, nodes: int, size: int) -> None:
         self.engine = Engine(PROFILES, REGISTRY)
@@ -66,7 +66,7 @@ class Floor:
             self.hear(Watched("Pod", "ADDED", make_pod(f"g-{number}", labels=LABELS)))
 
     def another(self, name: str, size: int) -> None:
-        """Add a second group of so many members."""
+        """Add a second group of this many members."""
         data = {"name": name, "size": str(size), "constraints": json.dumps({})}
         meta = ConfigMapMeta(name=name, namespace="default", uid=name, labels={GROUP_KEY: ""})
         self.hear(Watched("GroupConfigMap", "ADDED", ConfigMap(meta, data)))
@@ -99,9 +99,9 @@ def bound(effects: list[Effects]) -> set[str]:
 
 
 def test_pods_that_do_not_compete_go_on_while_the_solver_works():
-    """A later pod takes what a node has beyond what the group could use.
+    """A later pod uses the capacity of a node beyond the amount that the group could use.
 
-    An earlier one takes any node.
+    An earlier one may use any node.
     """
     floor = Floor(nodes=4, size=6)
     floor.hear(Watched("Node", "ADDED", make_node("large", cpu=8)))
@@ -111,7 +111,7 @@ def test_pods_that_do_not_compete_go_on_while_the_solver_works():
     floor.hear(Watched("Pod", "ADDED", make_pod("important", priority=1)))
     meanwhile = floor.run()
 
-    # Six members could go to the large node, so two CPUs of it are for others.
+    # Six members could use the large node, so two CPUs of it are for others.
     assert {"important", "s0", "s1"} == bound(meanwhile) | {"s0", "s1"}
     singles = [one for one in meanwhile if isinstance(one, Bind) and one.name.startswith("s")]
     assert {"large"} == {one.node for one in singles}
@@ -122,9 +122,9 @@ def test_pods_that_do_not_compete_go_on_while_the_solver_works():
 
 
 def test_members_that_come_together_are_not_told_to_wait_for_one_another():
-    """What a gate says is told when a turn has taken in all that came.
+    """A gate's verdict is reported after a turn has processed all arrivals.
 
-    Of an incomplete group it is.
+    For an incomplete group it is.
     """
     floor = Floor(nodes=4, size=6)
     assert [] == [one for one in floor.run() if isinstance(one, SetStatus)]
@@ -136,7 +136,7 @@ def test_members_that_come_together_are_not_told_to_wait_for_one_another():
 
 
 def test_groups_are_planned_one_after_the_other():
-    """The second is asked about once the first is placed, so that no answer comes too late."""
+    """The second is sent to the solver once the first is placed, so that no answer is stale."""
     floor = Floor(nodes=4, size=6)
     floor.another("h", 6)
     first = the_solve(floor.run())
@@ -150,7 +150,7 @@ def test_groups_are_planned_one_after_the_other():
 
 
 def test_a_group_in_the_line_is_put_back_with_a_lost_lease():
-    """Whoever leads next finds all members of both groups waiting."""
+    """The next leader finds all members of both groups waiting."""
     floor = Floor(nodes=4, size=6)
     floor.another("h", 6)
     floor.run()
@@ -168,7 +168,7 @@ def test_a_group_in_the_line_is_put_back_with_a_lost_lease():
 
 
 def test_whom_an_unproven_answer_leaves_out_is_tried_again():
-    """That there is no room for more was not proven: nothing has to change for another look."""
+    """A lack of capacity for more was not proven: the retry needs no change in the cluster."""
     floor = Floor(nodes=0, size=0)
     floor.hear(Watched("Node", "ADDED", make_node("n0")))
     spec = WorkloadGroupSpec(SchedulingPolicy(gang=GangPolicy(2)))
@@ -202,7 +202,7 @@ def test_whom_an_unproven_answer_leaves_out_is_tried_again():
 
 
 def test_a_member_that_goes_while_its_group_is_in_the_line_takes_nobody_along():
-    """Its siblings go back to the queue, and are not asked about without it."""
+    """Its siblings return to the queue, and are not planned without it."""
     floor = Floor(nodes=4, size=6)
     floor.another("h", 6)
     first = the_solve(floor.run())
@@ -223,7 +223,9 @@ def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
-    """Its room is booked at once; no bind comes before all are reserved, then some in each turn."""
+    """Its capacity is assumed at once; no bind is sent before all are reserved, then some in each
+    turn.
+    """
     in_turns(monkeypatch)
     floor = Floor(nodes=2, size=7)
     floor.solve(the_solve(floor.run()))
@@ -232,7 +234,8 @@ def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
 
     assert floor.engine.next_wakeup() == floor.now
     turns = [bound(floor.run()) for _ in range(8)]
-    # Two nodes of four have room for one pod beside the group, wherever its members stand by then.
+    # Two nodes of four have capacity for one pod beside the group, wherever its members are placed
+    # by then.
     assert {"s-0"} == turns[0]
     # Three turns of pre-bind, then three of binds.
     assert [0, 0, 0, 0, 3, 3, 1] == [len(turn) for turn in turns[1:]]
@@ -243,9 +246,9 @@ def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
 
 @pytest.mark.parametrize("turns", range(8))
 def test_a_member_that_fails_recalls_all_that_have_not_been_let_go(monkeypatch, turns):
-    """Before the first bind nobody is bound.
+    """Before the first bind no member is bound.
 
-    Later nobody else is, and the rest come back to the queue.
+    Later no further one is, and the rest return to the queue.
     """
     in_turns(monkeypatch)
     floor = Floor(nodes=2, size=8)
@@ -263,7 +266,7 @@ def test_a_member_that_fails_recalls_all_that_have_not_been_let_go(monkeypatch, 
 
 
 def test_a_member_that_is_asked_to_go_before_its_reserve_recalls_the_others(monkeypatch):
-    """It is known only when its turn comes; nothing was bound by then."""
+    """The deletion is processed at its turn; no member was bound by then."""
     in_turns(monkeypatch)
     floor = Floor(nodes=2, size=8)
     floor.solve(the_solve(floor.run()))
@@ -276,7 +279,7 @@ def test_a_member_that_is_asked_to_go_before_its_reserve_recalls_the_others(monk
 
 
 def test_a_large_group_is_refused_in_turns_and_comes_back_whole(monkeypatch):
-    """Who is told first waits with the others; what happens meanwhile wakes all of them."""
+    """Members that are rejected first wait with the others; changes meanwhile wake all of them."""
     in_turns(monkeypatch)
     floor = Floor(nodes=1, size=8)
     floor.solve(the_solve(floor.run()))
@@ -292,9 +295,7 @@ def test_a_large_group_is_refused_in_turns_and_comes_back_whole(monkeypatch):
 
 
 def test_the_gate_looks_at_a_group_once_when_all_its_members_have_news(monkeypatch):
-    """A thousand members that were told why they wait would otherwise be counted a thousand
-    times.
-    """
+    """A thousand members with new conditions would otherwise be counted a thousand times."""
     floor = Floor(nodes=1, size=8)
     floor.solve(the_solve(floor.run()))
     for number in range(8):
@@ -331,7 +332,7 @@ def test_later_pods_cannot_keep_a_group_waiting():
 
 
 def test_while_a_second_answer_is_awaited_later_pods_leave_the_group_its_nodes():
-    """An earlier pod may take what was chosen; then the group is asked about anew."""
+    """An earlier pod may take a chosen node; then the group is solved again."""
     floor = Floor(nodes=4, size=6)
     floor.hear(Watched("Node", "ADDED", make_node("large", cpu=5)))
     first = the_solve(floor.run())
@@ -349,7 +350,7 @@ def test_while_a_second_answer_is_awaited_later_pods_leave_the_group_its_nodes()
 
 
 def test_a_lost_lease_puts_the_members_back():
-    """Nothing is carried out for an answer to a question of another time."""
+    """An answer to a question of an earlier term has no effect."""
     floor = Floor(nodes=2, size=3)
     question = the_solve(floor.run())
     floor.hear(Leading(active=False))
@@ -362,7 +363,7 @@ def test_a_lost_lease_puts_the_members_back():
 
 
 def test_a_solver_that_does_not_answer_lets_the_members_try_again():
-    """They say why they wait; the next attempt asks anew."""
+    """Their condition has the reason; the next attempt calls the solver again."""
     floor = Floor(nodes=2, size=3)
     floor.run()
     deadline = floor.engine.next_wakeup()
@@ -378,7 +379,7 @@ def test_a_solver_that_does_not_answer_lets_the_members_try_again():
 
 
 def test_a_member_that_goes_while_the_solver_works_ends_the_attempt():
-    """The others wait for a replacement; nothing is placed."""
+    """The others wait for a replacement; no member is placed."""
     floor = Floor(nodes=2, size=3)
     question = the_solve(floor.run())
     floor.hear(Watched("Pod", "DELETED", make_pod("g-1", labels=LABELS)))
@@ -394,7 +395,9 @@ def test_a_member_that_goes_while_the_solver_works_ends_the_attempt():
 
 
 def test_a_member_whose_bind_is_refused_keeps_its_room():
-    """Half the group is bound: whoever took the room of the rest would keep it a half for ever."""
+    """Half the group is bound: a pod that took the capacity of the rest would keep the group
+    partial forever.
+    """
     floor = Floor(nodes=2, size=8)
     floor.solve(the_solve(floor.run()))
     binds = {one.name: one for one in floor.run() if isinstance(one, Bind)}
@@ -418,8 +421,8 @@ def test_a_member_whose_bind_is_refused_keeps_its_room():
 
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_members_that_are_held_back_keep_their_room_for_a_group_that_has_begun(*, is_begun: bool):
-    """A bind is on its way when another is refused: the rest is held back, and is promised its room
-    until it is told.
+    """A bind is in flight when another is refused: the others are put on hold, and keep nominations
+    until they are reported.
     """
     floor = Floor(nodes=1, size=4)
     floor.solve(the_solve(floor.run()))
@@ -461,8 +464,8 @@ def test_no_member_is_bound_when_all_others_were_refused(first_is_bound: bool):
 
 
 def test_members_who_are_still_to_be_recalled_have_no_place():
-    """One of 140 is refused when 64 binds are sent: 63 stay, and the group needs 70, whoever is
-    called back when.
+    """One of 140 is refused when 64 binds are sent: 63 stay, and the group needs 70, whichever
+    members are recalled when.
     """
     floor = Floor(0, 0)
     for name in ("n0", "n1"):
@@ -486,8 +489,8 @@ def test_members_who_are_still_to_be_recalled_have_no_place():
 
 @pytest.mark.parametrize("what", ["DELETED", "MODIFIED"])
 def test_members_whose_node_goes_or_becomes_smaller_have_no_place(what: str):
-    """Nobody is bound yet when a node is lost for half of the group: it does not begin on the other
-    one.
+    """No member is bound yet when a node is lost for half of the group: it does not begin on the
+    other one.
     """
     floor = Floor(2, 8)
     floor.solve(the_solve(floor.run()))
@@ -502,7 +505,7 @@ def test_members_whose_node_goes_or_becomes_smaller_have_no_place(what: str):
 
 
 def test_a_member_that_something_else_holds_is_not_counted():
-    """Its group is not complete without it, and the others are told so."""
+    """Its group is not complete without it, and the others' condition states it."""
     floor = Floor(nodes=1, size=2)
     gone = make_pod("g-1", labels=LABELS)
     floor.hear(Watched("Pod", "DELETED", gone))
@@ -521,8 +524,8 @@ def test_a_member_that_something_else_holds_is_not_counted():
 def test_a_group_that_is_left_undecided_keeps_its_promised_room_only_for_those_that_stand(
     stands: bool,
 ):
-    """The solver finds nothing within its time: others wait for that room in vain unless a part of
-    the group stands.
+    """The solver finds nothing within its time: nominations would block others in vain unless a
+    part of the group is bound.
     """
     floor = Floor(nodes=1, size=4)
     for number in range(4):

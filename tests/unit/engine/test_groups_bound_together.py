@@ -69,7 +69,7 @@ class Cluster:
             self.hear(Watched("Pod", "ADDED", pod))
 
     def add(self, pod) -> None:
-        """Let a pod come that is no member."""
+        """Add a pod that is no member."""
         self.pods[pod.metadata.name] = pod
         self.hear(Watched("Pod", "ADDED", pod))
 
@@ -88,14 +88,14 @@ class Cluster:
         self.engine.handle(event, self.now)  # type: ignore[arg-type]
 
     def volumes_of(self, *names: str) -> list[Effects]:
-        """Make the volumes of some pods ready; return what the engine does."""
+        """Make the volumes of some pods ready; return the engine's effects."""
         self.ready |= dict.fromkeys(names, "")
         node = make_node("n0", cpu=len(self.pods), labels=self.ready)
         self.hear(Watched("Node", "MODIFIED", node))
         return self.settle()
 
     def settle(self) -> list[Effects]:
-        """Take turns until nothing is left to do."""
+        """Run turns until no work is left."""
         found: list[Effects] = []
         for _ in range(50):
             effects = list(self.engine.run(self.now, 50))
@@ -128,7 +128,9 @@ def told(effects: list[Effects]) -> dict[str, tuple[str, str]]:
 
 
 def test_no_member_is_bound_before_the_volumes_of_all_are_ready():
-    """The last volume binds them all; who waits for whom is written after half a minute."""
+    """The last volume binds them all; after half a minute their conditions name the awaited
+    members.
+    """
     cluster = Cluster(3, 3)
     assert [] == bound(cluster.settle())
     assert [] == bound(cluster.volumes_of("g-0", "g-2"))
@@ -168,7 +170,9 @@ def test_one_volume_that_never_comes_binds_none():
 
 
 def test_others_use_the_capacity_during_the_back_off():
-    """A gang whose volume never comes does not reserve its node again before others were tried."""
+    """A gang whose volume never arrives does not reserve its node again before others were
+    tried.
+    """
     cluster = Cluster(3, 3)
     cluster.settle()
     cluster.volumes_of("g-0", "g-2", "early", "late")
@@ -209,7 +213,7 @@ def test_members_beyond_the_minimum_are_not_waited_for():
 
 
 def test_a_running_group_is_joined_one_by_one():
-    """A group that runs does not begin: the member that replaces a lost one waits for no other."""
+    """A running group does not begin again: the replacement of a lost member waits for no other."""
     cluster = Cluster(4, 4, running=2)
     cluster.settle()
     assert ["g-3"] == bound(cluster.volumes_of("g-3"))

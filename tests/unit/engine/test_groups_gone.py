@@ -1,4 +1,4 @@
-"""What is kept of groups goes with them: a cluster sees more groups in a year than it has at a
+"""Stored data of groups is dropped with them: a cluster has more groups in a year than at a
 time.
 """
 
@@ -21,7 +21,7 @@ KEPT = (GroupRecord, Topology, membership._Members)
 
 
 def live(floor: Floor, name: str) -> None:
-    """Let a group come, be placed beside a node of its own, and go, with the node."""
+    """Create a group, place it on its own node, and delete it with the node."""
     node, labels = make_node(f"node-of-{name}"), {"sakkara.group.name": name}
     data = {"name": name, "size": "2", "constraints": json.dumps({})}
     meta = ConfigMapMeta(name=name, namespace="default", uid=name, labels={GROUP_KEY: ""})
@@ -50,7 +50,7 @@ def live(floor: Floor, name: str) -> None:
 
 
 def kept() -> dict[str, int]:
-    """Return how many objects there are of each kind that is kept by group."""
+    """Return the number of objects of each kind that are stored by group."""
     gc.collect()
     there = gc.get_objects()
     types = [type(one) for one in there]
@@ -59,7 +59,7 @@ def kept() -> dict[str, int]:
 
 
 def test_what_is_kept_of_groups_goes_with_them(monkeypatch: pytest.MonkeyPatch):
-    """After ever more groups that came and went there is no more in memory than after a few."""
+    """After many groups were created and deleted, memory has no more than after a few."""
     monkeypatch.setattr(sweep, "LEAST_KEPT", 4)
     floor = Floor(nodes=2, size=1)
     before = kept()

@@ -1,4 +1,4 @@
-"""Nothing that happens during an attempt is missed, and a pod's own failure does not wake it."""
+"""No event during an attempt is missed, and a pod's own failure does not wake it."""
 
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine
@@ -27,7 +27,9 @@ def rig_with(**labels: str) -> Rig:
 
 
 def test_a_pods_own_update_during_its_attempt_counts_afterwards():
-    """The label that made Doorman wait is gone before the wait times out: try again at once."""
+    """The label that made Doorman wait is removed before the wait times out: the pod is retried at
+    once.
+    """
     rig = rig_with(permit="wait")
     pod = rig.api.pods["default/p"]
     rig.api.put("Pod", with_meta(pod, labels={}))
@@ -39,7 +41,7 @@ def test_a_pods_own_update_during_its_attempt_counts_afterwards():
 
 
 def test_another_pods_update_does_not_count():
-    """What changed about one pod says nothing about another in flight."""
+    """An update of one pod is irrelevant to another in flight."""
     rig = rig_with(permit="wait")
     rig.api.put("Pod", make_pod("q", labels={"permit": "wait"}))
     rig.watch("Pod")
@@ -55,7 +57,7 @@ def test_another_pods_update_does_not_count():
 def test_a_change_during_an_attempt_wakes_the_pod_afterwards():
     """The node's label changes while a pod waits at permit; the rejecting plugin reads labels."""
     rig = rig_with(permit="wait", prebind="wait")
-    # Preparer reads Service; a service comes while the pod is still at permit.
+    # Preparer reads Service; a service is created while the pod is still at permit.
     rig.engine.bindings.allow("uid-p", "Doorman", rig.now)
     rig.api.put("Service", Service(ObjectMeta(name="other", namespace="default")))
     rig.watch("Service")
@@ -66,7 +68,9 @@ def test_a_change_during_an_attempt_wakes_the_pod_afterwards():
 
 
 def test_room_freed_by_a_foreign_bind_elsewhere_wakes_others():
-    """We assumed a pod here, another scheduler bound it there: our room is free again."""
+    """A pod was assumed here and bound elsewhere by another scheduler: the capacity here is free
+    again.
+    """
     rig = rig_with(permit="wait")
     rig.api.put("Pod", make_pod("big", cpu=2))
     rig.watch("Pod")
@@ -81,7 +85,7 @@ def test_room_freed_by_a_foreign_bind_elsewhere_wakes_others():
 
 
 class Greedy(Plugin[NoArgs]):
-    """Rejects at permit, and would try again whenever a pod goes."""
+    """Rejects at permit, and is woken by any deleted pod."""
 
     reads = ("pod.deleted",)
 
@@ -90,7 +94,7 @@ class Greedy(Plugin[NoArgs]):
 
 
 def test_a_pod_is_not_woken_by_its_own_failure():
-    """Giving its room back helps others; the pod itself waits for a real change."""
+    """Its released capacity helps others; the pod itself waits for a real change."""
     rig = Rig(lambda: Engine([spec_of(*ALL, Greedy)], Registry((*ALL, Greedy))))
     rig.api.put("Node", make_node("n0", cpu=2))
     rig.api.put("Pod", make_pod("p"))

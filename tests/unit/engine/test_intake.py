@@ -1,4 +1,4 @@
-"""Events in: bad objects, strangers, restored backups, lists in one piece and in parts."""
+"""Intake: invalid objects, foreign pods, restored backups, lists as a whole and in parts."""
 
 from scheduler.engine.effects import Bind, Complete, Watched
 from scheduler.engine.queue.pod import Where
@@ -9,7 +9,7 @@ from tests.property.rig import Rig
 
 
 def rig_with(*pods: str, cpu: int = 4) -> Rig:
-    """Return a rig with one node whose engine has seen these pods."""
+    """Return a rig with one node whose engine has received these pods."""
     rig = Rig()
     rig.api.put("Node", make_node("n0", cpu=cpu))
     for name in pods:
@@ -20,7 +20,7 @@ def rig_with(*pods: str, cpu: int = 4) -> Rig:
 
 
 class TestBadObjects:
-    """An object with a quantity that is none."""
+    """An object with an invalid quantity."""
 
     def test_a_bad_node_is_told_and_changes_nothing(self):
         """The old version stays in force."""
@@ -42,7 +42,7 @@ class TestBadObjects:
         assert 1000 == rig.engine.cluster.table.requested("cpu")[0]
 
     def test_a_bad_waiting_pod_is_told_so_itself(self):
-        """Its attempt fails as a SchedulerError; others go on."""
+        """Its attempt fails as a SchedulerError; others are scheduled."""
         rig = rig_with()
         rig.api.put("Pod", make_pod("bad", cpu="lots", priority=9))
         rig.api.put("Pod", make_pod("good"))
@@ -57,7 +57,7 @@ class TestBadObjects:
 
 
 class TestStrangers:
-    """What is none of our business, or not yet."""
+    """Pods that are not ours, or not yet."""
 
     def test_a_pod_of_another_scheduler_is_not_queued(self):
         """It counts once it is bound."""
@@ -71,7 +71,7 @@ class TestStrangers:
         assert 1 == len(rig.engine.cluster.pods)
 
     def test_a_terminating_pod_is_not_queued(self):
-        """It would only be refused."""
+        """It would only be rejected."""
         rig = rig_with()
         terminating = with_meta(make_pod("p"), deletion_timestamp="2026-01-01T00:00:00Z")
         rig.api.put("Pod", terminating)
@@ -93,7 +93,7 @@ class TestStrangers:
 
 
 class TestTerminating:
-    """A pod that is asked to go while it waits."""
+    """A pod whose deletion is requested while it waits."""
 
     def test_at_its_turn_it_is_dropped_with_an_event(self):
         """kube-scheduler's words."""
@@ -107,10 +107,10 @@ class TestTerminating:
 
 
 class TestLists:
-    """What a list does not name is gone."""
+    """An object that a list lacks is deleted."""
 
     def test_every_kind_loses_what_is_not_listed(self):
-        """Nodes, services, waiting and placed pods alike."""
+        """Nodes, services, waiting and placed pods."""
         rig = rig_with("p", "q")
         rig.api.put("Service", Service(ObjectMeta(name="s", namespace="default")))
         rig.watch("Service")
@@ -129,7 +129,7 @@ class TestLists:
         assert {"Pod", "Service", "Node"} <= engine.intake.synced
 
     def test_a_restored_backup_takes_a_binding_back(self):
-        """A pod that the watch showed bound and a list shows unbound is placed anew."""
+        """A pod that the watch showed bound and a list shows unbound is placed again."""
         rig = rig_with("p")
         rig.settle()
         assert 1 == len(rig.engine.cluster.pods)
@@ -141,7 +141,7 @@ class TestLists:
 
 
 def test_next_wakeup_is_the_earliest_deadline():
-    """Nobody waits: none; then the first of back-off, bind, wait and flush."""
+    """Without waiting pods: none; then the first of back-off, bind, wait and flush."""
     rig = rig_with()
     assert rig.engine.next_wakeup() is None
     rig.api.put("Pod", make_pod("big", cpu=9))

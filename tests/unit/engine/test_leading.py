@@ -1,4 +1,4 @@
-"""Only a leader schedules, and a regained lease repairs what the lost one cut short."""
+"""Only a leader schedules, and a regained lease completes work that the loss interrupted."""
 
 from scheduler.engine.effects import Bind, SetStatus
 from scheduler.engine.queue.pod import Where
@@ -39,7 +39,7 @@ def test_a_condition_that_was_not_sent_is_told_again():
 
 
 def test_a_condition_that_is_known_is_not_patched_again():
-    """As long as nothing differs, an attempt writes an event and no patch."""
+    """If the condition is unchanged, an attempt writes an event and no patch."""
     rig = Rig()
     rig.api.put("Node", make_node("n0", cpu=1))
     rig.api.put("Pod", make_pod("p", cpu=2))

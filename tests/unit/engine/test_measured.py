@@ -1,4 +1,4 @@
-"""What the engine counts of groups, wake-ups, preemptions and nodes that hold too much."""
+"""The engine's counts of groups, wake-ups, preemptions and overcommitted nodes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_group_without_room_counts_as_unschedulable():
 
 
 def test_what_could_not_be_written_about_a_group_is_written_again():
-    """A request that fails is compared and sent anew; one that may not be is left alone."""
+    """A failed request is compared and sent again; a forbidden one is not repeated."""
     for code, again in ((500, True), (409, True), (403, False), (200, False)):
         floor = placed_group()
         calls = [one for one in floor.run() if isinstance(one, Call)]
@@ -98,7 +98,7 @@ def test_what_could_not_be_written_about_a_group_is_written_again():
 
 
 def test_wake_ups_are_useful_when_the_pod_is_bound():
-    """Of two pods that one change wakes, the room is enough for one."""
+    """Of two pods that one change wakes, only one fits."""
     floor = Floor(nodes=0, size=0)
     floor.single("a", cpu=3)
     floor.single("b", cpu=3)
@@ -117,7 +117,7 @@ def test_wake_ups_are_useful_when_the_pod_is_bound():
 
 
 def test_a_preemption_is_measured_until_its_evictions_are_answered():
-    """Success when all are, error when one fails."""
+    """Success if all are, error if one fails."""
     rig = rig_with(low(), boss())
     rig.perform(rig.wire.index(effects(rig, Evict)[0]))
     rig.deliver(0)
@@ -131,7 +131,7 @@ def test_a_preemption_is_measured_until_its_evictions_are_answered():
 
 
 def budget(allowed: int, app: str = "old", name: str = "old") -> Watched:
-    """Return a budget of pods of an app that allows so many disruptions."""
+    """Return a budget of pods of an app that allows this many disruptions."""
     return Watched(
         "PodDisruptionBudget",
         "ADDED",
@@ -211,7 +211,7 @@ def test_a_search_for_victims_by_a_group_is_measured():
 
 @pytest.mark.parametrize(("allowed", "violations"), [(0, 2), (1, 1), (2, 0)])
 def test_victims_that_violate_a_budget_are_counted(allowed: int, violations: int):
-    """Those of a group's victims above what the budgets allow; no series without one."""
+    """Those of a group's victims above the budgets' allowances; no series without one."""
     floor = Floor(nodes=2, size=0)
     floor.hear(budget(allowed))
     # A second budget of the same pods: a victim counts once.
@@ -225,7 +225,7 @@ def test_victims_that_violate_a_budget_are_counted(allowed: int, violations: int
 
 @pytest.mark.parametrize(("size", "whole"), [(2, 1), (1, 0), (0, 0)])
 def test_groups_that_are_evicted_whole_are_counted(size: int, whole: int):
-    """A group counts whose last member goes; single pods and surplus members do not."""
+    """A group counts if its last member is evicted; single pods and surplus members do not."""
     floor = Floor(nodes=2 if size != 1 else 3, size=0)
     floor, evictions = crowded_group(priority=10, floor=floor, size=size)
     found = seen(floor.engine.observation.meters, "scheduler_preemption_workload_disruptions")
@@ -297,7 +297,7 @@ def waiting(floor: Floor, name: str) -> dict[tuple[str, ...], float]:
 
 @pytest.mark.parametrize("release", [V1_36, V1_37])
 def test_pods_that_wait_for_their_group_have_queues_of_their_own_since_1_37(release: Release):
-    """Incomplete: nothing describes the group, which is no entity of a queue then.
+    """Incomplete: no object describes the group, which is no entity of a queue then.
 
     Pending: others of the group are in flight. Before 1.37 both are gated.
     """
@@ -342,7 +342,7 @@ def test_a_group_enters_a_queue_once():
 
 
 def test_nodes_with_too_much_on_them_are_counted_while_they_are():
-    """Foreign pods may be bound where there is no room; the gauge follows."""
+    """Foreign pods may be bound to a full node; the gauge follows."""
     floor = Floor(nodes=2, size=0)
     meters = floor.engine.observation.meters
     floor.hear(Watched("Pod", "ADDED", make_pod("big", cpu=5, node="n0", scheduler="other")))

@@ -1,4 +1,4 @@
-"""A pod that asks for an object which is not there: scheduled all the same, and told about it."""
+"""A pod that refers to a missing object: scheduled nevertheless, with an event."""
 
 import json
 
@@ -60,7 +60,7 @@ def told(engine, name="new"):
     [((), "AppGroup", "app"), ((SHOP,), "NetworkTopology", "nt-default")],
 )
 def test_the_event_names_what_is_missing_and_where_it_was_sought(objects, kind, name):
-    """Once per attempt, on the pod that asked; a metric counts it."""
+    """Once per attempt, on the pod that refers to it; a metric counts it."""
     engine = engine_with(*objects)
 
     notes = told(engine)
@@ -72,13 +72,13 @@ def test_the_event_names_what_is_missing_and_where_it_was_sought(objects, kind, 
 
 
 def test_nothing_is_said_when_all_is_there_or_nothing_is_asked():
-    """A group whose pods depend on nothing needs no costs."""
+    """A group whose pods have no dependencies needs no costs."""
     assert [] == told(engine_with(SHOP, topology()))
     assert [] == told(engine_with(app_group({"front": {}})))
 
 
 def test_a_topology_that_goes_and_comes_back_is_used_again():
-    """Scheduling goes on meanwhile."""
+    """Scheduling continues meanwhile."""
     engine = engine_with(SHOP, topology())
     kind, obj = read_object(topology())
     engine.handle(Watched(kind.kind, "DELETED", obj), NOW)

@@ -1,4 +1,4 @@
-"""What kinds of waiting pods need, in columns: held against what there is, all at once."""
+"""The needs of kinds of waiting pods, in columns: compared with the free amounts all at once."""
 
 from random import Random
 
@@ -7,7 +7,9 @@ from scheduler.engine.queue.needs import UNBOUNDED, Needs
 
 
 def test_it_finds_whom_asking_each_would_find():
-    """Kinds come and go, with amounts of few and of many names and priorities of their own."""
+    """Kinds are added and dropped, with amounts of few and of many names and their own
+    priorities.
+    """
     random, table = Random(7), Needs()
     kinds: dict[str, tuple[int, dict[str, int]]] = {}
     found = 0
@@ -38,7 +40,9 @@ def test_it_finds_whom_asking_each_would_find():
 
 
 def test_names_without_end_cost_no_room():
-    """Beyond the first few nothing is compared: whoever needs only such is asked about."""
+    """Beyond the first few nothing is compared: kinds that need only such names are always
+    returned.
+    """
     table = Needs()
     for number in range(1000):
         table.add(number, 0, [(f"example.com/{number}", 1)])
@@ -47,7 +51,7 @@ def test_names_without_end_cost_no_room():
 
 
 def test_amounts_past_what_a_column_holds_are_never_there():
-    """They are bounded, not wrapped around."""
+    """They are clamped, not wrapped around."""
     table = Needs()
     table.add("absurd", 0, [("cpu", 10**30)])
     assert [] == table.within([(0, {"cpu": 10**18})])

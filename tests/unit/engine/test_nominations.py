@@ -1,4 +1,4 @@
-"""Room that is promised: who respects it, when the promise ends, and who is told."""
+"""Nominations: which pods respect them, when they end, and the reports."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.property.rig import Rig
 
 
 def rig_with(*pods: Pod, cpu: int = 2, nodes: int = 1) -> Rig:
-    """Return a rig whose engine has seen nodes and pods, and has tried none."""
+    """Return a rig whose engine has received nodes and pods, and has tried none."""
     rig = Rig()
     for number in range(nodes):
         rig.api.put("Node", make_node(f"n{number}", cpu=cpu))
@@ -34,7 +34,7 @@ def binds(rig: Rig) -> list[tuple[str, str]]:
 
 
 def test_nominations_by_node_and_pod():
-    """One nomination per pod; an empty node takes it away."""
+    """One nomination per pod; an empty node removes it."""
     found = Nominations()
     pod = make_pod("p")
     found.put(pod, "a")
@@ -45,7 +45,7 @@ def test_nominations_by_node_and_pod():
 
 
 def test_room_is_kept_from_lower_and_equal_priority():
-    """A nominated pod that waits (its gate is shut) holds its room against lower and equal ones."""
+    """The nomination of a gated pod counts for lower and equal priorities."""
     rig = rig_with(
         make_pod("boss", priority=5, nominated="n0", gates=["g"]),
         make_pod("same", priority=5),
@@ -59,7 +59,7 @@ def test_room_is_kept_from_lower_and_equal_priority():
 
 
 def test_the_nominated_node_is_tried_first_and_alone():
-    """A pod goes to its nominated node unscored, however bad it is."""
+    """A pod is placed on its nominated node without scoring, however low its score would be."""
     rig = rig_with(make_pod("p", nominated="n0"), cpu=8, nodes=3)
     for number in range(3):
         pod = make_pod(f"f{number}", node="n0", scheduler="another")
@@ -75,7 +75,7 @@ def test_the_nominated_node_is_tried_first_and_alone():
 
 @pytest.mark.parametrize("nominated", ["ghost", "n0"])
 def test_an_unfit_or_unknown_nominated_node_is_ignored(nominated: str):
-    """When the nominated node does not fit, all others are looked at."""
+    """If the nominated node does not fit, all others are evaluated."""
     rig = rig_with(make_pod("p", nominated=nominated, cpu=2), nodes=2)
     rig.api.put("Pod", make_pod("f", node="n0", scheduler="another"))
     rig.watch("Pod")
@@ -85,9 +85,9 @@ def test_an_unfit_or_unknown_nominated_node_is_ignored(nominated: str):
 
 
 def test_a_nomination_ends_with_the_last_node():
-    """Without nodes nothing fits.
+    """Without nodes no pod fits.
 
-    A nomination that stayed would block the node when it comes back.
+    A kept nomination would block the node when it returns.
     """
     rig = rig_with(make_pod("p", nominated="n0"), nodes=0)
     rig.run()
@@ -97,12 +97,12 @@ def test_a_nomination_ends_with_the_last_node():
 
 
 def test_an_ending_without_a_word_on_the_nomination_clears_it():
-    """Only a post-filter plugin keeps a nomination; every other way out ends it."""
+    """Only a post-filter plugin keeps a nomination; every other result clears it."""
     assert "" == Decision().nominated_node
 
 
 def test_an_assumed_pod_counts_once():
-    """A pod on its way to its nominated node must not be counted there twice."""
+    """A pod that is being bound to its nominated node must not be counted there twice."""
     rig = rig_with(make_pod("boss", priority=5, nominated="n0"), cpu=2)
     rig.run()
     rig.api.put("Pod", make_pod("small"))
@@ -113,7 +113,7 @@ def test_an_assumed_pod_counts_once():
 
 
 def test_a_promise_kept_elsewhere_wakes_who_waited_for_it():
-    """The nominated pod takes another node: its promised room is free for others."""
+    """The nominated pod is placed on another node: its nominated capacity is free for others."""
     rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0", gates=["g"]), nodes=1)
     rig.api.put("Pod", make_pod("low", cpu=2))
     rig.watch("Pod")
@@ -127,7 +127,7 @@ def test_a_promise_kept_elsewhere_wakes_who_waited_for_it():
 
 
 def test_a_promise_that_dies_with_its_pod_wakes_who_waited_for_it():
-    """A nominated pod that is being deleted gives up its room when its turn comes."""
+    """A terminating nominated pod releases its capacity when its turn comes."""
     rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0", gates=["g"]))
     rig.api.put("Pod", make_pod("low", cpu=2))
     rig.watch("Pod")
@@ -140,7 +140,7 @@ def test_a_promise_that_dies_with_its_pod_wakes_who_waited_for_it():
 
 
 def test_a_terminating_pod_loses_its_promise_at_its_turn():
-    """A pod that is popped while it is being deleted keeps no room."""
+    """A pod that is popped while it is terminating keeps no nomination."""
     rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0"))
     rig.api.terminate("default/boss")
     rig.watch("Pod")
@@ -151,7 +151,7 @@ def test_a_terminating_pod_loses_its_promise_at_its_turn():
 
 
 def test_a_retracted_nomination_wakes_others():
-    """Somebody clears a nomination: lower pods may have the room."""
+    """Another client clears a nomination: lower pods may use the capacity."""
     boss = make_pod("boss", priority=5, cpu=2, nominated="n0", gates=["g"])
     rig = rig_with(boss, make_pod("low", cpu=2))
     rig.run()

@@ -1,4 +1,4 @@
-"""What follows from a post-filter plugin's decision to evict."""
+"""The consequences of a post-filter plugin's decision to evict."""
 
 from typing import Any
 
@@ -80,9 +80,9 @@ def test_the_preemptor_stays_out_while_evictions_run():
 
 
 def test_a_failed_eviction_lets_the_preemptor_try_again():
-    """Not found is as good as done.
+    """404 counts as success.
 
-    After anything else the pod waits out its back-off, longer each time.
+    After any other failure the pod waits out its back-off, longer each time.
     """
     rig = rig_with(low(), boss())
     waited = []
@@ -102,7 +102,7 @@ def test_a_failed_eviction_lets_the_preemptor_try_again():
 
 
 def test_an_unanswered_eviction_ends_after_a_minute():
-    """Nobody waits for ever for an answer that was lost."""
+    """A lost answer is not awaited forever."""
     rig = rig_with(low(), boss())
     rig.wire.clear()
     assert rig.now + 60 == rig.engine.preemptions.next_deadline()
@@ -115,7 +115,7 @@ def test_an_unanswered_eviction_ends_after_a_minute():
 
 
 def test_a_victim_that_was_not_bound_yet_goes_at_once():
-    """No call is needed; the preemptor is tried again and does not sleep through its chance."""
+    """No request is needed; the preemptor is retried and does not miss its chance."""
     waiting = make_pod("low", cpu=2, labels={"permit": "wait"})
     rig = rig_with(waiting, boss())
 
@@ -129,7 +129,7 @@ def test_a_victim_that_was_not_bound_yet_goes_at_once():
 
 
 def test_a_victim_in_memory_is_tried_again_soon():
-    """Nobody knows what would help it, so the next change of anything does."""
+    """Its helpful changes are unknown, so any next change wakes it."""
     waiting = make_pod("low", cpu=2, labels={"permit": "wait"})
     rig = rig_with(waiting, boss())
     rig.run()
@@ -141,7 +141,7 @@ def test_a_victim_in_memory_is_tried_again_soon():
 
 
 def test_a_victim_whose_bind_is_under_way_is_evicted():
-    """What may be bound already cannot be taken back in memory."""
+    """A pod that may be bound already cannot be removed in memory alone."""
     rig = rig_with(make_pod("low", cpu=2), boss())
 
     assert ["low"] == [effect.name for effect in effects(rig, Evict)]
@@ -149,7 +149,7 @@ def test_a_victim_whose_bind_is_under_way_is_evicted():
 
 
 def test_victims_that_leave_already_are_not_evicted_again():
-    """Nothing is sent for them, and lower promises stay, as in kube-scheduler."""
+    """No eviction is sent for them, and lower nominations stay, as in kube-scheduler."""
     rig = rig_with(low())
     rig.api.terminate("default/low")
     rig.watch("Pod")
@@ -162,7 +162,7 @@ def test_victims_that_leave_already_are_not_evicted_again():
 
 
 def test_a_victim_that_is_leaving_is_seen_to_leave_while_its_bind_is_in_doubt():
-    """Nobody knows whether it was bound; that it is terminating is known, and enough."""
+    """Whether it was bound is unknown; it is known to be terminating, which is enough."""
     rig = rig_with(make_pod("low", cpu=2), boss())
     bind = rig.wire.index(effects(rig, Bind)[0])
     rig.swallow(bind)
@@ -181,7 +181,7 @@ def test_a_victim_that_is_leaving_is_seen_to_leave_while_its_bind_is_in_doubt():
 
 
 def test_lower_promises_are_taken_back():
-    """A lower pod nominated to the node looks for another place at once."""
+    """A lower pod nominated to the node is retried at once."""
     rig = rig_with(low())
     small = make_pod("small", priority=5, cpu=2, nominated="n0", gates=["g"])
     rig.api.put("Pod", small)
@@ -195,7 +195,7 @@ def test_lower_promises_are_taken_back():
 
 
 def test_a_preemptor_that_goes_leaves_nothing():
-    """Its evictions are answered to nobody."""
+    """The answers to its evictions have no effect."""
     rig = rig_with(low(), boss())
     rig.api.remove("Pod", "default/boss")
     rig.watch("Pod")

@@ -1,5 +1,5 @@
-"""Pods that are like one that was just refused: told the same without an attempt, unless something
-happened between.
+"""Pods equivalent to a just rejected one get the same rejection without an attempt, unless a change
+happened in between.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ HOST = "kubernetes.io/hostname"
 
 
 class Turn:
-    """One turn of an engine, with the attempts that were made in it."""
+    """One turn of an engine, with its attempts."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
@@ -47,18 +47,18 @@ class Turn:
 
 
 def bound(effects: list[Any]) -> list[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return [effect.name for effect in effects if isinstance(effect, Bind)]
 
 
 def messages(effects: list[Any]) -> dict[str, str]:
-    """Return what each pod is told."""
+    """Return the message of each pod."""
     reported = [(e.name, e.condition) for e in effects if isinstance(e, SetStatus)]
     return {name: condition.message for name, condition in reported if condition is not None}
 
 
 def test_one_attempt_is_made_for_pods_that_are_alike(monkeypatch):
-    """All have a condition and an event of their own, in the same words, and wait for the same
+    """All have a condition and an event of their own, with the same text, and wait for the same
     plugin.
     """
     turn = Turn(monkeypatch)
@@ -77,7 +77,7 @@ def test_one_attempt_is_made_for_pods_that_are_alike(monkeypatch):
 
 
 def test_the_next_turn_tries_anew(monkeypatch):
-    """Between two turns anything may have happened."""
+    """Any change may happen between two turns."""
     turn = Turn(monkeypatch)
     turn.pods("a", cpu=9)
     turn.run()
@@ -87,7 +87,7 @@ def test_the_next_turn_tries_anew(monkeypatch):
 
 
 def test_what_is_placed_in_between_is_told(monkeypatch):
-    """It took the port; the one that was refused before lacked only CPU."""
+    """The placed pod used the port; the pod rejected before lacked only CPU."""
     turn = Turn(monkeypatch)
     turn.pods("filler", cpu=2, node="n1")
     turn.pods("early", cpu=3, host_port=80)
@@ -100,7 +100,9 @@ def test_what_is_placed_in_between_is_told(monkeypatch):
 
 
 def test_a_promise_that_is_given_up_in_between_may_help(monkeypatch):
-    """Who was kept out by it is told so; the next one of its kind gets the room."""
+    """A pod rejected because of the nomination has that message; the next one of its kind gets the
+    capacity.
+    """
     turn = Turn(monkeypatch)
     turn.pods("early", cpu=4)
     turn.pods("promised", cpu=9, nominated="n1")
@@ -119,9 +121,7 @@ def test_pods_of_another_priority_are_not_alike(monkeypatch):
 
 
 def test_a_flood_is_refused_as_fast_as_it_comes(monkeypatch):
-    """Whoever is refused in passing counts for an eighth of an attempt: who comes behind a flood
-    waits the less.
-    """
+    """A cached rejection counts for an eighth of an attempt: pods behind a flood wait less."""
     turn = Turn(monkeypatch)
     turn.pods(*(f"f{number:02}" for number in range(30)), cpu=9)
     turn.pods("other", cpu=1)

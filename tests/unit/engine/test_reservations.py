@@ -82,7 +82,7 @@ class Cluster:
 
 
 def test_only_the_owners_pod_takes_the_destination():
-    """A pod of any priority leaves it free; the replacement goes there first."""
+    """Pods of any priority leave it free; the replacement is placed there first."""
     at = Cluster().put("MovePlan", plan(count=2))
     at.put("Pod", owned("rude", "other", priority=2_000_000_000))
 
@@ -216,7 +216,7 @@ def test_a_pod_of_a_stateful_set_needs_the_same_name():
 
 
 def grouped(name, **fields):
-    """A member of the gang `g`, whose pods one Job creates."""
+    """Return a member of the gang `g`, whose pods one Job creates."""
     found = owned(name, **fields)
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
     return replace(found, metadata=replace(found.metadata, labels=labels))
@@ -224,9 +224,9 @@ def grouped(name, **fields):
 
 @pytest.mark.parametrize("cpu", ["1", "2"])
 def test_a_group_takes_the_destinations_of_all_its_members(cpu):
-    """Together, although each member counts what is reserved for the others against itself.
+    """Together, although each member counts the others' reservations against itself.
 
-    A node with more free capacity stays as it is: other pods may wait for it.
+    A node with more free capacity is not used: other pods may wait for it.
     """
     meta = AnnotatedMeta(name="g", namespace="default", uid="g")
     at = Cluster().put("PodGroup", PodGroup(meta, PodGroupSpec(3)))
@@ -250,7 +250,7 @@ def test_a_group_takes_the_destinations_of_all_its_members(cpu):
 
 
 def test_a_group_whose_destinations_are_taken_is_placed_elsewhere():
-    """The owner of the pods was created again with the same name; one destination is gone."""
+    """The owner of the pods was recreated with the same name; one destination is missing."""
     meta = AnnotatedMeta(name="g", namespace="default", uid="g")
     at = Cluster().put("PodGroup", PodGroup(meta, PodGroupSpec(2)))
     at.put("Node", read_node(node("n0", cpu="4")))

@@ -1,4 +1,4 @@
-"""What the configuration says of the engine reaches everybody who builds one."""
+"""The engine's settings apply to every caller that builds one."""
 
 import msgspec
 
@@ -27,7 +27,7 @@ featureGates:
 
 
 def test_every_setting_is_read_from_the_configuration():
-    """A knob that nobody reads would keep its default; ties are no matter of the configuration."""
+    """An unread field would keep its default; ties are not in the configuration."""
     registry = Registry(IN_TREE)
     settings = engine_settings(load(UNUSUAL, file="c.yaml", registry=registry), seed=5)
 
@@ -41,9 +41,9 @@ def test_every_setting_is_read_from_the_configuration():
 
 
 def test_what_if_differs_from_production_by_name_only():
-    """`simulate` and `explain` settle ties as they are told and ask no extenders.
+    """`simulate` and `explain` set the tie-break and call no extenders.
 
-    All else is alike.
+    All else is equal.
     """
     registry = Registry(IN_TREE)
     loaded = load(UNUSUAL, file="c.yaml", registry=registry)

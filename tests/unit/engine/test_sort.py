@@ -1,4 +1,4 @@
-"""The order of the queue when the sort plugin itself is broken."""
+"""The order of the queue with a faulty sort plugin."""
 
 from scheduler.engine.effects import Bind
 from tests.property.making import make_node, make_pod
@@ -6,7 +6,9 @@ from tests.property.rig import Rig
 
 
 def test_a_broken_sort_plugin_costs_its_order_only():
-    """Pods that `less` cannot compare are ordered by priority and age, and the fault is told."""
+    """Pods that `less` cannot compare are ordered by priority and age, and the fault is
+    reported.
+    """
     rig = Rig()
     rig.api.put("Node", make_node("n0"))
     for number in range(4):

@@ -1,4 +1,4 @@
-"""Cycles that wait for an answer: asked, resumed, given up, dropped."""
+"""Cycles that wait for an answer: started, resumed, timed out, dropped."""
 
 from collections import deque
 from collections.abc import Generator
@@ -21,7 +21,7 @@ from tests.property.making import make_pod
 
 
 class Stage:
-    """SuspendedCycles with what came out of them."""
+    """SuspendedCycles with their ends."""
 
     def __init__(self) -> None:
         self.outbox = Outbox()
@@ -35,7 +35,7 @@ class Stage:
 
     @property
     def ended(self) -> list[Any]:
-        """What cycles have come to so far."""
+        """Return the ends of cycles so far."""
         return [change.outcome for change in self.changes]
 
     def begin(self, steps: CycleSteps, key: str = "k", profile: str = "a") -> None:
@@ -62,7 +62,7 @@ def asks(*rounds: tuple[CycleCall, ...]) -> CycleSteps:
 
 
 def test_a_cycle_without_a_question_ends_at_once():
-    """Nothing is asked and nothing is kept."""
+    """No call is made and nothing is stored."""
     stage = Stage()
     stage.begin(asks())
 
@@ -72,7 +72,7 @@ def test_a_cycle_without_a_question_ends_at_once():
 
 
 def test_calls_become_effects_and_answers_come_back_in_their_order():
-    """Both are asked at the same time; the cycle goes on when the last answer is there."""
+    """Both are sent at the same time; the cycle continues after the last answer."""
     stage = Stage()
     stage.begin(asks((ask_extender(), SolverCall({"x": 1}, 7.0))))
     first, second = stage.asked()
@@ -99,7 +99,7 @@ def test_one_question_after_the_other():
 
 
 def test_an_answer_that_nobody_waits_for():
-    """Late, repeated and foreign ones say so and change nothing."""
+    """Late, repeated and foreign ones return False and change nothing."""
     stage = Stage()
     stage.begin(asks((ask_extender(),)))
     assert not stage.all.answer(Answer(77, 200), 1.0)
@@ -110,7 +110,7 @@ def test_an_answer_that_nobody_waits_for():
 
 
 def test_no_answer_ends_in_a_timeout():
-    """What was answered in time is kept; the rest is code 0, and a late answer finds nobody."""
+    """Answers in time are kept; the others get code 0, and a late answer has no effect."""
     stage = Stage()
     stage.begin(asks((ask_extender(), SolverCall({}, 7.0))))
     stage.all.answer(Answer(1, 200, body="asked"), 1.0)
@@ -125,7 +125,7 @@ def test_no_answer_ends_in_a_timeout():
 
 
 def test_a_profile_waits_for_an_extender_and_not_for_the_solver():
-    """`blocked` follows what is asked, question by question."""
+    """`blocked` follows the calls, question by question."""
     stage = Stage()
     stage.begin(asks((SolverCall({}, 1.0),), (ask_extender(),)), "g", "a")
     stage.begin(asks((ask_extender(),)), "p", "b")
@@ -141,7 +141,7 @@ def test_a_profile_waits_for_an_extender_and_not_for_the_solver():
 
 @pytest.mark.parametrize("error", [PluginError("X", "Filter", "no"), InputError("bad")])
 def test_an_error_out_of_a_cycle_ends_it(error: Exception):
-    """It is handed to whoever began it, wherever it is raised."""
+    """Its starter receives it, wherever it is raised."""
 
     def breaks(*, late: bool) -> CycleSteps:
         if late:
@@ -158,7 +158,9 @@ def test_an_error_out_of_a_cycle_ends_it(error: Exception):
 
 
 def test_a_dropped_cycle_is_closed_without_a_word():
-    """Its subject is gone: no end is told, its answer finds nobody, a fault of closing is told."""
+    """Its subject is deleted: no end is reported, its answer has no effect, a fault of closing is
+    reported.
+    """
     closed: list[str] = []
 
     def closes() -> Generator[tuple[CycleCall, ...], tuple[CallResult, ...], Any]:
@@ -190,7 +192,7 @@ def test_all_are_dropped_when_nobody_may_be_asked_any_more():
 
 
 def test_the_end_of_one_may_drop_another():
-    """Two run out of patience at once; the first one's end takes the second away."""
+    """Two time out at once; the first one's end drops the second."""
     stage = Stage()
     for key, other in (("a", "b"), ("b", "a")):
         stage.all.begin(key, "p", asks((ask_extender(),)), (key, other), 0.0)

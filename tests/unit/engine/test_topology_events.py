@@ -1,6 +1,4 @@
-"""What the topology ConfigMap's own events say: a key that chooses nothing, a change that is not
-used.
-"""
+"""The topology ConfigMap's own events: a key without effect, a rejected change."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def topology(version: int, **data: str) -> ConfigMap:
 
 
 def planned(floor: Floor) -> list[tuple[str, str, str]]:
-    """Let the groups that wait be planned; return what was said of ConfigMaps named `tree`."""
+    """Plan the waiting groups; return the events on ConfigMaps named `tree`."""
     effects = floor.run()
     for solve in [one for one in effects if isinstance(one, Solve)]:
         floor.solve(solve)
@@ -37,9 +35,7 @@ def planned(floor: Floor) -> list[tuple[str, str, str]]:
 
 
 def test_a_key_that_chooses_nothing_is_named_once():
-    """Sakkara's trees have `resource-names`: whoever sets it learns that it changes nothing
-    here.
-    """
+    """Sakkara's trees have `resource-names`: the event states that it has no effect here."""
     floor = Floor(4, 2)
     floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1, **{"resource-names": '["cpu"]'})))
     said = planned(floor)
@@ -52,7 +48,7 @@ def test_a_key_that_chooses_nothing_is_named_once():
 
 
 def test_a_change_that_cannot_be_read_is_told_and_the_tree_before_it_stays():
-    """Nobody waits for it, so nothing but its own event would say that the change is not in use."""
+    """No pod waits for it, so only its own event states that the change is not in use."""
     floor = Floor(4, 2)
     floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1)))
     assert [] == planned(floor)

@@ -35,7 +35,7 @@ class Line:
         self.tickets = 0
 
     def add(self, name: str, *, priority: int = 0, profile: str = "trellis") -> QueuedPod:
-        """Line a pod up behind those that are there."""
+        """Add a pod to the queue behind the existing ones."""
         namespace, _, own = name.partition("/")
         pod = make_pod(own, uid=name, priority=priority, scheduler=profile)
         pod = replace(pod, metadata=replace(pod.metadata, namespace=namespace))
@@ -46,7 +46,7 @@ class Line:
         return queued
 
     def pop(self, blocked: frozenset[str] = NOBODY) -> str:
-        """Return who is next, "" for nobody."""
+        """Return the next pod, "" without one."""
         assert (self.queue.first(blocked) is None) is (self.queue._next(blocked) is None)
         queued = self.queue.pop(blocked)
         return "" if queued is None else queued.uid
@@ -57,7 +57,7 @@ class Line:
 
 
 def test_a_flood_lets_others_have_their_turns():
-    """Who comes behind a hundred of another tenant is second.
+    """A pod behind a hundred of another tenant is second.
 
     Each namespace's own pods keep their order.
     """
@@ -82,9 +82,7 @@ def test_a_more_important_pod_needs_no_turn():
 
 
 def test_whoever_had_a_turn_waits_for_the_next_one():
-    """A tenant that brings a pod whenever its last one was taken does not push itself before the
-    others.
-    """
+    """A tenant that adds a pod whenever its last one was taken does not overtake the others."""
     line = Line()
     for number in range(3):
         line.add(f"a/{number}")
@@ -96,7 +94,7 @@ def test_whoever_had_a_turn_waits_for_the_next_one():
 
 
 def test_pods_that_went_elsewhere_take_no_turn():
-    """An entry that holds no more is passed over, and one that is lined up anew counts once."""
+    """A stale entry is skipped, and a pod that is added again counts once."""
     line = Line()
     gone = [line.add(f"a/{number}") for number in range(3)]
     line.add("b/0")
@@ -108,7 +106,7 @@ def test_pods_that_went_elsewhere_take_no_turn():
 
 
 def test_a_profile_that_waits_is_passed_over():
-    """Others go on, of this rank and of lower ones; afterwards the profiles take turns."""
+    """Others are served, of this rank and of lower ones; afterwards the profiles take turns."""
     line = Line()
     line.add("a/0", priority=5, profile="slow")
     line.add("a/1", priority=5, profile="slow")

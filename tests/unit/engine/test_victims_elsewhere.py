@@ -25,7 +25,7 @@ GROUPS = "ClusterTopologyPlacementGroup"
 def engine(*, is_on: bool) -> Engine:
     """Return an engine whose profiles prefer victims that fit elsewhere, or not.
 
-    Of the nodes `n0` and `n1` of 2 cpu each has a pod of 2 cpu; only that of `n1` may run on `n2`,
+    The nodes `n0` and `n1` of 2 cpu each have a pod of 2 cpu; only that of `n1` may run on `n2`,
     which has 2 cpu that the preemptors may not use.
     """
     registry = Registry(IN_TREE)

@@ -1,4 +1,6 @@
-"""Preemptors that come while pods leave: of equal nodes, the one whose victims leave already."""
+"""Preemptors that arrive while pods terminate: of equal nodes, the one whose victims terminate
+already.
+"""
 
 import pytest
 
@@ -22,7 +24,7 @@ def evicted(rig: Rig) -> list[str]:
 @pytest.mark.parametrize("known_by", ["request", "confirmation", "deletion timestamp"])
 @pytest.mark.parametrize("number", range(6))
 def test_a_second_preemptor_prefers_victims_that_leave_already(number: int, known_by: str):
-    """One eviction frees capacity for both; the tie is decided by chance without that."""
+    """One eviction frees capacity for both; otherwise the tie is decided by chance."""
     rig = Rig(lambda: Engine(PROFILES, REGISTRY))
     for node in range(6):
         rig.api.put("Node", make_node(f"n{node}", cpu=4))

@@ -1,4 +1,4 @@
-"""Attempts in order, the moments between them, and a cluster with the later ones undone."""
+"""Attempts in order, the times between them, and a cluster with the later ones undone."""
 
 from scheduler.explain.attempts import (
     AttemptRecord,
@@ -28,7 +28,7 @@ def placed(name: str, node: str = "", created: str = "2026-01-01T00:00:00Z"):
 
 
 def test_a_history_is_of_one_pod_in_order():
-    """With when anything has been kept since, so that an empty one says something."""
+    """With the start of the record, so that an empty history is meaningful."""
     kept = [attempt("a", 10.0, message="no"), attempt("b", 11.0, "n"), attempt("a", 12.5, "n")]
     found = history(kept, "default", "a")
 
@@ -55,9 +55,9 @@ def test_moments_come_with_the_changes_of_the_leader():
 
 
 def test_later_placements_are_undone():
-    """At each moment just those are there that were made by then.
+    """At each time exactly the placements made by then exist.
 
-    Who came later is not there yet.
+    Later pods do not exist yet.
     """
     start = 1_767_225_600.0  # 2026-01-01T00:00:00Z
     late = placed("c", "n", "2026-01-01T00:01:00Z")
@@ -89,7 +89,7 @@ def test_later_placements_are_undone():
 
 
 def test_what_was_decided_is_on_its_node():
-    """Also before the API server says so; a pod that was tried again since is not."""
+    """Also before the API server confirms it; a pod that was retried since is not."""
     start = 1_767_225_600.0
     world = Snapshot(bound=(placed("old", "n"),), unbound=(placed("a"), placed("b"), placed("c")))
     kept = [

@@ -21,7 +21,7 @@ RACK, HOST = "topology.trellis.dev/rack", "kubernetes.io/hostname"
 
 
 def answer(**changes):
-    """Two racks of one node of 4 CPUs each, one pod of 3 CPUs in each, and one that waits."""
+    """Return two racks of one node of 4 CPUs each, one pod of 3 CPUs in each, and a pending one."""
     ours = {"schedulerName": "trellis"}
     items = [
         *(node(one, cpu="4", labels={RACK: f"rack-{one}", HOST: one}) for one in ("a", "b")),

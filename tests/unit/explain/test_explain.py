@@ -1,4 +1,4 @@
-"""`explain` says for every node what was said of it, and in words why it was taken or not."""
+"""`explain` states for every node its verdict, and in words why it was chosen or not."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +37,9 @@ def why(explanation):
 
 
 def test_why_one_node_wins_and_the_others_lose():
-    """The winner, how far the next is behind and through whom, and who rejected the rest."""
+    """The winner, the next one's distance and its plugins, and the plugins that rejected the
+    rest.
+    """
     got = ask("p", *CLUSTER, pod("p", requests={"cpu": "500m"})).explanation
 
     assert (Result.SCHEDULED, "big", None) == (got.result, got.node, got.current_node)
@@ -58,7 +60,7 @@ def test_every_filter_speaks_for_itself():
 
 
 def test_a_pod_that_is_placed():
-    """It is judged as if it were still to be placed: its own room does not count against it."""
+    """It is evaluated as if it were pending: its own usage does not count against it."""
     objects = (node("a"), node("b"), pod("p", node_name="b", requests={"cpu": "4"}))
     got = ask("p", *objects).explanation
 
@@ -89,7 +91,9 @@ def suggested(name, *objects):
 
 
 def test_no_node_is_expected_to_free_more_than_it_has():
-    """A request above the largest node names what that has, and a request or a node that fits."""
+    """A request above the largest node names that node's amount, and a request or a node that
+    fits.
+    """
     free, full = node("free", cpu="8"), node("full", cpu="8")
     other = node("other", cpu="32", labels={"pool": "b"})
     use = pod("use", node_name="free", requests={"cpu": "3"})
@@ -120,7 +124,7 @@ def test_no_node_is_expected_to_free_more_than_it_has():
 
 
 def test_gates_and_faults():
-    """A gated pod says who holds it, and so does one without any node."""
+    """A gated pod names its gate, and so does one without any node."""
     gated = ask("p", node("a"), pod("p", spec={"schedulingGates": [{"name": "x"}]})).explanation
     alone = ask("p", pod("p")).explanation
 
@@ -130,7 +134,7 @@ def test_gates_and_faults():
 
 
 def test_ties_are_explained():
-    """Equal nodes say what told them apart."""
+    """Equal nodes state the tie-break."""
     objects = (node("a"), node("b"), pod("p"))
 
     assert "as good as a, whose name comes first" == why(ask("p", *objects).explanation)["b"]
@@ -149,9 +153,7 @@ def test_a_promised_node_is_taken_without_looking_further():
 
 
 def test_a_misspelt_scheduler_name_is_no_placement():
-    """The pod would wait for ever: nothing is called a node for it, and the name that was meant is
-    given.
-    """
+    """The pod would wait forever: no node is named for it, and the correct name is suggested."""
     answer = ask("p", node("a"), pod("p", spec={"schedulerName": "treliss"}))
     found = answer.explanation
 
@@ -163,7 +165,7 @@ def test_a_misspelt_scheduler_name_is_no_placement():
 
 
 def test_a_pod_of_another_scheduler():
-    """It is explained as the first profile would place it, and that is said."""
+    """It is explained as the first profile would place it, and a notice states that."""
     answer = ask("p", node("a"), pod("p", spec={"schedulerName": "default-scheduler"}))
 
     assert "a" == answer.explanation.node
@@ -199,7 +201,7 @@ def test_nodes_of_which_the_same_is_said_are_one_row():
 
 
 def test_unknown_names_are_refused():
-    """A mistyped pod or node is named, with what was probably meant."""
+    """A mistyped pod or node is named, with a suggestion."""
     with pytest.raises(MissingError, match=r'default/pp: no such pod .*did you mean "default/p"'):
         ask("pp", node("a"), pod("p"))
     with pytest.raises(MissingError, match=r'nodf: no such node .did you mean "node"'):
@@ -231,7 +233,7 @@ def test_members_follow_the_plan_for_their_group():
 
 
 def test_claims_from_templates_are_made_first():
-    """As `simulate` has it: where no device is, the claim is what is in the way."""
+    """As in `simulate`: without any device, the claim is the conflict."""
     spec = {"spec": claim("any")["spec"]}
     meta = {"namespace": "default", "name": "t"}
     kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
@@ -247,9 +249,9 @@ def test_claims_from_templates_are_made_first():
 
 @pytest.mark.parametrize("timed", [{}, {"for": "10m"}])
 def test_a_group_waits_for_rules_that_cannot_hold(timed: dict[str, str]):
-    """Which of them, and what would help the whole group.
+    """The conflicting rules, and a remedy for the whole group.
 
-    A member's own reason is no help to it.
+    A member's own reason does not help it.
     """
     nodes = tree({"r0": {"a": 4}, "r1": {"b": 4, "c": 4}})
     hard: dict[str, object] = {"hard": True, **timed}
@@ -270,7 +272,7 @@ def test_a_group_waits_for_rules_that_cannot_hold(timed: dict[str, str]):
 
 
 def test_a_member_of_another_scheduler_is_not_bound():
-    """Its group does not count it, and nothing says that it is on a node."""
+    """Its group does not count it, and no text states that it is on a node."""
     other = member("g-1", "g")
     other["spec"]["schedulerName"] = "default-scheduler"
     got = ask("g-1", *tree({"r0": {"n0": 8}}), group("g", 2), member("g-0", "g"), other).explanation
@@ -325,7 +327,7 @@ def test_what_is_said_to_wake_is_all_that_can():
 
 @pytest.mark.parametrize("plugin", IN_TREE, ids=lambda one: one.name)
 def test_every_fact_that_a_plugin_reads_has_words(plugin):
-    """Kinds go by their names, all else is said in words."""
+    """Kinds are named, all other facts have a text."""
     profile: Any = SimpleNamespace(plugins={plugin.name: plugin})
     said = woken_by(profile, (plugin.name,))
 

@@ -1,4 +1,4 @@
-"""The status of a group as tables and the page show it: one rule, and one order."""
+"""The status of a group in tables and on the page: one rule, and one order."""
 
 import json
 from typing import Any

@@ -41,14 +41,14 @@ def test_it_comes_out_as_it_went_in():
 
 @pytest.mark.parametrize("lines", [b"", b"{}", b"x\n", b'{"question":{"what":"dance"}}'])
 def test_what_is_no_question_is_refused(lines):
-    """It says so."""
+    """With that error."""
     with pytest.raises(InputError, match="not a question about a cluster"):
         unpacked(lines)
 
 
 @pytest.mark.parametrize("what", ["plan", "explain", "change"])
 def test_the_process_answers_as_one_would_here(what):
-    """The same bytes, whoever works it out."""
+    """The same bytes, whichever process computes them."""
     there = world()
     registry = Registry(IN_TREE)
     here = QuestionResponder(Setups(registry, Setup(default_config(registry), registry)))
@@ -64,7 +64,7 @@ def test_the_process_answers_as_one_would_here(what):
 
 
 def test_a_wrong_question_is_told_why():
-    """As to who asks it: the process's answer carries the reason."""
+    """The process's answer has the reason, as in the calling process."""
     with pytest.raises(InputError, match="no such pod"):
         pagejobs.run_page(
             b"".join(packed(Question("explain", pod="a/none"), world(), AnswerOptions()))

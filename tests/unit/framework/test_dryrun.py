@@ -1,4 +1,4 @@
-"""Filtering on rows as they would be: local plugins in columns, others row by row."""
+"""Filtering hypothetical rows: local plugins in columns, others row by row."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_a_local_plugin_answers_for_all_rows_at_once():
 
 
 def test_rows_that_nobody_asked_for_stay_out():
-    """Only the asked rows can pass, and pods on other rows change nothing."""
+    """Only the requested rows can pass, and pods on other rows change nothing."""
     stage = Stage(Fit, pod=make_pod("p"))
     new = placed(stage, make_pod("new", cpu=4), "n0")
 
@@ -69,7 +69,7 @@ def test_a_plugin_brings_its_own_state_up_to_date():
 
 
 def test_a_state_is_worked_out_anew_without_such_methods():
-    """The pre-filter runs on the changed view; what it rejects there is rejected."""
+    """The pre-filter runs on the changed view; rows that it rejects are rejected."""
 
     def pre_filter(_self: Any, _cycle: Any, nodes: Any) -> Any:
         total = sum(len(nodes.pods_on(row)) for row in range(nodes.size))
@@ -93,7 +93,7 @@ def test_a_state_is_worked_out_anew_without_such_methods():
     ("method", "named"), [("add_pod", "AddPod"), ("remove_pod", "RemovePod"), ("", "PreFilter")]
 )
 def test_faults_are_named(method: str, named: str):
-    """What a plugin raises while its state is changed ends the attempt by name."""
+    """An exception while its state is changed ends the attempt with the plugin's name."""
 
     def broken(*_: Any) -> None:
         raise ValueError("no idea")

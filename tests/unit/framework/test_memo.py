@@ -1,6 +1,4 @@
-"""What is kept of filters and scores, how it is brought up to date, and when it is worked out
-anew.
-"""
+"""The cached results of filters and scores: their updates, and when they are recomputed."""
 
 from typing import Any
 
@@ -22,8 +20,8 @@ from tests.unit.framework.stage import Stage, made
 
 
 def by_cpu(**members: Any) -> type[Plugin[Any]]:
-    """Return a plugin that rejects and scores by the CPU in use, and notes the rows it was asked
-    about.
+    """Return a plugin that rejects and scores by the CPU in use, and records the rows it was called
+    for.
     """
 
     def sift(self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
@@ -47,7 +45,7 @@ def by_cpu(**members: Any) -> type[Plugin[Any]]:
 
 
 def worth(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
-    """Return what the score says of a row."""
+    """Return the score of each row."""
     used = nodes.requested("cpu").item
     return lambda row: used(row) // 100
 
@@ -59,7 +57,7 @@ class Played(Stage):
     """A stage with attempts from pre-filter to score."""
 
     def attempt(self, pod: Pod | None = None) -> tuple[list[bool], list[int], list[Scored]]:
-        """Return who is feasible, the totals and the scores."""
+        """Return the feasible rows, the totals and the scores."""
         one = pod or self.pod
         cycle = Cycle(one, self.cluster.shapes.of(one), 0.0, self.cycle.random)
         nodes = Nodes(self.cluster.table, self.cluster.pods)
@@ -74,13 +72,13 @@ class Played(Stage):
         self.cluster.put_pod(make_pod(name, node=node, cpu=cpu))
 
     def asked(self) -> tuple[list[int], list[int]]:
-        """Return the sizes of the views that the plugin was asked about so far."""
+        """Return the sizes of the views that the plugin was called with so far."""
         plugin = self.profile.plugins["ByCpu"]
         return plugin.filtered, plugin.scored  # type: ignore[attr-defined]
 
 
 def test_one_row_is_asked_about_again():
-    """The same methods, on a view of the row that changed."""
+    """The same methods, on a view of the changed row."""
     stage = Played(by_cpu())
     stage.attempt()
     stage.place("a", "n1")
@@ -92,7 +90,7 @@ def test_one_row_is_asked_about_again():
 
 
 def test_cells_answer_for_a_few_rows():
-    """No view is made to score them."""
+    """No view is created to score them."""
     stage = Played(by_cpu(**CELLS))
     stage.attempt()
     stage.place("a", "n1")
@@ -114,7 +112,7 @@ def test_pods_of_one_key_share_it():
 
 
 def test_rows_that_fill_up_and_empty():
-    """Rejections come and go with their reasons."""
+    """Rejections change with their reasons."""
     stage = Played(by_cpu())
     stage.place("a", "n1", cpu=3)
     assert [True, False, True] == stage.attempt()[0]
@@ -131,7 +129,7 @@ def test_rows_that_fill_up_and_empty():
 
 
 def test_a_reason_that_was_not_there_has_everything_asked_again():
-    """Reasons keep the plugin's order, which one row does not tell."""
+    """Reasons keep the plugin's order, which one row does not show."""
 
     def two(self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
         self.filtered.append(nodes.size)
@@ -151,7 +149,7 @@ def test_a_reason_that_was_not_there_has_everything_asked_again():
 
 
 def test_a_plugin_that_looks_across_rows_is_asked_about_all():
-    """Where `local` is false, one row changes what is said of others."""
+    """If `local` is false, one row changes the verdicts of others."""
     stage = Played(by_cpu(local=False))
     stage.attempt()
     stage.attempt()
@@ -187,7 +185,9 @@ def test_many_rows_are_worked_out_together():
     ],
 )
 def test_reads_say_what_ends_it(reads: tuple[str, ...], asked: list[int]):
-    """A label of a node, then an object, then nothing; what nobody logs is not kept at all."""
+    """A label of a node, then an object, then nothing; facts without a log are not cached at
+    all.
+    """
     stage = Played(by_cpu(reads=reads))
     stage.attempt()
     stage.cluster.put_node(make_node("n0", labels={"new": "label"}))
@@ -201,7 +201,7 @@ def test_reads_say_what_ends_it(reads: tuple[str, ...], asked: list[int]):
 
 
 def test_new_rows_and_new_resources_are_seen():
-    """Cells read arrays that are made anew when either comes."""
+    """Cells read arrays that are recreated in either case."""
     stage = Played(by_cpu(**CELLS))
     stage.attempt()
     stage.cluster.put_node(make_node("n3", allocatable={"example.com/gpu": 1}))
@@ -213,7 +213,7 @@ def test_new_rows_and_new_resources_are_seen():
 
 
 def test_each_pod_is_asked_about_without_a_key_of_its_likes():
-    """Nothing is kept for `EACH_POD`."""
+    """`EACH_POD` caches nothing."""
     stage = Played(by_cpu(key=lambda *_: EACH_POD))
     stage.attempt()
     stage.attempt()
@@ -222,7 +222,7 @@ def test_each_pod_is_asked_about_without_a_key_of_its_likes():
 
 
 def test_what_was_handed_out_stays_as_it_was():
-    """Whoever keeps scores keeps what they were, and nobody can write to them."""
+    """A caller that keeps scores has unchanged, read-only values."""
     stage = Played(by_cpu(**CELLS))
     raw = stage.attempt()[2][0].raw
     stage.place("a", "n1")
@@ -234,7 +234,7 @@ def test_what_was_handed_out_stays_as_it_was():
 
 
 def test_columns_of_the_table_itself_are_copied():
-    """A plugin may return what the table goes on writing to."""
+    """A plugin may return a column that the table continues to write to."""
     stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("pods")))
     raw = stage.attempt()[2][0].raw
     stage.place("a", "n1")
@@ -256,7 +256,7 @@ def test_scores_out_of_range_are_found_as_ever():
 
 
 def test_a_hypothetical_view_finds_nothing_kept():
-    """What is kept is said of the nodes as they are."""
+    """Cached results are about the live nodes."""
     stage = Played(by_cpu())
     stage.place("a", "n0", cpu=3)
     stage.attempt()
@@ -281,7 +281,7 @@ def test_the_oldest_key_is_forgotten_first():
 
 
 def test_constant_columns_stay_constant():
-    """They cost nothing to add, also after a row was asked about again."""
+    """They cost nothing to add, also after a row was recomputed."""
     stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.constant(7)))
     stage.attempt()
     stage.place("a", "n1")

@@ -37,7 +37,7 @@ requirements = st.tuples(
 
 @given(st.lists(requirements, min_size=1, max_size=3).map(tuple))
 def test_terms_follow_the_single_label_rules(expressions):
-    """All expressions of a term are ANDed, each node judged by its own labels."""
+    """All expressions of a term are ANDed, each node evaluated by its own labels."""
     stage = Stage(nodes=4)
     expected = [
         all(
@@ -77,7 +77,7 @@ def test_an_empty_term_matches_nothing():
 
 
 def test_rows_without_a_node_are_never_feasible():
-    """A node that went leaves its row, and the next one takes it."""
+    """A deleted node leaves its row, and the next one uses it."""
     stage = Stage()
     stage.cluster.drop_node("n1")
     nodes = stage.nodes
@@ -88,7 +88,7 @@ def test_rows_without_a_node_are_never_feasible():
 
 
 def test_a_view_of_a_few_rows():
-    """Names, rows and columns speak of those rows alone, in their order."""
+    """Names, rows and columns are those of these rows alone, in their order."""
     stage = Stage(nodes=4)
     few = stage.nodes.only(np.array([3, 1]))
 
@@ -102,7 +102,7 @@ def test_a_view_of_a_few_rows():
 
 
 def test_another_mask():
-    """`among` changes who is in the running and nothing else."""
+    """`among` changes only which rows are feasible."""
     stage = Stage()
     some = stage.nodes.among(stage.nodes.rows_named(["n2"]))
 
@@ -111,14 +111,14 @@ def test_another_mask():
 
 
 class TestRejected:
-    """Uniting what filters reject."""
+    """The union of filters' rejections."""
 
     def mask(self, *flags: int) -> np.ndarray:
         """Return a mask of 0/1 flags."""
         return np.array(flags, dtype=np.bool_)
 
     def test_a_union_keeps_both_reasons(self):
-        """And is final where either is."""
+        """It is final if either is."""
         both = reject(self.mask(1, 1, 0), "a") | reject(self.mask(0, 1, 1), "b", final=True)
 
         assert [("a",), ("a", "b"), ("b",)] == [both.texts(row) for row in range(3)]

@@ -38,7 +38,7 @@ class Rack(Plugin[RackArgs]):
         """Reject nothing."""
 
     def score(self, *_: Any) -> Any:
-        """Not called here."""
+        """Return no score; not called here."""
 
 
 class Shelf(Rack):
@@ -54,7 +54,7 @@ class Ages:
         self.seen = -1
 
     def rebuild(self, cluster: Cluster) -> None:
-        """Start from what is there."""
+        """Read the present objects."""
         self.seen = len(cluster.table)
 
     def apply(self, change: Change) -> None:
@@ -117,7 +117,7 @@ class TestRegistry:
             found.add(Rack)
 
     def test_installed_packages_offer_plugins(self, monkeypatch: pytest.MonkeyPatch):
-        """By entry points, in the order of their names; anything else is refused by name."""
+        """By entry points, in the order of their names; anything else is rejected by name."""
         here = "tests.unit.framework.test_plugins"
         offers = [
             EntryPoint("b", f"{here}:Rack", "trellis.plugins"),
@@ -179,10 +179,10 @@ class TestProfile:
 
 
 class TestHandle:
-    """What plugins may ask beyond nodes and pod."""
+    """The data for plugins beyond nodes and pod."""
 
     def test_a_tracker_is_made_once_and_starts_from_what_is_there(self):
-        """All who ask for the class share it."""
+        """All plugins that request the class share it."""
         cluster = Cluster()
         cluster.put_node(make_node("n"))
         handle = EngineHandle(cluster, {"Gate": True})
@@ -195,7 +195,7 @@ class TestHandle:
         assert cluster.pods is handle.pods
 
     def test_equal_names_in_two_modules_are_two_trackers(self):
-        """A plugin of somebody else gets its own, whatever ours is called."""
+        """A third-party plugin gets its own, whatever the name of ours."""
         handle = EngineHandle(Cluster(), {})
         theirs: type[Ages] = type("Ages", (Ages,), {"__module__": "somewhere.ages"})
 
@@ -214,7 +214,9 @@ class TestHandle:
         assert first is handle.tracker(Aged, 3)
 
     def test_a_name_is_shared(self):
-        """Packages that agree on a name have one tracker; another class of that name is refused."""
+        """Packages that agree on a name have one tracker; another class of that name is
+        rejected.
+        """
         handle = EngineHandle(Cluster(), {})
         shared = handle.tracker(Aged, 3, name="ages")
 
@@ -224,7 +226,7 @@ class TestHandle:
             handle.tracker(Other, name="ages")
 
     def test_nobody_waits_before_the_engine_is_complete(self):
-        """A plugin may ask while it is being made."""
+        """A plugin may call it during its construction."""
         handle = EngineHandle(Cluster(), {})
         handle.allow("uid", "x")
         handle.reject("uid", "x", "y")

@@ -1,4 +1,4 @@
-"""RowCache: what is redone for a few rows equals what is worked out for all."""
+"""RowCache: an update of a few rows equals a full computation."""
 
 from copy import deepcopy
 
@@ -31,7 +31,7 @@ _steps = st.lists(
 
 
 def test_what_was_handed_out_stays_as_it_was():
-    """Columns, and parts of them, are read-only, and the cache goes on with copies."""
+    """Columns, and parts of them, are read-only, and the cache works on copies."""
     cluster, cache = Cluster(), RowCache(_columns)
     for number in range(8):
         cluster.put_node(make_node(f"n{number}"))
@@ -56,7 +56,7 @@ def test_what_was_handed_out_stays_as_it_was():
 
 @given(steps=_steps)
 def test_after_any_changes_it_equals_a_fresh_look(steps):
-    """Few rows, many rows, new rows and freed rows alike."""
+    """For few rows, many rows, new rows and freed rows."""
     cluster, cache = Cluster(), RowCache(_columns)
     for number in range(80):
         cluster.put_node(make_node(f"n{number}"))
@@ -76,7 +76,7 @@ def test_after_any_changes_it_equals_a_fresh_look(steps):
 
 
 def test_another_table_and_parts_of_it_are_worked_out_anew():
-    """What was kept for one table says nothing about another."""
+    """Results cached for one table are not used for another."""
     cluster, cache = Cluster(), RowCache(_columns)
     for number in range(4):
         cluster.put_node(make_node(f"n{number}"))
@@ -91,7 +91,7 @@ def test_another_table_and_parts_of_it_are_worked_out_anew():
 
 
 def test_the_oldest_key_is_forgotten_first():
-    """A cache keeps a bounded number of keys, and one that comes back is worked out anew."""
+    """A cache keeps a bounded number of keys, and one that returns is recomputed."""
     cluster = Cluster()
     cluster.put_node(make_node("n"))
     asked = []
@@ -108,7 +108,7 @@ def test_the_oldest_key_is_forgotten_first():
 
 
 def test_a_resource_that_becomes_known_later_is_seen():
-    """A column that did not exist at first is not read from the empty one of then."""
+    """A column that did not exist at first is not read from the earlier empty one."""
     cluster = Cluster()
     cluster.put_node(make_node("n"))
 

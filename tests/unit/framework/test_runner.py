@@ -1,4 +1,6 @@
-"""What each extension point makes of its plugins' answers (kube-scheduler's status semantics)."""
+"""The result of each extension point from its plugins' answers (kube-scheduler's status
+semantics).
+"""
 
 from collections.abc import Callable, Generator
 from typing import Any
@@ -44,7 +46,7 @@ def answering(name: str, point: str, answer: Any) -> type[Plugin[Any]]:
 
 
 def twice(*classes: type[Plugin[Any]]) -> Stage:
-    """Return a stage on which two pods of one shape went all the way."""
+    """Return a stage on which two pods of one shape passed all points."""
     stage = Stage(*classes)
     for _ in range(2):
         states = States()
@@ -57,10 +59,10 @@ def twice(*classes: type[Plugin[Any]]) -> Stage:
 
 
 class TestKeys:
-    """Whom a pod concerns is asked once per shape."""
+    """Whether a plugin applies to a pod is computed once per shape."""
 
     def test_who_has_no_key_is_not_asked(self):
-        """At no point that may look at nodes or book something."""
+        """At any point that may evaluate nodes or reserve."""
         refuse = {
             point: lambda *_: pytest.fail("it was called")
             for point in ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
@@ -72,7 +74,7 @@ class TestKeys:
         assert {"A"} == stage.states.skipped == stage.states.skipped_scoring
 
     def test_a_key_is_asked_for_again_when_something_moved(self):
-        """And a plugin that has to do with the pod from then on is asked."""
+        """A plugin that applies to the pod from then on is called."""
         bell, calls = Bell(), []
         cls = made(
             "A",
@@ -91,7 +93,7 @@ class TestKeys:
         assert ["filter", "filter"] == calls
 
     def test_hypothetical_nodes_are_put_to_whoever_follows_something(self):
-        """What it follows knows nothing of pods that are not there."""
+        """Its data lacks hypothetical pods."""
         calls: list[str] = []
         follows = made(
             "A",
@@ -106,7 +108,7 @@ class TestKeys:
         assert ["A"] == calls
 
     def test_who_lost_its_pre_filter_is_asked_in_any_case(self):
-        """It has to say so, as kube-scheduler's plugins do."""
+        """It has to return Skip itself, as kube-scheduler's plugins do."""
         cls = made(
             "A",
             unread={"pre_filter": "no state"},
@@ -121,7 +123,7 @@ class TestKeys:
             stage.runner.filter(stage.cycle, stage.nodes, stage.states, stage.nodes.exists)
 
     def test_a_pod_that_names_its_node(self):
-        """Shapes know of no node, so nothing is kept of it with the shape."""
+        """Shapes have no node, so no result is cached with the shape."""
         cls = made("A", key=lambda _self, pod: pod.spec.node_name or None, filter=lambda *_: None)
         stage = twice(cls)
         pod = make_pod("q", node="n1")
@@ -135,7 +137,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("answer", [SKIP, 7])
     def test_pre_filter_is_asked_each_time(self, answer: Any):
-        """It may have another answer for the next pod."""
+        """The result may differ for the next pod."""
         cls = made("A", pre_filter=called(lambda: answer), calls=0)
         stage = twice(cls)
 
@@ -143,7 +145,7 @@ class TestKeys:
 
 
 class Bell:
-    """Something that moves."""
+    """Data whose version changes."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -176,7 +178,7 @@ class TestPreFilter:
         assert {"A": 7, "B": None} == stage.states.by_plugin
 
     def test_skip_takes_the_filter_out(self):
-        """A plugin that skips is not asked to filter in this attempt."""
+        """A plugin that skips does not filter in this attempt."""
         cls = made(
             "A",
             pre_filter=lambda *_: SKIP,
@@ -201,7 +203,7 @@ class TestPreFilter:
 
     @pytest.mark.parametrize("status", [unresolvable("never"), PENDING])
     def test_a_final_answer_stops_at_once(self, status: Status):
-        """UnschedulableAndUnresolvable and Pending need nothing more from the others."""
+        """After UnschedulableAndUnresolvable and Pending no further plugin runs."""
         after = answering("B", "pre_filter", 1)
         stage, result = self.run(answering("A", "pre_filter", status), after)
 
@@ -234,7 +236,7 @@ class TestPreFilter:
         assert {"A": "a", "B": None} == stage.states.by_plugin
 
     def test_plugins_that_exclude_each_other_reject_the_pod(self):
-        """Nothing left together: both are named, and later plugins are not asked."""
+        """Without a common row both are named, and later plugins do not run."""
         after = answering("C", "pre_filter", 1)
         stage, result = self.run(
             answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["n0"]))),
@@ -247,7 +249,7 @@ class TestPreFilter:
         assert 0 == stage.plugin(after).calls
 
     def test_a_plugin_that_names_nobody_rejects_the_pod(self):
-        """An empty set of names is told with the plugin's name alone."""
+        """An empty set of names is reported with the plugin's name alone."""
         _, result = self.run(
             answering("A", "pre_filter", lambda n: Narrow(n.rows_named([]), is_empty=True))
         )
@@ -255,9 +257,7 @@ class TestPreFilter:
         assert unresolvable("node(s) didn't satisfy plugin A") == result.status
 
     def test_unknown_names_are_no_empty_set(self):
-        """Names of nodes that are not there leave all nodes outside, and the pod not rejected
-        yet.
-        """
+        """Names of missing nodes leave all nodes excluded, and the pod not rejected yet."""
         stage, result = self.run(
             answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["ghost"])))
         )
@@ -277,7 +277,7 @@ class TestFilter:
         return stage, feasible, rejections
 
     def test_the_first_plugin_gets_the_row(self):
-        """A row belongs to the first plugin that rejects it; later ones get what is left."""
+        """A row belongs to the first plugin that rejects it; later ones get the remaining rows."""
         stage, feasible, rejections = self.run(
             made("A", filter=lambda _s, _c, n: reject(n.rows_named(["n0"]), "a")),
             made("B", filter=lambda _s, _c, n: reject(n.rows_named(["n0", "n1"]), "b")),
@@ -289,7 +289,7 @@ class TestFilter:
         ]
 
     def test_it_ends_when_nothing_is_left(self):
-        """No plugin is asked about rows that are all rejected."""
+        """No plugin is called for rows that are all rejected."""
         after = answering("B", "filter", None)
         stage, feasible, _ = self.run(
             made("A", filter=lambda _s, _c, n: reject(n.exists, "all")), after
@@ -310,7 +310,7 @@ class TestFilter:
         assert [] == rejections
 
     def test_a_filter_sees_what_those_before_it_have_left(self):
-        """In `nodes.feasible`, which is no more than the rows that are still in the running."""
+        """In `nodes.feasible`, which has only the rows that are still feasible."""
         seen = []
         first = made("A", filter=lambda _s, _c, n: reject(n.rows_named(["n1"]), "x"))
         second = made("B", filter=lambda _s, _c, n: seen.append(n.feasible.tolist()))
@@ -319,7 +319,7 @@ class TestFilter:
         assert [stage.rows("n0", "n2")] == seen
 
     def test_a_disabled_pre_filter_is_an_error(self):
-        """A plugin that needs its state says so in words of its own."""
+        """A plugin that needs its state has an error text of its own."""
         unread = {"pre_filter": "no state"}
         cls = made("A", unread=unread, pre_filter=lambda *_: 1, filter=lambda *_: None)
         with pytest.raises(PluginError) as caught:
@@ -357,7 +357,7 @@ class TestFilter:
             self.run(cls, points={"filter": ["A"]})
 
     def test_a_column_of_the_wrong_length_is_a_fault(self):
-        """What does not fit the table ends the attempt by name."""
+        """A column of the wrong size ends the attempt with the plugin's name."""
         cls = made("A", filter=lambda *_: reject(np.zeros(9, dtype=np.bool_), "x"))
         with pytest.raises(PluginError, match='running "A" filter plugin'):
             self.run(cls)
@@ -367,7 +367,7 @@ class TestPostFilter:
     """The first success ends it; all texts are kept."""
 
     def test_the_first_success_ends_it(self):
-        """Plugins after the one that found something are not asked."""
+        """Plugins after the successful one do not run."""
         found = PostFiltered(SUCCESS, nominated_node="n0")
         after = answering("C", "post_filter", found)
         stage = Stage(
@@ -404,7 +404,7 @@ class TestScore:
             self.score(cls)
 
     def test_the_state_of_pre_score_replaces_the_one_of_pre_filter(self):
-        """`score` gets the newer state, and the older one where pre-score returned nothing."""
+        """`score` gets the newer state, or the older one if pre-score returned nothing."""
         seen = {}
 
         def plugin(name: str, state: Any) -> type[Plugin[Any]]:
@@ -432,7 +432,7 @@ class TestScore:
             self.score(cls, points={"score": ["A"]})
 
     def test_pre_score_on_the_spot_gets_its_state(self):
-        """A plugin with both pre-filter and pre-score is served with what it had."""
+        """A plugin with both pre-filter and pre-score gets its earlier state."""
         cls = made(
             "A",
             pre_filter=lambda *_: 3,
@@ -472,7 +472,7 @@ class TestReserveAndPermit:
     """Order, early end, waiting."""
 
     def test_reserve_ends_at_the_first_rejection(self):
-        """Later plugins are not asked; the status carries the plugin's name."""
+        """Later plugins do not run; the status has the plugin's name."""
         after = answering("B", "reserve", None)
         stage = Stage(answering("A", "reserve", unschedulable("full")), after)
 
@@ -482,7 +482,7 @@ class TestReserveAndPermit:
 
     @pytest.mark.parametrize(("point", "named"), [("reserve", "Reserve"), ("permit", "Permit")])
     def test_an_error_status_is_a_fault(self, point: str, named: str):
-        """Code Error is told like an exception."""
+        """Code Error is reported like an exception."""
         stage = Stage(answering("A", point, ERROR))
         args = (stage.states,) if point == "reserve" else ()
         with pytest.raises(PluginError, match=f'running {named} plugin "A": went wrong'):
@@ -514,7 +514,7 @@ class TestReserveAndPermit:
         assert 0 == stage.plugin(after).calls
 
     def test_unreserve_goes_backwards(self):
-        """What was reserved last is given back first."""
+        """The last reservation is undone first."""
         order: list[str] = []
 
         def plugin(name: str) -> type[Plugin[Any]]:
@@ -553,7 +553,7 @@ class TestBind:
         return made(name, bind=bind)
 
     def test_pre_bind_comes_before_bind(self):
-        """Each question is asked in order, each answer goes where it was asked."""
+        """Each call is sent in order, each answer goes to its caller."""
 
         def pre_bind(_self: Any, cycle: Cycle, node: str) -> Generator[Any, CallResult, Any]:
             answer = yield ApiCall("GET", "/x")
@@ -569,7 +569,7 @@ class TestBind:
         assert status.is_success
 
     def test_a_binder_may_skip(self):
-        """The next one is asked; when all skip that is an error."""
+        """The next one runs; if all skip, that is an error."""
         stage = Stage(self.binder("A", SKIP), self.binder("B", None))
         asked, status = drive(stage.runner.bind(stage.cycle, "n0", stage.states), CallResult(201))
         assert status is not None
@@ -600,7 +600,7 @@ class TestBind:
 
 
 class Ticking:
-    """Instruments whose stopwatch moves by one at each look."""
+    """Instruments whose stopwatch advances by one at each reading."""
 
     def __init__(self) -> None:
         self.points: list[tuple[str, float, str]] = []

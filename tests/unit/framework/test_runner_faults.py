@@ -1,4 +1,4 @@
-"""What a plugin's exception may do: end its own cycle, named, and nothing else."""
+"""The effect of a plugin's exception: it ends its own cycle, with its name, and nothing else."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ class Broken(Plugin[NoArgs]):
 
 
 def test_unreserve_reaches_every_plugin():
-    """A reservation is given back though another plugin's unreserve raises; the fault is told."""
+    """A reservation is undone although another plugin's unreserve raises; the fault is reported."""
     stage = Stage(First, Broken, Last)
 
     with pytest.raises(PluginError, match='running Unreserve plugin "Broken": lost the book'):
@@ -61,7 +61,7 @@ def test_unreserve_reaches_every_plugin():
 
 
 def test_post_bind_reaches_every_plugin():
-    """All plugins learn that the pod is bound though one of them raises."""
+    """All plugins are notified of the bind although one of them raises."""
     stage = Stage(First, Broken, Last)
 
     with pytest.raises(PluginError, match='running PostBind plugin "Broken": no bell'):

@@ -10,7 +10,7 @@ from tests.unit.framework.stage import Stage, made
 
 
 def column(stage: Stage, values: list[int]) -> np.ndarray:
-    """Return a column; one of equal values comes as the framework's constant."""
+    """Return a column; one of equal values is the framework's constant."""
     if len(set(values)) == 1:
         return stage.nodes.constant(values[0])
     return np.array(values, dtype=np.int64)
@@ -79,7 +79,7 @@ def test_the_total_is_the_weighted_sum(scores: list[tuple[list[int], int]]):
 
 
 def test_a_constant_is_known_as_one():
-    """A column of equal values that was computed is no constant; an empty one neither."""
+    """A computed column of equal values is no constant; an empty one neither."""
     stage = Stage()
 
     assert is_constant(stage.nodes.constant(5))

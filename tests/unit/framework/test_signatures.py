@@ -1,5 +1,5 @@
-"""A plugin that the framework could not call, or whose answer means nothing, is told so in a
-sentence.
+"""An error in one sentence for a plugin that the framework cannot call, or whose answer is
+invalid.
 """
 
 import re
@@ -23,17 +23,17 @@ HERE = Path(wrongplugin.__file__)
 
 
 def refusal(cls: type[Plugin[Any]]) -> str:
-    """Return what the registry says of a class."""
+    """Return the registry's error about a class."""
     with pytest.raises(ConfigError) as raised:
         Registry([cls])
     return str(raised.value)
 
 
 class TestRegistry:
-    """What it says when a class is added."""
+    """The errors when a class is added."""
 
     def test_every_wrong_signature_is_named(self):
-        """With the class, the method, and what it is called with."""
+        """With the class, the method, and its required arguments."""
         said = refusal(wrongplugin.EveryPointWrong)
 
         assert said.startswith(f"{wrongplugin.__name__}.EveryPointWrong: ")
@@ -60,7 +60,7 @@ class TestRegistry:
         ],
     )
     def test_one_wrong_method(self, members: dict[str, Any], method: str):
-        """State is passed to those that have a pre-filter, and to no others."""
+        """State is passed to methods of plugins with a pre-filter, and to no others."""
         said = refusal(made("Odd", **members))
 
         assert ": " + method in said
@@ -79,7 +79,7 @@ class TestRegistry:
         assert "Fine" in Registry([cls])
 
     def test_a_misspelt_fact(self):
-        """A plugin that reads what does not exist would never be woken."""
+        """A plugin that reads a missing fact would never be woken."""
         said = refusal(made("Rack", filter=lambda *_: None, reads=("node.lables", "Service")))
 
         assert 'reads names the fact "node.lables", which does not exist' in said
@@ -93,7 +93,9 @@ class TestRegistry:
         )
 
     def test_a_protocol_among_the_bases_is_no_method(self):
-        """It says what the class promises; only what the class defines is served."""
+        """The base states what the class promises; only methods that the class defines are
+        called.
+        """
 
         class Half(PreFilter[int], Filter[int], Plugin[NoArgs]):
             def filter(self, cycle: Any, nodes: Any, state: int) -> None:
@@ -103,10 +105,10 @@ class TestRegistry:
 
 
 class TestReturned:
-    """What a plugin's attempt ends with when an answer means nothing."""
+    """The end of an attempt after an invalid answer."""
 
     def fault(self, call: str, **members: Any) -> str:
-        """Return what the runner says."""
+        """Return the runner's error."""
         stage = Stage(made("Odd", **members))
         runner, nodes, states = stage.runner, stage.nodes, stage.states
         calls = {
@@ -155,7 +157,7 @@ class TestReturned:
         assert said in self.fault(method, **{method: lambda *_: answer})
 
     def test_what_normalize_returns(self):
-        """It is held to the same as the scores."""
+        """It is checked like the scores."""
         scores = np.zeros(3, dtype=np.int64)
         said = self.fault("score", score=lambda *_: scores, normalize=lambda *_: [1, 2, 3])
 
@@ -163,7 +165,7 @@ class TestReturned:
 
 
 def test_mypy_reports_every_wrong_signature(tmp_path: Path):
-    """An author with a type checker learns of each before anything runs."""
+    """An author with a type checker sees each error before running the plugin."""
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--no-error-summary",
          "--config-file", "/dev/null", str(HERE)],

@@ -1,10 +1,10 @@
-"""A plugin in which every signature is wrong: mypy and the registry say so of each."""
+"""A plugin in which every signature is wrong: mypy and the registry report each."""
 
 from scheduler.framework import ApiCall, Cycle, NoArgs, Nodes, Plugin, Pod, Status
 
 
 class EveryPointWrong(Plugin[NoArgs]):
-    """Forgets arguments, and returns other types than the points expect."""
+    """Lacks arguments, and returns other types than the points expect."""
 
     def pre_enqueue(self) -> Status | None:
         return None
@@ -50,7 +50,7 @@ class EveryPointWrong(Plugin[NoArgs]):
 
 
 class EveryReturnWrong(Plugin[NoArgs]):
-    """Takes what it is given, and returns something else than what is expected."""
+    """Takes the right arguments, and returns other types than expected."""
 
     def pre_enqueue(self, pod: Pod) -> bool:
         return True

@@ -1,6 +1,6 @@
-"""The sandbox as an `Api` in memory, and the accidents that can befall requests on their way.
+"""The sandbox as an `Api` in memory, with injected faults of requests.
 
-The answers come from the sandbox's own code, which the cases of tests/apiserver hold against a real
+The answers come from the sandbox's own code, which the cases of tests/apiserver compare with a real
 API server; only the connection is replaced. With `looptime` hours pass in milliseconds.
 """
 
@@ -23,10 +23,10 @@ from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.start import new_store
 from scheduler.sandbox.store.store import ObjectStore
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# Tests with this module run on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
-type_table()  # reads a file, which nobody may do while a loop runs
+type_table()  # reads a file, which is forbidden while a loop runs
 START = 1_700_000_000.0
 LOST = Response(0, reason="ConnectionFailed", message="the connection broke")
 UNSENT = Response(0, reason="NotSent", message="nobody is there", was_sent=False)
@@ -51,7 +51,7 @@ class LoopClock:
 
 @dataclass
 class Accident:
-    """What happens to a request: `is_applied` says whether the server still carries it out."""
+    """The fault of a request: `is_applied` states whether the server still carries it out."""
 
     response: Response
     is_applied: bool = False
@@ -70,7 +70,7 @@ class Seen:
 
 @dataclass
 class Flow:
-    """An open watch: what a test may do to it."""
+    """An open watch, with a test's control over it."""
 
     silence_s: float
     chunk_bytes: float = inf
@@ -88,14 +88,14 @@ class Flow:
         self.woken.set()
 
     def die(self) -> None:
-        """Bring no more bytes, without breaking: a peer that is gone."""
+        """Deliver no more bytes, without breaking: a vanished peer."""
         if not self.is_dead:
             self.died_at = LoopClock().now()
         self.is_dead = True
         self.woken.set()
 
     def recover(self) -> None:
-        """Bring what was held back since `die`, and go on."""
+        """Deliver the bytes withheld since `die`, and continue."""
         self.is_dead = False
         self.woken.set()
 
@@ -106,7 +106,7 @@ class Flow:
 
 
 class MemoryApi:
-    """An `Api` around a store; `accident` is asked before each request and each watch."""
+    """An `Api` around a store; `accident` is called before each request and each watch."""
 
     def __init__(self, store: ObjectStore | None = None, *, history: int = 16_384) -> None:
         self.server = "https://in-memory.invalid"
@@ -117,8 +117,7 @@ class MemoryApi:
         self.seen: list[Seen] = []
         self.flows: list[Flow] = []
         self.chunk_bytes: float = inf
-        # How often the server tells watches how far they have come; a real one does about once a
-        # minute.
+        # The interval of bookmarks; a real server sends about one a minute.
         self.bookmark_s: float = inf
         self.running = 0
         self.most_running = 0
@@ -133,7 +132,7 @@ class MemoryApi:
         timeout_s: float = REQUEST_TIMEOUT_S,
         guard: Callable[[], None] | None = None,
     ) -> Response:
-        """Answer as the sandbox would, unless an accident comes first."""
+        """Answer as the sandbox would, unless a fault comes first."""
         if guard is not None:
             guard()
         self.running += 1
@@ -165,7 +164,7 @@ class MemoryApi:
         return self.carry_out(method, path, body, content_type)
 
     def carry_out(self, method: str, path: str, body: bytes, content_type: str) -> Response:
-        """Do what is asked, and answer."""
+        """Carry out the request, and answer."""
         if method == "GET" and (found := self.discovery.answer(path, "")) is not None:
             return Response(200, found[0])
         try:
@@ -218,18 +217,20 @@ class MemoryApi:
         return msgspec.json.decode(response.body)
 
     def change(self, path: str, patch: Any) -> Any:
-        """Merge a patch into an object, as somebody else; not recorded."""
+        """Merge a patch into an object, as another client; not recorded."""
         response = self.carry_out("PATCH", path, msgspec.json.encode(patch), MERGE)
         assert response.ok, response
         return msgspec.json.decode(response.body)
 
     def merge(self, path: str, patch: Any) -> bool:
-        """Merge a patch strategically, as somebody else; whether it was taken; not recorded."""
+        """Merge a patch strategically, as another client; return whether it was accepted; not
+        recorded.
+        """
         response = self.carry_out("PATCH", path, msgspec.json.encode(patch), STRATEGIC)
         return response.ok
 
     def remove(self, path: str) -> None:
-        """Delete an object at once, as somebody else; not recorded."""
+        """Delete an object at once, as another client; not recorded."""
         options = b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}'
         response = self.carry_out("DELETE", path, options, JSON)
         assert response.ok, response
@@ -259,7 +260,7 @@ class _Stream:
         self._marks_at = asyncio.get_running_loop().time() + bookmark_s
 
     async def read(self) -> bytes:
-        """Return what the sandbox sends next."""
+        """Return the next bytes of the sandbox."""
         if self._source is None or self._flow is None:
             return b""
         flow, loop = self._flow, asyncio.get_running_loop()
@@ -287,7 +288,7 @@ class _Stream:
             if not flow.is_dead:
                 self._buffer, flow.extra = flow.extra + self._source.next(), b""
         if flow.is_cut:
-            # What was on its way arrives in part.
+            # Bytes in flight arrive in part.
             self._buffer = self._buffer[: len(self._buffer) // 2]
         size = int(min(len(self._buffer), flow.chunk_bytes))
         data, self._buffer = self._buffer[:size], self._buffer[size:]

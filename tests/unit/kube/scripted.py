@@ -1,6 +1,4 @@
-"""A server on a real socket that plays a script: it answers, lies, cuts and hangs as a test tells
-it.
-"""
+"""A server on a real socket that plays a script: answers, wrong answers, cuts and hangs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,7 +20,7 @@ class Asked:
 
 @dataclass
 class Conversation:
-    """One connection: what a script may do to the client."""
+    """One connection, with a script's control over it."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -35,7 +33,7 @@ class Conversation:
     async def answer(
         self, code: int, body: object = b"", headers: dict[str, str] | None = None
     ) -> None:
-        """Send a whole answer; anything but bytes goes as JSON."""
+        """Send a whole answer; anything but bytes is sent as JSON."""
         content = body if isinstance(body, bytes) else msgspec.json.encode(body)
         lines = [f"HTTP/1.1 {code} Whatever", f"Content-Length: {len(content)}"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
@@ -56,7 +54,7 @@ Script = Callable[[Asked, Conversation], Awaitable[None]]
 
 @dataclass
 class ScriptedServer:
-    """What the server has seen; `url` is where it listens."""
+    """The requests received by the server; `url` is its address."""
 
     url: str = ""
     asked: list[Asked] = field(default_factory=list)

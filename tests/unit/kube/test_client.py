@@ -1,4 +1,4 @@
-"""Every outcome of a request is a value that says what to do about it."""
+"""Every outcome of a request is a value that determines the next step."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ STATUS = {
 
 
 class Source:
-    """Gives one access after another."""
+    """Returns one access after another."""
 
     def __init__(self, *accesses: Access) -> None:
         self.accesses = list(accesses)
@@ -68,7 +68,7 @@ async def ok(_: Asked, to: Conversation) -> None:
 
 @pytest.mark.parametrize("proxy", [None, "yes"])
 async def test_a_request_carries_what_a_server_needs(proxy: str | None):
-    """Method, path, body, credentials and who asks; with and without a proxy in between."""
+    """Method, path, body, credentials and user agent; with and without a proxy in between."""
     async with talking(ok, path="/below", proxy=proxy) as (client, server):
         response = await client.request("PATCH", "/api?x=1", b"{}", content_type="a/b")
         await client.request("DELETE", "/api")
@@ -85,7 +85,7 @@ async def test_a_request_carries_what_a_server_needs(proxy: str | None):
 
 @pytest.mark.parametrize("proxy", [None, "yes"])
 async def test_a_failure_is_a_value(proxy: str | None):
-    """The Kubernetes Status of a failure comes back as reason, message and delay."""
+    """The Kubernetes Status of a failure is returned as reason, message and delay."""
 
     async def fail(_: Asked, to: Conversation) -> None:
         await to.answer(409, STATUS)
@@ -105,7 +105,7 @@ async def test_a_failure_is_a_value(proxy: str | None):
 
 @pytest.mark.parametrize("value", ["7", formatdate(1_700_000_007, usegmt=True), "soon"])
 async def test_what_the_server_asks_for_is_understood(value: str):
-    """Retry-After comes in seconds or as a date; a body that is no Status is told as it is."""
+    """Retry-After is in seconds or a date; a body that is no Status is reported unchanged."""
 
     async def busy(_: Asked, to: Conversation) -> None:
         await to.answer(429, b"<html>busy", {"Retry-After": value})
@@ -122,7 +122,7 @@ async def test_what_the_server_asks_for_is_understood(value: str):
 
 
 async def test_no_answer_is_code_0():
-    """A reset, a silence and a server that is not there are told apart, and raise nothing."""
+    """A reset, a silence and a missing server are distinguished, and raise nothing."""
 
     async def play(asked: Asked, to: Conversation) -> None:
         if asked.path == "/reset":
@@ -217,7 +217,7 @@ async def test_a_stream_that_breaks_or_falls_silent_says_so():
 
 
 async def test_a_refused_stream_is_a_value():
-    """A failure to open a watch, or to reach the server, is told like that of a request."""
+    """A failure to open a watch, or to reach the server, is reported like that of a request."""
 
     async def fail(_: Asked, to: Conversation) -> None:
         await to.answer(429, STATUS, {"Retry-After": "5"})
@@ -244,7 +244,7 @@ async def test_a_refused_stream_is_a_value():
 
 
 async def test_requests_are_counted_by_outcome():
-    """Code, method and server as dashboards for Kubernetes components know them."""
+    """Code, method and server as dashboards for Kubernetes components expect them."""
     async with talking(ok) as (client, server):
         await client.request("GET", "/api")
         await client.request("POST", "/api", b"{}")
@@ -288,7 +288,7 @@ async def test_closing_ends_what_is_under_way():
 
 
 async def test_due_credentials_are_renewed_on_the_side():
-    """Every minute the source is looked at, without a request waiting for it."""
+    """Every minute the source is checked, without delaying a request."""
     clock = ManualClock()
     async with scripted(ok) as server:
         source = Source(Access(server.url, authorization="Bearer t2"))

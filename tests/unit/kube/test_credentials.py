@@ -1,4 +1,4 @@
-"""The daemon finds its API server and proves who it is, by every way that kubectl knows."""
+"""The daemon finds its API server and authenticates by every method of kubectl."""
 
 import asyncio
 import base64
@@ -61,7 +61,7 @@ async def load(path: Path | str, context: str = "") -> Credentials:
 
 @pytest.fixture
 def nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Hide whatever this machine knows of clusters and proxies."""
+    """Hide this machine's kubeconfigs and proxies."""
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTPS_PROXY", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -90,7 +90,7 @@ async def test_another_context(tmp_path: Path):
 
 
 async def test_name_and_password(tmp_path: Path):
-    """Basic authentication, for those who still have it."""
+    """Basic authentication is supported."""
     access = (await load(kubeconfig(tmp_path, {"username": "a", "password": "b"}))).access
 
     assert "Basic YTpi" == access.authorization
@@ -125,7 +125,7 @@ async def test_no_verification_when_asked_for(tmp_path: Path):
 
 
 async def test_a_token_file_is_read_again(tmp_path: Path):
-    """A token that somebody rotates is taken up within a minute, its line end left out."""
+    """A rotated token is used within a minute, without its line end."""
     token = tmp_path / "token"
     token.write_text("old\n")
     clock = ManualClock()
@@ -160,7 +160,7 @@ async def test_a_refused_token_is_read_again_at_once(tmp_path: Path):
 
 
 async def test_a_source_that_breaks_leaves_the_old_access(tmp_path: Path):
-    """A kubeconfig that cannot be read for a moment ends nothing."""
+    """A kubeconfig that is unreadable for a moment has no effect."""
     path = kubeconfig(tmp_path, {"token": "secret"})
     found = await load(path)
     path.write_text("{")
@@ -180,7 +180,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 async def test_a_plugin_that_hangs_is_waited_for_a_little_and_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Nobody waits for it for long, readiness learns of it, and it does not run for ever."""
+    """The wait is bounded, readiness reports it, and the plugin is stopped."""
     monkeypatch.setattr(credentials, "PATIENCE_S", 0.05)
     monkeypatch.setattr(authplugins, "PLUGIN_LIMIT_S", 1.5)
     plugin = tmp_path / "plugin"
@@ -218,7 +218,7 @@ async def test_a_plugin_that_hangs_is_waited_for_a_little_and_ended(
     ],
 )
 async def test_a_plugin_is_run_when_its_token_ends(tmp_path: Path, expiry: str, runs: int):
-    """An exec plugin is asked again when its token has expired, and after a 401; not before."""
+    """An exec plugin runs again when its token has expired, and after a 401; not before."""
     (tmp_path / "token").write_text("first")
     plugin = tmp_path / "plugin"
     plugin.write_text(PLUGIN.format(folder=tmp_path, expiry=expiry))
@@ -260,7 +260,7 @@ async def test_a_plugin_is_run_when_its_token_ends(tmp_path: Path, expiry: str, 
 async def test_what_is_wrong_is_told(
     tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], context: str, told: str
 ):
-    """A context, file or certificate that is not there ends with one line, not a traceback."""
+    """A missing context, file or certificate ends with one line, not a traceback."""
     (tmp_path / "token").write_text("secret")
     with pytest.raises(ConfigError, match=told) as failed:
         await load(kubeconfig(tmp_path, user, **cluster), context)
@@ -269,7 +269,9 @@ async def test_what_is_wrong_is_told(
 
 
 async def test_of_several_files_the_first_to_say_something_wins(tmp_path: Path):
-    """As in kubectl: also for the current context; paths count from the file that names them."""
+    """As in kubectl, also for the current context; paths are relative to the file that names
+    them.
+    """
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "token").write_text("from-a")
     first = kubeconfig(tmp_path / "a", {"tokenFile": "token"})
@@ -296,7 +298,7 @@ async def test_the_file_of_a_token_is_newer_than_the_token(tmp_path: Path):
 
 
 async def test_what_is_written_out_counts_before_what_is_in_files(tmp_path: Path):
-    """Certificates in base64, also broken into lines; the files beside them need not be there."""
+    """Certificates in base64, also with line breaks; the files named beside them may be missing."""
     made = await asyncio.to_thread(make_certificates, RealClock().now(), ["localhost"])
     in_lines = base64.encodebytes
     user = {
@@ -329,7 +331,7 @@ async def test_what_is_written_out_counts_before_what_is_in_files(tmp_path: Path
 def test_it_reads_as_kubernetes_asyncio_does(
     tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], context: str
 ):
-    """What that library reads of a file without a plugin is what we read of it."""
+    """Without a plugin, our result equals that library's."""
     (tmp_path / "token").write_text("from-file\n")
     path = kubeconfig(tmp_path, user, **cluster)
 
@@ -356,8 +358,8 @@ async def test_a_file_that_is_no_kubeconfig_is_told(tmp_path: Path, text: str):
 
 
 async def test_where_a_kubeconfig_is_looked_for(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
-    """The path that is given, else KUBECONFIG (several), else the one at home, else the pod we
-    are.
+    """The given path, else KUBECONFIG (several), else the one at home, else the pod's service
+    account.
     """
     with pytest.raises(ConfigError, match="no cluster"):
         await load("")
@@ -398,7 +400,7 @@ async def test_inside_a_pod(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
 
 
 async def test_a_proxy_from_the_environment(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
-    """HTTPS_PROXY counts, NO_PROXY too, and what the kubeconfig says comes first."""
+    """HTTPS_PROXY counts, NO_PROXY too, and the kubeconfig's proxy comes first."""
     nothing_around.setenv("HTTPS_PROXY", "http://proxy:3128")
     by_variable = (await load(kubeconfig(tmp_path, {}))).access.proxy
     by_file = (await load(kubeconfig(tmp_path, {}, **{"proxy-url": "http://p:1"}))).access.proxy

@@ -1,4 +1,4 @@
-"""Objects come out of bytes one by one: what is wrong with one never touches another."""
+"""Objects are decoded one by one: a faulty one never affects another."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ BAD = {"metadata": {"name": "bad", "namespace": "n", "uid": "u"}, "spec": {"prio
 
 
 class Reader:
-    """A decoder of pods and what it has reported."""
+    """A decoder of pods and its reports."""
 
     def __init__(self) -> None:
         self.faults: list[DecodeFault] = []
@@ -57,7 +57,7 @@ def test_a_page_has_its_place_in_the_list():
 
 
 def test_one_bad_item_does_not_spoil_the_page():
-    """The others are there, the bad one is reported with key and place."""
+    """The others are returned, the bad one is reported with key and place."""
     reader = Reader()
 
     assert ["good", "good"] == reader.names([GOOD, BAD, GOOD])
@@ -80,7 +80,7 @@ def test_nulls_mean_the_default():
 
 
 def test_a_bad_object_in_a_watch_is_passed_over():
-    """Its version still counts: the watch goes on behind it."""
+    """Its version still counts: the watch continues after it."""
     reader = Reader()
     bad = {**BAD, "metadata": {**BAD["metadata"], "resourceVersion": "8"}}
 
@@ -143,7 +143,7 @@ def test_an_empty_page_may_be_null():
 
 
 def test_an_object_without_a_name_is_reported_too():
-    """Whatever stands in a list, the report says something."""
+    """Any list item yields a meaningful report."""
     reader = Reader()
 
     assert [] == reader.names([3, [], {"metadata": 3}, {"metadata": {"name": 7}}])
@@ -158,7 +158,9 @@ PATHS = ["metadata", "spec", "status", "spec.taints", "status.allocatable", "met
 
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JSON_VALUES), max_size=4))
 def test_any_object_is_read_or_reported(edits: list[tuple[str, Any]]):
-    """Whatever is in an object: its neighbours come through, and it is read or reported once."""
+    """For any content of an object, its neighbours are returned, and it is read or reported
+    once.
+    """
     faults: list[DecodeFault] = []
     decoder = Decoder(NODE, faults.append)
     obj: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {}, "status": {}}
@@ -178,5 +180,5 @@ def test_any_object_is_read_or_reported(edits: list[tuple[str, Any]]):
 
 
 def test_nulls_go_at_every_depth():
-    """Inside lists and dictionaries alike."""
+    """Inside lists and dictionaries."""
     assert {"a": [1, {}], "c": {}} == without_nulls({"a": [1, None, {"b": None}], "c": {"d": None}})

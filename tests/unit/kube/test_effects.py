@@ -1,4 +1,4 @@
-"""The executor carries every effect out once, tells how it ended, and stops when it must."""
+"""The executor carries every effect out once, reports its result, and stops when required."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -116,7 +116,7 @@ def refused(code: int, **more: Any) -> Accident:
 
 
 async def test_a_bind_is_one_post_with_the_uid():
-    """The binding names pod, uid and node, and the answer says that it happened."""
+    """The binding names pod, uid and node, and the answer states that it happened."""
     async with running() as run:
         uid = run.pod("a")
         await run.carry_out(Bind(7, "default", "a", uid, "n1"))
@@ -135,7 +135,7 @@ async def test_a_bind_is_one_post_with_the_uid():
 
 
 async def test_refused_binds_are_answered_as_they_are():
-    """Bound already, gone and replaced are definite answers, and counted by what they are."""
+    """Already bound, deleted and replaced are definite answers, and counted as such."""
     async with running() as run:
         uid = run.pod("a")
         run.pod("c")
@@ -160,7 +160,7 @@ async def test_refused_binds_are_answered_as_they_are():
     "accident", [Accident(LOST), Accident(LOST, is_applied=True), refused(500), refused(504)]
 )
 async def test_a_doubtful_bind_is_answered_as_doubtful(accident: Accident):
-    """Whether it happened or not: nobody sends it again, the engine is told 0 and looks."""
+    """With an unknown result the bind is not repeated; the engine gets code 0 and looks it up."""
     async with running() as run:
         uid = run.pod("a")
         run.accidents(accident, on="binding")
@@ -175,8 +175,8 @@ async def test_a_doubtful_bind_is_answered_as_doubtful(accident: Accident):
 
 @pytest.mark.parametrize("accident", [Accident(UNSENT), refused(429, retry_after_s=3.0)])
 async def test_what_certainly_did_not_happen_is_sent_again(accident: Accident):
-    """Without a connection, and when the server is busy, a bind is repeated, not sooner than
-    asked.
+    """Without a connection, and if the server is busy, a bind is repeated, not before
+    Retry-After.
     """
     async with running() as run:
         uid = run.pod("a")
@@ -225,7 +225,7 @@ async def test_each_time_before_it_is_sent_a_bind_is_asked_about():
 
 
 async def test_binds_that_are_put_off_hold_up_no_others():
-    """All 64 that may be under way are answered 429 with Retry-After 600: the next 20 are bound at
+    """All 64 that may be in flight are answered 429 with Retry-After 600: the next 20 are bound at
     once, those within half a minute.
     """
     async with running(EffectLimits(binds=64)) as run:
@@ -245,7 +245,7 @@ async def test_binds_that_are_put_off_hold_up_no_others():
 
 
 async def test_those_who_come_back_wait_for_a_place():
-    """However many are put off at once, no more are sent at a time than there are places."""
+    """However many are deferred at once, no more are sent at a time than the limit."""
     async with running(EffectLimits(binds=4)) as run:
         uids = [run.pod(f"p{number}") for number in range(40)]
         slow = Accident(Response(200), delay_s=0.5)
@@ -258,7 +258,7 @@ async def test_those_who_come_back_wait_for_a_place():
 
 
 async def test_who_is_put_off_still_fills_the_lane():
-    """A server that puts everybody off must not fill our memory: the lane has no room any more."""
+    """A server that defers everything must not fill the memory: the queue then has no capacity."""
     async with running(EffectLimits(binds=2, capacity=10)) as run:
         uids = [run.pod(f"p{number}") for number in range(12)]
         run.accidents(*[refused(429, retry_after_s=20.0)] * 12, on="binding")
@@ -284,7 +284,7 @@ async def test_a_webhook_that_fails_leaves_nothing_open():
 
 
 async def test_looking_goes_on_until_the_answer_is_definite():
-    """However long the server is away, a look ends with what is there."""
+    """However long the server is away, a look-up ends with the present state."""
     async with running() as run:
         run.accidents(*[Accident(LOST), refused(503)] * 30, on="GET")
         await run.carry_out(Look(1, "default", "gone"), time_s=900)
@@ -293,7 +293,7 @@ async def test_looking_goes_on_until_the_answer_is_definite():
 
 
 async def test_not_more_at_a_time_than_allowed():
-    """Binds beyond the limit wait their turn; none is forgotten."""
+    """Binds beyond the limit wait their turn; none is lost."""
     async with running(EffectLimits(binds=5)) as run:
         uids = {f"p{n}": run.pod(f"p{n}") for n in range(40)}
         binds = [Bind(i, "default", n, uid, "n1") for i, (n, uid) in enumerate(uids.items())]
@@ -304,9 +304,9 @@ async def test_not_more_at_a_time_than_allowed():
 
 
 async def test_a_full_queue_asks_to_wait():
-    """`wait_capacity` returns when there is room again.
+    """`wait_capacity` returns when there is capacity again.
 
-    Until then nothing new should be decided.
+    Until then no new decision should be made.
     """
     async with running(EffectLimits(binds=1, capacity=3)) as run:
         run.accidents(*[Accident(Response(200), delay_s=1.0)] * 10, on="binding")
@@ -354,7 +354,7 @@ async def test_a_status_patch_says_only_what_it_is_about():
 
 
 async def test_patches_of_a_pod_keep_their_order_and_merge():
-    """While one is under way the next ones wait and become one; the newest news win."""
+    """While one is in flight the next ones wait and are merged; the newest values win."""
     async with running() as run:
         uid = run.pod("a")
         run.accidents(Accident(Response(200), delay_s=5.0), on="PATCH")
@@ -382,7 +382,7 @@ async def test_a_status_patch_is_repeated(code: int):
 
 
 async def test_a_status_never_reaches_another_pod_of_the_name():
-    """The uid in the patch keeps it off a pod that was created anew; it is not repeated."""
+    """The uid in the patch keeps it off a recreated pod; it is not repeated."""
     async with running() as run:
         run.pod("a")
         await run.carry_out(status("of-the-old-one", "a", "told"), time_s=60)
@@ -395,7 +395,7 @@ async def test_a_status_never_reaches_another_pod_of_the_name():
 
 
 async def test_a_bind_comes_after_the_status_that_was_under_way():
-    """A late "unschedulable" would overwrite what the binding says; news not sent are left out."""
+    """A late "unschedulable" would overwrite the binding's status; unsent patches are dropped."""
     async with running() as run:
         uid = run.pod("a")
         run.accidents(Accident(Response(200), delay_s=5.0), on="PATCH")
@@ -424,7 +424,7 @@ async def test_a_bind_does_not_wait_for_a_patch_that_keeps_failing():
 
 
 async def test_a_victim_is_marked_and_then_deleted():
-    """The mark tells who did it; the deletion carries the uid and no grace period of ours."""
+    """The mark names the preemptor; the deletion has the uid and no grace period of ours."""
     async with running() as run:
         uid = run.pod("a")
         await run.carry_out(Evict(1, "default", "a", uid, "trellis: preempting"))
@@ -471,9 +471,9 @@ async def test_a_victim_is_told_although_the_event_was_refused(code: int):
 
 
 async def test_an_event_that_is_refused_for_good_holds_no_eviction_up():
-    """Nobody waits for ever for a receipt that the API server does not take.
+    """An event that the API server does not accept is not awaited forever.
 
-    The mark tells as well.
+    The mark has the information as well.
     """
     async with running() as run:
         uid = run.pod("a")
@@ -489,7 +489,7 @@ async def test_an_event_that_is_refused_for_good_holds_no_eviction_up():
 
 
 async def test_evicting_again_marks_only_once():
-    """A victim that carries the mark is deleted without another patch; a gone one is no error."""
+    """A marked victim is deleted without another patch; a deleted one is no error."""
     async with running() as run:
         uid = run.pod("a")
         run.accidents(*[refused(403)], on="DELETE")
@@ -504,7 +504,7 @@ async def test_evicting_again_marks_only_once():
 
 
 async def test_an_eviction_spares_a_pod_that_took_the_name():
-    """The victim of that uid is gone; the new pod of the name is left alone."""
+    """The victim of that uid is gone; the new pod of the name is not touched."""
     async with running() as run:
         run.pod("a")
         await run.carry_out(Evict(1, "default", "a", "of-the-old-one", "m"))
@@ -514,7 +514,7 @@ async def test_an_eviction_spares_a_pod_that_took_the_name():
 
 
 async def test_a_call_brings_its_answer_back_decoded():
-    """A plugin's request goes out as it is; the body comes back as plain data."""
+    """A plugin's request is sent unchanged; the body is returned as plain data."""
     async with running() as run:
         body = {"metadata": {"name": "n2"}}
         await run.carry_out(Call(1, "POST", "/api/v1/nodes", body=body))
@@ -529,7 +529,7 @@ async def test_a_call_brings_its_answer_back_decoded():
 
 
 async def test_what_changes_one_object_does_not_overtake_what_was_said_before():
-    """The first change is sent again a while later; the second waits for it, others do not."""
+    """The first change is retried a while later; the second waits for it, others do not."""
     async with running(EffectLimits(writes=1)) as run:
         path = "/api/v1/nodes/n1"
         run.pod("a")
@@ -548,7 +548,9 @@ async def test_what_changes_one_object_does_not_overtake_what_was_said_before():
 
 
 async def test_after_the_fence_nothing_is_sent_any_more():
-    """What is under way is abandoned, what waits is dropped and counted, and nobody is answered."""
+    """Requests in flight are abandoned, waiting ones are dropped and counted, and no answer is
+    returned.
+    """
     async with running(EffectLimits(binds=1)) as run:
         uid = run.pod("a")
         run.accidents(Accident(Response(200), delay_s=5.0), on="binding")
@@ -569,7 +571,7 @@ async def test_after_the_fence_nothing_is_sent_any_more():
 
 
 async def test_the_fence_holds_before_anybody_has_noticed():
-    """A process that slept past its deadline sends nothing, though no timer has told it yet."""
+    """A process that slept past its deadline sends nothing, although no timer has fired yet."""
     async with running() as run:
         uid = run.pod("a")
         run.fence.open_until(run.api.clock.now() - 1)
@@ -581,7 +583,7 @@ async def test_the_fence_holds_before_anybody_has_noticed():
 
 
 async def test_work_goes_on_after_a_new_term():
-    """Who leads again carries effects out again."""
+    """A new leader carries effects out again."""
     async with running() as run:
         uid = run.pod("a")
         run.executor.fence()
@@ -593,7 +595,7 @@ async def test_work_goes_on_after_a_new_term():
 
 
 async def test_draining_finishes_what_is_under_way():
-    """At the end everything handed in is carried out, also what follows from answers."""
+    """At the end all submitted effects are carried out, also those that follow from answers."""
     async with running() as run:
         uid = run.pod("a")
         run.accidents(Accident(Response(200), delay_s=5.0), on="binding")
@@ -611,7 +613,7 @@ async def test_draining_finishes_what_is_under_way():
 
 
 async def test_draining_ends_at_its_deadline():
-    """What is not done by then is dropped and counted."""
+    """Unfinished work is dropped then, and counted."""
     async with running() as run:
         run.accidents(*[Accident(LOST)] * 1000, on="GET")
         run.executor.submit([Look(1, "default", "a")])
@@ -624,7 +626,7 @@ async def test_draining_ends_at_its_deadline():
 
 @pytest.mark.allow_blocking("the log of the fault reads source lines")
 async def test_a_fault_of_ours_is_answered_too():
-    """An effect that cannot even be sent is answered 0, and the others go on."""
+    """An effect that cannot even be sent is answered 0, and the others continue."""
     async with running() as run:
         uid = run.pod("a")
         await run.carry_out(
@@ -635,7 +637,7 @@ async def test_a_fault_of_ours_is_answered_too():
 
 
 async def test_what_happened_is_counted():
-    """Results, durations and retries by effect; what waits and what is under way now."""
+    """Results, durations and retries by effect; the numbers waiting and in flight."""
     async with running() as run:
         uid = run.pod("a")
         run.accidents(refused(429), on="binding")
@@ -653,7 +655,7 @@ async def test_what_happened_is_counted():
 
 
 async def test_answers_can_be_logged_and_replayed():
-    """Answers are plain records: what a decision log reads back is equal."""
+    """Answers are plain records: a decision log reads them back equal."""
     async with running() as run:
         run.pod("a")
         await run.carry_out(Look(2, "default", "a"))

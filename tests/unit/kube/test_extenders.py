@@ -1,4 +1,6 @@
-"""Extenders over real sockets: what is sent, how answers are read, what every failure becomes."""
+"""Extenders over real sockets: the requests, the parsing of answers, and the result of every
+failure.
+"""
 
 import asyncio
 import base64
@@ -71,7 +73,7 @@ def feed(extenders: Extenders, kind: str, *objects: Json) -> None:
 async def talking(
     rule: Rule, *, tls: ssl.SSLContext | None = None, fence: Fence | None = None, **fields: Any
 ) -> AsyncIterator[tuple[Extenders, ExtenderServer]]:
-    """Run one extender and what asks it; `p`, `low` and two nodes are known."""
+    """Run one extender and its client; `p`, `low` and two nodes are known."""
     async with extender_server(rule, tls) as server:
         wanted = {"url_prefix": server.url, "http_timeout": "5s", **VERBS, **fields}
         fence = fence or Fence(ManualClock(), inf)
@@ -97,7 +99,7 @@ async def ask(extenders: Extenders, verb: str, *nodes: str, **more: Any) -> Any:
 
 
 def saying(answer: Any) -> Rule:
-    """Return a rule that says one thing."""
+    """Return a rule with a fixed answer."""
 
     async def rule(_verb: str, _body: Json) -> Any:
         return answer
@@ -105,7 +107,7 @@ def saying(answer: Any) -> Rule:
     return rule
 
 
-# What is sent.
+# Requests.
 
 
 async def test_a_filter_is_shown_whole_objects():
@@ -123,7 +125,7 @@ async def test_a_filter_is_shown_whole_objects():
 
 
 async def test_an_extender_that_knows_nodes_is_shown_names():
-    """Nodes are not even kept for it."""
+    """Nodes are not even stored for it."""
     answer = {"NodeNames": ["n1"], "FailedAndUnresolvableNodes": {"n2": "never"}}
     async with talking(saying(answer), node_cache_capable=True) as (extenders, server):
         assert None is extenders.raw_objects.keeper("Node")
@@ -146,7 +148,7 @@ async def test_priorities_are_a_list():
 
 @pytest.mark.parametrize("by_name", [True, False])
 async def test_victims_are_shown_whole_or_by_uid(*, by_name: bool):
-    """What comes back are always uids."""
+    """The answers always have uids."""
     answer = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-low"}]}, "n2": None}}
     offers = (Offer("n1", ("uid-low",), 1),)
     async with talking(saying(answer), node_cache_capable=by_name) as (extenders, server):
@@ -175,7 +177,7 @@ async def test_a_bind_names_pod_and_node():
 
 
 async def test_connections_are_used_again():
-    """One after the other needs one connection."""
+    """Consecutive requests need one connection."""
     async with talking(saying({"NodeNames": []}), node_cache_capable=True) as (extenders, server):
         for _ in range(5):
             await ask(extenders, "filter", "n1")
@@ -197,7 +199,7 @@ async def test_connections_are_used_again():
     ],
 )
 async def test_answers_are_read_as_go_reads_them(answer: Any, nodes: tuple[str, ...]):
-    """Capitals do not matter, nulls are nothing, what is unknown is passed over."""
+    """Capitals do not matter, nulls are empty, unknown fields are skipped."""
     async with talking(saying(answer), node_cache_capable=True) as (extenders, _):
         reply = await ask(extenders, "filter", "n1", "n2")
 
@@ -205,7 +207,7 @@ async def test_answers_are_read_as_go_reads_them(answer: Any, nodes: tuple[str, 
 
 
 async def test_names_mean_nothing_from_an_extender_that_is_shown_nodes():
-    """kube-scheduler looks for nodes there, and so do we."""
+    """kube-scheduler reads nodes in this case, and so do we."""
     async with talking(saying({"NodeNames": ["n1"]})) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 
@@ -213,7 +215,7 @@ async def test_names_mean_nothing_from_an_extender_that_is_shown_nodes():
 
 
 async def test_its_own_error_is_handed_on():
-    """What it means depends on the verb; a failed bind leaves doubt."""
+    """Its effect depends on the verb; a failed bind leaves the result unknown."""
     async with talking(saying({"Error": "no"})) as (extenders, _):
         assert "no" == (await ask(extenders, "filter", "n1")).body.error
         bind = await ask(extenders, "bind", "n1")
@@ -237,7 +239,7 @@ async def test_another_status_than_200_is_a_failure():
     "answer", ["text", {"NodeNames": [1]}, {"FailedNodes": {"n": 1}}, [{"Host": "n"}]]
 )
 async def test_an_answer_of_another_shape_is_a_failure(answer: Any):
-    """The message says so; nothing is guessed."""
+    """The message states it; no value is guessed."""
     async with talking(saying(answer), node_cache_capable=True) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 
@@ -285,7 +287,7 @@ async def test_nobody_listens():
 
 
 async def test_a_pod_that_is_gone_is_not_asked_about():
-    """The watch has said so, the engine will hear it soon."""
+    """The watch has reported the deletion, and the engine receives it soon."""
     async with talking(saying({})) as (extenders, server):
         extenders.raw_objects.note(Complete("Pod", ("uid-low",)))
         reply = await ask(extenders, "filter", "n1")
@@ -335,7 +337,9 @@ async def test_what_takes_how_long_is_measured():
 
 
 def test_only_what_may_be_shown_is_kept():
-    """Bound pods only for one that reviews whole victims, nodes only for one shown whole nodes."""
+    """Bound pods only for an extender that reviews whole victims, nodes only for one that receives
+    whole nodes.
+    """
     cases: tuple[tuple[dict[str, Any], bool, bool], ...] = (
         ({"filter_verb": "f"}, False, True),
         ({"preempt_verb": "p"}, True, False),
@@ -352,7 +356,7 @@ def test_only_what_may_be_shown_is_kept():
 
 
 def test_what_the_watch_says_is_followed():
-    """Changes replace, deletions and lists take away, a bound pod is let go."""
+    """Changes replace, deletions and lists remove, a bound pod is dropped."""
     wanted = Extender(url_prefix="http://x", filter_verb="f", http_timeout="1s")
     kept = Extenders([wanted], Fence(ManualClock()), Meters()).raw_objects
     decoder = Decoder(BY_KIND["Pod"], lambda _: None, kept.keeper("Pod"))
@@ -416,7 +420,7 @@ async def test_both_sides_show_certificates(folder: Path, *, as_data: bool):
 
 
 async def test_without_a_ca_nothing_is_checked_if_https_is_enabled(folder: Path):
-    """kube-scheduler's odd rule; without enableHTTPS the system's authorities are asked."""
+    """kube-scheduler's odd rule; without enableHTTPS the system's authorities are used."""
     async with talking(saying({}), tls=serving(folder), enable_https=True) as (blind, _):
         assert (await ask(blind, "filter", "n1")).ok
     async with talking(saying({}), tls=serving(folder)) as (careful, _):
@@ -436,7 +440,7 @@ async def test_without_a_ca_nothing_is_checked_if_https_is_enabled(folder: Path)
     ],
 )
 def test_certificates_that_cannot_be_used(tls: dict[str, Any], text: str):
-    """The daemon does not start, and says whose they are."""
+    """The daemon does not start, and names the extender."""
     wanted = Extender(
         url_prefix="https://x", http_timeout="1s", tls_config=ExtenderTLSConfig(**tls)
     )

@@ -1,4 +1,4 @@
-"""Whoever does not lead any more may read and not write."""
+"""A process that lost the lease may read and not write."""
 
 import pytest
 
@@ -12,7 +12,7 @@ BODY = b'{"metadata": {"name": "a"}}'
 
 
 async def test_only_reading_is_free():
-    """Before its moment everything leaves; after it what changes anything is not even sent."""
+    """Before its deadline all requests are sent; after it writes are not sent."""
     api = MemoryApi()
     api.clock._start = START
     fence = Fence(api.clock, START + 10)

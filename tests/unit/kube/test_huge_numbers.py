@@ -1,8 +1,7 @@
-"""Integers beyond 64 bits on the watch path: refused or clamped, and nobody else is touched by
-them.
+"""Integers beyond 64 bits on the watch path: rejected or clamped, without effect on other objects.
 
-JSON knows no limit, an API server passes on what a custom resource or an old object holds, and a
-quantity may be written as a number.
+JSON has no limit, an API server passes on the content of a custom resource or an old object, and a
+quantity may be a number.
 """
 
 import json
@@ -46,7 +45,7 @@ MARK = "@number@"
 
 
 def line(manifest: dict[str, Any], place: str = "", number: str = "") -> bytes:
-    """Return a line of a watch, with a number written as it is in one place."""
+    """Return a line of a watch, with a number inserted literally in one place."""
     manifest["metadata"] |= {"uid": f"uid-{manifest['metadata']['name']}", "resourceVersion": "7"}
     if place:
         *way, last = PLACES[place][1]

@@ -1,4 +1,4 @@
-"""At most one leads at any moment, and somebody leads again soon."""
+"""At most one candidate leads at any moment, and another one takes over soon."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ LEASE = f"{LEASES}/kube-scheduler"
 
 @dataclass
 class Candidate:
-    """One process that takes part; `offset_s` is by how much its clock is wrong."""
+    """One candidate process; `offset_s` is the error of its clock."""
 
     name: str
     api: MemoryApi
@@ -56,7 +56,7 @@ class Candidate:
 
 
 class _Link(MemoryApi):
-    """A candidate's own way to the server, which may fail for it alone."""
+    """A candidate's own connection to the server, which may fail for it alone."""
 
     def __init__(self, candidate: Candidate) -> None:
         super().__init__(candidate.api.store)
@@ -73,7 +73,7 @@ def spec(api: MemoryApi) -> Any:
 
 
 async def test_the_leader_publishes_its_endpoint_until_it_leaves():
-    """Annotations of others stay, those of an earlier leader are replaced, and none outlives its
+    """Foreign annotations stay, those of an earlier leader are replaced, and none outlives its
     leader.
     """
     api = MemoryApi()
@@ -98,7 +98,7 @@ async def test_the_leader_publishes_its_endpoint_until_it_leaves():
 
 
 async def test_the_first_takes_the_lease_and_keeps_it():
-    """The lease says who holds it, since when, and for how long.
+    """The lease has its holder, start and duration.
 
     It is renewed every two seconds.
     """
@@ -119,7 +119,7 @@ async def test_the_first_takes_the_lease_and_keeps_it():
 
 
 async def test_a_standby_waits_and_takes_over():
-    """While the holder renews nobody else leads; when it is gone another does in lease + 5 s."""
+    """While the holder renews, no other leads; when it is gone, another does within lease + 5 s."""
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)
@@ -139,9 +139,7 @@ async def test_a_standby_waits_and_takes_over():
 
 
 async def test_a_standby_says_once_for_whom_it_waits():
-    """Whoever looks at the log of a process that does nothing learns that this is as it should
-    be.
-    """
+    """The log of an idle standby states that this is normal."""
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)
@@ -157,7 +155,7 @@ async def test_a_standby_says_once_for_whom_it_waits():
 
 @pytest.mark.parametrize("offset_s", [-3600.0, 3600.0])
 async def test_wrong_clocks_do_not_matter(offset_s: float):
-    """Only the time since a renewal was SEEN counts, never the times that others write."""
+    """Only the time since a renewal was SEEN counts, never the times in the lease."""
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)
@@ -202,12 +200,12 @@ async def test_a_leader_that_cannot_renew_stops_before_another_begins():
 
 
 async def test_a_stopped_process_finds_its_fence_closed():
-    """One that did not run for a while may not write, before any of its timers has run."""
+    """A process that did not run for a while may not write, before any of its timers has run."""
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)
     open_before, renewals = first.fence.is_open, len(api.requests("PUT"))
-    first.clock._start += 30  # the loop stood still for so long
+    first.clock._start += 30  # the loop was blocked for this long
     open_after = first.fence.is_open
     await asyncio.sleep(3)
     await first.stop()
@@ -262,7 +260,7 @@ async def test_short_failures_cost_nothing():
 
 
 async def test_a_deleted_lease_is_made_again():
-    """Somebody who deletes the lease does not end the term."""
+    """Deleting the lease does not end the term."""
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)
@@ -295,7 +293,7 @@ async def test_leaving_gives_the_lease_back():
 
 
 async def test_leaving_while_waiting_just_ends():
-    """A standby that is asked to leave writes nothing."""
+    """A standby that is stopped writes nothing."""
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)

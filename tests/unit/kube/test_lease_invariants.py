@@ -1,6 +1,6 @@
 """Invariants of the leader election under random delays, failures and foreign holders.
 
-The monitor derives what must hold from the requests and responses of each candidate alone, and
+The monitor derives the expected state from the requests and responses of each candidate alone, and
 checks it every 100 ms of loop time:
 
 1. A fence is open only within `renew_deadline_s` of the SENDING of the last acknowledged write.
@@ -69,7 +69,7 @@ class Monitor:
         return response
 
     def check(self) -> None:
-        """Assert what must hold of this candidate now."""
+        """Assert the invariants of this candidate."""
         now = self.candidate.clock.now()
         if self.candidate.fence.is_open:
             assert now < self.acknowledged_at + DEADLINE_S
@@ -77,7 +77,7 @@ class Monitor:
 
 
 def some_accident(random: Random) -> Accident | None:
-    """Return what happens to one request: mostly nothing, else a loss, a conflict or a delay."""
+    """Return the fault of one request: usually none, else a loss, a conflict or a delay."""
     match random.randrange(12):
         case 0:
             return Accident(LOST, delay_s=random.choice((0.0, 3.0)))
@@ -110,7 +110,7 @@ async def test_a_fence_is_open_only_by_an_acknowledged_write(seed: int):
             api.change(LEASE, {"spec": {"holderIdentity": "foreign"}})
         for monitor in monitors:
             if monitor.candidate.task.done():
-                # A process that lost the lease starts anew.
+                # A process that lost the lease restarts.
                 monitor.candidate.election._is_leaving.clear()
                 monitor.replaced_at = inf
                 monitor.candidate.task = asyncio.create_task(monitor.candidate.election.run())

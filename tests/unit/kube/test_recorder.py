@@ -73,7 +73,7 @@ def at(record: Record, after_s: float) -> Record:
 
 
 async def test_an_event_has_the_fields_of_kube_schedulers():
-    """Name, times, reporter, what it is about: as people and tools know them."""
+    """Name, times, reporter and regarded object: as users and tools expect them."""
     async with running() as run:
         await run.put(FAILED)
         (body,) = [seen.body for seen in run.api.seen]
@@ -102,7 +102,7 @@ async def test_an_event_has_the_fields_of_kube_schedulers():
 
 
 async def test_a_victims_event_names_its_preemptor():
-    """`related` says for whom it had to go."""
+    """`related` names the preemptor."""
     async with running() as run:
         await run.put(replace(FAILED, reason="Preempted", related=("default", "b", "uid-b")))
         (event,) = run.events()
@@ -117,7 +117,7 @@ async def test_a_victims_event_names_its_preemptor():
 
 
 async def test_a_long_note_is_cut():
-    """The server takes 1024 bytes; the end shows that something is missing."""
+    """The server accepts 1024 bytes; the end marks the cut."""
     async with running() as run:
         await run.put(replace(FAILED, note="ä" * 2000))
         (event,) = run.events()
@@ -163,7 +163,7 @@ async def test_repeats_become_a_series():
 
 
 async def test_a_changed_pod_begins_a_new_event():
-    """The pod's resource version belongs to what makes two events the same."""
+    """Events with different resource versions of the pod are different."""
     async with running() as run:
         await run.put(FAILED, at(replace(FAILED, resource_version="8"), 1))
 
@@ -171,7 +171,7 @@ async def test_a_changed_pod_begins_a_new_event():
 
 
 async def test_a_long_series_is_refreshed():
-    """Every half hour the count is written, so that nobody takes it for over."""
+    """Every half hour the count is written, so that the series does not look finished."""
     async with running() as run:
         for minute in range(40):
             run.recorder.put(at(FAILED, minute * 60))
@@ -185,7 +185,7 @@ async def test_a_long_series_is_refreshed():
 
 
 async def test_a_series_outlives_its_event():
-    """When the server has thrown the event away meanwhile, it is written anew."""
+    """If the server has expired the event meanwhile, it is written again."""
     async with running() as run:
         await run.put(FAILED)
         run.api.remove(f"{EVENTS}/a.17979cfe4510b200")
@@ -196,7 +196,7 @@ async def test_a_series_outlives_its_event():
 
 
 async def test_a_lost_answer_does_not_write_twice():
-    """The repeated request meets the event that the first one made, and that is fine."""
+    """The repeated request finds the event of the first one, which is no error."""
     async with running() as run:
         accidents = [Accident(LOST, is_applied=True)]
         run.api.accident = lambda _, __: accidents.pop() if accidents else None
@@ -219,7 +219,7 @@ async def test_a_server_that_is_away_is_waited_for():
 
 @pytest.mark.parametrize("code", [403, 404, 422, 500])
 async def test_what_the_server_refuses_is_counted_and_left(code: int):
-    """A namespace that ends, a broken webhook: others must not wait for these events."""
+    """A terminating namespace, a broken webhook: other events must not wait for these."""
     async with running() as run:
         run.api.accident = lambda _, __: Accident(Response(code, reason="Whatever"))
         await run.put(FAILED, time_s=60)
@@ -230,9 +230,9 @@ async def test_what_the_server_refuses_is_counted_and_left(code: int):
 
 @pytest.mark.parametrize("code", [403, 404, 500])
 async def test_a_receipt_that_is_refused_is_waited_for_seconds_and_written_later(code: int):
-    """The pod goes when its event was refused for some seconds.
+    """The pod is evicted after its event was refused for some seconds.
 
-    Once the server takes it the event is there.
+    The event is written once the server accepts it.
     """
     loop = asyncio.get_running_loop()
     async with running() as run:
@@ -251,7 +251,7 @@ async def test_a_receipt_that_is_refused_is_waited_for_seconds_and_written_later
 
 
 async def test_a_receipt_is_given_up_after_ten_minutes():
-    """A role that never may write events is not asked for ever."""
+    """If a role never permits events, the retries end."""
     async with running() as run:
         run.api.accident = lambda _, __: Accident(Response(403, reason="Forbidden"))
         await run.put(replace(FAILED, reason="Preempted"), time_s=900)
@@ -261,7 +261,7 @@ async def test_a_receipt_is_given_up_after_ten_minutes():
 
 
 async def test_a_namespace_that_ends_takes_its_last_events():
-    """The sandbox, like the real server, still takes events while a namespace goes."""
+    """The sandbox, like the real server, accepts events while a namespace is terminating."""
     async with running() as run:
         await run.put(replace(FAILED, namespace="no-such"))
 
@@ -269,7 +269,7 @@ async def test_a_namespace_that_ends_takes_its_last_events():
 
 
 async def test_nothing_is_dropped_when_writing_is_slow():
-    """The queue fills and asks the daemon to wait; all events are written in the end."""
+    """The queue fills and makes the daemon wait; all events are written in the end."""
     async with running(limit=2, capacity=10) as run:
         run.api.accident = lambda _, __: Accident(Response(200), delay_s=0.1)
         for number in range(100):
@@ -284,7 +284,7 @@ async def test_nothing_is_dropped_when_writing_is_slow():
 
 
 async def test_what_a_stop_leaves_is_counted():
-    """Events that nobody may write any more are told as dropped."""
+    """Events that may no longer be written are reported as dropped."""
     async with running(limit=1) as run:
         run.api.accident = lambda _, __: Accident(Response(200), delay_s=5.0)
         await run.put(*[replace(SCHEDULED, uid=f"u{n}") for n in range(3)])

@@ -1,6 +1,4 @@
-"""What pods that cannot be placed are told: at a bounded pace, in turns, and nobody waits for
-it.
-"""
+"""Reports about infeasible pods: at a bounded rate, in turns, without delaying other work."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +21,7 @@ SLOW = EffectLimits(refusals_per_s=10, refusals_at_once=5)
 
 
 def flood(number: int, namespace: str = "flood"):
-    """Return what so many pods of a namespace are to be told."""
+    """Return the reports about this many pods of a namespace."""
     one = replace(status("", "", "no room"), namespace=namespace)
     return [replace(one, name=f"p{n}", uid=f"{namespace}-{n}") for n in range(number)]
 
@@ -40,9 +38,9 @@ async def test_a_flood_is_told_no_faster_than_the_stated_rate():
 
 
 async def test_nobody_waits_for_what_a_flood_is_told():
-    """The next pod is decided and bound while thousands are still to be told.
+    """The next pod is decided and bound while thousands of reports are queued.
 
-    So is a promise of room.
+    So is a nomination.
     """
     async with running(SLOW) as run:
         uid = run.pod("a")
@@ -56,7 +54,9 @@ async def test_nobody_waits_for_what_a_flood_is_told():
 
 
 async def test_whoever_has_few_pods_is_told_among_those_of_the_flood():
-    """Namespaces take turns: what stands behind thousands of another is written within a round."""
+    """Namespaces take turns: a report behind thousands of another namespace is written within a
+    round.
+    """
     async with running(SLOW) as run:
         run.executor.submit(flood(1000))
         await run.carry_out(*flood(3, "other"), time_s=1.0)
@@ -67,9 +67,7 @@ async def test_whoever_has_few_pods_is_told_among_those_of_the_flood():
 
 
 async def test_a_promise_overtakes_what_the_same_pod_waits_to_be_told():
-    """News of a pod that stands in the flood's line are sent with its promise at once, and only
-    then.
-    """
+    """A pod's queued report is sent with its nomination at once, and only then."""
     async with running(SLOW) as run:
         run.executor.submit(flood(100))
         last = flood(100)[-1]
@@ -82,7 +80,7 @@ async def test_a_promise_overtakes_what_the_same_pod_waits_to_be_told():
 
 
 async def test_the_memory_of_what_is_to_be_told_is_bounded(monkeypatch):
-    """Of one namespace so many wait, and whoever is left out is counted; others are told."""
+    """A limited number per namespace waits, and omitted ones are counted; others are reported."""
     monkeypatch.setattr(podstatus, "MOST_REFUSALS", 50)
     async with running(SLOW) as run:
         await run.carry_out(*flood(200), *flood(2, "other"), time_s=60)
@@ -93,7 +91,7 @@ async def test_the_memory_of_what_is_to_be_told_is_bounded(monkeypatch):
 
 
 async def test_events_of_a_flood_are_bounded_and_keep_nobody_waiting(monkeypatch):
-    """They wait in lines of their own; a receipt, or any other event, goes at once."""
+    """They wait in queues of their own; an eviction event, or any other, is sent at once."""
     monkeypatch.setattr(recorder, "MOST_REFUSALS", 50)
     clock_free = SLOW
     async with recording() as run:
@@ -119,7 +117,7 @@ async def test_a_client_with_a_limit_keeps_half_of_it_for_binds():
 
 
 async def test_what_is_to_be_told_ends_with_the_right_to_write():
-    """A process that may not write any more forgets the flood, and tells it again when it may."""
+    """A process that may not write any more drops the reports, and makes them again when it may."""
     async with running(SLOW) as run:
         run.api.accident = lambda _, __: Accident(Response(200), delay_s=0.01)
         run.executor.submit(flood(100))

@@ -1,4 +1,6 @@
-"""The same cases on the sandbox over HTTPS and on a real kube-apiserver: both take what we send."""
+"""The same cases on the sandbox over HTTPS and on a real kube-apiserver: both accept our
+requests.
+"""
 
 import asyncio
 import itertools
@@ -48,7 +50,7 @@ _numbers = itertools.count(1)
 
 
 class World:
-    """A server, a client, a namespace of its own, and the room's parts at work on them."""
+    """A server, a client, a namespace of its own, and the package's components running on them."""
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.client = client
@@ -75,7 +77,7 @@ class World:
         return f"/api/v1/namespaces/{self.ns}/pods"
 
     async def ask(self, method: str, path: str, body: Any = None, kind: str = MERGE) -> Any:
-        """Send a request of the test itself; it must go well."""
+        """Send a request of the test itself; it must succeed."""
         content_type = kind if method == "PATCH" else "application/json"
         data = b"" if body is None else msgspec.json.encode(body)
         response = await self.client.request(method, path, data, content_type=content_type)
@@ -90,7 +92,7 @@ class World:
         await self.ask("POST", "/api/v1/nodes", {"metadata": {"name": name}})
 
     async def answers(self, count: int) -> dict[int, Answer]:
-        """Wait for so many answers and return all by effect."""
+        """Wait for this many answers and return all by effect."""
         await wait_until(lambda: len(self._answers()) >= count)
         return {answer.effect: answer for answer in self._answers()}
 
@@ -119,7 +121,7 @@ def target(request: pytest.FixtureRequest) -> ApiServer | RealCluster:
 
 @pytest.fixture
 async def kubeconfig(target: ApiServer | RealCluster, tmp_path: Path) -> AsyncIterator[Path]:
-    """How to reach it; the sandbox runs until the test ends."""
+    """Return its kubeconfig; the sandbox runs until the test ends."""
     if isinstance(target, RealCluster):
         yield target.kubeconfig
         return
@@ -135,7 +137,7 @@ async def world(kubeconfig: Path) -> AsyncIterator[World]:
     await world.ask("POST", "/api/v1/namespaces", {"metadata": {"name": world.ns}})
     yield world
     await world.executor.close()
-    # A real server goes on to other tests: none of them finds a pod of ours.
+    # A real server serves other tests: none of them finds a pod of ours.
     await client.request("DELETE", world.pods, b'{"gracePeriodSeconds": 0}')
     await client.request("DELETE", f"/api/v1/namespaces/{world.ns}")
     await client.close()
@@ -143,7 +145,7 @@ async def world(kubeconfig: Path) -> AsyncIterator[World]:
 
 @asynccontextmanager
 async def at_work(work: Any) -> AsyncIterator[asyncio.Task[None]]:
-    """Run something until the block ends."""
+    """Run a task until the block ends."""
     task: asyncio.Task[None] = asyncio.create_task(work)
     try:
         yield task
@@ -184,7 +186,9 @@ async def test_pods_are_listed_in_pages_and_followed(world: World):
 
 
 async def test_a_version_from_the_future_does_not_stop_us(world: World):
-    """When the server was restored from a backup our version means nothing to it: list anew."""
+    """After a restore from a backup the server does not know our version: the kind is listed
+    again.
+    """
     await world.pod("a")
     reflector = world.reflector(POD, first_delay_s=0.01, silence_s=0.5)
     reflector._version = "999999999"
@@ -195,7 +199,7 @@ async def test_a_version_from_the_future_does_not_stop_us(world: World):
 
 
 async def test_a_kind_is_picked_up_when_it_is_defined(world: World):
-    """Until its definition comes the kind is empty; then its objects are there."""
+    """Until it is defined the kind is empty; then its objects are reported."""
     group = f"g{os.getpid()}x{next(_numbers)}.example.com"
     kind = Kind("Gadget", group, "v1", "gadgets", Namespace, namespaced=False, required=False)
     reflector = world.reflector(kind, look_again_s=0.1)
@@ -224,7 +228,7 @@ async def test_a_kind_is_picked_up_when_it_is_defined(world: World):
 
 
 async def test_a_closed_client_leaves_no_socket(kubeconfig: Path):
-    """Nor that of a watch which was given up in the middle."""
+    """Nor that of an abandoned watch."""
     client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
     socket = None
     while socket is None:
@@ -240,7 +244,9 @@ async def test_a_closed_client_leaves_no_socket(kubeconfig: Path):
 
 
 async def test_binds_and_their_refusals(world: World):
-    """Done, bound already, gone, replaced: each with its code; a look tells what is there."""
+    """Done, already bound, deleted, replaced: each with its code; a look-up returns the present
+    state.
+    """
     pod = await world.pod("a")
     await world.pod("b")
     uid = pod["metadata"]["uid"]
@@ -265,7 +271,9 @@ async def test_binds_and_their_refusals(world: World):
 
 
 async def test_a_status_is_written_and_cleared(world: World):
-    """The condition stands as sent, the nomination comes and goes, another uid is left alone."""
+    """The condition is stored as sent, the nomination is set and cleared, another uid is not
+    touched.
+    """
     pod = await world.pod("a")
     uid = pod["metadata"]["uid"]
     condition = PodCondition(
@@ -367,7 +375,9 @@ async def test_events_are_taken(world: World):
 
 
 async def test_a_lease_is_taken_kept_and_given_back(world: World):
-    """Two candidates: one leads, the other waits; when the first leaves the second leads soon."""
+    """Of two candidates one leads, the other waits; when the first releases the lease the second
+    leads soon.
+    """
     candidates = [Candidate(world, f"candidate-{number}") for number in range(2)]
     async with at_work(candidates[0].election.run()) as first:
         await wait_until(lambda: candidates[0].election.is_leader)

@@ -1,4 +1,4 @@
-"""A reflector tells the engine every object of its kind, once, whatever happens on the way."""
+"""A reflector reports every object of its kind to the engine, once, whatever happens on the way."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ WIDGET = Kind("Widget", "example.com", "v1", "widgets", Namespace, namespaced=Fa
 
 
 class Run:
-    """A reflector at work on a sandbox in memory, and what it has emitted."""
+    """A reflector on a sandbox in memory, and its events."""
 
     def __init__(self, kind: Kind = NODE, settings: WatchSettings = SETTINGS) -> None:
         self.api = MemoryApi()
@@ -57,7 +57,7 @@ class Run:
         self.api.put(NODES, {"metadata": {"name": name, "labels": labels}})
 
     def told(self) -> list[str]:
-        """Return what was emitted about objects, shortened to what matters."""
+        """Return the events about objects, reduced to the relevant parts."""
         return [told(event) for event in self.events if isinstance(event, Watched | Listed)]
 
     def restarts(self, reason: str) -> float:
@@ -73,7 +73,9 @@ def told(event: Event) -> str:
 
 
 async def test_it_lists_once_and_then_follows():
-    """The list comes whole, although it was read in pages; each change comes after it, once."""
+    """The list is reported as a whole, although it was read in pages; each change follows it,
+    once.
+    """
     run = Run()
     for name in "abcde":
         run.node(name)
@@ -89,7 +91,7 @@ async def test_it_lists_once_and_then_follows():
 
 
 async def test_a_list_that_expires_between_pages_begins_anew():
-    """The half of a list that the server forgot is not told to anybody."""
+    """A partial list that the server expired is not reported."""
     run = Run()
     for name in "abcde":
         run.node(name)
@@ -103,7 +105,7 @@ async def test_a_list_that_expires_between_pages_begins_anew():
 
 
 async def test_a_watch_goes_on_where_it_ended():
-    """After a cut connection nothing is lost and nothing comes twice, without a new list."""
+    """After a cut connection no event is lost or repeated, without a new list."""
     run = Run()
     run.node("a")
 
@@ -135,7 +137,7 @@ async def test_the_time_limit_of_a_watch_is_no_failure():
 
 
 async def test_a_silent_connection_is_taken_for_dead():
-    """A peer that is gone without a word is noticed, and what it owed is fetched."""
+    """A vanished peer is detected, and the missing events are fetched."""
     run = Run()
 
     async with run.running():
@@ -147,7 +149,9 @@ async def test_a_silent_connection_is_taken_for_dead():
 
 
 async def test_a_server_restored_from_a_backup_is_listed_anew():
-    """One that knows less than we do stays silent for ever; after a silence we look for that."""
+    """A server with older versions stays silent forever; after a silence the reflector checks for
+    that.
+    """
     run = Run()
     run.node("a")
 
@@ -164,9 +168,7 @@ async def test_a_server_restored_from_a_backup_is_listed_anew():
 
 
 async def test_a_forgotten_version_makes_a_new_list():
-    """When the server has forgotten where we were (410 in the stream), the list says what is
-    gone.
-    """
+    """If the server has expired our version (410 in the stream), the list shows the deletions."""
     run = Run()
     run.node("a")
     run.node("b")
@@ -189,7 +191,7 @@ async def test_a_forgotten_version_makes_a_new_list():
 
 @pytest.mark.parametrize("code", [410, 500])
 async def test_a_refused_watch_does_not_hammer(code: int):
-    """A server that lists but refuses to watch is asked ever more seldom."""
+    """A server that lists but rejects watches is polled at growing intervals."""
     run = Run()
     refused = Accident(Response(code, reason="Whatever", message="no"))
     run.api.accident = lambda method, _: refused if method == "WATCH" else None
@@ -201,7 +203,7 @@ async def test_a_refused_watch_does_not_hammer(code: int):
 
 
 async def test_a_busy_server_is_given_the_time_it_asks_for():
-    """429 with Retry-After: the next request comes no earlier."""
+    """429 with Retry-After: the next request is not sent earlier."""
     run = Run()
     busy = [Accident(Response(429, reason="TooManyRequests", retry_after_s=20.0))]
     run.api.accident = lambda _, __: busy.pop() if busy else None
@@ -215,7 +217,7 @@ async def test_a_busy_server_is_given_the_time_it_asks_for():
 
 
 async def test_an_unreachable_server_is_asked_ever_more_seldom():
-    """While nobody answers the delays double up to the limit, with jitter, for ever."""
+    """Without an answer the delays double up to the limit, with jitter, forever."""
     run = Run()
     asked: list[float] = []
 
@@ -235,7 +237,7 @@ async def test_an_unreachable_server_is_asked_ever_more_seldom():
 
 
 async def test_a_kind_that_is_not_offered_is_empty_until_it_appears():
-    """Others need not wait for it; it is asked for again and picked up."""
+    """Others need not wait for it; it is polled until it appears."""
     run = Run(WIDGET)
 
     async with run.running():
@@ -251,7 +253,7 @@ async def test_a_kind_that_is_not_offered_is_empty_until_it_appears():
 
 
 async def test_looking_again_can_be_asked_for():
-    """Who knows that a kind has just been defined need not wait for the next look."""
+    """A caller that knows of a new definition can trigger the next check."""
     run = Run(WIDGET)
 
     async with run.running():
@@ -264,7 +266,7 @@ async def test_looking_again_can_be_asked_for():
 
 
 async def test_a_kind_that_goes_away_is_empty_again():
-    """When the definition of a kind is deleted, so are its objects, as far as we are concerned."""
+    """When the definition of a kind is deleted, its objects count as deleted."""
     run = Run(WIDGET)
     await define_widgets(run.api)
     run.api.put("/apis/example.com/v1/widgets", {"metadata": {"name": "w"}})
@@ -288,7 +290,7 @@ FORBIDDEN = Accident(Response(403, reason="Forbidden", message="no"))
 @pytest.mark.parametrize("refusal", [NOT_FOUND, FORBIDDEN])
 @pytest.mark.parametrize("kind", [NODE, WIDGET])
 async def test_what_was_listed_is_not_forgotten_for_a_refusal(kind: Kind, refusal: Accident):
-    """A 404 of a proxy, or a right that is taken away, says nothing about the objects."""
+    """A 404 of a proxy, or a lost right, does not delete the objects."""
     run = Run(kind)
     await define_widgets(run.api)
     run.api.put(kind.path, {"metadata": {"name": "a"}})
@@ -307,9 +309,9 @@ async def test_what_was_listed_is_not_forgotten_for_a_refusal(kind: Kind, refusa
 
 
 async def test_a_404_while_discovery_is_away_is_not_believed():
-    """Only discovery says that a kind is not offered.
+    """Only discovery can report that a kind is not offered.
 
-    Until it speaks the list is asked for again.
+    Until it answers the list is retried.
     """
     run = Run(WIDGET)
     await define_widgets(run.api)
@@ -348,8 +350,8 @@ async def test_a_403_is_believed_when_what_is_required_was_let_through():
 
 @pytest.mark.parametrize("is_offered", [True, False])
 async def test_what_is_forbidden_from_the_beginning_keeps_nobody_waiting(is_offered: bool):
-    """Without the right to list a kind it counts as not there, as soon as the others are, and the
-    engine learns that it may not be listed. A kind that is not offered is not denied.
+    """Without the right to list a kind it counts as missing, as soon as the others are listed, and
+    the engine learns that it may not be listed. A kind that is not offered is not denied.
     """
     api = MemoryApi()
     events: list[Event] = []
@@ -381,7 +383,7 @@ async def test_what_is_required_is_waited_for(refusal: Accident):
 
 
 async def test_before_a_new_list_the_engine_is_told_that_it_is_behind():
-    """The word comes before the first page is asked for, and the list is what ends it."""
+    """`Behind` is emitted before the first page is requested, and the list ends it."""
     run = Run()
     run.node("a")
 
@@ -397,7 +399,7 @@ async def test_before_a_new_list_the_engine_is_told_that_it_is_behind():
 
 
 async def renewed(api: MemoryApi, events: list[Event]) -> list[str]:
-    """Run the watch of nodes, make it catch up after a second, and return what was told after."""
+    """Run the watch of nodes, make it catch up after a second, and return the events after that."""
     watches = Watches((NODE,), api, events.append, random=Random(1), meters=Meters())
     task = asyncio.create_task(watches.run())
     await asyncio.sleep(1)
@@ -413,13 +415,13 @@ async def renewed(api: MemoryApi, events: list[Event]) -> list[str]:
 
 
 async def test_a_busy_watch_catches_up_by_itself():
-    """An event as new as what the server knew is proof enough: nothing is listed again."""
+    """An event as new as the server's version is proof enough: no new list is needed."""
     api = MemoryApi()
     assert ["behind", "ADDED late", "caught up"] == await renewed(api, [])
 
 
 async def test_a_silent_watch_is_listed_anew_to_catch_up():
-    """A watch that brings nothing may be dead: the list says what it owes."""
+    """A silent watch may be dead: the list shows its missing events."""
     api, events = MemoryApi(), list[Event]()
     api.put(NODES, {"metadata": {"name": "a"}})
     deaf = api.stream
@@ -436,7 +438,7 @@ async def test_a_silent_watch_is_listed_anew_to_catch_up():
 
 
 async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on():
-    """It is reported with its key and what is wrong, counted, and hurts nobody else."""
+    """It is reported with its key and fault, counted, and affects no other."""
     run = Run()
     bad = b'{"type":"ADDED","object":{"metadata":{"name":"bad","resourceVersion":"%s"},"spec":3}}\n'
 
@@ -495,7 +497,7 @@ async def test_lines_may_be_cut_anywhere():
 
 
 async def test_what_arrives_together_is_told_together():
-    """All changes of one piece are emitted before anybody else has a turn."""
+    """All changes of one piece are emitted before other tasks run."""
     run = Run()
     turns: list[int] = []
 
@@ -514,7 +516,7 @@ async def test_what_arrives_together_is_told_together():
 
 
 async def test_a_leader_knows_what_is_missing():
-    """`unsynced` names the kinds about which nothing is known, and empties as they come."""
+    """`unsynced` names the kinds that are not listed, and shrinks as they are."""
     api, meters = MemoryApi(), Meters()
     events: list[Event] = []
     late = Accident(Response(200), delay_s=50.0)

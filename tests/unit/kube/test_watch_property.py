@@ -38,7 +38,7 @@ STEPS = st.one_of(
 
 
 class Follower:
-    """Applies events as the engine does, and checks that each fits what it knows."""
+    """Applies events as the engine does, and checks that each fits the known objects."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
@@ -73,7 +73,7 @@ class World:
     """A reflector, a sandbox, and the steps that befall them."""
 
     def __init__(self) -> None:
-        # A short history, so that a watch that stays away for long finds its version forgotten.
+        # A short history, so that a long-interrupted watch finds its version expired.
         self.api = MemoryApi(new_store(LoopClock(), seed=1, with_crds=False, history=12))
         self.follower = Follower()
         self.accidents: list[Accident] = []
@@ -129,7 +129,7 @@ class World:
 
 @given(st.lists(STEPS, min_size=5, max_size=40))
 def test_the_events_lead_to_the_servers_objects(steps: list[tuple[str, str]]):
-    """No object is lost, none is doubled, none stays behind, whatever happened in between."""
+    """No object is lost, doubled, or left over, whatever happened in between."""
 
     async def scenario() -> None:
         world = World()

@@ -1,4 +1,4 @@
-"""Many small requests share a few connections, and nobody waits for ever or asks twice."""
+"""Many small requests share a few connections; none waits forever or is sent twice."""
 
 import asyncio
 import tracemalloc
@@ -35,7 +35,7 @@ async def ok(_: Asked, to: Conversation) -> None:
 
 
 async def test_connections_are_used_again():
-    """One request after another goes over one connection."""
+    """Consecutive requests use one connection."""
     async with scripted(ok) as server:
         pool = wire(server.url)
         codes = [(await pool.exchange(REQUEST, 5)).code for _ in range(10)]
@@ -59,7 +59,7 @@ async def test_no_more_connections_than_allowed():
 
 
 async def test_a_reset_is_told_and_not_repeated():
-    """When the server breaks off, the caller learns it; the request is not sent a second time."""
+    """The caller gets the error; the request is not sent a second time."""
 
     async def reset(_: Asked, to: Conversation) -> None:
         to.reset()
@@ -89,7 +89,7 @@ async def test_half_an_answer_is_none():
 
 
 async def test_garbage_is_told():
-    """What is no HTTP ends the exchange at once."""
+    """An answer that is not HTTP ends the exchange at once."""
 
     async def garbage(_: Asked, to: Conversation) -> None:
         await to.raw(b"\x16\x03\x01 what?\r\n\r\n")
@@ -117,7 +117,7 @@ async def test_silence_ends_after_the_time_limit():
 
 
 async def test_nobody_there_is_told_apart():
-    """Without a connection nothing was sent: the caller may try again."""
+    """Without a connection no request was sent: the caller may retry."""
     async with scripted(ok) as server:
         pool = wire(server.url)
     with pytest.raises(NotSentError):
@@ -169,7 +169,7 @@ async def test_unasked_bytes_end_a_connection():
 
 
 async def test_cancelling_drops_the_connection():
-    """An abandoned request takes its connection with it: its late answer meets nobody."""
+    """An abandoned request closes its connection: its late answer reaches no other request."""
     arrived = asyncio.Event()
 
     async def silent(_: Asked, to: Conversation) -> None:
@@ -190,7 +190,7 @@ async def test_cancelling_drops_the_connection():
 
 
 async def test_closing_ends_all_waiting():
-    """After `close` nobody waits for an answer or a connection any more."""
+    """After `close` no request waits for an answer or a connection any more."""
     arrived = asyncio.Event()
 
     async def silent(_: Asked, to: Conversation) -> None:
@@ -210,7 +210,7 @@ async def test_closing_ends_all_waiting():
 
 
 async def test_the_guard_is_asked_when_a_connection_is_there():
-    """What waited for a connection while the fence closed is not sent any more."""
+    """A request that waited for a connection while the fence closed is not sent."""
     is_open = True
     release = asyncio.Event()
 

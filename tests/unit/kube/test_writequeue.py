@@ -6,7 +6,9 @@ from scheduler.kube.writing.writequeue import WriteQueue
 
 
 async def test_a_stopped_lane_ends_its_work_in_the_order_of_its_beginning():
-    """Who was first is told first; addresses of tasks would say otherwise in each run."""
+    """The first item is answered first; the order by addresses of tasks would differ in each
+    run.
+    """
     ended: list[int] = []
 
     async def work(item: int) -> None:

@@ -167,7 +167,7 @@ class TooLargeError(Exception):
 
 
 class Steps:
-    """How many more plans an enumeration may look at."""
+    """The number of plans that an enumeration may still evaluate."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -184,7 +184,7 @@ def enumerated(
 ) -> tuple[int, ...] | None:
     """Return the least cost of a plan by trying all sets of units in the order of their cost.
 
-    None for none. TooLargeError after `most` plans.
+    None without a plan. TooLargeError after `most` plans.
     """
     numbers, steps = range(len(problem.units)), Steps(most)
     sets = [some for size in range(len(numbers) + 1) for some in combinations(numbers, size)]
@@ -197,7 +197,9 @@ def enumerated(
 
 
 def _possible(problem: Problem, some: tuple[int, ...]) -> bool:
-    """Return whether the set could reach the goal if its pods vanished; prunes the enumeration."""
+    """Return whether the goal could be reached if the set's pods vanished; prunes the
+    enumeration.
+    """
     moved = {pod for unit in some for pod in problem.units[unit].pods}
     for limit in problem.limits:
         if sum(len(problem.units[unit].pods) for unit in some if unit in limit.units) > limit.most:
@@ -319,7 +321,7 @@ def _outcomes(
 
 
 def _placements(problem: Problem, goal: Fit, free: list[list[int]]) -> Iterator[tuple[Placed, ...]]:
-    """Yield all placements of the claims into what is free."""
+    """Yield all placements of the claims in the free capacity."""
     waiting = [
         (number, copy, role)
         for number, claim in enumerate(goal.claims)

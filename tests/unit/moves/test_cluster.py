@@ -59,7 +59,7 @@ def find(objects, goal=None, *, now=None, **options):
 
 
 def two_nodes(*extra, **meta):
-    """Two nodes of 4 GPUs; each has a pod, and one move makes a whole node free."""
+    """Return two nodes of 4 GPUs; each has a pod, and one move empties a node."""
     return [
         gpu_node("n1"),
         gpu_node("n2"),
@@ -71,7 +71,7 @@ def two_nodes(*extra, **meta):
 
 
 def test_the_fewest_moves_make_a_waiting_pod_fit():
-    """One move, proven, judged by the simulation before and after."""
+    """One move, proven, verified by the simulation before and after."""
     report = find(two_nodes())
 
     assert [(move.pod, move.source, move.target) for move in report.moves] == [

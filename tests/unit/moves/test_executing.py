@@ -18,7 +18,7 @@ FIT = MovePlanSpec(PlanGoal("default/train"))
 
 
 def ask(objects, what=PLAN, spec=FIT, **fields):
-    """Return the answer for objects that come in two pages."""
+    """Return the answer for objects that arrive in two pages."""
     pages = [
         json.dumps({"apiVersion": "v1", "kind": "List", "items": part}).encode()
         for part in (objects[:2], objects[2:])
@@ -89,7 +89,7 @@ def test_a_workload_with_a_priority_class_and_missing_pods_changes_no_plan(kind)
 
 
 def two_members(*more):
-    """Two pods that restart together; the waiting pod needs the node of one of them."""
+    """Return two pods that restart together; the waiting pod needs the node of one of them."""
     world = uids([gpu_node("n1"), gpu_node("n2"), gpu_node("n3"), waiting("8")])
     world[0] = gpu_node("n1", gpus="8")
     members = [owned("a", "n1"), owned("b", "n2")]
@@ -135,7 +135,7 @@ def test_a_step_starts_only_if_each_of_its_pods_may_move():
 
 
 def test_a_goal_that_is_missing_is_named():
-    """The API server demands one; a snapshot may lack it."""
+    """The API server requires one; a snapshot may lack it."""
     with pytest.raises(InputError, match="name one goal"):
         ask(two_nodes(), spec=MovePlanSpec())
 

@@ -26,11 +26,11 @@ from tests.unit.moves.clusters import (
     random_problem,
 )
 
-MOST = 50_000  # plans that one enumeration looks at
+MOST = 50_000  # plans that one enumeration evaluates
 
 
 def judge(seed: int, most_pods: int) -> Verdict | None:
-    """Compare one random cluster; return the verdict, None where the enumeration is too large."""
+    """Compare one random cluster; return the verdict, None if the enumeration is too large."""
     problem = expanded(random_problem(seed, most_pods))
     answer = plan(problem, SearchLimits(60))
     for size in range(min(6, len(answer.moves)) + 1):
@@ -118,7 +118,7 @@ def test_moves_that_wait_for_one_another_are_named():
 
 
 def test_a_prefix_of_a_plan_frees_whole_nodes():
-    """The moves of one node stand together, the node with the fewest pods first."""
+    """The moves of one node are consecutive, the node with the fewest pods first."""
     problem = gangs(12, 1, running=2)._replace(goal=Free(3, -1, tuple(range(12))))
     sources = [move.source for move in plan(problem).moves]
 

@@ -9,7 +9,7 @@ from scheduler.objects.plain import read_node, read_object, read_pod
 
 
 def test_nulls_mean_not_set_and_times_become_text():
-    """What YAML gives is what the API server would have sent."""
+    """The result of YAML equals what the API server would have sent."""
     pod = read_pod(
         {
             "metadata": {
@@ -36,7 +36,7 @@ def test_namespace_and_uid_are_filled_in():
 
 
 def test_a_kind_is_read_by_its_name():
-    """Unknown kinds and unnamed objects are errors that say so."""
+    """Unknown kinds and unnamed objects are errors."""
     kind, service = read_object({"kind": "Service", "metadata": {"name": "s"}})
 
     assert ("Service", "default") == (kind.kind, service.metadata.namespace)

@@ -93,7 +93,7 @@ def test_forms_that_people_write(text: str | float, whole: int, milli: int):
     ],
 )
 def test_what_is_no_quantity_is_refused(text: str):
-    """With the text and examples of right ones."""
+    """With the text and valid examples."""
     with pytest.raises(ObjectError, match="is not a quantity"):
         quantity(text)
 

@@ -18,7 +18,7 @@ selectors = st.builds(LabelSelector, labels, st.lists(requirements, max_size=3).
 
 
 def holds(requirement: LabelSelectorRequirement, labels: dict[str, str]) -> bool:
-    """Say in words what one expression means."""
+    """Return the meaning of one expression, written plainly."""
     there = requirement.key in labels
     listed = labels.get(requirement.key) in requirement.values
     return {
@@ -59,7 +59,7 @@ def test_none_and_empty():
     ],
 )
 def test_comparisons(operator: str, wanted: tuple[str, ...], value: str | None, expected: bool):
-    """Both sides must be integers, and there must be one of them."""
+    """Both sides must be integers, with exactly one value."""
     assert expected == value_matches(operator, wanted, value)
 
 

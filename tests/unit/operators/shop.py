@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
 
 class LoopClock:
-    """A clock that goes with the loop's time."""
+    """A clock that follows the loop's time."""
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()

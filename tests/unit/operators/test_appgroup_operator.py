@@ -1,4 +1,4 @@
-"""The operator of AppGroup on the sandbox's store: order, pods, costs, and what is wrong."""
+"""The operator of AppGroup on the sandbox's store: order, pods, costs, and errors."""
 
 import asyncio
 from typing import Any
@@ -66,7 +66,7 @@ def place(at: Shop, name: str, workload_label: str, node: str, **labels: str) ->
 
 
 async def test_the_order_follows_the_spec_at_once():
-    """No day goes by: an edited spec has its order in the next round."""
+    """An edited spec has its order in the next round, not a day later."""
     at = shop(CHAIN)
     async with at.open():
         await passed(1)
@@ -82,7 +82,9 @@ async def test_the_order_follows_the_spec_at_once():
 
 
 async def test_pods_are_counted_and_listed_with_their_nodes():
-    """Running ones, scheduled ones with their hosts; a misspelt label and a stranger are named."""
+    """Running ones, scheduled ones with their hosts; a misspelt label and a foreign pod are
+    named.
+    """
     at = shop(CHAIN)
     async with at.open():
         place(at, "p1-a", "p1", "n1")
@@ -113,7 +115,7 @@ async def test_a_ring_is_named_and_the_listing_is_the_order():
 
 
 async def test_a_burst_of_pods_is_one_write():
-    """However many pods come at once, the object is written once per interval."""
+    """However many pods are created at once, the object is written once per interval."""
     at = shop(CHAIN)
     async with at.open():
         await passed(2)
@@ -127,7 +129,7 @@ async def test_a_burst_of_pods_is_one_write():
 
 
 def test_costs_are_those_that_pods_are_scored_by():
-    """0 on one node, 1 in one zone, the table between zones and regions, 100 where nobody knows."""
+    """0 on one node, 1 in one zone, the table between zones and regions, 100 if unknown."""
     nodes = [
         Node(NodeMeta(name=name, labels={REGION_LABEL: region, ZONE_LABEL: zone}))
         for name, region, zone in (
@@ -169,13 +171,13 @@ def test_costs_are_those_that_pods_are_scored_by():
 
 
 def table(key: str, origin: str, destination: str, cost: int) -> dict[str, Any]:
-    """Return a table with one way."""
+    """Return a table with one path."""
     way = {"destination": destination, "networkCost": cost}
     return {"topologyKey": key, "originList": [{"origin": origin, "costList": [way]}]}
 
 
 async def test_others_run_while_a_large_group_is_judged():
-    """Its pods are summed up and its status is worked out in steps; what comes out is the same."""
+    """Its pods are summed up and its status is computed in steps; the result is the same."""
     at, key = shop(CHAIN), ("default", "a1")
     pods = tuple(ObservedPod("default", f"p{n}", f"p{n % 3 + 1}", "", "n1") for n in range(9000))
     operator: Any = at.operator

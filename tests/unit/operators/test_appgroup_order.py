@@ -37,7 +37,7 @@ def workloads(graph, *, by_name=False):
 
 
 def straightened(algorithm, labels):
-    """Undo what an algorithm's name says was done to a plain order."""
+    """Undo the modification that an algorithm's name describes."""
     if algorithm.startswith("Reverse"):
         return labels[::-1]
     if algorithm.startswith("Alternate"):
@@ -48,7 +48,7 @@ def straightened(algorithm, labels):
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS, "Khan", ""])
 @given(graph=graphs, by_name=st.booleans())
 def test_everybody_stands_before_what_it_depends_on(algorithm, graph, by_name):
-    """Or there is a ring, and it is one; in any case everybody stands somewhere, once."""
+    """Or there is a cycle, which is valid; in any case every workload has exactly one position."""
     listed = workloads(graph, by_name=by_name)
     found = order_of(listed, algorithm)
     known = nx.DiGraph(graph_of(listed))
@@ -72,7 +72,7 @@ def test_an_unknown_name_means_kahn():
 
 
 def test_kahn_takes_the_last_listed_sibling_first_and_roots_as_listed():
-    """The peer's order where it has one; where it throws dice, ours is that of the listing."""
+    """The peer's order if it is defined; if the peer's is random, ours is that of the listing."""
     listed = workloads({"w0": ["w2", "w3"], "w1": [], "w2": [], "w3": []})
 
     assert ("w0", "w3", "w2", "w1") == order_of(listed, "KahnSort").labels
@@ -80,7 +80,9 @@ def test_kahn_takes_the_last_listed_sibling_first_and_roots_as_listed():
 
 
 def test_workloads_listed_twice_are_one_and_strangers_have_no_place():
-    """Their dependencies are joined; what the group does not list is left out of the order."""
+    """Their dependencies are joined; workloads that the group does not list are left out of the
+    order.
+    """
     twice = [
         *workloads({"w0": ["w1"]}),
         *workloads({"w0": ["w2", "elsewhere"], "w1": [], "w2": []}),
@@ -90,12 +92,12 @@ def test_workloads_listed_twice_are_one_and_strangers_have_no_place():
 
 
 def test_a_workload_may_depend_on_itself():
-    """Its replicas talk to each other; that is no ring."""
+    """Its replicas have traffic among each other; that is no cycle."""
     assert Order(("w0", "w1")) == order_of(workloads({"w0": ["w0", "w1"], "w1": []}), "KahnSort")
 
 
 def test_a_thousand_workloads_in_a_row_are_no_depth_too_deep():
-    """Neither recursion nor patience runs out."""
+    """Neither recursion depth nor time is exceeded."""
     chain = {f"w{n}": [f"w{n + 1}"] for n in range(5000)} | {"w5000": []}
 
     for algorithm in ("KahnSort", "TarjanSort"):

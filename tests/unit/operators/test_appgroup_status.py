@@ -22,7 +22,7 @@ EMPTY = AppGroupStatus()
 
 
 def spec(workloads, algorithm="KahnSort", **needs):
-    """Return a spec from workload → what it depends on; `needs` are fields of each dependency."""
+    """Return a spec from workload → its dependencies; `needs` are fields of each dependency."""
     raw = {
         "topologySortingAlgorithm": algorithm,
         "workloads": [
@@ -87,7 +87,9 @@ def test_a_ring_is_named():
 
 
 def test_unknown_workloads_and_labels_are_named():
-    """A dependency on nobody, pods with a misspelt label, and what the operator found besides."""
+    """A dependency on an unknown workload, pods with a misspelt label, and the operator's other
+    findings.
+    """
     pods = [ObservedPod("d", "p", "cart-servce"), ObservedPod("d", "q")]
     status = judged(
         spec({"front": ["elsewhere"], "cart-service": []}), pods, oddities=("pod d/r: odd label",)
@@ -113,7 +115,7 @@ def test_unknown_workloads_and_labels_are_named():
     ],
 )
 def test_bad_input_names_its_field(given_spec, field):
-    """And is no failure: there is a status in any case."""
+    """It is no failure: there is a status in any case."""
     status = judged(given_spec)
 
     if field is not None:
@@ -137,7 +139,7 @@ def test_costs_stand_beside_the_order():
     st.booleans(),
 )
 def test_a_second_pass_has_nothing_to_write(graph, labels, legacy):
-    """What is written, read back and judged again is at rest."""
+    """The status that was written and read back needs no further change."""
     pods = [ObservedPod("d", f"p{n}", label, "Running", "n") for n, label in enumerate(labels)]
     wanted = judged(spec(graph), pods)
     patch = merge_patch(EMPTY, wanted, legacy=legacy)
@@ -163,9 +165,9 @@ def placed(*names, namespace="default"):
 
 
 def test_a_gang_says_whom_it_lacks_and_why_it_waits():
-    """By workload as long as nobody said more.
+    """By workload while the scheduler has reported nothing else.
 
-    Then in the scheduler's words, which stay where they are.
+    Then in the scheduler's words, which stay in their field.
     """
     wanted = gang(a=2, b=1)
     lacking = judged(wanted, placed("a-0"), namespace="default")
@@ -180,7 +182,7 @@ def test_a_gang_says_whom_it_lacks_and_why_it_waits():
 
 
 def test_a_gang_is_scheduled_when_each_workload_has_its_own_on_nodes():
-    """Pods of other namespaces do not count; what was said of it before is outdated then."""
+    """Pods of other namespaces do not count; the earlier message is outdated then."""
     wanted, before = gang(a=2, b=1), AppGroupStatus(gang=GangStatus("Pending", "no room"))
     elsewhere = placed("b-0", namespace="other")
     near = judged(wanted, [*placed("a-0", "a-1"), *elsewhere], before, namespace="default")
@@ -191,7 +193,7 @@ def test_a_gang_is_scheduled_when_each_workload_has_its_own_on_nodes():
 
 
 def test_of_what_is_no_gang_nothing_is_said():
-    """And what was said is taken away when it is none any more."""
+    """An earlier message is removed when it is no gang any more."""
     wanted = gang(a=1)
     before = judged(wanted, placed("a-0"), namespace="default")
     after = judged(msgspec.structs.replace(wanted, gang=False), placed("a-0"), before)

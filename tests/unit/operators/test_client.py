@@ -1,6 +1,4 @@
-"""kubernetes-asyncio's methods over the daemon's connection: what is sent, and what failures
-become.
-"""
+"""kubernetes-asyncio's methods over the daemon's connection: the requests, and the errors."""
 
 import json
 from typing import Any, NamedTuple
@@ -23,7 +21,7 @@ class Answer(NamedTuple):
 
 
 class Line:
-    """A connection that notes what is sent and gives the answers that it was made with."""
+    """A connection that records requests and returns prepared answers."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -44,7 +42,7 @@ class Line:
 
 
 async def test_methods_become_requests():
-    """Names are escaped, dictionaries merge, answers come back as plain JSON or as models."""
+    """Names are escaped, dictionaries merge, answers are plain JSON or models."""
     reported = {"metadata": {"name": "n"}, "status": {"x": [1, "é"]}}
     line = Line(
         Answer(200, json.dumps(reported).encode()),
@@ -83,7 +81,7 @@ async def test_methods_become_requests():
     ],
 )
 async def test_every_failure_is_one_error(answer: Answer, code: int, said: str):
-    """What the server refuses, what never arrives and what cannot be read."""
+    """Rejections of the server, missing answers and unreadable ones."""
     with pytest.raises(ApiError, match=said) as caught:
         await Client(Line(answer), 7.0).core.read_namespaced_config_map("c", "ns")
 

@@ -1,4 +1,4 @@
-"""One life of kopf in our loop: it begins as a guest and goes without a trace."""
+"""One run of kopf in our loop: it starts as a guest and leaves no trace."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.allow_blocking("the sandbox is set up on the test's loo
 
 
 class Watcher:
-    """An operator that only looks, and works until told to end."""
+    """An operator that only watches, and runs until stopped."""
 
     def __init__(self) -> None:
         self.names: list[tuple[str | None, str]] = []
@@ -74,7 +74,7 @@ def signals() -> Iterator[None]:
 
 
 async def test_an_error_of_the_operator_ends_the_life(credentials: Credentials, signals: None):
-    """It comes out as it is; no task is left (the detectors look) and no signal handler."""
+    """It is raised unchanged; no task is left (the detectors check) and no signal handler."""
     watcher = Watcher()
     task = asyncio.create_task(lived(watcher, credentials))
     await asyncio.wait_for(watcher.something.wait(), 20)
@@ -86,7 +86,7 @@ async def test_an_error_of_the_operator_ends_the_life(credentials: Credentials, 
 
 
 async def test_work_that_returns_ends_the_life_too(credentials: Credentials):
-    """An operator is to work until cancelled; returning is named as what happened."""
+    """An operator must run until cancelled; the error states that it returned."""
     watcher = Watcher()
     watcher.end.set_result(None)
     with pytest.raises(EndedError, match="operator of NetworkTopology"):
@@ -94,7 +94,7 @@ async def test_work_that_returns_ends_the_life_too(credentials: Credentials):
 
 
 async def test_it_can_be_cancelled_at_any_moment(credentials: Credentials, signals: None):
-    """Whatever kopf is at, all of its tasks end with us; the detectors look for leftovers."""
+    """In any state of kopf, all of its tasks end; the detectors check for leftovers."""
     for turns in (*range(12), *range(12, 120, 9)):
         task = asyncio.create_task(lived(Watcher(), credentials))
         for _ in range(turns):
@@ -107,7 +107,7 @@ async def test_it_can_be_cancelled_at_any_moment(credentials: Credentials, signa
 
 
 async def test_a_second_cancellation_does_not_cut_the_clearing_short(credentials: Credentials):
-    """A daemon in a hurry may cancel twice; the tasks of kopf are gone all the same."""
+    """A daemon may cancel twice; the tasks of kopf are ended nevertheless."""
     watcher = Watcher()
     task = asyncio.create_task(lived(watcher, credentials))
     await asyncio.wait_for(watcher.something.wait(), 20)
@@ -130,8 +130,8 @@ async def _forget() -> None:
 
 
 async def test_a_scan_that_loses_its_connections_says_so_once(signals: None):
-    """kopf asks for both APIs at once, awaits one error and forgets the other: nobody hears of
-    it.
+    """kopf requests both APIs at once, awaits one error and drops the other, which must not be
+    reported.
     """
     both = asyncio.Barrier(2)
 
@@ -156,14 +156,14 @@ async def test_a_scan_that_loses_its_connections_says_so_once(signals: None):
             del left
             gc.collect()
             assert [] == told
-            # What somebody else has forgotten is told as before.
+            # Errors that another component left unretrieved are reported as before.
             await _forget()
             gc.collect()
     assert ["Task exception was never retrieved"] == told
 
 
 async def test_refused_credentials_end_the_life():
-    """kopf would wait for new ones in silence; what the source says comes out instead."""
+    """kopf would wait silently for new ones; instead the source's error is raised."""
 
     class Empty:
         access = Access("https://127.0.0.1:1", authorization="Bearer old")
@@ -183,7 +183,7 @@ async def test_refused_credentials_end_the_life():
 
 
 def test_an_access_is_told_as_it_is():
-    """Scheme, token, TLS context and proxy reach kopf; no token means no header."""
+    """Scheme, token, TLS context and proxy reach kopf; without a token there is no header."""
     basic = shared_access(
         Access("https://h", authorization="Basic abc", proxy="http://p", namespace="n")
     )
@@ -211,7 +211,7 @@ def test_kopf_leaves_process_and_objects_alone():
 
 
 async def test_handlers_of_the_loop_are_put_back():
-    """The very same handler serves the signal again, also one that came in between."""
+    """The same handler serves the signal again, also one that arrived in between."""
     loop = asyncio.get_running_loop()
     came = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, came.set)
@@ -226,7 +226,7 @@ async def test_handlers_of_the_loop_are_put_back():
 
 
 async def test_handlers_of_the_process_are_put_back():
-    """Where the loop had none, the process' own comes back, for example Ctrl-C."""
+    """If the loop had none, the process' own is restored, for example Ctrl-C."""
     loop = asyncio.get_running_loop()
     before = signal.getsignal(signal.SIGINT)
     kept = KeptSignals(loop)

@@ -102,7 +102,7 @@ RING["workloads"][0]["dependencies"] = [{"workload": reference("b")}]
     ],
 )
 def test_an_app_group_that_is_wrong_is_told_by_field(spec: Json, says: str):
-    """As a condition, for what an older definition lets through."""
+    """As a condition, for values that an older definition accepts."""
     status = status_of(
         msgspec.convert(spec, AppGroupSpec), ObservedGroup(1, AppGroupStatus(), "now")
     )
@@ -118,7 +118,7 @@ def test_an_app_group_that_is_wrong_is_told_by_field(spec: Json, says: str):
     ],
 )
 def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
-    """How many pods, what they say, and what was probably meant."""
+    """The number of pods, their labels, and a suggestion."""
     spec = msgspec.convert(group(workload("ads")), AppGroupSpec)
     pods = (ObservedPod("d", "p", labels, "Running", "n"),)
     status = status_of(spec, ObservedGroup(1, AppGroupStatus(), "now", pods))
@@ -171,7 +171,7 @@ def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
     ],
 )
 def test_a_topology_that_is_wrong_is_told_by_field(spec: Json, says: str):
-    """As a condition; what is right in it is used all the same."""
+    """As a condition; its valid parts are used nevertheless."""
     status = topology_status_of(
         msgspec.convert(spec, NetworkTopologySpec),
         ObservedTopology(2, 1, NetworkTopologyStatus(), "now", values=VALUES),
@@ -199,7 +199,7 @@ def test_a_topology_that_is_wrong_is_told_by_field(spec: Json, says: str):
     ],
 )
 def test_an_api_server_refuses_what_the_schema_can_tell(kind: str, spec: Json, field: str):
-    """Before anything is stored, in the words of an API server."""
+    """Before it is stored, with the API server's text."""
     store = new_store(ManualClock(1_700_000_000), with_crds=False)
     definition = yaml.safe_load((CRDS / f"{kind}.yaml").read_text())
     store.create(CUSTOMRESOURCEDEFINITIONS, definition)
@@ -232,9 +232,9 @@ def judged(count: int) -> tuple[float, AppGroupStatus]:
 
 
 def test_ten_thousand_workloads_take_hardly_longer_than_one_thousand():
-    """Nobody can do much with them.
+    """Such a group has no use.
 
-    That they are too many is said, and saying so holds nobody up.
+    The condition states that they are too many, and takes little time.
     """
     few, many = (min(judged(count)[0] for _ in range(2)) for count in (1000, 10_000))
     status = judged(10_000)[1]
@@ -256,7 +256,7 @@ AT = NodePlaces(
 
 @given(st.lists(nodes, min_size=1, max_size=9), st.lists(nodes, min_size=1, max_size=9))
 def test_costs_by_place_are_those_of_every_pair(ones: list[str], others: list[str]):
-    """Counting pods by place gives what looking at each pair of them gives."""
+    """Counting pods by place equals evaluating each pair of them."""
     spec = msgspec.convert(group(workload("b", maxNetworkCost=1)), AppGroupSpec)
     both = [("b", ones * 9), ("a", others * 9)]
     pods = [ObservedPod("d", "p", name, "Running", node) for name, on in both for node in on]

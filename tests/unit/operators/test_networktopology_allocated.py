@@ -1,6 +1,4 @@
-"""What is booked per link, and statistics per origin: the scheduler's rule, counted a second
-time.
-"""
+"""Bookings per link, and statistics per origin: the scheduler's rule, counted a second time."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -36,7 +34,7 @@ def test_it_is_what_the_plugin_books(seed):
 
 
 def test_bookings_stand_at_the_ways_that_are_listed():
-    """One listed for both directions carries both; one without capacity shows nothing."""
+    """One listed for both directions has both; one without capacity shows nothing."""
     ways = [("a", "b", 20, "1G"), ("a", "c", 30)]
     raw = topology(ways, both=False)
     (table,) = msgspec.convert(raw, NetworkTopology).spec.weights
@@ -48,7 +46,7 @@ def test_bookings_stand_at_the_ways_that_are_listed():
 
 
 def test_statistics_tell_least_mean_and_greatest():
-    """Per origin, of what is listed."""
+    """Per origin, of the listed costs."""
     raw = topology([("a", "b", 20, "1G"), ("a", "c", 31, "500M")])
     (table,) = msgspec.convert(raw, NetworkTopology).spec.weights
     (level, _) = with_statistics(table).topology_list

@@ -1,4 +1,4 @@
-"""What is booked on links stands in the status, counted from the pods that are there."""
+"""The bookings on links in the status, counted from the present pods."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ class Shop(shop.Shop):
 
     @property
     def booked(self) -> dict[tuple[str, str], int]:
-        """Return what the status says of each way."""
+        """Return the bookings of each path in the status."""
         return {
             (origin["origin"], way["destination"]): way["bandwidthAllocated"]
             for table in self.status["weights"]
@@ -69,7 +69,7 @@ class Shop(shop.Shop):
 
 @pytest.mark.looptime
 async def test_bookings_follow_the_pods_that_are_there():
-    """Each web pod books 30 Mbit/s, split over the databases; who goes gives back.
+    """Each web pod books 30 Mbit/s, split over the databases; a deleted one releases its share.
 
     Costs stay in spec.
     """
@@ -96,7 +96,7 @@ async def test_bookings_follow_the_pods_that_are_there():
     assert dict.fromkeys(ways, 0) == nothing
     m = 10**6
     assert {("z2", "z1"): 30 * m, ("west", "east"): 30 * m} == {k: v for k, v in one.items() if v}
-    # web-0 now talks over both links, half each; web-1 over the region's for one half.
+    # web-0 now has traffic over both links, half each; web-1 over the region's for one half.
     assert {("z2", "z1"): 15 * m, ("east", "west"): 15 * m, ("west", "east"): 15 * m} == {
         k: v for k, v in two.items() if v
     }
@@ -115,7 +115,7 @@ async def test_bookings_follow_the_pods_that_are_there():
 
 @pytest.mark.looptime
 async def test_a_new_operator_books_the_same():
-    """Nothing but the pods is needed, so nothing is written after a restart."""
+    """The pods alone determine them, so nothing is written after a restart."""
     at = Shop()
     at.place("db-0", "db", "a")
     at.place("web-0", "web", "c")
@@ -135,7 +135,7 @@ async def test_a_new_operator_books_the_same():
 
 @pytest.mark.looptime
 async def test_an_operator_that_is_gone_leaves_links_that_decide_nothing():
-    """A table of bare links in the status does not stand in for the user's costs."""
+    """A table of links only in the status does not replace the user's costs."""
     at = Shop()
     at.place("db-0", "db", "a")
     async with at.open():

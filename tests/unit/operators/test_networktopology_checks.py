@@ -1,4 +1,4 @@
-"""What a user's costs are told when they are odd: the field is named, nothing fails."""
+"""The reports about odd costs of users: the field is named, nothing fails."""
 
 import msgspec
 import pytest
@@ -55,7 +55,7 @@ def test_each_oddity_names_its_field(way, told):
 
 
 def test_unlike_costs_of_a_way_and_its_way_back_are_told():
-    """Both are used, each for its own direction; that is seldom meant."""
+    """Both are used, each for its own direction; that is seldom intended."""
     ways = spec(("east", "west", {"networkCost": 20}), ("west", "east", {"networkCost": 30}))
 
     (reported,) = doubts(ways, VALUES)
@@ -69,7 +69,9 @@ def test_a_key_that_nobody_reads_is_told():
 
 
 def test_the_condition_comes_and_goes():
-    """It is there from the first doubt on, True again when all is well, and moves its time then."""
+    """It exists from the first doubt on, becomes True again without doubts, and changes its time
+    then.
+    """
     odd, fine = (spec(("east", "west", {"networkCost": cost})) for cost in (-1, 1))
     first = status_of(odd, ObservedTopology(2, 1, NetworkTopologyStatus(), "then", values=VALUES))
     later = status_of(fine, ObservedTopology(2, 2, first, "now", values=VALUES))

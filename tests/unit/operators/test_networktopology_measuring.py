@@ -1,4 +1,4 @@
-"""Measured costs: when a source is asked, what becomes of its answer, what a failure changes."""
+"""Measured costs: when a source is queried, the use of its answer, and the effect of a failure."""
 
 import base64
 import json
@@ -68,7 +68,7 @@ def topology(**spec: Any) -> NetworkTopology:
 
 
 def cost(table: Any, key: str, origin: str, destination: str) -> int | None:
-    """Return a cost of a table, None when it holds none."""
+    """Return a cost of a table, None if it has none."""
     for level in table.levels:
         for one in level.origins if level.topology_key == key else ():
             for way in one.paths if one.origin == origin else ():
@@ -78,7 +78,9 @@ def cost(table: Any, key: str, origin: str, destination: str) -> int | None:
 
 
 async def test_a_config_map_is_asked_every_few_minutes_and_its_last_answer_stays():
-    """freqUpdate decides when; a server that is down leaves the figures and is told."""
+    """freqUpdate determines the time; if the server is down the figures stay and the error is
+    reported.
+    """
     clock, server = ManualClock(START), Server(netperf_metrics={"data": MAP})
     measuring = Measuring(Client(server, 5), clock)
     asking = topology(configmapName="netperf-metrics", freqUpdate=2)
@@ -103,7 +105,9 @@ async def test_a_config_map_is_asked_every_few_minutes_and_its_last_answer_stays
 
 
 async def test_prometheus_is_asked_with_range_and_token():
-    """The query covers timeRangeInMinutes; the token comes from a Secret, and never into a text."""
+    """The query covers timeRangeInMinutes; the token comes from a Secret, and never appears in a
+    text.
+    """
     seen: list[tuple[str, str]] = []
 
     async def answer(request: web.Request) -> web.Response:

@@ -24,7 +24,7 @@ class Shop(shop.Shop):
 
 
 async def test_many_changes_are_one_write_per_interval():
-    """Half a minute in which nodes come and go all the time: a write per second, and the end is
+    """Nodes are added and deleted for half a minute: one write per second, and the final state is
     right.
     """
     shop = Shop(interval_s=1.0)
@@ -55,7 +55,7 @@ async def test_heartbeats_write_nothing():
 
 
 async def test_a_lost_race_keeps_what_the_other_wrote():
-    """The write that rests on an old version fails; with the event comes the right one."""
+    """A write with an old version fails; the next one follows the event."""
     shop = Shop()
     other = {
         "type": "Measured",

@@ -1,4 +1,4 @@
-"""The bandwidth agent finds the link that leads out and its speed, or says why there is none."""
+"""The bandwidth agent finds the uplink and its speed, or the reason for none."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def sysfs(root: Path, **links: str) -> Path:
     ],
 )
 def test_a_link_is_as_fast_as_its_hardware(tmp_path, links, assumed, source, bits_per_s):
-    """In bit/s; VLANs, bridges and bonds stand on hardware, a pod's veth does not."""
+    """In bit/s; VLANs, bridges and bonds have hardware below them, a pod's veth does not."""
     found = speed(sysfs(tmp_path, **links), "eth0", assumed)
 
     assert found == LinkSpeed("eth0", source, bits_per_s)
@@ -83,7 +83,7 @@ def test_a_link_without_a_speed_says_why(tmp_path, links, reason):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../../secret"])
 def test_a_name_is_no_path(tmp_path, name):
-    """Only interfaces are looked at."""
+    """Only interfaces are read."""
     with pytest.raises(LinkError, match="no such interface"):
         speed(sysfs(tmp_path, eth0="up 1 device"), name)
 
@@ -109,7 +109,7 @@ def route_v6(
     ],
 )
 def test_the_default_route_leads_out(tmp_path, v4, v6, expected):
-    """The lowest metric of those that are up; IPv6 where there is no other."""
+    """The lowest metric of those that are up; IPv6 if there is no other."""
     routes(tmp_path, v4, v6)
 
     assert default_link(tmp_path) == expected
@@ -122,7 +122,7 @@ def routes(proc: Path, v4: str, v6: str) -> None:
 
 
 def test_without_a_default_route_an_interface_must_be_named(tmp_path):
-    """Also where the files are not there, or not as the kernel writes them."""
+    """Also if the files are missing or invalid."""
     with pytest.raises(LinkError, match="name an interface"):
         default_link(tmp_path)
     routes(tmp_path, route("eth0", flags="what"), "")

@@ -1,4 +1,4 @@
-"""The load agent reads what kernels write, for every layout of control groups, and sums it up."""
+"""The load agent reads the kernels' files, for every layout of control groups, and sums them up."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def split(root: Path, group: str, cpu_ns: int) -> None:
 
 
 def test_busy_time_leaves_out_idling_waiting_and_what_others_took():
-    """Only what this machine itself did counts; a tick is a hundredth of a second."""
+    """Only this machine's own work counts; a tick is a hundredth of a second."""
     assert busy_s(STAT) == (1000 + 50 + 500 + 5 + 45) / 100
 
 
@@ -70,7 +70,9 @@ def test_a_file_of_another_form_is_an_error(text):
     [(WITHOUT_CACHE, 6000, 500), (WITH_HOT_CACHE, 9000, 700), (WITH_CACHE, 14000, 1000)],
 )
 def test_what_counts_as_used_memory_is_chosen(tmp_path, policy, kib, of_pod):
-    """A page cache counts wholly, where it is hot, or not at all; for nodes and pods alike."""
+    """The page cache counts completely, if it is hot, or not at all; the same for nodes and
+    pods.
+    """
     unified(tmp_path, f"kubepods/pod{UID}", 5)
 
     assert used_bytes(MEMINFO, policy) == kib * 1024
@@ -103,7 +105,7 @@ def test_pods_are_found_under_every_name(tmp_path, group):
 
 
 def test_a_pod_that_goes_while_it_is_read_is_left_out(tmp_path):
-    """Its files are gone; the others are told."""
+    """Its files are gone; the others are reported."""
     unified(tmp_path, f"kubepods/pod{UID}", 5)
     (tmp_path / "kubepods" / f"pod{UID[:-1]}0").mkdir()
 
@@ -123,7 +125,7 @@ def filled(keep_s: float, *, every_s: float = 5, until_s: float = 600) -> Series
 
 
 def test_averages_are_exact_over_their_window():
-    """What was used up between the ends of the window, over its length."""
+    """The usage between the ends of the window, over its length."""
     series = filled(300)
 
     assert series.average(100) == AverageUse(5.0, 552.5)
@@ -132,7 +134,7 @@ def test_averages_are_exact_over_their_window():
 
 
 def test_percentiles_are_of_the_rates_between_looks():
-    """And only where the looks span half the window."""
+    """Only if the samples span half the window."""
     found = filled(300).percentiles(300)
 
     assert found["p50"].cores == 4.0
@@ -152,7 +154,7 @@ def test_a_counter_that_goes_back_begins_anew():
 
 
 def test_the_status_tells_node_system_and_pods(tmp_path):
-    """What is no pod's is the system's, also after a pod has gone.
+    """Usage of no pod is the system's, also after a pod was deleted.
 
     Windows without data are empty.
     """
@@ -188,7 +190,7 @@ def test_the_status_tells_node_system_and_pods(tmp_path):
 
 
 def test_a_pod_that_went_leaves_its_use_with_the_pods(tmp_path):
-    """What it used up does not appear as a burst of the system's."""
+    """Its usage does not appear as a burst of the system's."""
     proc, groups = tmp_path / "proc", tmp_path / "cgroup"
     put(groups / "cgroup.controllers", "cpu memory")
     sampler = Sampler(proc, groups)
@@ -205,6 +207,6 @@ def test_a_pod_that_went_leaves_its_use_with_the_pods(tmp_path):
     status = sampler.status([], 0.0)
     assert status is not None
 
-    # One core for 35 s, of which the pod had the first 15 s.
+    # One core for 35 s, of which the pod used the first 15 s.
     cores = status["nodeMetric"]["systemUsage"]["resources"]["cpu"]
     assert cores == f"{round(1000 * 20 / 35)}m"

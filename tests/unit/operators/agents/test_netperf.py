@@ -1,6 +1,4 @@
-"""Netperf agents on real loopback: who is answered and who is not, what is measured, what is
-told.
-"""
+"""Netperf agents on real loopback: authentication, measurements, and exported figures."""
 
 import asyncio
 import socket
@@ -79,7 +77,7 @@ async def ask(
 
 
 async def test_round_trips_are_counted_without_the_first(responder: NetperfResponder, keys: Keys):
-    """As many as were asked for, in microseconds; the responder is free again afterwards."""
+    """As many as requested, in microseconds; the responder is free again afterwards."""
     for _ in range(2 * SESSIONS):
         found = await ask(responder, keys)
         assert len(found) == 10
@@ -89,7 +87,7 @@ async def test_round_trips_are_counted_without_the_first(responder: NetperfRespo
 async def test_who_has_no_key_gets_a_challenge_and_nothing_else(
     responder: NetperfResponder, keys: Keys, wrong: Keys
 ):
-    """Whatever is said instead of a proof, and also to what was said to somebody else before."""
+    """For any message instead of a proof, also a replayed one."""
     hello = Hello(ProbeMode.LATENCY, 10, 0, bytes(32), "n1", "n2")
     words = [
         signed(hello, bytes(32), keys),
@@ -106,7 +104,7 @@ async def test_who_has_no_key_gets_a_challenge_and_nothing_else(
             while piece := await reader.read(1000):
                 heard += piece
         except ConnectionResetError:
-            pass  # what it had not read when it closed
+            pass  # bytes it had not read when it closed
         assert len(heard) <= CHALLENGE_BYTES
         writer.close()
     with pytest.raises(ProbeError) as caught:
@@ -117,7 +115,7 @@ async def test_who_has_no_key_gets_a_challenge_and_nothing_else(
 
 
 async def test_an_impostor_is_not_measured(keys: Keys):
-    """Whoever answers without a proof of its own gives no figures."""
+    """A responder without a proof of its own yields no figures."""
 
     async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(bytes(32))
@@ -133,7 +131,7 @@ async def test_an_impostor_is_not_measured(keys: Keys):
 
 
 async def test_other_nodes_and_too_much_are_refused(responder: NetperfResponder, keys: Keys):
-    """An address that now is another node's must not be measured as the old one."""
+    """An address that now belongs to another node must not be measured as the old one."""
     for count, node, reason in ((10, "n3", "other_node"), (1000, "n2", "refused")):
         with pytest.raises(ProbeError) as caught:
             await ask(responder, keys, count, node)
@@ -142,7 +140,7 @@ async def test_other_nodes_and_too_much_are_refused(responder: NetperfResponder,
 
 
 async def test_a_node_that_is_not_there_is_a_reason(keys: Keys):
-    """Nobody listens."""
+    """No process listens."""
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ProbeError) as caught:
@@ -164,7 +162,7 @@ async def test_strangers_are_bounded(responder: NetperfResponder, keys: Keys):
 
 
 async def test_throughput_is_limited_and_counted(responder: NetperfResponder, keys: Keys):
-    """What arrived, by the responder's count."""
+    """The responder counts the arrived bytes."""
     found = await asyncio.to_thread(stream, target(responder, ""), keys, 1_000_000, 5.0)
     assert found.bytes == 1_000_000
     assert found.bits_per_s == pytest.approx(8e6 / found.seconds)
@@ -196,7 +194,7 @@ class GroupWrite:
 async def agent(
     node: str, keys: Keys, peers: GroupWrite, links: SimulatedLinks
 ) -> AsyncIterator[NetperfAgent]:
-    """Run an agent on ports of its own, and tell where it is."""
+    """Run an agent on its own ports, and return its address."""
     settings = NetperfSettings(node, HOST, 0, 0, FAST, 20, refresh_s=0.02, pairs_per_zone_pair=1)
     found = NetperfAgent(settings, keys, peers, RealClock(), links)
     running = asyncio.create_task(found.run())
@@ -211,7 +209,7 @@ async def agent(
 
 
 async def until(agents: list[NetperfAgent], text: str, *, there: bool = True) -> str:
-    """Ask for the pages until one of them, or none, has the text; return all of them."""
+    """Request the pages until one of them, or none, has the text; return all of them."""
     async with ClientSession() as session, asyncio.timeout(20):
         while True:
             pages = ""
@@ -231,7 +229,7 @@ def slow(tmp_path: Path) -> SimulatedLinks:
 
 
 async def test_agents_measure_each_other_over_a_simulated_link(keys: Keys, slow: SimulatedLinks):
-    """The pair is told once with both zones and its delay, and ends when a node goes."""
+    """The pair is exported once with both zones and its delay, and ends when a node is deleted."""
     peers = GroupWrite()
     async with AsyncExitStack() as stack:
         agents = [
@@ -261,7 +259,7 @@ class LoopClock:
     ("doubt_s", "least_s", "most_s"), [(None, 0, 300), (5, 0, 60), (120, 120, 120)]
 )
 async def test_agents_that_moved_are_looked_for_sooner(keys: Keys, doubt_s, least_s, most_s):
-    """Every five minutes; with a probe that found nobody at once, but not twice in a minute."""
+    """Every five minutes; after a probe without a peer at once, but not twice in a minute."""
     agent = NetperfAgent(NetperfSettings("n1", refresh_s=300), keys, GroupWrite(), LoopClock())
     await agent._pause(300)
     began = asyncio.get_running_loop().time()
@@ -275,7 +273,7 @@ async def test_agents_that_moved_are_looked_for_sooner(keys: Keys, doubt_s, leas
 
 
 async def test_a_push_replaces_and_takes_back():
-    """PUT for the group of this node, DELETE in the end; a gateway that fails is asked again."""
+    """PUT for the group of this node, DELETE in the end; a gateway that fails is retried."""
     seen: list[tuple[str, str, str]] = []
     enough = asyncio.Event()
 

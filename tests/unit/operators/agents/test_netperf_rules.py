@@ -1,5 +1,5 @@
-"""Netperf's rules without sockets: proofs, who measures what and when, what is told for how
-long.
+"""Netperf's rules without sockets: proofs, the plan of measurements, and the lifetime of
+figures.
 """
 
 import os
@@ -57,7 +57,7 @@ def cluster(*sizes: int) -> list[Peer]:
 
 
 def test_both_sides_prove_the_key(keys: Keys):
-    """What was asked arrives as it was, and the answer with it."""
+    """The request arrives unchanged, and the answer with it."""
     data = signed(HELLO, CHALLENGE, keys)
     hello, key = read_hello(data, CHALLENGE, keys)
 
@@ -152,8 +152,8 @@ def test_a_file_without_a_good_key_is_refused_at_the_start(tmp_path: Path, text:
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 1, 1), (7,), (12, 5, 9, 1), (4,) * 10])
 @pytest.mark.parametrize("pairs", [1, 3])
 def test_every_pair_is_somebodys(sizes: tuple[int, ...], pairs: int):
-    """Inside a zone each pair is measured by just one end, between zones one to `pairs` pairs
-    are.
+    """Inside a zone each pair is measured by exactly one end; between zones there are one to
+    `pairs` pairs.
     """
     peers = cluster(*sizes)
     plans = {one.node: plan_for(one, peers, pairs) for one in peers}
@@ -172,7 +172,7 @@ def test_every_pair_is_somebodys(sizes: tuple[int, ...], pairs: int):
 
 @pytest.mark.parametrize("sizes", [(9, 1, 1), (2, 1, 1, 1, 1, 1), (5,), (1, 1), (40, 3)])
 def test_every_pair_has_its_turn_within_the_round(sizes: tuple[int, ...]):
-    """Whatever the plan, also where one of the two rings is empty or much longer."""
+    """For any plan, also if one of the two rings is empty or much longer."""
     peers, pace = cluster(*sizes), ProbePace(20, 10)
     for one in peers:
         plan = plan_for(one, peers, 2)
@@ -187,7 +187,7 @@ def test_every_pair_has_its_turn_within_the_round(sizes: tuple[int, ...]):
 
 
 def test_a_node_more_moves_few_pairs():
-    """Representatives between zones are those of before, except where the new one takes over."""
+    """Representatives between zones stay, except where the new node takes over."""
     before = cluster(20, 20, 20)
     after = [*before, peer("new", "z1")]
     moved = 0
@@ -200,7 +200,7 @@ def test_a_node_more_moves_few_pairs():
 
 
 def test_agents_that_start_together_are_spread():
-    """Their moments lie all over the interval, and they do not run through the nodes alike."""
+    """Their times are spread over the interval, and their orders of nodes differ."""
     peers = cluster(100)
     moments = [next_moment(one.node, 1000.0, 3.0) for one in peers]
     tenths = Counter(int((moment - 1000) / 0.3) for moment in moments)
@@ -251,7 +251,7 @@ def test_percentiles_are_told_with_both_ends():
     ],
 )
 def test_a_pair_that_is_no_longer_measured_ends(happens, is_there):
-    """With its node, after two silent probes, or with its age; a busy node is no silent one."""
+    """With its node, after two silent probes, or by age; a busy node does not count as silent."""
     latencies = Latencies("a")
     latencies.put(peer("b"), [1.0], 0.0)
     happens(latencies)
@@ -262,7 +262,7 @@ def test_a_pair_that_is_no_longer_measured_ends(happens, is_there):
 
 
 def test_a_probe_that_succeeds_makes_failures_forgotten():
-    """Only failures in a row count."""
+    """Only consecutive failures count."""
     latencies = Latencies("a")
     for _ in range(3):
         latencies.put(peer("b"), [1.0], 0.0)
@@ -294,7 +294,9 @@ def test_agents_come_from_endpoint_slices():
 
 
 def test_files_of_peers_and_links_are_strict(tmp_path: Path):
-    """A wrong key is an error with the file's name; the first link that fits counts, both ways."""
+    """A wrong key is an error with the file's name; the first matching link counts, in both
+    directions.
+    """
     path = tmp_path / "links.yaml"
     path.write_text(
         "links:\n"

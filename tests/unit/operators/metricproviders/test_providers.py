@@ -1,4 +1,4 @@
-"""Metric providers read what their sources answer, keep what is good and know how old it is."""
+"""Metric providers parse their sources' answers, keep good ones and know their age."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def metrics(path: str, _query: dict[str, str]) -> object:
 
 
 async def test_the_metrics_server_tells_nodes_and_pods():
-    """Containers are summed; what cannot be read is absent, not zero."""
+    """Containers are summed; an unreadable amount is absent, not zero."""
     got = await MetricsServer(Source(metrics), ManualClock(5.0)).fetch()
 
     assert set(got.nodes) == {"a"}
@@ -67,7 +67,7 @@ async def test_the_metrics_server_tells_nodes_and_pods():
 
 @pytest.mark.parametrize("answer", [[], {"items": [{"metadata": 5}]}, "no"])
 async def test_an_answer_of_another_form_is_a_failure(answer):
-    """It is told as one, not taken for an empty cluster."""
+    """It is reported as one, and does not look like an empty cluster."""
     with pytest.raises(ProviderError):
         await MetricsServer(Source(lambda _p, _q: answer), ManualClock()).fetch()
 
@@ -82,7 +82,7 @@ QUERY = Query(FigureName(CPU), "rate", labels=("instance",), times="times", wind
 
 
 async def test_prometheus_figures_are_as_old_as_their_samples():
-    """The time comes from the second query; who is missing there is silent and left out."""
+    """The time comes from the second query; a series missing there is silent and left out."""
     answers = {
         "rate": vector(
             ({"instance": "a:9100"}, 500, "1.5"),
@@ -122,14 +122,14 @@ async def test_figures_whose_samples_are_too_old_are_left_out():
     ],
 )
 async def test_a_refused_query_fails_the_whole_answer(answer):
-    """Half a picture is none."""
+    """An incomplete result is rejected."""
     source = Source(lambda _path, _query: answer)
     with pytest.raises(ProviderError):
         await Prometheus(source, ManualClock(), (QUERY,)).fetch()
 
 
 class Flaky:
-    """A provider that answers or fails as told."""
+    """A provider that answers or fails on request."""
 
     name = "flaky"
 
@@ -143,7 +143,7 @@ class Flaky:
 
 
 async def test_the_last_good_answer_holds_until_its_figures_expire():
-    """Failures leave it in place and are told; old figures do not become younger by repetition."""
+    """Failures keep it and are reported; old figures do not become younger by repetition."""
     clock, provider = ManualClock(1000.0), Flaky()
     kept = LastGood(provider, clock, expires_s=60)
     assert await kept.refresh() == "out of order"

@@ -1,5 +1,5 @@
-"""The risk plugins' figures: read from real HTTP servers, kept while a source fails, gone when too
-old.
+"""The risk plugins' figures: read from real HTTP servers, kept while a source fails, dropped when
+too old.
 """
 
 import json
@@ -35,7 +35,7 @@ Answer = Callable[[web.Request], object]
 
 @asynccontextmanager
 async def served(answer: Answer) -> AsyncIterator[HttpSource]:
-    """Serve JSON from a function on a port of its own, and a source that asks there."""
+    """Serve JSON from a function on its own port, and return a source for it."""
 
     async def handle(request: web.Request) -> web.Response:
         found = answer(request)
@@ -60,7 +60,7 @@ def metric(kind: str, operator: str, value: float, name: str = "") -> dict[str, 
 
 
 def told(end: float = NOW, **nodes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what load-watcher answers."""
+    """Return load-watcher's answer."""
     return {
         "timestamp": int(NOW),
         "window": {"duration": "15m", "start": int(end) - 900, "end": int(end)},
@@ -73,7 +73,7 @@ BUSY, IDLE = [metric("CPU", "AVG", 80)], [metric("CPU", "AVG", 10), metric("CPU"
 
 
 async def test_load_watchers_json_is_taken_as_it_is():
-    """Asked at its path; how old it is, its window says."""
+    """Requested at its path; its window states its age."""
     asked = []
 
     def answer(request: web.Request) -> object:
@@ -100,7 +100,7 @@ async def test_load_watchers_json_is_taken_as_it_is():
     ],
 )
 async def test_an_answer_of_another_form_is_a_failure(answer: object, says: str):
-    """It is told as one, with the source's name or address."""
+    """It is reported as one, with the source's name or address."""
     async with served(lambda _request: answer) as source:
         with pytest.raises(ProviderError, match=says):
             await LoadWatcher(source, ManualClock(NOW)).fetch()
@@ -138,7 +138,7 @@ async def test_prometheus_stands_in_with_the_same_rules():
 
 
 async def test_prometheus_without_the_rules_is_a_failure_that_names_them():
-    """Else every node would look as if nobody had measured it, and nobody would know why."""
+    """Otherwise every node would look unmeasured without a reason."""
     empty = {"status": "success", "data": {"resultType": "vector", "result": []}}
     async with served(lambda _request: empty) as source:
         with pytest.raises(ProviderError, match="instance:node_cpu:ratio"):
@@ -146,7 +146,7 @@ async def test_prometheus_without_the_rules_is_a_failure_that_names_them():
 
 
 async def test_the_metrics_server_stands_in_with_the_latest_use():
-    """As a part of what nodes have; nodes that we do not know are left out."""
+    """As a share of the nodes' capacity; unknown nodes are left out."""
 
     def answer(request: web.Request) -> object:
         if not request.path.endswith("/nodes"):
@@ -172,7 +172,7 @@ async def test_the_metrics_server_stands_in_with_the_latest_use():
 
 
 class Store:
-    """What the scheduler has been shown."""
+    """The events that the scheduler received."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, WatcherMetrics]] = []
@@ -184,7 +184,7 @@ class Store:
 async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
     """Each answer once; a failure shows in the metrics, the expiry as a deletion.
 
-    Then it is well again.
+    Then it recovers.
     """
     answers: list[object] = [told(a=BUSY), 503, 503, told(NOW + 400, a=IDLE)]
     clock, store, meters = ManualClock(NOW), Store(), Meters()
@@ -215,14 +215,12 @@ async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
     assert {age: 200, failures: 1} == failing
     assert {failures: 2} == gone
     assert {age: 0, failures: 2} == shown()
-    # What is shown is an event of the engine's, and what a plugin decides by.
+    # The answer is an event of the engine, and the plugin decides by it.
     assert Watched("WatcherMetrics", *store.events[2]).object.metadata.name == "load-watcher"
 
 
 def test_a_decision_goes_by_the_answer():
-    """LoadVariationRiskBalancing prefers the idle node of load-watcher's answer, just as it
-    came.
-    """
+    """LoadVariationRiskBalancing prefers the idle node of load-watcher's unchanged answer."""
     head = {
         "apiVersion": "trellis.dev/v1alpha1",
         "kind": "WatcherMetrics",
@@ -282,6 +280,6 @@ def test_nobody_is_asked_when_no_profile_wants_figures():
     ],
 )
 def test_a_provider_that_cannot_be_asked_is_refused_by_field(provider: str, says: str):
-    """Before anything runs."""
+    """Before the start."""
     with pytest.raises(Exception, match=says):
         load(FILE % f"{{metricProvider: {provider}}}", file="x", registry=Registry(IN_TREE))

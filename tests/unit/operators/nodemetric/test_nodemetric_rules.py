@@ -40,7 +40,7 @@ def test_without_a_section_the_defaults_hold(data):
 
 
 def test_the_first_selector_that_matches_overrides_single_fields():
-    """What it does not name comes from the section, and then from the defaults."""
+    """Missing fields come from the section, and then from the defaults."""
     found = policies(
         STRATEGY
         | {
@@ -90,7 +90,7 @@ def test_a_strategy_that_is_not_enabled_leaves_the_defaults():
     ],
 )
 def test_a_section_that_cannot_be_used_names_the_field(section, field):
-    """Nothing of it is used then."""
+    """No part of it is used then."""
     with pytest.raises(PolicyError) as reported:
         policies(section)
     assert field in str(reported.value)
@@ -105,7 +105,7 @@ def metric(name: str, **policy: int) -> NodeMetric:
 
 
 def test_every_node_gets_one_object_with_its_policy():
-    """Missing ones are made, those that say something else are told."""
+    """Missing ones are created, differing ones are updated."""
     right = NodeMetric(metric("right").metadata, NodeMetricSpec(DEFAULT_POLICY))
     known = {"right": right, "wrong": metric("wrong", reportIntervalSeconds=5), "lost": right}
     nodes = [read_node(node(name)) for name in ("right", "wrong", "new")]
@@ -135,7 +135,7 @@ WHOLE = {FigureName(CPU): Figure(2.0, 980.0), FigureName(MEMORY): Figure(4 * 2**
 
 
 def test_a_status_holds_node_system_and_pods():
-    """Its time is that of the oldest figure; what belongs to no pod is the system's."""
+    """Its time is that of the oldest figure; usage of no pod is the system's."""
     found = status_of("n", [read_pod(pod("p")), read_pod(pod("silent"))], snapshot(n=WHOLE))
     assert found is not None
     status, measured = found
