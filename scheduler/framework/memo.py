@@ -233,8 +233,10 @@ class Keeper:
         else:
             rows = np.array(changed, dtype=np.intp)
             fresh = scores_of(self._plugin.score(cycle, nodes.only(rows), *state), len(rows))
-            if is_constant(column) and is_constant(fresh) and column.item(0) == fresh.item(0):
-                return True
+            if is_constant(fresh):
+                before = column[:1] if is_constant(column) else column[rows]
+                if (before == fresh.item(0)).all():
+                    return True
             is_bounded = largest_unsigned(fresh) <= MAX_SCORE
         column = column.copy()
         if len(rows) == 1:

@@ -7,6 +7,7 @@ device scores 0.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -40,6 +41,8 @@ from scheduler.state.resources import counted, pod_requests
 _SHIFT = 20
 _UNIT = 1 << _SHIFT
 _LEAST = int(np.iinfo(np.int64).min)
+# Columns of raw scores, one per requirement of pods, whose normalized scores are kept.
+_MOST_NORMALIZED = 64
 
 
 class FragmentationAware(Plugin[FragmentationAwareArgs]):
@@ -70,8 +73,7 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         if args.chooses_devices:
             self._catalog.order = self._device_order
         self.normalize = self._normalize
-        # The last raw scores, their best and what they were normalized to.
-        self._normalized: tuple[IntColumn, int, IntColumn] | None = None
+        self._normalized: dict[int, _Normalized] = {}
 
     def key(self, pod: Pod) -> Hashable | None:
         """Return the pod's requirements, with the versions of the tables and of the device use.
@@ -96,19 +98,20 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         0 on rows without devices.
         """
         inventory = self.inventory
-        scores = np.zeros(nodes.size, dtype=np.int64)
         if inventory.worth is None:
-            return scores
+            return nodes.constant(0)
         classes = nodes.part(inventory.classes())[: nodes.size]
         places = np.flatnonzero(classes >= 0)
-        if len(places):
-            left = self._left(nodes, places)
-            devices = need.devices / inventory.unit
-            found = losses(inventory.worth, self._weights, left, need.beside, devices, need.milli)
-            scores[places] = np.rint(-found * _UNIT).astype(np.int64)
-            if self.args.keeps_others_off and not need.devices:
-                # A whole device is the largest difference that `_normalize` keeps.
-                scores[places] -= _UNIT
+        if not len(places):
+            return nodes.constant(0)
+        scores = np.zeros(nodes.size, dtype=np.int64)
+        left = self._left(nodes, places)
+        devices = need.devices / inventory.unit
+        found = losses(inventory.worth, self._weights, left, need.beside, devices, need.milli)
+        scores[places] = np.rint(-found * _UNIT).astype(np.int64)
+        if self.args.keeps_others_off and not need.devices:
+            # A whole device is the largest difference that `_normalize` keeps.
+            scores[places] -= _UNIT
         return scores
 
     def score_cells(self, cycle: Cycle, nodes: Nodes, need: PodNeed) -> Callable[[int], int]:
@@ -174,18 +177,32 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
 
     def _normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
         """Return 100 for the least loss, and 99 down to 0 for up to one device more."""
-        row = int(raw.argmax())
+        known = self._normalized.get(id(raw))
+        row = int(raw.argmax()) if known is None else known.row
         # A masked maximum takes ten times as long as a plain one.
         best = raw.item(row) if nodes.feasible[row] else _best(raw, nodes.feasible)
-        known = self._normalized
-        if known is not None and known[0] is raw and known[1] == best:
-            return known[2]
+        if known is not None and known.best == best:
+            return known.scores
         behind = np.minimum(best - raw, _UNIT)
         scores = np.where(behind <= 0, 100, 99 - (behind * 99 >> _SHIFT))
         if not raw.flags.writeable:  # kept, and updated in a copy: the same scores until then
             scores.flags.writeable = False
-            self._normalized = raw, best, scores
+            if known is None and len(self._normalized) == _MOST_NORMALIZED:
+                del self._normalized[next(iter(self._normalized))]
+            self._normalized[id(raw)] = _Normalized(raw, row, best, scores)
         return scores
+
+
+class _Normalized(NamedTuple):
+    """Raw scores, the row of the highest, the best of a feasible row, and the scores for that.
+
+    The reference to `raw` keeps its `id` from being used again.
+    """
+
+    raw: IntColumn
+    row: int
+    best: int
+    scores: IntColumn
 
 
 def _best(raw: IntColumn, feasible: BoolColumn) -> int:

@@ -289,3 +289,21 @@ def test_constant_columns_stay_constant():
 
     assert (0,) == raw.strides
     assert np.array_equal([7, 7, 7], raw)
+
+
+def test_a_constant_for_changed_rows_keeps_the_column_that_has_it():
+    """Normalized scores that a plugin caches stay valid; any other number ends the column."""
+
+    def score(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
+        used = nodes.requested("cpu") // 1000
+        return nodes.constant(int(used[0])) if nodes.size == 1 else np.maximum(used, 1)
+
+    stage = Played(by_cpu(score=score))
+    stage.place("a", "n0", cpu=2)
+    raw = stage.attempt()[2][0].raw
+    stage.place("b", "n1", cpu=1)
+    assert raw is stage.attempt()[2][0].raw
+    stage.place("c", "n1", cpu=1)
+
+    assert [2, 2, 1] == stage.attempt()[2][0].raw.tolist()
+    assert [2, 1, 1] == raw.tolist()

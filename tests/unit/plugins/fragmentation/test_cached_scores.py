@@ -39,6 +39,12 @@ def raw(attempt: Attempt) -> list[int]:
     return [value for one in scores for value in one.raw.tolist()]
 
 
+def normalized(attempt: Attempt) -> list[int]:
+    """Return the plugin's scores between 0 and 100 of all nodes."""
+    scores = (one for one in decide(attempt).scores if one.plugin == "FragmentationAware")
+    return [value for one in scores for value in one.normalized.tolist()]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_follow_the_use_of_devices_elsewhere(seed: int):
     """Devices are taken and freed by events of claims alone, and by allocations in flight."""
@@ -88,6 +94,40 @@ def test_scores_follow_the_use_of_devices_elsewhere(seed: int):
 
     assert shape.kept
     assert len(found) > 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_normalized_scores_follow_the_feasible_nodes(seed: int):
+    """The scores of two pods in turn, while nodes fill up and the best one becomes infeasible."""
+    random = Random(seed)
+    engine = Engine(PROFILES, REGISTRY)
+    names = [f"n{number}" for number in range(NODES)]
+    for name in (*names, "plain", "other"):
+        engine.handle(Watched("Node", "ADDED", make_node(name, cpu=16)), 1.0)
+    for one in (gpu_class(), *(local_slice(name, *"ab") for name in names)):
+        kind, obj = read_object(one)
+        engine.handle(Watched(kind.kind, "ADDED", obj), 1.0)
+    pods = [make_pod("small", cpu=1), make_pod("large", cpu=9)]
+    shapes = [engine.cluster.shapes.of(pod) for pod in pods]
+    placed: list[str] = []
+    found: set[tuple[int, ...]] = set()
+    for step in range(60):
+        for pod in pods:
+            known, fresh = engine.attempt(pod, 1.0), engine.attempt(pod, 1.0)
+            fresh.runner, fresh.states = Runner(known.runner.profile), States()
+            scores = normalized(known)
+            assert normalized(fresh) == scores
+            found.add(tuple(scores))
+        if len(placed) < 6 and random.random() < 0.7:
+            placed.append(f"b{step}")
+            bound = make_pod(placed[-1], cpu=9, node=random.choice([*names, "plain", "other"]))
+            engine.handle(Watched("Pod", "ADDED", bound), 1.0)
+        elif placed:
+            gone = make_pod(placed.pop(random.randrange(len(placed))))
+            engine.handle(Watched("Pod", "DELETED", gone), 1.0)
+
+    assert all(shape.kept for shape in shapes)
+    assert len(found) > 5
 
 
 def test_devices_count_that_are_published_after_the_first_decision():
