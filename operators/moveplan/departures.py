@@ -1,12 +1,12 @@
 """Which component ended a pod whose destination is reserved: this plan's eviction, or another.
 
-An eviction by the plan is known in the process that sent it. After a restart, the pod's
-DisruptionTarget condition and the size of its owner show the cause, as far as objects record it.
+The process that saw the pod before knows whether it evicted it. Otherwise, and for the causes of
+others, the pod's DisruptionTarget condition and its owner show as much as objects record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from operators.moveplan.owners import Owner
@@ -33,19 +33,19 @@ def departure(
     pod: Pod | None,
     owner: Owner | None,
     others: Iterable[Pod],
-    sent: Collection[str],
+    is_sent: bool | None,
 ) -> Departure:
     """Return why the pod of a move leaves.
 
-    `pod` is None if it is gone, `others` are its owner's other pods, `sent` the uids of pods that
-    this process has evicted.
+    `pod` is None if it is gone, `others` are its owner's other pods. `is_sent` is whether this
+    process has evicted it, None if that may have been the process before a restart.
     """
-    if move.uid in sent:
+    if is_sent:
         return Departure(True)
     mark = None if pod is None else pod.condition("DisruptionTarget")
-    if mark is not None and mark.status == "True" and mark.reason != BY_EVICTION_API:
-        return Departure(False, f"{mark.reason}: {mark.message}".rstrip(": "))
     if mark is not None and mark.status == "True":
+        if is_sent is False or mark.reason != BY_EVICTION_API:
+            return Departure(False, f"{mark.reason}: {mark.message}".rstrip(": "))
         text = "the Eviction API was called by this plan before a restart, or by another client"
         return Departure(True, text)
     name = f"{move.owner.kind} {move.owner.name}"
@@ -54,11 +54,13 @@ def departure(
     if replicas is not None and len(older) >= replicas:
         text = f"{name} wants {replicas} {'pod' if replicas == 1 else 'pods'} now"
         return Departure(False, f"{text} (a rollout or a scale-down)")
-    if pod is None:
+    if owner is not None and not owner.exists:
+        return Departure(False, f"{name} is deleted")
+    if pod is None and is_sent is None:
         text = "by this plan before a restart, or deleted by another client"
         return Departure(True, text)
     revision = "" if owner is None else owner.status.update_revision
-    if revision and pod.metadata.labels.get(REVISION, revision) != revision:
+    if revision and pod is not None and pod.metadata.labels.get(REVISION, revision) != revision:
         return Departure(False, f"{name} rolls out revision {revision}")
     return Departure(False, f"{name} or another client deleted it, without an eviction")
 

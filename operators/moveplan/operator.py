@@ -89,8 +89,9 @@ class MovePlanOperator:
         self._written: dict[str, str] = {}
         # Since when the current step of a plan lacks a replacement; a restart resets it.
         self._missing: dict[str, tuple[str, float]] = {}
-        # By plan the uids of pods whose eviction this process has requested, and no server refused.
-        self._sent: dict[str, set[str]] = {}
+        # By plan and uid, for pods that this process saw before their eviction: whether it evicted
+        # them.
+        self._sent: dict[str, dict[str, bool]] = {}
         around.meters.move_plans.read_from(self._phases)
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
@@ -166,6 +167,10 @@ class MovePlanOperator:
     async def _situation(self, plan: MovePlan) -> Situation:
         step = deciding.current(plan) if plan.status.phase == EXECUTING else ()
         seen = await self._pods_of(step) if step else Situation(self._around.clock.now())
+        for move in step:
+            old = seen.old.get(move.uid)
+            if move.state != EVICTED and old is not None and not old.is_terminating:
+                self._sent.setdefault(plan.metadata.name, {}).setdefault(move.uid, False)
         missing_since = self._missing_since(plan, step, seen)
         return seen._replace(
             missing_since=missing_since,
@@ -300,7 +305,7 @@ class MovePlanOperator:
         for move in step:
             code, message = await self._evict(move)
             if not 400 <= code < 500:  # other failures may have been carried out
-                self._sent.setdefault(plan.metadata.name, set()).add(move.uid)
+                self._sent.setdefault(plan.metadata.name, {})[move.uid] = True
             if not 200 <= code < 300 and not gone:
                 now = self._around.clock.now()
                 return deciding.after_refusal(plan, move.pod, code, message, now)
@@ -319,8 +324,8 @@ class MovePlanOperator:
                     pod = placed.pod
                 elif is_owned(first, placed.pod):
                     owned.append(placed.pod)
-        sent = self._sent.get(plan.metadata.name, ())
-        why = departure(first, pod, await owner_of(self._around.api, first), owned, sent)
+        is_sent = self._sent.get(plan.metadata.name, {}).get(first.uid)
+        why = departure(first, pod, await owner_of(self._around.api, first), owned, is_sent)
         now = self._around.clock.now()
         return departed(plan, deciding.evicted(gone, now), why, now)
 

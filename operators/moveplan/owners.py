@@ -38,11 +38,12 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The fields of a workload that create and end its pods."""
+    """The fields of a workload by which its pods are created and end; it may exist no more."""
 
     metadata: _Meta = _Meta()
     spec: _Spec = _Spec()
     status: _Status = _Status()
+    exists: bool = True
 
     @property
     def owes_pods(self) -> bool:
@@ -52,7 +53,7 @@ class Owner(msgspec.Struct, frozen=True):
         left = spec.parallelism
         if spec.completions is not None:
             left = min(left, spec.completions - status.succeeded)
-        return not is_final and not spec.suspend and status.active < left
+        return self.exists and not is_final and not spec.suspend and status.active < left
 
 
 class _Owners(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class _Owners(msgspec.Struct, frozen=True):
 
 
 async def owner_of(api: Client, move: PlannedMove) -> Owner | None:
-    """Return the owner of a moved pod; None if it is gone, cannot be read, or has no size."""
+    """Return the owner of a moved pod; None if it cannot be read or has no size."""
     kind = BY_KIND.get(move.owner.kind) if move.owner.kind in READ else None
     if kind is None:
         return None
@@ -72,4 +73,5 @@ async def owner_of(api: Client, move: PlannedMove) -> Owner | None:
         return None
     found = msgspec.json.decode(page, type=_Owners).items
     # The owner of a group that restarts whole may be created again with the same name.
-    return next((one for one in found if move.unit or one.metadata.uid == move.owner.uid), None)
+    mine = (one for one in found if move.unit or one.metadata.uid == move.owner.uid)
+    return next(mine, Owner(exists=False))

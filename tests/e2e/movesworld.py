@@ -189,13 +189,15 @@ class Live:
                 return found
             await pause()
 
+    async def reasons(self) -> list[str]:
+        """Return the reasons of the plan's events."""
+        path = "/apis/events.k8s.io/v1/namespaces/default/events"
+        found = (await self.send("GET", path))["items"]
+        return [one["reason"] for one in found if one["regarding"]["kind"] == "MovePlan"]
+
     async def event(self, reason: str) -> None:
         """Return once the plan has an event with this reason."""
-        path = "/apis/events.k8s.io/v1/namespaces/default/events"
-        while True:
-            for one in (await self.send("GET", path))["items"]:
-                if (one["regarding"]["kind"], one["reason"]) == ("MovePlan", reason):
-                    return
+        while reason not in await self.reasons():
             await pause()
 
     async def node_of(self, name: str) -> str:

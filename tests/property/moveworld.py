@@ -65,6 +65,7 @@ class MoveWorld:
         self.owners: dict[str, int] = {}  # replicas that have to be Ready
         self.gangs: dict[str, int] = {}  # owners whose pods restart together, and their sizes
         self.workloads: dict[str, dict[str, Any]] = {}  # spec and status of owners
+        self.hides_workloads = False  # whether they may not be listed
         self.dying: dict[str, float] = {}
         self.plan: dict[str, Any] | None = None
         self.version = 0
@@ -126,6 +127,8 @@ class MoveWorld:
         """Return an owner with its size, or an empty list: this simulation needs no others."""
         items = []
         if "fieldSelector=metadata.name%3D" in path:
+            if self.hides_workloads:
+                raise ApiError("forbidden", code=403)
             name = path.rpartition("%3D")[2]
             known = {"metadata": {"uid": name}}
             items = [known | self.workloads[name]] if name in self.workloads else []

@@ -220,26 +220,25 @@ async def test_a_rollout_or_scale_down_ends_the_plan():
 
 DELETED = "ReplicaSet web or another client deleted it, without an eviction"
 BY_WHICH = [
-    (0, {}, "MovePodLeft", DELETED),
-    (2, {}, "MovePodLeft", DELETED),
-    (1, {}, "MovePodLeft", "ReplicaSet web wants 1 pod now (a rollout or a scale-down)"),
+    (0, {}, DELETED),
+    (2, {}, DELETED),
+    (1, {}, "ReplicaSet web wants 1 pod now (a rollout or a scale-down)"),
     (
         0,
         {"reason": "DeletionByTaintManager", "message": "Taint manager: deleting"},
-        "MovePodLeft",
         "DeletionByTaintManager: Taint manager: deleting",
     ),
     (
         0,
-        {"reason": "EvictionByEvictionAPI"},
-        "MoveEvicted",
-        "the Eviction API was called by this plan before a restart, or by another client",
+        {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"},
+        "EvictionByEvictionAPI: Eviction API: evicting",
     ),
+    (None, {}, "ReplicaSet web is deleted"),
 ]
 
 
-@pytest.mark.parametrize(("size", "mark", "reason", "why"), BY_WHICH)
-async def test_a_reserved_pod_that_another_component_ends_is_reported(size, mark, reason, why):
+@pytest.mark.parametrize(("size", "mark", "why"), BY_WHICH)
+async def test_a_reserved_pod_that_another_component_ends_is_reported(size, mark, why):
     """The event names the component and its reason, and no eviction by the plan."""
     world = small(Random(1))
     await approved(world)
@@ -249,6 +248,7 @@ async def test_a_reserved_pod_that_another_component_ends_is_reported(size, mark
     first = world.status.moves[0]
     assert first.owner.name == "web"
     world.workloads = {"web": {"spec": {"replicas": size}}} if size else {}
+    world.hides_workloads = size == 0
     for uid, raw in world.pods.items():
         raw["metadata"]["creationTimestamp"] = rfc3339(world.clock.now() - 1000)
         world.show_pod(uid)
@@ -260,10 +260,39 @@ async def test_a_reserved_pod_that_another_component_ends_is_reported(size, mark
     await world.step()
 
     (event,) = [(found, note) for kind, found, note in world.events if kind == "MovePlan"]
-    path = f"{first.pod} from {first.source} to {first.target}, {first.reason}"
     left = f"{first.pod} left {first.source} without an eviction by this plan: {why}"
-    assert event == (reason, left if reason == "MovePodLeft" else f"evicted {path} ({why})")
+    assert event == ("MovePodLeft", left)
     assert world.evicted == []
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+async def test_an_eviction_before_a_restart_is_told_apart_from_a_deletion(is_marked):
+    """As far as the pod shows it: a daemon that was killed may have evicted it."""
+    world = small(Random(1))
+    await approved(world)
+    world.check = MoveCheck(later="wait")
+    while world.status.moves[0].state != "Reserved":
+        await world.step()
+    first = world.status.moves[0]
+    world.hides_workloads = True
+    if is_marked:
+        marked = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        world.pods[first.uid]["status"]["conditions"].append(marked)
+    world.delete(first.uid)
+    world.events.clear()
+    world.start()
+    await world.step()
+
+    reasons = {kind: (found, note) for kind, found, note in world.events}
+    by_plan = "by this plan before a restart, or by another client"
+    note = f"(the Eviction API was called {by_plan})"
+    if is_marked:
+        assert reasons["MovePlan"][0] == reasons["Pod"][0] == "MoveEvicted"
+        assert reasons["MovePlan"][1].endswith(note)
+        assert reasons["Pod"][1].endswith(note)
+    else:
+        assert reasons["MovePlan"][0] == "MovePodLeft"
+        assert "Pod" not in reasons
 
 
 async def test_a_scale_up_before_the_eviction_is_no_replacement():
