@@ -83,7 +83,9 @@ async def test_a_lost_race_keeps_what_the_other_wrote():
 
 
 async def test_an_object_that_is_gone_is_forgotten():
-    """One whose deletion was missed costs a few requests, not one at every change of the nodes."""
+    """The deletion of an object whose event was missed costs a few requests, not one per node
+    change.
+    """
     shop = Shop()
     async with shop.open():
         await passed(3)
@@ -100,8 +102,8 @@ async def test_an_object_that_is_gone_is_forgotten():
 
 
 async def test_a_subresource_may_come_later_than_its_definition():
-    """What a server does not find for a moment is written soon after, without a change of
-    anything.
+    """A subresource that a server does not find for a moment is written soon after, without a
+    change.
     """
     shop = Shop()
     async with shop.open():
@@ -115,7 +117,9 @@ async def test_a_subresource_may_come_later_than_its_definition():
 
 
 async def test_failures_are_tried_again_more_and_more_seldom():
-    """From the interval up to the limit; told at each failure and once when it is over."""
+    """The pause grows from the interval to the limit; each failure and the recovery are
+    reported.
+    """
     shop = Shop()
     async with shop.open():
         await passed(3)
@@ -146,7 +150,7 @@ async def test_fields_that_the_schema_drops_are_not_written_for_ever():
 
 
 async def test_an_unreadable_object_hurts_no_other():
-    """What an older cluster let through is reported and skipped until it can be read."""
+    """An object that an older cluster accepted is reported and skipped until it can be read."""
     shop = Shop()
     meta = {"name": "bad", "namespace": "default", "resourceVersion": "1", "uid": "u"}
     shop.operator.seen("ADDED", {"metadata": meta, "spec": {"weights": "none"}})

@@ -1,4 +1,4 @@
-"""Costs between nodes: what is measured becomes slices, of which only what changes is written."""
+"""Costs between nodes: measurements become slices, of which only changed ones are written."""
 
 import asyncio
 import itertools
@@ -107,7 +107,9 @@ class Shop(shop.Shop):
 
 @jumping
 async def test_measured_nodes_become_slices_and_only_changes_are_written():
-    """One slice a zone, owned by the topology; noise writes nothing, a slow node its own slice."""
+    """Each zone has one slice owned by the topology; noise writes nothing, a slow node its own
+    slice.
+    """
     at = Shop()
     at.measure(MEASURED)
     async with at.open():
@@ -137,7 +139,7 @@ async def test_measured_nodes_become_slices_and_only_changes_are_written():
 
 @jumping
 async def test_slices_that_nobody_needs_go_and_those_of_users_stay():
-    """A zone that is gone, then the whole source, then the topology; what a user wrote is his."""
+    """Slices of a lost zone, source and topology are deleted; slices written by a user remain."""
     at = Shop()
     at.measure(MEASURED)
     own = {"metadata": {"name": "mine"}, "topology": "nt", "originZone": "my", "origins": []}
@@ -157,7 +159,7 @@ async def test_slices_that_nobody_needs_go_and_those_of_users_stay():
 
 @jumping
 async def test_a_silent_source_leaves_its_costs_until_they_expire():
-    """They stay for the range of time that the object names, then they are not known any more."""
+    """The costs remain for the time range in the object; then they are unknown."""
     at = Shop(timeRangeInMinutes=10)
     at.measure(MEASURED)
     async with at.open():
@@ -179,7 +181,7 @@ async def test_a_silent_source_leaves_its_costs_until_they_expire():
 
 @jumping
 async def test_a_start_without_an_answer_keeps_what_is_there():
-    """A new operator whose source is down takes nothing away that is still young enough."""
+    """A new operator whose source is down deletes no slice that is still young enough."""
     at = Shop(timeRangeInMinutes=10)
     at.measure(MEASURED)
     async with at.open():
@@ -200,7 +202,7 @@ async def test_a_start_without_an_answer_keeps_what_is_there():
 
 @jumping
 async def test_a_slice_that_cannot_be_written_is_told_and_tried_again():
-    """Half a minute later at the latest it is there."""
+    """The failure is reported, and the slice is written half a minute later at the latest."""
     at = Shop()
     at.measure(MEASURED)
     answer = {"data": {MILLI.format(*pair): str(value) for pair, value in MEASURED.items()}}
@@ -257,7 +259,7 @@ async def test_a_thousand_nodes_fit_and_a_change_touches_one_slice():
 
 
 async def test_a_full_mesh_is_divided_and_stays_where_it_is():
-    """More than an object holds is several; a node that comes changes no other row's place."""
+    """A mesh above the object limit takes several slices; a new node moves no other row."""
     tail = "x" * 200
     nodes = [MeasuredNode(f"{n:03}{tail}", {ZONE_LABEL: "z"}) for n in range(121)]
     latencies = {(a.name, b.name): 500 for a, b in itertools.permutations(nodes[:120], 2)}
@@ -278,7 +280,9 @@ meshes = st.dictionaries(st.tuples(names, names), st.integers(0, 400), max_size=
 @settings(max_examples=25)
 @given(meshes, meshes, st.sampled_from(["a", "A_1", ""]))
 def test_slices_say_what_was_measured(first: Any, second: Any, zone: str):
-    """Within a twentieth of it; and what has been published once is at rest."""
+    """A slice differs from the measurement by a twentieth at most; a published value is not
+    rewritten.
+    """
     nodes = [
         MeasuredNode(f"n{n}", {ZONE_LABEL: zone if n % 2 else "b"} if zone else {})
         for n in range(4)

@@ -87,7 +87,9 @@ def test_the_message_names_a_few_ways_and_counts_the_rest():
 
 
 def test_the_time_moves_only_with_the_status():
-    """lastTransitionTime tells since when it is so, whatever else changes in the meantime."""
+    """lastTransitionTime is the start of the present status, whatever else changes in the
+    meantime.
+    """
     first = status_of(spec(FIRST), observed(NetworkTopologyStatus()))
     same = status_of(spec(FIRST, BACK), observed(first, count=9, now=LATER))
     broken = status_of(spec(FIRST, FIRST), observed(same, now=LATER))
@@ -111,7 +113,7 @@ def test_what_others_wrote_stays():
 
 
 def test_only_what_differs_is_written():
-    """A node that comes changes one field; without a change nothing is sent."""
+    """A new node changes one field; without a change no request is sent."""
     before = status_of(spec(FIRST), observed(NetworkTopologyStatus()))
     after = status_of(spec(FIRST), observed(before, count=4, now=LATER))
 
@@ -120,7 +122,9 @@ def test_only_what_differs_is_written():
 
 
 def test_an_older_definition_gets_the_count_alone():
-    """There a write raises the generation, so that observedGeneration would never be reached."""
+    """In the older definition a write raises the generation, so observedGeneration would never
+    match.
+    """
     nothing = NetworkTopologyStatus()
     got = status_of(spec(FIRST), observed(nothing))
 
@@ -151,7 +155,7 @@ statuses = st.builds(
 
 @given(ways, statuses, st.integers(0, 5))
 def test_a_second_pass_has_nothing_to_do(listed: list[Any], before: Any, count: int):
-    """What is written, read back and judged again is at rest, so nothing is written for ever."""
+    """A status that is written, read back and judged again does not change, so writes end."""
     wanted = status_of(spec(*listed), observed(before, count))
     sent = {**msgspec.to_builtins(before), **merge_patch(before, wanted)}
     stored = msgspec.json.decode(json.dumps(sent), type=NetworkTopologyStatus)
@@ -166,5 +170,5 @@ def test_a_second_pass_has_nothing_to_do(listed: list[Any], before: Any, count: 
 
 @given(ways)
 def test_doubtful_is_what_occurs_twice(listed: list[Any]):
-    """Neither order nor grouping into tables changes which ways are in doubt."""
+    """Neither order nor grouping into tables changes which paths are in doubt."""
     assert {way for way in listed if listed.count(way) > 1} == set(doubtful_paths(spec(*listed)))

@@ -1,4 +1,6 @@
-"""Cheapest ways: networkx and the calculator's kernel give the same matrix, and nobody fails."""
+"""Cheapest paths: networkx and the kernel of the calculator give the same matrix without
+failures.
+"""
 
 import asyncio
 import random
@@ -22,7 +24,7 @@ class Outcome(NamedTuple):
 
 
 class Calculator:
-    """The daemon's calculator without its process; it fails when it is told to."""
+    """The calculator of the daemon without its process; it fails on demand."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self.jobs: list[str] = []
@@ -47,7 +49,7 @@ def network(places: int, links: int, seed: int = 1) -> Network:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_here_and_there_agree(seed: int, monkeypatch: pytest.MonkeyPatch):
-    """A network that could be closed in either place has one answer."""
+    """A network that may be computed in either place has one result."""
     calculator, asked = Calculator(), network(60, 90 + 60 * seed, seed)
     here = await closed(asked, calculator)
     monkeypatch.setattr(paths, "MOST_HERE", 0)
@@ -61,7 +63,7 @@ async def test_here_and_there_agree(seed: int, monkeypatch: pytest.MonkeyPatch):
 
 
 async def test_small_networks_stay_and_too_large_ones_are_left():
-    """The limits hold; without a calculator nothing large is closed."""
+    """The limits hold; without a calculator no large network is computed."""
     calculator = Calculator()
     assert (await closed(network(MOST_HERE, 300), calculator)) is not None
     assert [] == calculator.jobs
@@ -87,7 +89,7 @@ def latencies(count: int) -> tuple[list[MeasuredNode], Reading]:
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_calculator_that_fails_costs_statistics_only(fails: bool):
-    """The costs between regions and zones are there all the same."""
+    """The costs between regions and zones are published all the same."""
     nodes, reading = latencies(MOST_HERE + 4)
     found = await calculated(await samples(nodes, reading, 0.0), Calculator(fails=fails))
     (regions, zones) = found.table.levels
@@ -96,12 +98,14 @@ async def test_a_calculator_that_fails_costs_statistics_only(fails: bool):
     assert [("r1", 50)] == [(w.destination, w.network_cost) for w in regions.origins[0].paths]
     assert [("z2", 20)] == [(w.destination, w.network_cost) for w in zones.origins[0].paths]
     assert (reported is None) == fails
-    # Inside a region: two steps of 20 are the shortest way there is.
+    # Inside a region: two links of 20 are the shortest path.
     assert fails or (reported is not None and reported.min_cost == 20)
 
 
 async def test_statistics_inside_a_value_go_by_shortest_paths():
-    """Three nodes of a zone in a row: the ends are two steps apart, a lone zone has none."""
+    """Three nodes of a zone in a row: the ends are two links apart, a lone zone has no
+    statistics.
+    """
     nodes = [MeasuredNode(n, {ZONE_LABEL: "z"}) for n in "abc"]
     nodes.append(MeasuredNode("d", {ZONE_LABEL: "y"}))
     reading: Any = Reading({("a", "b"): 3, ("b", "c"): 4, ("a", "c"): 100})
@@ -115,7 +119,7 @@ async def test_statistics_inside_a_value_go_by_shortest_paths():
 
 
 async def test_the_five_node_graph_of_the_design():
-    """The shortest ways between its workers, of which the example adds up two columns."""
+    """The shortest paths between its workers, of which the example adds two columns."""
     links = [(1, 2, 1), (1, 3, 4), (2, 4, 6), (3, 4, 5), (3, 5, 3), (4, 5, 2)]
     names = [f"worker-{n}" for n in range(1, 6)]
     reading: Any = Reading({(f"worker-{a}", f"worker-{b}"): cost for a, b, cost in links})

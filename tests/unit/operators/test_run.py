@@ -1,4 +1,4 @@
-"""The runner: pauses, health, and that nothing gets out of it."""
+"""The runner: pauses, health, and no exception leaves it."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ class Nobody:
 
 
 class Setting:
-    """A house whose operators talk to nobody."""
+    """A test setting whose operators talk to no server."""
 
     def __init__(self, **settings: Any) -> None:
         self.meters = Meters()
@@ -73,7 +73,9 @@ async def test_pauses_double_up_to_the_limit_and_are_spread():
 
 @pytest.mark.looptime
 async def test_an_operator_that_crashes_starts_again():
-    """Its pauses grow, one that has lived long begins with short ones, and all of it is told."""
+    """Its pauses grow, an operator with a long life starts with short ones, and each restart is
+    logged.
+    """
     setting = Setting()
     loop = asyncio.get_running_loop()
     setting.health.enter(NAME, "starting")
@@ -130,7 +132,7 @@ async def test_an_operator_that_just_ends_is_started_again_too():
 
 @pytest.mark.looptime
 async def test_without_an_api_server_it_is_down_and_goes_on():
-    """The health check says which operator and why; cancelling ends it and leaves it well."""
+    """The health check names the operator and the cause; cancellation ends it as healthy."""
     setting = Setting(enabled=(NAME, "nosuch"))
     house = setting.house
     task = asyncio.create_task(
@@ -151,7 +153,7 @@ async def test_without_an_api_server_it_is_down_and_goes_on():
 
 
 def test_health_keeps_the_time_of_the_last_change():
-    """`since` moves with the state; an error that one lives on with is kept beside it."""
+    """`since` moves with the state; a tolerated error is reported beside it."""
     setting = Setting()
     health = setting.health
     health.enter(NAME, "waiting")
@@ -166,7 +168,9 @@ def test_health_keeps_the_time_of_the_last_change():
 
 
 def test_kopfs_log_is_taken_and_given_back(caplog: pytest.LogCaptureFixture):
-    """Its records do not reach the root logger meanwhile, and everything is as before after."""
+    """Its records do not reach the root logger meanwhile, and afterwards the logger is as
+    before.
+    """
     logger = logging.getLogger("kopf")
     before = (logger.level, logger.propagate, list(logger.handlers))
     with kopf_logs_redirected():

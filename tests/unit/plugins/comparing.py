@@ -1,4 +1,6 @@
-"""Holding a plugin in a town to its slow reference, and its hypotheticals to the real thing."""
+"""Comparison of a plugin in a town with its slow reference, and of its hypotheticals with real
+moves.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,7 +47,7 @@ class Slow(Protocol):
 
 
 def assert_alike(town: Town, pod: Manifest, slow: Slow, feasible: Sequence[str]) -> None:
-    """The plugin says what the reference says: filter, scores and skips."""
+    """Assert that the plugin equals the reference in filter, scores and skips."""
     scene = town.scene
     got = look(scene, scene.cycle(read_pod(pod)), feasible)
     wanted = slow.filter()
@@ -65,7 +67,7 @@ def assert_alike(town: Town, pod: Manifest, slow: Slow, feasible: Sequence[str])
 
 
 def assert_trackers_follow(town: Town) -> None:
-    """Each tracker holds what one that is built afresh holds."""
+    """Assert that each tracker equals a tracker built afresh."""
     for key, tracker in town.scene.handle.trackers.items():
         anew = key.made()
         anew.rebuild(town.scene.cluster)
@@ -83,7 +85,7 @@ def passing(town: Town, pod: Manifest) -> set[str]:
 
 
 def assert_hypotheticals_hold(town: Town, pod: Manifest, move: Move) -> None:
-    """A placed pod gone or put, as a hypothetical on its row, is judged as if it were so."""
+    """Assert that a hypothetical addition or removal of a pod is judged like the real one."""
     raw = town.pods[move.name] if move.raw is None else move.raw
     if raw["spec"]["nodeName"] not in town.nodes:
         return
@@ -142,7 +144,7 @@ def assert_affects_what_it_closes(town: Town, pod: Manifest, move: Move) -> None
 
 
 def assert_wakes(town: Town, pods: Sequence[Manifest], moves: Iterable[Move]) -> None:
-    """Each change that opens a node to a pod that had none wakes it."""
+    """Assert that each change that opens a node to a pod without one wakes the pod."""
     rejected = [pod for pod in pods if not passing(town, pod)]
     for move in moves:
         change = town.do(move)
@@ -154,12 +156,12 @@ def assert_wakes(town: Town, pods: Sequence[Manifest], moves: Iterable[Move]) ->
 
 
 def is_woken(town: Town, pod: Manifest, change: Change) -> bool:
-    """Whether a change reaches a waiting pod."""
+    """Return whether a change wakes a waiting pod."""
     plugin: Any = town.scene.plugin
     return bool(change.facts.intersection(plugin.reads)) and plugin.hint(change, read_pod(pod))
 
 
 def some_nodes(random: Random, town: Town) -> list[str]:
-    """Return some of the nodes that are there; at least one, if any is."""
+    """Return some of the nodes of the town; at least one, if it has any."""
     names = sorted(town.nodes)
     return random.sample(names, random.randint(1, len(names))) if names else []

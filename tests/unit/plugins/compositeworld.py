@@ -66,7 +66,7 @@ def pods(
 
 
 def replica(name: str, parent: str, workers: int, *, key: str = RACK) -> list[Manifest]:
-    """Return a PodGroup of a head (2 CPUs) and workers (1 CPU) that is placed whole in one rack."""
+    """Return a PodGroup of a head (2 CPUs) and workers (1 CPU), all placed in one rack."""
     head, *_ = pods(name, 1, 2)
     others = pods(name, workers, 1, first=1)
     return [leaf(name, workers + 1, parent, key=key), head, *others]

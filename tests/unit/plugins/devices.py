@@ -1,6 +1,4 @@
-"""Objects of device allocation for tests, as users write them, and an engine that is told of
-them.
-"""
+"""Objects of device allocation for tests, as users write them, and an engine with these objects."""
 
 import msgspec
 
@@ -115,7 +113,7 @@ class Daemon:
         return self.run()
 
     def catalog(self):
-        """Return what the engine knows of devices."""
+        """Return the catalog of devices of the engine."""
         trackers = self.engine.intake.trackers.values()
         return next(one for one in trackers if isinstance(one, DeviceCatalog))
 
@@ -124,6 +122,6 @@ class Daemon:
         return [one.node for one in self.effects if isinstance(one, Bind)]
 
     def messages(self):
-        """Return what conditions said so far, in order."""
+        """Return the messages of conditions so far, in order."""
         found = [getattr(one, "condition", None) for one in self.effects]
         return [one.message for one in found if one is not None]

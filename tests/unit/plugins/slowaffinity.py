@@ -16,7 +16,7 @@ Pair = tuple[str, str]
 
 
 class SlowAffinity:
-    """What the plugin must say of one pod in a town."""
+    """SlowAffinity: the expected results of the plugin for one pod in a town."""
 
     def __init__(self, town: Town, pod: Manifest, args: Mapping[str, Any] | None) -> None:
         self.town = town
@@ -94,7 +94,9 @@ class SlowAffinity:
                     yield one["podAffinityTerm"], sign * one["weight"]
 
     def own_matches(self, term: Manifest, other: Manifest) -> bool:
-        """Whether a pod matches a term of the pod: namespaces are found by name beforehand."""
+        """Return whether a pod matches a term of the pod; namespaces are looked up by name
+        before.
+        """
         selector = term.get("namespaceSelector")
         names = namespaces(term, self.pod)
         if selector is not None:
@@ -109,7 +111,7 @@ class SlowAffinity:
         )
 
     def others_matches(self, term: Manifest, owner: Manifest) -> bool:
-        """Whether the pod matches a term of a placed pod."""
+        """Return whether the pod matches a term of a placed pod."""
         own = self.pod["metadata"]["namespace"]
         found = [one for one in self.town.of("Namespace") if one["metadata"]["name"] == own]
         labels = found[0]["metadata"]["labels"] if found else {}
@@ -137,7 +139,7 @@ def _verdict(
 
 def _labels_match(term: Manifest, owner: Manifest, other: Manifest) -> bool:
     selector = term.get("labelSelector")
-    # A key in the selector as well is one that the API server has merged already.
+    # A key that is in the selector as well was merged by the API server.
     there = {one["key"] for one in (selector or {}).get("matchExpressions", ())}
     there |= set((selector or {}).get("matchLabels", ()))
     same = tuple(key for key in term.get("matchLabelKeys", ()) if key not in there)

@@ -1,7 +1,7 @@
-"""Preemption worked out slowly: one node, one pod at a time, each question on a cluster made anew.
+"""Slow preemption: one node and one pod at a time, each question on a cluster made anew.
 
-Nothing of the plugin is used here, nor anything that answers hypothetical questions: whether the
-pod fits is asked of the plain filters on a cluster in which exactly the remaining pods sit.
+It uses no code of the plugin and no hypothetical questions: the plain filters judge the pod on a
+cluster that has exactly the remaining pods.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,9 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 class Situation(NamedTuple):
-    """All there is: nodes, pods on them, budgets, promised pods with their nodes, the preemptor."""
+    """The whole cluster: nodes, pods on them, budgets, promised pods with their nodes, the
+    preemptor.
+    """
 
     nodes: Sequence[Node]
     pods: Sequence[Pod]
@@ -82,7 +84,7 @@ class Table:
         self.cycle = Cycle(pod, self.cluster.shapes.of(pod), 0.0, Random(0))
         self.states = States()
         self.status = self.runner.pre_filter(self.cycle, self.nodes, self.states).status
-        # kube-scheduler: what was skipped for the pod as things are is skipped in the dry run.
+        # kube-scheduler: a plugin skipped for the pod now is skipped in the dry run.
         self.states.skipped |= skipped
 
     @property
@@ -99,7 +101,7 @@ class Table:
 
 
 class Candidate(NamedTuple):
-    """Who has to leave a node, and how many of them violate a budget."""
+    """The pods that have to leave a node, and how many of them violate a budget."""
 
     victims: tuple[Pod, ...]
     violations: int
@@ -108,7 +110,7 @@ class Candidate(NamedTuple):
 def slow_candidates(
     situation: Situation,
 ) -> tuple[dict[str, Candidate], dict[str, tuple[str, ...]]]:
-    """Return the candidates by node, and why the other nodes are none."""
+    """Return the candidates by node, and the reasons of the other nodes."""
     candidates, reasons = {}, {}
     situation = situation._replace(
         skipped=frozenset(Table(situation, situation.pods).states.skipped)
@@ -163,7 +165,7 @@ def _by_importance(pods: Sequence[Pod]) -> list[Pod]:
     started = [pod for pod in pods if pod.status.start_time]
     waiting = [pod for pod in pods if not pod.status.start_time]
     started.sort(key=_start)
-    # Of those that have not started, the last that came is the most important.
+    # Of those that have not started, the youngest is the most important.
     ranks = started + waiting[::-1]
     ranks.sort(key=lambda pod: -pod.priority)
     return ranks
@@ -227,7 +229,7 @@ def slow_best(
         victims = candidate.victims
         highest = max(pod.priority for pod in victims)
         starts = [_start(p) for p in victims if p.priority == highest and p.status.start_time]
-        # No start at all counts as later than any.
+        # A pod without start counts as later than any.
         latest = -min(starts).timestamp() if starts else float("-inf")
         weight = sum(pod.priority + 2**31 for pod in victims)
         alone = sum(map(stranded, victims)) if stranded else 0

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector matches; none matches nothing, an empty one everything."""
+    """Return whether a label selector matches; none matches nothing, an empty one everything."""
     if selector is None:
         return False
     pairs = all(labels.get(k) == v for k, v in selector.get("matchLabels", {}).items())
@@ -15,7 +15,7 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
 
 
 def holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether one expression holds."""
+    """Return whether one expression holds."""
     key, operator = expression["key"], expression["operator"]
     if operator == "Exists":
         return key in labels
@@ -26,7 +26,7 @@ def holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def is_empty(selector: Mapping[str, Any] | None) -> bool:
-    """Whether a selector is there and asks for nothing."""
+    """Return whether a selector exists and has no requirement."""
     return selector is not None and not (
         selector.get("matchLabels") or selector.get("matchExpressions")
     )

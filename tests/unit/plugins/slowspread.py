@@ -15,7 +15,7 @@ SYSTEM = (
 
 
 class SlowSpread:
-    """What the plugin must say of one pod in a town."""
+    """SlowSpread: the expected results of the plugin for one pod in a town."""
 
     def __init__(self, town: Town, pod: Manifest, args: Mapping[str, Any] | None) -> None:
         self.town = town
@@ -64,7 +64,7 @@ class SlowSpread:
         kept = [node for node in nodes if not needs_keys or self.has_keys(node, found)]
         raw = {}
         for node in nodes:
-            total = 0.0  # not sum(): newer Pythons round that differently
+            total = 0.0  # not sum(): newer Pythons round differently
             for one in found:
                 total += self.part(node, one, found, kept, needs_keys)
             raw[node["metadata"]["name"]] = int(total + 0.5) if node in kept else 0
@@ -84,7 +84,7 @@ class SlowSpread:
         kept: Sequence[Manifest],
         needs_keys: bool,
     ) -> float:
-        """Return what one constraint adds to a node's score."""
+        """Return the part of one constraint in a node's score."""
         key = constraint["topologyKey"]
         if key not in node["metadata"]["labels"]:
             return 0.0
@@ -147,11 +147,11 @@ class SlowSpread:
         return {"matchLabels": pairs, "matchExpressions": more}
 
     def has_keys(self, node: Manifest, found: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether a node has all topology keys."""
+        """Return whether a node has all topology keys."""
         return all(one["topologyKey"] in node["metadata"]["labels"] for one in found)
 
     def is_included(self, node: Manifest, constraint: Mapping[str, Any]) -> bool:
-        """Whether the policies include a node."""
+        """Return whether the policies include a node."""
         wanted = self.pod["spec"].get("nodeSelector", {})
         labels = node["metadata"]["labels"]
         if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and any(

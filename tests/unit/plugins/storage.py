@@ -1,4 +1,4 @@
-"""Short ways to write storage objects and pods with volumes in tests, as plain manifests."""
+"""Helpers that make storage objects and pods with volumes for tests, as plain manifests."""
 
 from scheduler.testing import pod
 
@@ -110,7 +110,7 @@ def csi_driver(name=DRIVER, *, storage_capacity=True):
 
 
 def capacity(name, *, zone, size=None, most=None, storage_class="s"):
-    """Return how much room a class has in a zone."""
+    """Return the capacity object of a class in a zone."""
     meta = {"name": name, "namespace": "default"}
     return _object(
         "storage.k8s.io/v1",

@@ -1,6 +1,6 @@
-"""The volume plugins once more, node by node and in plain Python: slow, and easy to compare with.
+"""The volume plugins once more, node by node and in plain Python: slow and simple.
 
-Each function returns what a pod is told: a text (pre-filter rejects it), None (it is skipped), or
+Each function returns the result for a pod: a text (pre-filter rejects it), None (it is skipped), or
 the reasons per node.
 """
 

@@ -1,4 +1,4 @@
-"""Random storage: objects, nodes and pods that come, change and go, for comparing with slow
+"""Random storage: objects, nodes and pods that are added, changed and deleted, for slow
 references.
 """
 
@@ -118,7 +118,7 @@ def _pods() -> Iterable[Any]:
 
 
 def _open() -> Iterable[Any]:
-    """Claims that wait for a volume, and volumes, classes and room for them."""
+    """Draw claims that wait for a volume, and volumes, classes and capacities for them."""
     for name in ("c0", "c1", "c2"):
         for size in ("1Gi", "3Gi", "5Gi"):
             yield claim(name, storage_class="s", size=size)
@@ -143,7 +143,7 @@ def _shared() -> Iterable[Any]:
 
 
 def _bound() -> Iterable[Any]:
-    """Claims that are bound, some for one pod alone, to volumes that count."""
+    """Draw bound claims, some for one pod alone, and volumes that count against limits."""
     for number in range(3):
         name, to = f"c{number}", f"v{number}"
         yield claim(name, to=to)
@@ -171,7 +171,7 @@ moves = st.one_of(
     _moves(_shared(), _bound()),
 )
 
-# What most cases begin with, so that the moves find something to change.
+# The start of most cases, so that the moves find objects to change.
 START = [
     move
     for move in _versions(

@@ -1,4 +1,4 @@
-"""InterPodAffinity against a slow reference, while pods, nodes and namespaces come and go."""
+"""InterPodAffinity against a slow reference, while pods, nodes and namespaces change."""
 
 import numpy as np
 import pytest
@@ -99,7 +99,7 @@ def moves(random):
 
 @given(seeds)
 def test_it_says_what_the_slow_reference_says(random):
-    """Filter and scores agree after every few changes, with counts kept from one to the next."""
+    """Filter and scores agree after every few changes, with counts kept in between."""
     args = random.choice(ARGUMENTS)
     town = Town(InterPodAffinity, args)
     pods = [incoming(random) for _ in range(2)]
@@ -115,7 +115,7 @@ def test_it_says_what_the_slow_reference_says(random):
 
 @given(seeds)
 def test_a_hypothetical_pod_counts_like_a_real_one(random):
-    """What `add_pod` and `remove_pod` make of a state equals a look at a cluster so changed."""
+    """A state after `add_pod` and `remove_pod` equals a state computed on the changed cluster."""
     town = Town(InterPodAffinity)
     for move in moves(random):
         town.do(move)
@@ -125,7 +125,7 @@ def test_a_hypothetical_pod_counts_like_a_real_one(random):
 
 @given(seeds)
 def test_a_pod_that_closes_nodes_to_another_affects_it(random):
-    """Whether it carries the rule or the other does, and wherever it is placed."""
+    """The result is the same whichever pod carries the rule, and wherever it is placed."""
     town = Town(InterPodAffinity)
     for move in moves(random):
         town.do(move)
@@ -136,7 +136,7 @@ def test_a_pod_that_closes_nodes_to_another_affects_it(random):
 
 @given(seeds)
 def test_whatever_lets_a_pod_pass_wakes_it(random):
-    """No change that turns a rejection into room goes by unnoticed."""
+    """Every change that turns a rejection into a fit wakes the pod."""
     town = Town(InterPodAffinity)
     pods = [incoming(random) for _ in range(2)]
     history = list(moves(random))
@@ -167,7 +167,7 @@ def test_it_keeps_the_invariants():
 
 
 def test_each_rule_has_its_words_and_affinity_comes_first():
-    """Away from a wanted pod is final; near to an unwanted one is not."""
+    """A missing required pod is a final rejection; the presence of an excluded pod is not."""
     nodes = [node("a", labels={ZONE: "z0"}), node("b", labels={ZONE: "z1"})]
     web = pod("web", node_name="a", labels={"app": "web"})
     shy = pod("shy", node_name="a", spec=far(term(selector=WEB)))
@@ -190,7 +190,7 @@ def test_each_rule_has_its_words_and_affinity_comes_first():
 
 
 def test_the_first_of_a_group_may_go_where_the_keys_are():
-    """A pod that wants to be near to its own kind is not kept waiting for the first of them."""
+    """A pod with affinity to its own kind does not wait for the first of them."""
     nodes = [node("a", labels={ZONE: "z0"}), node("bare")]
     got = evaluate(
         InterPodAffinity, nodes=nodes, pod=pod(labels={"app": "web"}, spec=near(term(selector=WEB)))
@@ -249,7 +249,7 @@ def test_a_selector_that_excludes_a_namespace_excludes_its_pods(selector, labels
 
 
 def test_terms_that_do_not_parse():
-    """The pod that brings one is rejected for good; on a placed pod it is passed over."""
+    """The pod with such a term is rejected for good; on a placed pod the term is ignored."""
     bad = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["x"]}]}
     nodes = [node("a", labels={ZONE: "z0"})]
     own = evaluate(InterPodAffinity, nodes=nodes, pod=pod(spec=far(term(selector=bad))))
@@ -274,7 +274,7 @@ def test_the_weight_has_its_range():
 @pytest.mark.parametrize("span", [1, 3, 7, 100, 4096, 4097, 10**12])
 @pytest.mark.parametrize("least", [-50, 0, 3])
 def test_scores_are_stretched_as_kube_schedulers_floats_do(span, least):
-    """Whether looked up or divided; rows out of the running may lie anywhere."""
+    """Table and division agree; rejected rows may hold any value."""
     scores = [
         least,
         least + span // 3,

@@ -29,7 +29,7 @@ from scheduler.plugins.dynamicresources.protobuf import with_finalizer
     ],
 )
 def test_amounts_are_written_in_their_canonical_form(written, shown):
-    """As the API server shows them."""
+    """The form is that of the API server."""
     assert shown == str(amount(written))
 
 
@@ -56,7 +56,9 @@ def test_amounts_are_written_in_their_canonical_form(written, shown):
     ],
 )
 def test_shares_are_rounded_by_the_devices_policy(asked, policy, taken):
-    """Up to what is valid; what is more than that, or than there is, cannot be had."""
+    """Shares are rounded up to a valid amount; more than the maximum or the capacity cannot
+    be had.
+    """
     found = taken_of(asked, {"memory": DeviceCapacity("10Gi", policy)})
     assert taken == (None if found is None else str(found["memory"]))
 
@@ -79,12 +81,12 @@ def test_shares_are_rounded_by_the_devices_policy(asked, policy, taken):
     ],
 )
 def test_what_an_expression_can_see_is_known_or_everything(expression, named):
-    """Attributes that no expression names make no device unlike another, so none may be missed."""
+    """Attributes that no expression names do not distinguish devices, so none may be missed."""
     assert (None if named is None else frozenset(named)) == attributes_named(expression)
 
 
 def test_a_finalizer_is_added_and_nothing_else_is_touched():
-    """Also behind lengths of more than a byte; what is no object is refused."""
+    """The length may need more than a byte; input that is no object is refused."""
     spec = b"\x12" + b"\xc8\x01" + b"x" * 200
     body = b"\x0a\x06\x0a\x04name" + spec
     whole = b"k8s\x00\x0a\x04type\x12" + bytes([len(body) & 127 | 128, len(body) >> 7]) + body

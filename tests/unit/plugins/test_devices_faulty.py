@@ -1,6 +1,4 @@
-"""Pools that are not published in full, and requests for all devices: what one node's fault means
-to others.
-"""
+"""Incomplete pools and requests for all devices: the effect of one node's fault on others."""
 
 import pytest
 
@@ -17,7 +15,7 @@ HALF = [{"counterSet": "c", "counters": {"slots": {"value": "1"}}}]
 
 
 def decided(*objects, asks=ALL, nodes=("n1", "n2"), constraints=()):
-    """Return what `simulate` says of a pod with one claim."""
+    """Return the message of `simulate` for a pod with one claim."""
     nodes = [node(name, allocatable={"cpu": "4"}) for name in nodes]
     own = claim("c", requests=[asks])
     own["spec"]["devices"]["constraints"] = list(constraints)
@@ -61,12 +59,12 @@ def test_a_pool_whose_driver_the_selectors_exclude_does_not_matter():
 
 
 def test_counters_of_a_node_do_not_spoil_others():
-    """Counters are seen by all nodes; an incomplete pool is a matter of those that it is for."""
+    """Counters are visible to all nodes; an incomplete pool affects only its own nodes."""
     assert "n2" == decided(counters("n1", parts=3), local_slice("n2", "a"))["node"]
 
 
 def test_the_next_alternative_is_taken():
-    """All devices of a pool that is being updated cannot be had; one of another pool can."""
+    """All devices of a pool under update cannot be allocated; one of another pool can."""
     asks = {
         "name": "r",
         "firstAvailable": [
@@ -84,7 +82,7 @@ def test_the_next_alternative_is_taken():
 
 
 def test_all_devices_are_all_devices():
-    """One that is used up, or in use, is one of them."""
+    """A device that is used up or in use is one of them."""
     device = {"capacity": {"bw": {"value": "1"}}, "allowMultipleAllocations": True}
     shared = local_slice("n1", {"name": "d1", **device}, {"name": "d2", **device})
     used = allocated("d1")
@@ -114,7 +112,7 @@ def test_a_device_that_is_used_up_violates_no_constraint():
 
 
 def test_admin_access_takes_no_counters():
-    """It is for looking at devices in use."""
+    """Its purpose is to inspect devices in use."""
     half = [{"counterSet": "c", "counters": {"slots": {"value": "2"}}}]
     devices = partial("n1", {"name": "a", "consumesCounters": half})
     objects = devices, counters("n1"), claim("u", status=allocated("a"))
@@ -129,7 +127,7 @@ def test_admin_access_takes_no_counters():
 
 @pytest.mark.parametrize(("in_use", "fits"), [("b", True), ("gone", False)])
 def test_counters_hold_for_devices_that_are_published_no_more(in_use, fits):
-    """What such a device takes is not known, so nothing of its pool's counters is given away."""
+    """The use of such a device is unknown, so no counters of its pool are allocated."""
     devices = [{"name": name, "consumesCounters": HALF} for name in ("a", "b")]
     objects = partial("n1", *devices), counters("n1"), claim("u", status=allocated(in_use))
     asks = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}
@@ -151,5 +149,5 @@ def test_counters_hold_for_devices_that_are_published_no_more(in_use, fits):
     ],
 )
 def test_a_driver_is_excluded_only_where_nothing_else_matters(text, excludes):
-    """What reads an attribute may select a device that nobody has seen yet."""
+    """A selector that reads an attribute may match a device that is not published yet."""
     assert excludes == Selector(text).excludes(OTHER)

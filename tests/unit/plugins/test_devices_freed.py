@@ -1,5 +1,5 @@
-"""Claims that go away: what they held is told in metrics, and whoever waited for it is tried
-again.
+"""Deleted claims: their devices are reported in metrics, and pods that wait for them are
+retried.
 """
 
 from scheduler.testing import node, pod
@@ -27,7 +27,7 @@ def _left_over():
 
 
 def test_a_pod_is_tried_again_when_what_is_left_of_an_attempt_has_gone():
-    """A daemon died after it had made the claim: the next one takes it away and makes another."""
+    """A daemon ended after it had made the claim: the next daemon deletes it and makes another."""
     daemon = Daemon([node("n1")], gpu_class(extendedResourceName=GPU), local_slice("n1", "g0"))
     waiting = pod("e", requests={GPU: 1}, spec={"schedulerName": "trellis"})
     waiting["metadata"]["uid"] = "uid-e"
@@ -44,7 +44,7 @@ def test_a_pod_is_tried_again_when_what_is_left_of_an_attempt_has_gone():
 
 
 def test_a_claim_that_goes_with_its_devices_frees_them():
-    """Somebody took its finalizer away: it was never seen without its devices."""
+    """Its finalizer was removed by another client: it was never seen without its devices."""
     held = claim("held", status=allocated("g0"))
     daemon = Daemon([node("n1")], gpu_class(), local_slice("n1", "g0"), held, claim("c"))
     daemon.see(claiming("p", "c"))
@@ -57,7 +57,7 @@ def test_a_claim_that_goes_with_its_devices_frees_them():
 
 
 def test_devices_are_counted():
-    """Those of the newest generation, and those in use by how, from decisions on."""
+    """The devices of the newest generation, and the devices in use by kind, from decisions on."""
     shared = claim("shared", status=allocated("s0"))
     (result,) = shared["status"]["allocation"]["devices"]["results"]
     result |= {"shareID": "b7a1", "consumedCapacity": {"memory": "1Gi"}}

@@ -1,4 +1,4 @@
-"""What happens when a profile disables the point before filter or score (seen live in 1.36)."""
+"""The results when a profile disables the point before filter or score (seen live in 1.36)."""
 
 import json
 
@@ -55,7 +55,7 @@ def run(plugin, point, raw):
     ],
 )
 def test_filters_that_need_their_pre_filter_fail_every_pod(plugin, words):
-    """Also pods that pre-filter would have skipped, in kube-scheduler's words."""
+    """Pods that pre-filter would have skipped fail as well, with kube-scheduler's message."""
     with pytest.raises(PluginError) as raised:
         run(plugin, "filter", pod())
 
@@ -64,7 +64,7 @@ def test_filters_that_need_their_pre_filter_fail_every_pod(plugin, words):
 
 @pytest.mark.parametrize("plugin", ["NodeVolumeLimits", "VolumeZone"])
 def test_filters_that_work_without_their_pre_filter(plugin):
-    """What they need they look up on the spot."""
+    """These filters compute their inputs on the spot."""
     assert [True, True] == run(plugin, "filter", pod())
 
 
@@ -77,7 +77,7 @@ def test_filters_that_work_without_their_pre_filter(plugin):
     ],
 )
 def test_scores_that_need_their_pre_score_fail_every_pod(plugin, words):
-    """They count in pre-score."""
+    """These plugins count in pre-score."""
     with pytest.raises(PluginError) as raised:
         run(plugin, "score", pod())
 
@@ -86,7 +86,7 @@ def test_scores_that_need_their_pre_score_fail_every_pod(plugin, words):
 
 
 def test_node_affinity_works_without_either():
-    """It then shows up in the scores of pods without preferred terms, as 0."""
+    """It is then in the scores of pods without preferred terms, as 0."""
     selecting = pod(spec={"nodeSelector": {"x": "1"}})
 
     assert [True, False] == run("NodeAffinity", "filter", selecting)
@@ -95,7 +95,7 @@ def test_node_affinity_works_without_either():
 
 
 def test_a_preferred_term_that_does_not_parse_fails_at_score_then():
-    """What pre-score would have said is said one point later."""
+    """The error of pre-score is raised one point later."""
     term = {"matchExpressions": [{"key": "x", "operator": "Gt", "values": ["y"]}]}
     preferred = [{"weight": 1, "preference": term}]
     field = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -134,7 +134,7 @@ def message_of(wanted, *nodes):
 
 
 def test_a_filter_that_fails_in_a_dry_run_ends_preemption_alone():
-    """The attempt keeps its reasons; what other post-filter plugins said is lost."""
+    """The attempt keeps its reasons; the messages of other post-filter plugins are lost."""
     low = pod("low", node_name="a", requests={"cpu": "1"})
     high = pod("high", requests={"cpu": "4"}, spec={"priority": 1})
     words = 'reading "PreFilterPodTopologySpread" from cycleState: not found'
@@ -146,7 +146,7 @@ def test_a_filter_that_fails_in_a_dry_run_ends_preemption_alone():
 
 
 def test_no_filter_is_asked_about_no_node():
-    """Where pre-filter leaves none, a filter that would fail does not."""
+    """Where pre-filter leaves no node, a filter that would fail does not run."""
     required = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]}
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity = {"nodeAffinity": {field: {"nodeSelectorTerms": [required]}}}

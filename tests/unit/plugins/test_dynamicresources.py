@@ -1,4 +1,4 @@
-"""DynamicResources: what is rejected, what is written when, and what is taken back."""
+"""DynamicResources: rejections, the order of writes, and rollbacks."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_it_keeps_the_invariants():
 
 
 def test_pods_without_claims_pass_through():
-    """Nothing is filtered or scored for them."""
+    """No node is filtered or scored for them."""
     got = evaluate(DynamicResources, nodes=NODES, pod=pod())
     assert (SKIP, {0}) == (got.pre_filter, set(got.normalized.values()))
 
@@ -64,7 +64,7 @@ def test_nodes_without_devices_are_rejected_for_good():
 
 
 def test_a_profile_without_pre_filter_binds_nobody_blindly():
-    """Reserve and pre-bind refuse a pod whose claims nobody looked at."""
+    """Reserve and pre-bind refuse a pod whose claims were not filtered."""
     scene = Scene(DynamicResources)
     scene.fill(FIELD, objects=[gpu_class(), claim("c")])
     cycle = scene.cycle(read_pod(claiming("p", "c")))
@@ -76,7 +76,7 @@ def test_a_profile_without_pre_filter_binds_nobody_blindly():
 
 
 def test_a_resource_behind_a_class_needs_devices_where_no_node_names_it():
-    """Nodes that offer it by themselves do; without a class NodeResourcesFit has the say."""
+    """Nodes that offer the resource themselves fit; without a class NodeResourcesFit decides."""
     wanting = pod(requests={GPU: 1})
     behind = [gpu_class(extendedResourceName=GPU)]
 
@@ -93,7 +93,7 @@ def test_a_resource_behind_a_class_needs_devices_where_no_node_names_it():
 
 
 def test_a_resource_that_neither_node_nor_class_has_fits_nowhere():
-    """Also where the profile's fit is off or ignores it; a node that names 0 of it passes."""
+    """The same with the fit of the profile off or ignoring it; a node that names 0 of it passes."""
     other = "example.com/fpga"
     got = evaluate(
         DynamicResources,
@@ -122,7 +122,7 @@ def test_a_resource_that_neither_node_nor_class_has_fits_nowhere():
 
 
 def test_the_fit_leaves_such_nodes_alone():
-    """It still counts the resource where a node names it, and everything else everywhere."""
+    """It still counts the resource where a node names it, and all other resources everywhere."""
     wanting = pod(requests={GPU: 2, "cpu": "2"})
     got = evaluate(
         NodeResourcesFit,
@@ -168,8 +168,8 @@ def test_a_claim_is_protected_allocated_and_reserved_in_this_order():
 
 
 def test_devices_set_aside_are_nobody_elses():
-    """Before anything is written, while it is, and after the write whether the watch is behind or
-    not.
+    """They stay reserved before and during the write, and after it with or without the watch
+    event.
     """
     daemon = world(claim("c"), claim("e"), claiming("p", "c"), devices=["g0"])
     (first,) = daemon.run()
@@ -189,7 +189,7 @@ def test_devices_set_aside_are_nobody_elses():
 
 
 def test_after_a_conflict_the_claim_is_read_again():
-    """And written on top of what somebody else has changed."""
+    """The write then contains the change of the other client."""
     daemon = world(claim("c"), claiming("p", "c"))
     (first,) = daemon.run()
     (read,) = daemon.answer(first, 409, message="modified")
@@ -201,7 +201,7 @@ def test_after_a_conflict_the_claim_is_read_again():
 
 
 def test_a_claim_that_somebody_else_allocated_is_left_alone():
-    """The pod fails, what was set aside is free again, and nothing is overwritten."""
+    """The pod fails, its reserved devices are free again, and no claim is overwritten."""
     daemon = world(claim("c"), claiming("p", "c"))
     (first,) = daemon.run()
     (read,) = daemon.answer(first, 409, message="modified")
@@ -212,7 +212,7 @@ def test_a_claim_that_somebody_else_allocated_is_left_alone():
 
 
 def test_a_write_without_an_answer_is_looked_up():
-    """If it happened the pod goes on, with no second write."""
+    """If it happened the pod proceeds, without a second write."""
     daemon = world(claim("c", finalizers=[FINALIZER]), claiming("p", "c"))
     (write,) = daemon.run()
     (look,) = daemon.answer(write, 0)
@@ -223,7 +223,7 @@ def test_a_write_without_an_answer_is_looked_up():
 
 
 def test_a_pod_that_is_not_bound_leaves_the_claims_it_was_written_to():
-    """Allocations stay, the pod goes from reservedFor; what was not written is free at once."""
+    """Allocations stay, the pod leaves reservedFor; unwritten devices are free at once."""
     daemon = world(claim("c", finalizers=[FINALIZER]), claim("e"), claiming("p", "c", "e"))
     (write,) = daemon.run()
     done = claim("c", status=allocated("g0", users=["p"]), resourceVersion="7")
@@ -248,7 +248,7 @@ def test_a_claim_without_a_timestamp_can_still_be_shared():
 
 
 def test_a_claim_in_the_way_is_freed():
-    """Where it is the pod cannot run, and nobody else uses it; one in use is left alone."""
+    """The pod cannot run at its node, and no other pod uses it; a claim in use is kept."""
     away = {"nodeSelector": {"kubernetes.io/hostname": "n2"}}
     nodes = [node("n1", labels={"kubernetes.io/hostname": "n1"})]
     nodes.append(node("n2", labels={"kubernetes.io/hostname": "n2"}))
@@ -263,7 +263,9 @@ def test_a_claim_in_the_way_is_freed():
 
 
 def test_a_pod_waits_for_its_devices_to_be_ready():
-    """It is told so, bound when the driver reports, and not bound when the driver gives up."""
+    """Its message says so; it is bound when the driver reports ready, and not when the driver
+    fails.
+    """
     fabric = {"name": "f0", "bindingConditions": ["ok"], "bindingFailureConditions": ["bad"]}
     for kind, bound in (("ok", ["n1"]), ("bad", [])):
         daemon = world(claim("c", finalizers=[FINALIZER]), claiming("p", "c"), devices=[fabric])
@@ -293,7 +295,7 @@ def test_a_pod_waits_for_its_devices_to_be_ready():
 
 
 def test_a_claim_is_made_for_extended_resources():
-    """Made, protected, allocated; the pod is told which request serves which container."""
+    """The claim is made, protected and allocated; the pod status maps requests to containers."""
     daemon = Daemon(FIELD, gpu_class(extendedResourceName=GPU), local_slice("n1", "g0"))
     wanting = pod("p", requests={GPU: 1}, spec={"schedulerName": "trellis"})
     wanting["metadata"]["uid"] = "uid-p"
@@ -339,7 +341,7 @@ def test_a_claim_that_the_pod_does_not_control_is_not_its_claim():
 
 
 def test_counters_are_shared_by_devices_of_different_nodes():
-    """What one node's device takes of them is missing for the other node's."""
+    """Counters used by one node's device are missing for the other node's."""
 
     def partition(node, amount):
         consumed = [{"counterSet": "card", "counters": {"memory": {"value": amount}}}]
@@ -363,7 +365,9 @@ def test_counters_are_shared_by_devices_of_different_nodes():
 
 
 def test_what_wakes_a_pod():
-    """Devices that come free, slices, classes, the pod's own claims; not those of others."""
+    """Released devices, slices, classes and the pod's own claims wake it; claims of others do
+    not.
+    """
     scene = Scene(DynamicResources)
     scene.fill(objects=[claim("c"), claim("e")])
     waiting = read_pod(claiming("p", "c"))
@@ -385,7 +389,9 @@ def test_what_wakes_a_pod():
 
 
 def test_the_owner_of_a_held_pod_is_told():
-    """Of a claim that the pod names and nobody has made; then the pod waits for it in silence."""
+    """The owner learns of a claim that the pod names and that does not exist; then the pod
+    waits.
+    """
     daemon = world(claiming("p", "absent"))
     daemon.run()
     notes = [one.note for one in daemon.effects if getattr(one, "reason", "") == "MissingObject"]
@@ -395,7 +401,7 @@ def test_the_owner_of_a_held_pod_is_told():
 
 
 def test_a_pod_is_held_until_its_claims_are_there():
-    """In kube-scheduler's words."""
+    """The message is that of kube-scheduler."""
     scene = Scene(DynamicResources)
     scene.fill(objects=[claim("c"), claim("gone", deletionTimestamp="2026-01-01T00:00:00Z")])
 
@@ -429,7 +435,7 @@ def test_arguments(args, faults):
 
 
 def test_a_search_ends():
-    """A claim that asks for a combination nobody can find ends the attempt, not the scheduler."""
+    """A claim for an impossible combination ends the attempt, not the scheduler."""
     odd = [
         {"name": f"g{i}", "attributes": {"i": {"int": i}, "root": {"int": i}}} for i in range(60)
     ]
@@ -469,7 +475,7 @@ def test_messages_have_the_text_that_kube_schedulers_have():
 
 
 def test_no_two_shares_have_one_id():
-    """Not in one claim, not in two, and not after a restart that repeats all random numbers."""
+    """The ids differ in one claim, in two, and after a restart that repeats all random numbers."""
     shared = {"name": "s", "allowMultipleAllocations": True, "capacity": {"m": {"value": "9"}}}
     ask = {"deviceClassName": "gpu", "capacity": {"requests": {"m": "1"}}}
     requests = [{"name": name, "exactly": ask} for name in ("a", "b")]
@@ -487,7 +493,7 @@ def test_no_two_shares_have_one_id():
 def test_only_pods_that_wait_for_devices_need_a_place_in_pre_bind(monkeypatch, waits):
     """Claims of many pods of a namespace are written at once.
 
-    Those that must be made ready are limited.
+    Devices that need preparation are limited.
     """
     monkeypatch.setattr(prebind, "MOST_OF_NAMESPACE", 3)
     conditions = {"bindingConditions": ["ok"]} if waits else {}
@@ -514,7 +520,7 @@ def pod_group(entry, *, made=""):
     status = {"resourceClaimStatuses": [{"name": "link", "resourceClaimName": made}]}
     return {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup.v1alpha2",  # as the watch calls it
+        "kind": "PodGroup.v1alpha2",  # the name in the watch
         "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
         "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]},
         "status": status if made else {},
@@ -529,7 +535,7 @@ def of_group(name, entry):
 
 
 def test_a_claim_of_a_group_is_reserved_for_the_group():
-    """Once for all of its pods; for one that names it otherwise, for itself."""
+    """The group reserves it once for all of its pods; a pod with another claim name, for itself."""
     daemon = world(claim("c", finalizers=[FINALIZER]), pod_group(LINK), of_group("p", LINK))
     (write,) = daemon.run()
     assert [OF_GROUP] == list(write.body["status"]["reservedFor"])
@@ -569,7 +575,7 @@ def test_a_claim_that_is_made_for_a_group_is_the_groups():
 
 @pytest.mark.parametrize("runs", [False, True])
 def test_what_a_group_holds_is_freed_when_none_of_its_pods_runs(runs):
-    """A claim on a node without room is allocated anew, unless somebody of the group is there."""
+    """A claim on a full node is allocated anew, unless a pod of the group runs there."""
     status = allocated("g0") | {"reservedFor": [OF_GROUP]}
     others = [of_group("there", LINK)] if runs else []
     for one in others:

@@ -50,7 +50,7 @@ def rack(name, nodes, gpus=8, cpu=64):
 
 
 def report(*objects):
-    """Return what is reported of the only group."""
+    """Return the report of the only group."""
     (found,) = place(*objects).groups
     return found
 
@@ -68,7 +68,7 @@ def test_the_rack_rule_and_the_request_are_named_with_the_largest_rack():
 
 
 def test_a_group_that_an_empty_rack_would_take_waits():
-    """Another pod has the GPUs: with it gone the group fits."""
+    """Another pod has the GPUs: without it the group fits."""
     busy = pod("busy", requests={"nvidia.com/gpu": "8"}, spec={"nodeName": "rack-0-0"})
     found = report(*rack("rack-0", 3), *rack("rack-1", 1), busy, *gang(3))
 
@@ -95,7 +95,7 @@ def test_a_request_above_every_node_names_the_largest_node():
     ],
 )
 def test_nodes_without_the_label_are_named_as_left_out(bare, says):
-    """They would take members and are in no rack."""
+    """They could run members and are in no rack."""
     assert says in report(*rack("rack-0", 1), *rack("", bare), *gang(2)).message
 
 

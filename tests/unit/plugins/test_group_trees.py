@@ -1,4 +1,4 @@
-"""Trees by name: a group says in which it is placed, whatever the profile's own is."""
+"""Trees by name: a group names the tree of its placement, whatever the tree of the profile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.simulate.asking import place, pod, results, setup
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
 HOST = "kubernetes.io/hostname"
-# Racks of one name in two blocks, and a node that the labels leave out.
+# Racks of one name in two blocks, and a node without the labels.
 NODES = {"a": ("b0", "r0", 2), "b": ("b0", "r1", 2), "c": ("b1", "r0", 3), "d": ("b1", "r0", 1)}
 
 
@@ -49,9 +49,7 @@ IN_ONE_RACK = {"topology-block": {"type": "pack", "hard": True}, "topology-rack"
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v1beta2"])
 def test_a_group_is_placed_in_the_tree_of_kueues_topology(version):
-    """Its units are paths: racks of one name in two blocks are two racks, and strays are
-    outside.
-    """
+    """Its units are paths: racks of one name in two blocks are two racks; strays are outside."""
     done = place(*nodes(), topology(version=version), group(4, IN_ONE_RACK), *members("g", 4))
 
     assert {"c": 3, "d": 1} == counts(done)
@@ -69,7 +67,7 @@ def test_a_topology_without_the_nodes_as_a_level_is_the_same():
 
 
 def test_a_profile_may_name_the_tree_of_all_groups_that_name_none():
-    """The argument stands behind what the group says."""
+    """The argument is the default for groups without a tree."""
     config = DESIGN.replace("topologyConfigMapNameSpace: %s", "topology: fabric")
     flat = {"name": "flat", "level-names": '["node"]', "tree": '{"a": {}, "stray": {}}'}
     ours = config_map("flat", "sakkara.topology", flat)
@@ -97,7 +95,7 @@ def test_several_config_maps_are_trees_by_their_names():
 
 
 def test_a_name_that_nobody_knows_holds_the_group_and_names_those_there_are():
-    """As many as fit into a message."""
+    """The message names as many trees as fit."""
     many = [topology(f"t{number}") for number in range(12)]
     done = place(*nodes(), *many, group(2, {}, "nowhere"), *members("g", 2))
 

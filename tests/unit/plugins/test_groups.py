@@ -1,4 +1,4 @@
-"""Groups as users meet them, through `simulate`: placed whole, held, refused, preferred."""
+"""Groups in `simulate`: placed whole, held, refused, preferred."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ profiles:
 
 
 def report(simulation, name="g"):
-    """Return what is said of a group."""
+    """Return the report of a group."""
     return next(one for one in simulation.groups if one.name == name)
 
 
@@ -83,7 +83,9 @@ def test_user_story_b():
 
 
 def test_a_group_waits_until_all_members_are_there():
-    """Nothing of an incomplete group is placed; each member shows what it waits for."""
+    """No pod of an incomplete group is placed; the message of each member names the missing
+    ones.
+    """
     done = place(*tree(TWO_RACKS), group("g", 4), *members("g", 3))
 
     assert {"Gated"} == set(results(done).values())
@@ -95,8 +97,8 @@ def test_a_group_waits_until_all_members_are_there():
 
 @pytest.mark.parametrize("by", ["alpha.jobset", "leaderworkerset"])
 def test_a_gang_whose_pods_are_made_one_after_the_other_is_told_so(by):
-    """For exclusive topology the first pod has to have a node before the others are made: they
-    never come.
+    """Exclusive topology makes the other pods only after the first pod has a node, so they never
+    appear.
     """
     note = f"{by}.sigs.k8s.io/exclusive-topology"
     leader = member("g-0", "g")
@@ -147,7 +149,7 @@ def test_unlike_members_hold_the_group_and_the_difference_is_named():
     ],
 )
 def test_a_group_that_cannot_be_read_is_held_with_the_reason(data, says):
-    """Nothing is guessed (D24)."""
+    """An unreadable group is not guessed (D24)."""
     described = group("g", 2)
     described["data"] |= data
     done = place(*tree(TWO_RACKS), described, *members("g", 2))
@@ -180,7 +182,7 @@ TEN_INFEASIBLE = [
 def test_an_infeasible_group_is_told_the_smallest_conflict_and_the_advice_helps(
     size, rules, units, says
 ):
-    """What is in the way is named; without the rules that it says to give up the group fits."""
+    """The obstacle is named; without the rules that the message names the group fits."""
     world = tree(units, "node")
     done = place(*world, group("g", size, rules), *members("g", size))
 
@@ -237,7 +239,7 @@ def test_several_members_on_one_node_count_against_all_resources_and_the_pod_lim
 
 
 def test_victims_are_the_fewest_and_nothing_is_evicted_in_vain():
-    """One group of two goes rather than two of one; when nothing helps nobody goes."""
+    """One group of two is evicted rather than two of one; a useless eviction is not made."""
     old = [
         group("x", 2, priority=1),
         *[member(f"x-{n}", "x", on="a", priority=1, cpu="2") for n in range(2)],
@@ -280,7 +282,7 @@ def test_members_that_may_not_preempt_do_not():
 
 
 def test_a_lost_member_is_replaced_in_its_unit():
-    """The others stay where they are; the new one goes to their rack."""
+    """The others stay where they are; the new one is placed in their rack."""
     standing = [member(f"g-{n}", "g", on=node) for n, node in enumerate(("c", "c", "d"))]
     rules = {"rack": {"type": "pack"}}
     done = place(*tree(TWO_RACKS), group("g", 4, rules), *standing, member("g-9", "g"))
@@ -332,7 +334,7 @@ def test_without_a_topology_rack_labels_or_all_nodes_make_the_tree():
 
 
 def test_a_topology_of_another_namespace_is_not_ours():
-    """Only the namespace that the argument names counts, so that not everybody may write it."""
+    """Only the namespace in the argument counts, so that not every user may write it."""
     world = tree(TWO_RACKS)
     done = place(
         *world, group("g", 2, {"rack": {"type": "pack"}}), *members("g", 2),
@@ -343,7 +345,7 @@ def test_a_topology_of_another_namespace_is_not_ours():
 
 
 def test_fifty_groups_compete_without_deadlock():
-    """All that can run do run, the most important first, and the same way each time."""
+    """All groups that can run do run, the most important first, and the same way each time."""
     units = {f"r{r}": {f"n{r}-{n:02}": 2 for n in range(50)} for r in range(10)}
     world = tree(units)
     for number in range(50):
@@ -361,7 +363,7 @@ def test_fifty_groups_compete_without_deadlock():
     assert used > 960
     waiting = [one for one in done.groups if one.status != "Bound"]
     assert waiting
-    # Nobody of the highest priority waits while there is room for the lowest.
+    # No group of the highest priority waits while a group of the lowest could be placed.
     assert not [one for one in waiting if int(one.name[1:]) % 5 == 4]
     assert untimed(done) == untimed(place(*world))
 
@@ -373,7 +375,7 @@ def untimed(simulation):
 
 
 def test_two_config_maps_for_one_group_hold_it():
-    """Nothing is guessed about which of them counts."""
+    """The scheduler chooses neither of them."""
     twin = config_map("twin", "sakkara.group", {"name": "g", "size": "2", "constraints": "{}"})
     done = place(*tree(TWO_RACKS), group("g", 2), twin, *members("g", 2))
 
@@ -392,7 +394,7 @@ def test_racks_work_without_a_word_of_configuration(label):
 
 
 def test_a_level_that_the_tree_lacks_is_told_with_what_to_set():
-    """Which levels there are, and the argument that makes others."""
+    """The message lists the levels of the tree, and the argument that makes others."""
     nodes = tree({"r0": {"a": 1, "b": 1}})[:-1]
     done = place(*nodes, group("g", 2, {"rack": {"type": "pack"}}), *members("g", 2))
 
@@ -403,7 +405,7 @@ def test_a_level_that_the_tree_lacks_is_told_with_what_to_set():
 
 
 def test_levels_may_be_named_by_a_word():
-    """zone and rack stand for the labels that all nodes carry for them."""
+    """zone and rack are the names of the well-known node labels."""
     nodes = tree({"r0": {"a": 1}, "r1": {"b": 1}, "r2": {"c": 1}, "r3": {"d": 1}})[:-1]
     for number, one in enumerate(nodes):
         one["metadata"]["labels"] = {
@@ -419,7 +421,7 @@ def test_levels_may_be_named_by_a_word():
 
 @pytest.mark.parametrize("argument", ["standbyLabel", "spareLabel"])
 def test_who_waits_beside_standby_nodes_is_told_why_it_may_not_go_there(argument: str):
-    """A new group leaves them to those that lose members, and its message says so."""
+    """A new group leaves standby nodes to groups that lose members, and its message says so."""
     config = DESIGN.replace("topologyConfigMapNameSpace: %s", f"{argument}: spare")
     nodes = tree({"r0": {"a": 1}, "r1": {"b": 4}})
     nodes[1]["metadata"]["labels"] = {"spare": ""}
@@ -431,7 +433,7 @@ def test_who_waits_beside_standby_nodes_is_told_why_it_may_not_go_there(argument
 
 
 def test_members_that_come_one_by_one_are_not_all_looked_at_each_time(monkeypatch):
-    """Three times as many take three times as long, not nine: nobody decides before the last
+    """Three times as many take three times as long, not nine: the decision waits for the last
     one.
     """
     looks = 0

@@ -1,5 +1,5 @@
-"""Groups of absurd numbers, from every source: refused by name at the door, in few words, for next
-to nothing.
+"""Groups of absurd numbers, from every source: refused by name, with a short message, at low
+cost.
 """
 
 import gc
@@ -33,8 +33,8 @@ LONG = "x" * 60_000
 
 
 class Case(NamedTuple):
-    """Objects that describe the group of a pod, what makes the pod one of it, and what the report
-    has to name.
+    """Objects that describe the group of a pod, the fields of the pod, and the text of the
+    report.
     """
 
     objects: tuple[dict[str, Any], ...]
@@ -69,7 +69,7 @@ WORKLOADS = ("PodGroup.v1beta1", "PodGroup.v1alpha3", "PodGroup.v1alpha2")
 
 
 def by_kueue(total: str, **more: str) -> dict[str, Any]:
-    """Return what makes a pod one of a group of Kueue's."""
+    """Return the fields that put a pod into a group of Kueue."""
     return {"labels": {kueue.LABEL: "g"}, "annotations": {kueue.TOTAL: total, **more}}
 
 
@@ -180,9 +180,7 @@ def member(fields: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def counting() -> Iterator[Counter[str]]:
-    """Count the calls of Python functions inside the block, but what a garbage collection would
-    call.
-    """
+    """Count the calls of Python functions inside the block without those of garbage collection."""
     calls: Counter[str] = Counter()
 
     def count(_frame: Any, event: str, _arg: Any) -> None:
@@ -200,9 +198,9 @@ def counting() -> Iterator[Counter[str]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_by_name_and_for_next_to_nothing(name: str):
-    """The member waits with a word that names what is wrong.
+    """The member waits with a message that names the fault.
 
-    Who is in no such group is placed in the same turn.
+    Pods of no such group are placed in the same cycle.
     """
     world, case = World(), CASES[name]
     world.engine.run(0.5, 1)
@@ -231,9 +229,9 @@ def in_tree(kind: str, name: str, parent: str, spec: dict[str, Any]) -> dict[str
 
 
 def test_a_chain_of_groups_without_end_costs_what_its_first_links_do():
-    """Each link puts itself above all before it.
+    """Each link names itself parent of all before it.
 
-    Nobody climbs down to them, and a pod at its end is told why it waits.
+    The search does not follow them, and a pod at its end is told why it waits.
     """
     world = World()
     composites = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}

@@ -40,7 +40,7 @@ def racks_of(simulation, group):
 
 
 def test_children_are_each_in_one_rack_and_each_pod_on_a_node_of_its_own():
-    """Rack a would take all in one, but has two nodes: the one of three pods is in b."""
+    """Rack a would take all in one, but has two nodes: the child of three pods is in b."""
     done = place(
         *rack("a", [9, 9]),
         *rack("b", [1, 1, 1]),
@@ -70,7 +70,7 @@ def test_a_child_is_spread_over_so_many_racks_while_the_other_stays_in_one():
 
 
 def test_rules_of_a_child_inside_of_the_unit_of_the_root():
-    """The only rack with two nodes that are free enough: one for each pod of the child."""
+    """The only rack with two nodes of enough capacity: one for each pod of the child."""
     done = place(
         *rack("a", [9, 1]),
         *rack("b", [4, 4]),
@@ -84,7 +84,7 @@ def test_rules_of_a_child_inside_of_the_unit_of_the_root():
 
 
 def test_rules_for_nodes_beside_topology_keys_of_others():
-    """The root asks for one zone by a key, the child for a node for each pod."""
+    """The root requires one zone by a key, the child a node for each pod."""
     done = place(
         *rack("a", [9], "z1"),
         *rack("b", [3, 3], "z2"),
@@ -101,7 +101,7 @@ def test_rules_for_nodes_beside_topology_keys_of_others():
 def test_what_a_child_wishes_for_counts_where_all_pods_are_as_well_placed():
     """All of them are in two racks anyhow.
 
-    The child that wishes for one has it, the other is divided.
+    The child with the preference is in one rack, the other is split.
     """
     done = place(
         *rack("a", [3, 3]),
@@ -118,7 +118,7 @@ def test_what_a_child_wishes_for_counts_where_all_pods_are_as_well_placed():
 
 
 def test_a_composite_in_another_has_rules_for_all_pods_in_it():
-    """Head and workers of the replica each on a node of their own, in one rack."""
+    """Head and workers of the replica are each on a node of their own, in one rack."""
     done = place(
         *rack("a", [9, 9]),
         *rack("b", [9, 9, 9]),
@@ -132,7 +132,7 @@ def test_a_composite_in_another_has_rules_for_all_pods_in_it():
 
 
 def test_a_member_that_comes_back_keeps_the_rules_with_those_that_stand():
-    """Its own have two nodes of the rack: the third one is left."""
+    """Its group has two nodes of the rack: the third one is left."""
     done = place(
         *rack("a", [9, 9, 9]),
         composite("app", 1),
@@ -158,7 +158,7 @@ def test_rules_that_cannot_be_kept_are_named():
 
 
 def test_many_like_children_that_are_each_in_one_rack_are_counted():
-    """Twenty of two pods each: single ones would be more kinds than can be looked through."""
+    """Twenty of two pods each: single ones would be more kinds than the search allows."""
     children = [one for at in range(20) for one in child(f"g{at}", 2, rules(rack=HARD))]
     done = place(*rack("a", [19]), *rack("b", [21]), composite("app", 19), *children)
 
@@ -227,7 +227,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_not_placed_exactly_is_refused_by_name(case):
-    """Every pod of the tree is held, with the group and what is wrong with it."""
+    """Every pod of the tree is held, and the message names the group and the fault."""
     objects, text = REFUSED[case]
     done = place(*rack("a", [9]), *rack("b", [9]), composite("app", 1), *objects)
 

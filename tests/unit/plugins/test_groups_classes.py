@@ -1,5 +1,5 @@
-"""Groups that say what their members are: sizes and rules by class, rules between classes, traffic
-and costs.
+"""Groups that describe their members: sizes and rules by class, rules between classes, traffic,
+costs.
 """
 
 import json
@@ -60,7 +60,7 @@ def part(name, of, count=1, cpu="1", on="", label=RAY, group=SAKKARA, spec=None)
 
 
 def report(done):
-    """Return what is said of the only group."""
+    """Return the report of the only group."""
     (found,) = done.groups
     return found
 
@@ -87,7 +87,7 @@ SPREAD_WORKERS = {
     ids=["ConfigMap", "coscheduling", "Kubernetes"],
 )
 def test_a_class_keeps_its_own_rule_whoever_describes_the_group(made, group):
-    """Workers are wanted in two racks, the head anywhere: their rule counts no head."""
+    """Workers need two racks, the head any node: their rule counts no head."""
     own = {} if group else {"schedulingGroup": {"podGroupName": "g"}}
     head = part("head", "head", cpu="3", group=group, spec=own)
     workers = part("worker", "worker", 4, group=group, spec=own)
@@ -165,9 +165,9 @@ def test_one_of_a_class_in_each_unit_of_another():
 
 
 def test_traffic_puts_those_who_talk_near_each_other():
-    """Prefill talks to decode: both in one rack, as many pairs as can be on common nodes.
+    """Prefill talks to decode: both in one rack, as many pairs as possible on common nodes.
 
-    Others leave room.
+    Other classes leave capacity.
     """
     classes: dict[str, Any] = {"prefill": {}, "decode": {}, "router": {}}
     done = place(
@@ -205,7 +205,7 @@ def test_traffic_puts_those_who_talk_near_each_other():
 
 
 def test_those_who_stand_count_in_the_rules_of_their_class():
-    """Two workers stand in r0, two are allowed in a rack: the third, come back, goes to the other
+    """Two workers run in r0, two are allowed in a rack: the replacement is placed in the other
     rack.
     """
     classes = {
@@ -219,7 +219,7 @@ def test_those_who_stand_count_in_the_rules_of_their_class():
 
 
 def test_a_class_that_lacks_members_is_waited_for():
-    """Four are enough for the group, but its head is not there yet."""
+    """Four are enough for the group, but its head does not exist yet."""
     classes = {"head": {"min": 1}, "worker": {}}
     made = by_pod_group(4, "scheduling.x-k8s.io/v1alpha1", classes=classes)
     workers = part("worker", "worker", 4, group=COSCHEDULING)
@@ -243,7 +243,7 @@ def test_a_class_that_lacks_members_is_waited_for():
     ],
 )
 def test_classes_are_known_by_the_labels_of_workload_controllers(label, head, worker):
-    """What these controllers call their pods are the names of the classes."""
+    """The labels that these controllers give their pods are the names of the classes."""
     between = [{"rule": "other", "classes": [head[1], worker[1]], "level": "node"}]
     done = place(
         *tree(RACKS),
@@ -285,7 +285,7 @@ def test_classes_are_known_by_the_labels_of_workload_controllers(label, head, wo
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_holds_the_group_by_name(keys, text):
-    """Key and value are named; nobody is placed."""
+    """Key and value are named; no pod is placed."""
     done = place(*tree(RACKS), by_config_map(1, **keys), *part("head", "head"))
 
     assert 0 == done.summary.scheduled

@@ -1,5 +1,5 @@
-"""CompositePodGroups: whole groups in a group, each where it may be, and as many of them as are
-asked for.
+"""CompositePodGroups: whole groups in a group, each in its domain, and at least the minimum of
+them.
 """
 
 import pytest
@@ -18,13 +18,13 @@ from tests.unit.simulate.asking import place, results
 
 
 def report(simulation):
-    """Return what is said of the only group."""
+    """Return the report of the only group."""
     (found,) = simulation.groups
     return found
 
 
 def racks_of(simulation, group):
-    """Return the racks that a group's pods are in, or what became of them."""
+    """Return the racks of a group's pods, or the outcome of unplaced ones."""
     return {
         node.rpartition("-")[0] or node
         for name, node in results(simulation).items()
@@ -33,7 +33,7 @@ def racks_of(simulation, group):
 
 
 def test_each_child_is_placed_whole_in_a_rack_of_its_own_choice():
-    """Two replicas of five CPUs: no rack has room for both."""
+    """Two replicas of five CPUs: no rack has capacity for both."""
     done = place(
         *rack("a", [3, 3]),
         *rack("b", [4, 2]),
@@ -50,7 +50,7 @@ def test_each_child_is_placed_whole_in_a_rack_of_its_own_choice():
 
 
 def test_all_or_nothing():
-    """With one rack too small neither replica starts, and what is in the way is named."""
+    """With one rack too small neither replica starts, and the obstacle is named."""
     done = place(
         *rack("a", [3, 3]),
         *rack("b", [4]),
@@ -82,7 +82,7 @@ def test_children_beyond_the_minimum_may_stay_out():
 
 
 def test_unlike_children_are_chosen_together():
-    """The large one fits into the large rack alone: the small one, first by name, leaves it that
+    """The large child fits into the large rack alone: the small one, first by name, leaves it that
     rack.
     """
     done = place(
@@ -148,7 +148,7 @@ def test_a_basic_composite_takes_whatever_fits():
 
 
 def test_nodes_without_a_label_take_who_does_not_ask_for_it():
-    """The coordinator asks for no rack and may be on the node without one; the workers may not."""
+    """The coordinator needs no rack and may be on the node without one; the workers may not."""
     done = place(
         *rack("", [9]),
         *rack("a", [3]),
@@ -164,7 +164,7 @@ def test_nodes_without_a_label_take_who_does_not_ask_for_it():
 
 
 def test_who_is_not_complete_is_told_which_group_lacks_whom():
-    """Not how many pods: of which group."""
+    """The message names the incomplete group, not only the number of pods."""
     done = place(
         *rack("a", [9, 9]),
         composite("app", 2),
@@ -181,7 +181,7 @@ def test_who_is_not_complete_is_told_which_group_lacks_whom():
 
 
 def test_a_child_without_its_parent_waits_for_it():
-    """And says for which."""
+    """The message names the parent."""
     done = place(*rack("a", [9]), *replica("r0", "app", 3))
 
     (message,) = {one.message for one in done.pods}
@@ -189,7 +189,9 @@ def test_a_child_without_its_parent_waits_for_it():
 
 
 def test_one_that_stands_keeps_its_place_and_lets_others_join():
-    """The replica that runs is in rack a; the other one, which did not fit then, joins it in b."""
+    """The replica that runs is in rack a; the other one, which did not fit before, is placed
+    in b.
+    """
     done = place(
         *rack("a", [5]),
         *rack("b", [5]),
@@ -203,7 +205,7 @@ def test_one_that_stands_keeps_its_place_and_lets_others_join():
 
 
 def test_a_lost_member_comes_back_beside_its_own():
-    """Its rack has room for one more, and so has the other one: only its own will do."""
+    """Its rack and the other one have capacity for one pod: only its own rack is valid."""
     done = place(
         *rack("a", [4, 1]),
         *rack("b", [9]),
@@ -267,7 +269,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_layout_that_is_not_valid_is_refused_by_name(layout):
-    """Every pod of the tree is held, with the group and what is wrong with it."""
+    """Every pod of the tree is held, and the message names the group and the fault."""
     objects, text = LAYOUTS[layout]
     done = place(*rack("a", [9]), *objects, *pods("g", 1))
 
@@ -277,7 +279,7 @@ def test_a_layout_that_is_not_valid_is_refused_by_name(layout):
 
 
 def test_keys_that_do_not_nest_are_refused_by_name():
-    """Racks and rows cross: what is in one value of each cannot be told by a tree."""
+    """Racks and rows cross: no tree shows which nodes are in one value of each."""
     done = place(
         *rack("a", [9, 9], row="1"),
         *rack("b", [9, 9], row="1")[:1],
@@ -310,7 +312,7 @@ def test_many_unlike_members_are_refused_by_name():
 
 
 def victims(simulation):
-    """Return whom the pods and groups of a simulation evict."""
+    """Return the pods and groups that a simulation evicts."""
     return {one.name for found in simulation.pods for one in found.victims}
 
 
@@ -322,7 +324,7 @@ def important(objects):
 
 
 def test_a_composite_group_evicts_the_fewest_that_let_enough_of_it_in():
-    """Two of three replicas are needed: the two racks with one victim each, not the one with
+    """Two of three replicas are needed: the two racks with one victim each are used, not that with
     three.
     """
     busy = [
@@ -370,7 +372,7 @@ def test_what_goes_whole_is_evicted_whole(mode, inner, ways, is_group):
 
 @pytest.mark.parametrize("is_nested", [False, True])
 def test_the_empty_value_of_a_label_is_a_domain(is_nested):
-    """A lost member comes back to its rack when the rack's label is the empty text."""
+    """A lost member is placed in its rack again when the rack's label is the empty text."""
     empty = [node(f"a-{at}", cpu="2", memory="64Gi", labels={RACK: ""}) for at in range(2)]
     unlabelled = node("lone", cpu="8", memory="64Gi")
     around = [composite("app", 1)] if is_nested else []

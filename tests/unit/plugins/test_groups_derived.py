@@ -1,6 +1,4 @@
-"""Groups derived from workloads: JobSet, LeaderWorkerSet, Ray, MPI and indexed Jobs, where a
-profile asks.
-"""
+"""Groups derived from workloads (JobSet, LeaderWorkerSet, Ray, MPI, indexed Jobs) by profile."""
 
 import msgspec
 import pytest
@@ -124,7 +122,7 @@ MPI = {"training.kubeflow.org/job-name": "w", "training.kubeflow.org/operator-na
     ],
 )
 def test_all_or_nothing_where_the_profile_asks(word, objects, source):
-    """Four pods fit, of five none is placed; without the word the pods are placed one by one."""
+    """Four pods fit, of five none is placed; without the setting the pods are placed one by one."""
     asked = deriving(word)
     whole, none = (place(*NODES, *objects(n), using=asked) for n in (4, 5))
 
@@ -180,7 +178,7 @@ def test_the_outer_workload_counts():
     ],
 )
 def test_workloads_that_start_in_order_are_no_group(made):
-    """Their later pods are made when the first ones run: waiting for them would be in vain."""
+    """Their later pods are made when the first ones run, so a wait for them would never end."""
     found = place(*NODES, made, using=deriving("JobSet", "LeaderWorkerSet"))
 
     assert found.summary.scheduled
@@ -196,7 +194,7 @@ def test_autoscaled_ray_workers_need_their_minimum():
 
 
 def test_a_namespace_requests_groups_by_its_annotation():
-    """Only of kinds that the profile offers; other namespaces are scheduled pod by pod."""
+    """Only kinds that the profile offers are grouped; other namespaces are scheduled pod by pod."""
     offered = deriving("JobSet", "RayCluster", field="deriveOnRequest")
     words = ("", "RayCluster", "LeaderWorkerSet,", "TrainJob", "RayCluster ,JobSet")
     worlds = {one: snapshot(*NODES, namespace(one), jobset(5)) for one in words}

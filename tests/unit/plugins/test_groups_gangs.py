@@ -71,7 +71,7 @@ def cliques(**least):
 
 
 def test_all_or_nothing():
-    """Eight pods fit: eight are placed, of nine none; a pod beyond the minimum stays out alone."""
+    """Eight pods fit: eight are placed, of nine none; a pod beyond the minimum waits alone."""
     for least, pods, placed in ((8, 8, 8), (9, 9, 0), (8, 9, 8)):
         found = place(*RACKS, of_kai(minMember=least, queue="q"), *kai_pods(pods))
         assert placed == found.summary.scheduled
@@ -104,7 +104,9 @@ def test_a_required_label_keeps_the_group_in_one_value():
 
 
 def test_a_preferred_label_is_a_level_of_a_topology():
-    """Four pods go to one rack; without the Topology the group is on hold and says so."""
+    """Four pods are placed in one rack; without the Topology the group is on hold, with the
+    reason.
+    """
     topology = {"preferredTopologyLevel": "rack", "requiredTopologyLevel": "zone"}
     group = of_kai(minMember=4, topologyConstraint=topology)
     found = place(*RACKS, TOPOLOGY, group, *kai_pods(4))
@@ -173,7 +175,7 @@ def test_a_field_of_grove_that_is_not_placed_exactly_is_refused(spec, field):
 
 
 def test_a_constraint_and_rules_for_a_tree_exclude_each_other():
-    """Both state where members are."""
+    """Both state where members are placed."""
     about = META | {"annotations": {"sakkara.group/constraints": '{"rack": {"type": "pack"}}'}}
     spec = {"minMember": 1, "topologyConstraint": {"requiredTopologyLevel": "rack"}}
     with pytest.raises(ObjectError, match="exclude each other"):
@@ -181,7 +183,9 @@ def test_a_constraint_and_rules_for_a_tree_exclude_each_other():
 
 
 def test_members_are_named_by_annotation_and_label():
-    """Two names of one gang are one claim; different ones are a dispute. Both follow a move."""
+    """Two equal names of one gang are one claim; different ones are a dispute. Both follow a
+    change.
+    """
     (by_kai,), (by_grove,) = kai_pods(1), grove_pods(1, "a")
     both = by_grove["metadata"] | {"annotations": {"pod-group-name": "g"}}
     one, two, same = (
@@ -216,7 +220,7 @@ def test_no_status_is_written():
 
 
 def test_classes_are_by_the_labels_of_the_tools():
-    """In order of their names."""
+    """The order is that of their names."""
     found = grove.SOURCE.read(
         msgspec.convert({"metadata": META, "spec": {"podgroups": cliques(b=1, a=2)}}, PodGang)
     )

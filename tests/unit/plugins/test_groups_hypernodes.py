@@ -1,4 +1,4 @@
-"""Volcano's HyperNodes: the tree that they make, what is none, and what PodGroups ask for in it."""
+"""Volcano's HyperNodes: their tree, invalid forms of it, and the topology requests of PodGroups."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_tiers_are_levels_from_the_highest_down():
     ],
 )
 def test_members_are_found_by_name_pattern_and_labels(selector, inside):
-    """Members that are not there are left out: they may come."""
+    """Missing members are left out, since they may be added later."""
     one = hyper_node("s", 1, {"type": "Node", "selector": selector})
     labels = {"n0": {"rack": "a"}, "n2": {"rack": "a"}}
 
@@ -94,9 +94,9 @@ def test_a_pattern_with_few_repeated_parts_selects_the_nodes_that_it_matches(par
 
 
 def test_what_a_tier_does_not_have_stands_alone_in_it():
-    """A node right below tier 2, a HyperNode without one above it, a gap between tiers.
+    """A node right below tier 2, a HyperNode without a parent, a gap between tiers.
 
-    Others are strays.
+    Other nodes are strays.
     """
     tree = made(
         hyper_node("low", 1, *of_nodes("n0")),
@@ -162,17 +162,17 @@ def test_what_a_tier_does_not_have_stands_alone_in_it():
     ],
 )
 def test_what_is_no_tree_is_refused_with_the_hypernodes_named(found, says):
-    """Nobody can say in which of two units such a node is; expressions must come to an end."""
+    """The unit of such a node would be ambiguous; expressions must end."""
     with pytest.raises(ObjectError, match=says):
         made(*found)
 
 
 def test_early_versions_write_a_tier_as_a_text():
-    """They mean the number."""
+    """The text is read as the number."""
     assert ("tier-1", "node") == made(hyper_node("a", "1", *of_nodes("n0"))).levels
 
 
-# What PodGroups ask for
+# Requests of PodGroups
 
 
 def read(**topology):
@@ -189,7 +189,7 @@ def rules(tree, highest=None, name=""):
 
 
 def test_hard_is_one_unit_of_the_highest_tier_that_is_allowed():
-    """And of all above it.
+    """It is one unit of all tiers above as well.
 
     A number between two tiers means the lower, one above all of them nothing.
     """
@@ -205,7 +205,7 @@ def test_hard_is_one_unit_of_the_highest_tier_that_is_allowed():
 
 
 def test_a_tier_may_have_a_name():
-    """One that several tiers have is none."""
+    """A name that several tiers have is no name."""
     rack = hyper_node("s0", 1, *of_nodes("n0"), tier_name="rack")
     row = hyper_node("s2", 2, *of_nodes("s0", kind="HyperNode"), tier_name="row")
 
@@ -226,7 +226,7 @@ def test_a_tier_may_have_a_name():
     ],
 )
 def test_what_is_wrong_with_a_network_topology_is_named(topology, says):
-    """The field, and what is needed."""
+    """The message names the field and the required form."""
     with pytest.raises(ObjectError, match=says):
         read(**topology)
 
@@ -272,7 +272,7 @@ def test_a_gang_stays_below_one_switch_or_waits():
 
 
 def test_soft_takes_the_lowest_tier_there_is_and_any_node_if_need_be():
-    """Ten pods fill all, the node outside of the tree with them; two are on one node."""
+    """Ten pods fill all nodes, with the node outside of the tree; two are on one node."""
     soft = {"networkTopology": {"mode": "soft"}}
     done = place(*cluster(), *SWITCHES, pod_group("g", 10, **soft), *members("g", 10))
     assert {*NAMES, "n9"} == used(done)
@@ -282,7 +282,7 @@ def test_soft_takes_the_lowest_tier_there_is_and_any_node_if_need_be():
 
 
 def test_a_group_is_held_while_the_hypernodes_are_no_tree():
-    """It says which node is where."""
+    """The message names the nodes and their HyperNodes."""
     hard = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
     torn = hyper_node("s7", 1, *of_nodes("n0"))
     held = place(*cluster(), *SWITCHES, torn, pod_group("g", 1, **hard), *members("g", 1))

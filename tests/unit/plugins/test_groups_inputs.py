@@ -1,4 +1,4 @@
-"""The ConfigMaps of Sakkara are read strictly: what is wrong is named, nothing is guessed."""
+"""The ConfigMaps of Sakkara are read strictly: a fault is named, no value is guessed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_is_not_written_has_sakkaras_defaults() -> None:
     ],
 )
 def test_a_wrong_key_of_a_group_is_named(key: str, text: str, says: str) -> None:
-    """Each mistake is told with the key it stands in."""
+    """Each mistake is reported with its key."""
     with pytest.raises(ObjectError, match=says):
         from_config_map("ns", {**GROUP, key: text}, "")
 
@@ -81,7 +81,7 @@ def test_a_wrong_key_of_a_group_is_named(key: str, text: str, says: str) -> None
     ],
 )
 def test_a_wrong_key_of_a_topology_is_named(key: str, text: str, says: str) -> None:
-    """Each mistake is told with the key it stands in."""
+    """Each mistake is reported with its key."""
     with pytest.raises(ObjectError, match=says):
         topology_of({**TREE, key: text}, "")
 

@@ -1,4 +1,4 @@
-"""Kueue's pod groups: the pods themselves say how many they are, and where they have to be."""
+"""Kueue's pod groups: the pods themselves state their number and their topology request."""
 
 from collections import Counter
 
@@ -20,13 +20,13 @@ def used(simulation):
 
 
 def report(simulation):
-    """Return what is said of the only group."""
+    """Return the report of the only group."""
     (reported,) = simulation.groups
     return reported
 
 
 def held(*objects):
-    """Return why the only group waits, of which nobody is placed."""
+    """Return the reason of the only group, of which no pod is placed."""
     done = place(*objects)
     assert not used(done)
     return " / ".join({one.message for one in done.pods})
@@ -47,7 +47,7 @@ def test_all_of_a_group_are_placed_or_none():
 
 
 def test_a_pod_behind_a_gate_is_not_there():
-    """Kueue opens it when its queue has room."""
+    """Kueue removes the gate when its queue has quota."""
     gated = member("g-2", "g", 3, spec={"schedulingGates": [{"name": f"{K}admission"}]})
     done = place(*nodes(), *members("g", 3, 2), gated)
 
@@ -55,7 +55,7 @@ def test_a_pod_behind_a_gate_is_not_there():
 
 
 def test_a_group_of_which_pods_run_takes_others_one_by_one():
-    """Those that have ended are not seen; nobody can wait for them."""
+    """Finished pods are not visible, so no pod waits for them."""
     old = member("g-0", "g", 4)
     old["spec"]["nodeName"] = "ar0"
     done = place(*nodes(), old, member("g-9", "g", 4))
@@ -64,7 +64,7 @@ def test_a_group_of_which_pods_run_takes_others_one_by_one():
 
 
 def test_pods_that_are_admitted_one_by_one_are_in_no_group():
-    """Fast admission: the gate of one does not wait for the others, so nobody does."""
+    """Fast admission: the gate of one does not wait for the others, so no pod waits."""
     done = place(*nodes(), member("g-0", "g", 4, pod_group_fast_admission="true"))
 
     assert 1 == done.summary.scheduled
@@ -73,7 +73,7 @@ def test_pods_that_are_admitted_one_by_one_are_in_no_group():
 
 @pytest.mark.parametrize(("count", "level"), [(4, RACK), (8, ZONE), (2, HOST)])
 def test_required_is_one_unit_of_the_level(count, level):
-    """As many as one unit holds are in one of them, one more waits.
+    """As many as one unit holds are in one unit, one more waits.
 
     Racks of equal name in two zones are two.
     """
@@ -102,9 +102,7 @@ def test_unconstrained_asks_for_nothing():
 
 
 def test_slices_are_in_one_unit_each_in_the_order_of_names():
-    """Three slices of two in two racks of one zone: each in a rack, those whose names follow one
-    another.
-    """
+    """Three slices of two in two racks of one zone: each in a rack, with consecutive names."""
     asked = {
         "podset_required_topology": ZONE,
         "podset_slice_required_topology": RACK,
@@ -119,7 +117,7 @@ def test_slices_are_in_one_unit_each_in_the_order_of_names():
 
 
 def test_where_kueue_has_chosen_nodes_nothing_else_is_chosen():
-    """The selector counts; that the tree is not there, or does not allow it, does not matter."""
+    """The selector counts; a missing or unsuitable tree does not matter."""
     asked = {"podset_required_topology": RACK}
     pods = [
         member(f"g-{at}", "g", 2, spec={"nodeSelector": {HOST: node}}, **asked)
@@ -129,7 +127,7 @@ def test_where_kueue_has_chosen_nodes_nothing_else_is_chosen():
 
 
 def test_a_level_that_no_topology_has_is_named():
-    """And two that differ; the argument of the plugin says which counts."""
+    """Two levels that differ are named as well; the argument of the plugin decides."""
     asked = members("g", 2, podset_required_topology=RACK)
     assert f"no Topology of Kueue has the level {RACK}" in held(*nodes(), *asked)
     other = topology("other", RACK)
@@ -172,7 +170,7 @@ def test_what_is_wrong_or_not_placed_exactly_is_named(asked, says):
 
 
 def test_a_number_is_needed():
-    """Without it nobody knows whom to wait for."""
+    """Without it the size of the group is unknown."""
     assert f"{K}pod-group-total-count]: is missing" in held(*nodes(), member("g-0", "g", ""))
     assert "'0' is no number from 1" in held(*nodes(), member("g-0", "g", "0"))
     for text in ("9" * 40, "1" + "0" * 5000, "00000001" + "9" * 5000, "-1", "4.0"):
@@ -236,7 +234,7 @@ def test_a_member_can_be_moved_to_another_group():
 
 
 def test_a_group_goes_whole_when_it_is_evicted():
-    """Half of it is no use."""
+    """Half of the group would be useless."""
     old = [member(f"g-{at}", "g", 2, cpu="2", spec={"nodeName": f"ar{at}"}) for at in range(2)]
     for at, one in enumerate(old):
         one["spec"] |= {"nodeName": f"ar{at}", "priority": 0}
@@ -250,7 +248,7 @@ def test_a_group_goes_whole_when_it_is_evicted():
 def test_a_slice_that_cannot_be_repaired_leaves_the_others_alone():
     """Two slices of two lost a pod each.
 
-    There is capacity in the rack of the second: its pod is placed, there.
+    The rack of the second has capacity: its pod is placed there.
     """
     asked = {"podset_slice_required_topology": RACK, "podset_slice_size": "2"}
     pods = [

@@ -1,4 +1,4 @@
-"""Leaves that a group cannot use are left out of its question: nothing else comes of it."""
+"""Leaves that a group cannot use are left out of its model, with the same result."""
 
 from random import Random
 
@@ -27,7 +27,7 @@ def live(tree):
 
 
 def useful(tree, by_leaf, fixed, size):
-    """Return the leaves that are asked about, given room and held pods by leaf."""
+    """Return the leaves of the model, given capacity and bound pods by leaf."""
     nodes, rows = live(tree)
     slots = np.zeros(nodes.size, dtype=np.int64)
     on_rows = np.zeros(nodes.size, dtype=np.bool_)
@@ -36,7 +36,9 @@ def useful(tree, by_leaf, fixed, size):
 
 
 def world(rng):
-    """Return a tree with names in any order, room by leaf, held leaves, and a group for it."""
+    """Return a tree with names in any order, capacity by leaf, occupied leaves, and a group
+    for it.
+    """
     depth = rng.choice([1, 2, 2, 3])
     paths = groups.paths(rng, depth, 7)
     names = [f"n{at:03}" for at in range(len(paths))]
@@ -58,7 +60,7 @@ def world(rng):
 
 @pytest.mark.parametrize("seed", range(100))
 def test_the_best_placement_stays_the_same(seed, monkeypatch):
-    """By leaf, so also the choice among equally good ones, with rules of all kinds and held
+    """The placement by leaf is equal, so the choice among ties as well, with rules and bound
     pods.
     """
     monkeypatch.setattr(leafrows, "WORTHWHILE", 0)
@@ -83,7 +85,7 @@ def asked(tree, leaves, slots, fixed, size, levels):
 
 
 def placed(instance):
-    """Return what stands where, and how good it is."""
+    """Return the placement and its quality."""
     answer = solve(instance)
     pairs = zip(instance.leaves, answer.counts, strict=False)
     where = {leaf.path: pods for leaf, pods in pairs if pods}

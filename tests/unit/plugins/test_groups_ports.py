@@ -21,7 +21,7 @@ def ported(count, *, cpus=("1",)):
 
 
 def gang(count):
-    """Return a PodGroup that needs so many members."""
+    """Return a PodGroup with this number of members."""
     return {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
@@ -32,7 +32,7 @@ def gang(count):
 
 @pytest.mark.parametrize("cpus", [("1",), ("1", "2")])
 def test_more_members_than_nodes_name_the_port(cpus):
-    """Three members on two nodes with free CPUs: nothing but the port is in the way."""
+    """Three members on two nodes with free CPUs: the port is the only obstacle."""
     racks = {"r0": {"a": 8, "b": 8}}
     done = place(*tree(racks), gang(3), *ported(3, cpus=cpus))
     messages = {one.message for one in done.pods}

@@ -1,4 +1,4 @@
-"""What is reported of a group's placement is proven for the whole group."""
+"""Reported properties of a group's placement are proven for the whole group."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_members_placed_beside_others_are_no_proof_for_the_whole():
 
 
 def test_what_is_not_proven_has_no_number():
-    """The solver's own value for that is written nowhere, and read as nothing."""
+    """The unproven value of the solver is written nowhere, and read as unknown."""
     stages = (SolvedStage("rack", "units", 2, NOTHING),)
     found = PlacementProof().after("placed", stages, optimal=False, is_partial=False)
     text = proof_of(GroupRecord(proof=found, is_whole=True))
@@ -45,7 +45,7 @@ def test_what_is_not_proven_has_no_number():
 
 
 def cluster():
-    """Nodes for four of five members, one of them in use by a pod of lower priority."""
+    """Return nodes for four of five members, one of them in use by a pod of lower priority."""
     racks = {"r0": {"a": 2}, "r1": {"b": 2, "c": 1}}
     group = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
@@ -67,7 +67,7 @@ def cluster():
 
 
 def test_a_try_for_a_surplus_member_leaves_the_report_of_the_group():
-    """An elastic group evicts for its minimum; the fifth member has no capacity and no say."""
+    """An elastic group evicts for its minimum; the fifth member has no capacity and no effect."""
     done = place(*cluster())
     (report,) = done.groups
 
@@ -78,7 +78,7 @@ def test_a_try_for_a_surplus_member_leaves_the_report_of_the_group():
 
 
 def test_a_group_placed_in_steps_is_not_called_optimal():
-    """Under a limit that ends each search early, what is called optimal is as good as without a
+    """With a limit that ends each search early, a placement called optimal is as good as without
     limit.
     """
     best = place(*cluster()).groups[0].objective

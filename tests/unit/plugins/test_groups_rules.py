@@ -50,13 +50,13 @@ def alike(name, spec, *, priority=0, group_name="g", ports=()):
 
 
 def report(simulation):
-    """Return what is said of the only group."""
+    """Return the report of the only group."""
     (found,) = simulation.groups
     return found
 
 
 def test_members_fill_up_the_domains_that_are_too_empty_for_one_of_them():
-    """One old pod in z1: alone a member may go to z2 only, four of them go two and two, or one and
+    """One old pod in z1: a single member may use z2 only, four are placed two and two, or one and
     three.
     """
     done = place(
@@ -91,7 +91,7 @@ def test_a_domain_that_only_others_may_use_is_not_the_least_of_all():
 
 @pytest.mark.parametrize("rule", ["apart", "port", "spread"])
 def test_a_group_with_rules_between_members_evicts_what_they_need(rule):
-    """Two full nodes: one victim on each, though one node alone would have room for both."""
+    """Two full nodes: one victim on each, though one node alone would have capacity for both."""
     spec = {"apart": APART, "port": {}, "spread": SPREAD}[rule]
     busy = [
         member(f"a{at}{n}", on=f"n{at}", priority=1, spec={"schedulerName": "other"})
@@ -115,7 +115,7 @@ def test_a_group_with_rules_between_members_evicts_what_they_need(rule):
 
 
 def test_who_holds_the_port_is_evicted_and_nobody_else():
-    """There is room on the node, but not beside the pod that listens on the members' port."""
+    """The node has capacity, but not beside the pod that listens on the members' port."""
     holder = alike("holder", {"nodeName": "n0"}, priority=1, group_name="", ports=PORT)
     done = place(
         zoned("n0", "z0"),
@@ -130,7 +130,7 @@ def test_who_holds_the_port_is_evicted_and_nobody_else():
 
 
 def test_a_larger_size_that_would_fit_is_named():
-    """Three pods by fours: what is above the group's own size is looked at as well."""
+    """Three pods by fours: sizes above the group's own are searched as well."""
     done = place(
         *tree({"r0": {"n0": 4}, "r1": {"n1": 8}}),
         group("g", 3, {"node": {"factor": 4}}),
@@ -141,7 +141,7 @@ def test_a_larger_size_that_would_fit_is_named():
 
 
 def test_a_tree_without_a_live_node_says_so():
-    """Not that no node has room: the nodes are there, the tree names others."""
+    """The message is not that the nodes are full: the tree names other nodes."""
     done = place(
         zoned("big", "z0", 64),
         config_map("topo", "sakkara.topology", {"level-names": '["node"]', "tree": '{"n0": {}}'}),
@@ -170,7 +170,7 @@ def test_room_outside_of_the_tree_is_named():
 
 
 def test_nodes_right_under_one_parent_are_two_units():
-    """Two racks are asked for; two nodes that stand in none are a unit each."""
+    """Two racks are required; two nodes outside of racks are a unit each."""
     units = {"z0": {"n0": 1, "n1": 1, "r0": {"n2": 0}}}
     done = place(
         *tree(units, "zone", "rack", "node"),
@@ -209,9 +209,9 @@ RACKS_OF_UNEQUAL_NODES = {"r0": {"a": 3, "b": 2}, "r1": {"c": 3, "d": 3}, "r2": 
     ],
 )
 def test_rules_for_levels_hold_for_unlike_members_together(rules, racks, nodes):
-    """What a level wants counts pods, whatever they ask for.
+    """A level counts pods, whatever their requests.
 
-    The answer is proven, stage by stage.
+    The result is proven, stage by stage.
     """
     done = place(*tree(RACKS_OF_UNEQUAL_NODES), *ranks_of(rules))
 
@@ -226,7 +226,7 @@ def test_rules_for_levels_hold_for_unlike_members_together(rules, racks, nodes):
 
 
 def test_unlike_members_that_a_rule_keeps_from_fitting_wait():
-    """The head alone fills a node of every rack with room for it: nobody starts."""
+    """The head alone fills a node of every rack with capacity for it: no pod starts."""
     rules = {"rack": {"type": "pack", "hard": True}}
     done = place(*tree({"r0": {"a": 3, "b": 2}, "r1": {"c": 3}}), *ranks_of(rules))
 

@@ -1,6 +1,4 @@
-"""Volcano's PodGroups: what is read of them, what is refused by name, what is told, who belongs to
-them.
-"""
+"""Volcano's PodGroups: fields, refusals by name, messages and members."""
 
 from __future__ import annotations
 
@@ -32,13 +30,13 @@ def read(**spec):
 
 
 def report(simulation, name="g"):
-    """Return what is said of a group."""
+    """Return the report of a group."""
     (found,) = (one for one in simulation.groups if one.name == name)
     return found
 
 
 def messages(simulation):
-    """Return what is said of the pods, each text once."""
+    """Return the messages of the pods, each text once."""
     return {one.message for one in simulation.pods}
 
 
@@ -58,7 +56,7 @@ def test_a_minimum_below_the_tasks_stands_alone():
 
 
 def test_a_group_without_a_minimum_is_any_one_of_its_pods():
-    """As in Volcano, which starts what asks for none."""
+    """As in Volcano, which starts any pod of a group without minimum."""
     assert 1 == read().size
 
 
@@ -86,7 +84,7 @@ def test_what_is_wrong_or_not_placed_exactly_is_named(spec, says):
 
 
 def test_tasks_and_classes_of_an_annotation_exclude_each_other():
-    """Nobody could say which of them counts."""
+    """Both would state the classes of the members."""
     raw = {
         "metadata": {"annotations": {"sakkara.group/classes": '{"ps": {}}'}},
         "spec": {"minMember": 1, "minTaskMember": {"ps": 1}},
@@ -114,7 +112,9 @@ def test_members_beyond_the_minimum_are_placed_where_there_is_room():
 
 
 def test_each_task_has_its_number():
-    """There is room for four: one ps and three workers do, four workers and no ps never."""
+    """The cluster has capacity for four: one ps and three workers fit, four workers without ps
+    never do.
+    """
     spec = {"minTaskMember": {"ps": 1, "worker": 3}}
     workers = members("g", 4, "worker")
     waits = place(*tree(ONE_RACK), pod_group("g", 4, **spec), *workers)
@@ -128,14 +128,14 @@ def test_each_task_has_its_number():
 
 
 def test_a_group_that_nobody_describes_is_awaited():
-    """The pods say whose they are."""
+    """The pods name their group."""
     held = place(*tree(ONE_RACK), *members("g", 2))
     text = "no PodGroup of scheduling.volcano.sh/v1beta1 describes the group default/g"
     assert {text} == messages(held)
 
 
 def test_what_cannot_be_a_name_is_told_in_short():
-    """Annotations may be long, and so may not be what is said of them."""
+    """Annotations may be long; messages about them may not."""
     (text,) = messages(place(*tree(ONE_RACK), member("g-0", "x" * 100_000)))
     assert "describes the group default/xxx" in text
     assert len(text) < 400
@@ -151,7 +151,7 @@ def test_groups_of_equal_names_in_two_dialects_do_not_meet():
 
 
 def test_a_pod_that_two_claim_is_held_with_both_named():
-    """Also under one name: these are two objects."""
+    """The same under one name: these are two objects."""
     torn = member("torn", "g")
     torn["metadata"]["labels"] = {"sakkara.group.name": "g"}
     held = place(*tree(ONE_RACK), pod_group("g", 1), group("g", 1), torn)
@@ -160,7 +160,7 @@ def test_a_pod_that_two_claim_is_held_with_both_named():
 
 
 def test_a_priority_class_counts_where_the_pods_name_it():
-    """Nobody admits what a PodGroup says."""
+    """No admission controller reads the class of a PodGroup."""
     named = members("g", 2, priorityClassName="high")
     done = place(*tree(ONE_RACK), high_class(), pod_group("g", 2, priorityClassName="high"), *named)
     assert 2 == done.summary.scheduled
@@ -181,7 +181,7 @@ def high_class():
 
 
 def test_resources_that_members_ask_for_need_not_be_free_before_victims_go():
-    """The group's own sum is no more than its pods'; what goes beyond them has to be free."""
+    """The group's own sum is no more than its pods' sum; the rest has to be free."""
     old = member("old", "", cpu="4", nodeName="a")
     old["metadata"]["annotations"] = {}
     cluster = tree({"r": {"a": 4}})
@@ -201,7 +201,7 @@ def test_a_member_can_be_moved_to_another_group():
     assert "volcano:default/other" == group_of(moved(waiting, "other"))
 
 
-# What is told
+# Messages
 
 NOW = 1_700_000_000.0
 
@@ -228,7 +228,7 @@ def told(obj, stage, *, message="", standing=()):
 def test_a_group_that_waits_says_why_in_volcanos_words():
     """Phase Pending, and the condition Unschedulable.
 
-    Written to the object, as there is no subresource.
+    They are written to the object, as there is no subresource.
     """
     ((status,), events, paths) = told(described(), GroupStage.REFUSED, message="no room")
 
@@ -243,7 +243,7 @@ def test_a_group_that_waits_says_why_in_volcanos_words():
 
 
 def test_what_is_told_is_not_told_again():
-    """Whatever the time: only news are written; conditions of others stay."""
+    """Only changes are written, whatever the time; conditions of other clients stay."""
     ((first,), _, _) = told(described(phase="Inqueue"), GroupStage.REFUSED, message="no room")
     assert "phase" not in first
     known = described(
@@ -285,7 +285,7 @@ def test_a_bound_group_runs():
 
 
 def test_a_group_that_lost_a_member_is_unknown():
-    """Volcano's word for a group of which some run and others find no place.
+    """Volcano's phase for a group of which some pods run and others are unschedulable.
 
     It counts as once placed.
     """

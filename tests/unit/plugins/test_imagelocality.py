@@ -51,7 +51,7 @@ _images = st.lists(
     held=st.lists(_images, min_size=1, max_size=4), wanted=st.lists(st.integers(0, 13), max_size=11)
 )
 def test_scores_equal_a_slow_reference(held, wanted):
-    """By combination of images or by sum, the scores are those of one look at each node."""
+    """By combination of images or by sum, the scores equal those of a scan of each node."""
     nodes = [
         node(f"n{i}", images=[{"names": [name], "sizeBytes": size} for name, size in images])
         for i, images in enumerate(held)

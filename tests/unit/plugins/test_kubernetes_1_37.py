@@ -1,4 +1,4 @@
-"""What Kubernetes 1.37 changed in preemption and devices, each beside what 1.36 does."""
+"""Changes of Kubernetes 1.37 in preemption and devices, each beside the behaviour of 1.36."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def rule(name="r", effect="NoSchedule", **selector):
 
 
 def placed(*objects, release=V1_37, **ask):
-    """Return where a pod with a claim goes; `ask` are more fields of its request."""
+    """Return the node of a pod with a claim; `ask` holds more fields of its request."""
     exactly = {"deviceClassName": "gpu", "count": 1, **ask}
     made = claim("c", requests=[{"name": "r", "exactly": exactly}])
     devices = [gpu_class(), local_slice("n1", "g0"), local_slice("n2", "g0")]
@@ -64,7 +64,7 @@ def test_rules_do_not_count_before_1_37():
 
 
 def test_a_rule_that_goes_or_changes_wakes_the_pod():
-    """A rule that comes wakes nobody."""
+    """A new rule wakes no pod."""
     daemon = Daemon(NODES[:1], gpu_class(), local_slice("n1", "g0"), claim("c"), release=V1_37)
     daemon.see(rule(pool="n1"))
     daemon.see(claiming("p", "c"))
@@ -155,7 +155,7 @@ def test_a_violated_budget_spares_the_budgets_behind_it(release, expected):
 
 @BOTH
 def test_more_devices_than_a_claim_may_have(release):
-    """1.37 names the request and what is accounted for before it."""
+    """1.37 names the request and the number of accounted devices before it."""
     asks = [
         {"name": name, "exactly": {"deviceClassName": "gpu", "count": count}}
         for name, count in (("first", 30), ("second", 3))
@@ -174,7 +174,7 @@ def test_more_devices_than_a_claim_may_have(release):
 
 @BOTH
 def test_a_selector_that_fails_on_a_device(release):
-    """1.37 names the device, and what to write where a key is missing."""
+    """1.37 names the device, and the expression to use for a missing key."""
     objects = [gpu_class(), local_slice("n1", "g0")]
     wanting = claim("c", selector='device.attributes["x.example.com"].model == "a"')
     (found,) = place(NODES[0], *objects, wanting, claiming("p", "c"), release=release).pods

@@ -1,4 +1,4 @@
-"""What the network plugins do beyond the peer: strictness, both ends of a tie, bandwidth, risk."""
+"""The network plugins beyond the peer: strictness, both ends of a dependency, bandwidth, risk."""
 
 import pytest
 
@@ -98,7 +98,7 @@ def passing(got):
 
 
 def test_strict_wants_every_known_limit_to_hold():
-    """With carts in both regions the majority rule lets all labelled nodes pass, strict none."""
+    """With carts in both regions the majority rule passes all labelled nodes, strict none."""
     placed = [member("c1", "cart", "a1x"), member("c2", "cart", "b1x")]
 
     assert {"a1x", "b1y"} <= passing(overhead(placed=placed))
@@ -116,7 +116,7 @@ def test_dependents_count_when_asked():
 
 
 def test_a_table_in_status_is_used_when_spec_has_none_of_that_name():
-    """Measured costs stand in status and are found by the same name (D6)."""
+    """Measured costs are in status and are found by the same name (D6)."""
     measured = costs(table="NetperfCosts")
     measured["status"] = {"weights": measured["spec"].pop("weights")}
     placed = [member("c1", "cart", "a1x")]
@@ -128,7 +128,7 @@ def test_a_table_in_status_is_used_when_spec_has_none_of_that_name():
 
 
 def test_older_spellings_of_a_topology_are_read():
-    """`costList`, `originCosts` and `costs` mean what their successors mean."""
+    """`costList`, `originCosts` and `costs` have the meaning of their successors."""
     older = costs()
     for table in older["spec"]["weights"]:
         table["costList"] = table.pop("topologyList")
@@ -145,7 +145,7 @@ def test_older_spellings_of_a_topology_are_read():
 
 @pytest.mark.parametrize("objects", [[], [app_group(SHOP)], [costs()]])
 def test_missing_objects_treat_all_nodes_alike(objects):
-    """Neither filter nor score says anything, and nothing is raised."""
+    """Filter and score are skipped, and no exception is raised."""
     for plugin in ("NetworkOverhead", "NetworkMinCost"):
         got = evaluate(
             plugin,
@@ -160,7 +160,7 @@ def test_missing_objects_treat_all_nodes_alike(objects):
 
 
 def test_the_pods_own_namespace_comes_first():
-    """Of two AppGroups of one name, that of the pod's namespace counts, with the pods there."""
+    """Of two AppGroups of one name, that of the pod's namespace counts, with its pods."""
     here = app_group({"front": {"store": 5}, "store": {}}, namespace="shop")
     placed = [
         member("s1", "store", "a2x", namespace="shop"),
@@ -212,7 +212,7 @@ def test_groups_of_other_namespaces_are_found_by_the_argument():
 
 
 def test_the_first_pods_of_an_application_go_near_to_one_another():
-    """Who talks to the same workloads counts for the score, until somebody is there to talk to."""
+    """Pods that talk to the same workloads count for the score until the workloads run."""
     args = {"dependents": "Count", "indirect": "Count"}
     placed = [member("f1", "front", "a1x")]
     got = overhead(args, "front", placed)
@@ -227,7 +227,7 @@ def test_the_first_pods_of_an_application_go_near_to_one_another():
 
 
 def test_indirect_ties_are_told_only_where_they_are_few():
-    """Ten thousand leaves round one hub have a hundred million pairs, which nobody works out."""
+    """Ten thousand leaves round one hub have a hundred million pairs, which are not computed."""
     few, many = (
         app_group({"hub": dict.fromkeys((f"leaf{n}" for n in range(count)), 5)})
         for count in (10, 10_000)
@@ -242,7 +242,9 @@ def test_indirect_ties_are_told_only_where_they_are_few():
 
 
 def test_a_link_fills_until_the_next_pod_is_refused():
-    """Each front books 100 Mbit/s to its cart; the fourth does not fit 350, and is told why."""
+    """Each front books 100 Mbit/s to its cart; the fourth does not fit 350, and its message says
+    why.
+    """
     objects = [app_group(SHOP), topology(regions=[("a", "b", 5, "350M")])]
     placed = [member("c1", "cart", "b1x")]
     for number in range(3):
@@ -263,9 +265,9 @@ def test_a_link_fills_until_the_next_pod_is_refused():
 
 
 def test_a_share_is_split_over_the_replicas_it_goes_to():
-    """With half of the carts in its own zone a front asks for half.
+    """With half of the carts in its own zone a front needs half.
 
-    The link is shared by both ways.
+    The link is shared by both directions.
     """
     objects = [
         app_group(SHOP),
@@ -296,7 +298,7 @@ def test_a_dependency_books_for_those_that_depend_on_it():
 
 
 def test_min_cost_follows_the_shortest_way_between_regions():
-    """Two short ways by a third region beat the long direct one."""
+    """Two short links by a third region beat the long direct one."""
     three = [("a", "b", 50), ("a", "c", 10), ("c", "b", 10)]
     got = evaluate(
         "NetworkMinCost",
@@ -311,7 +313,7 @@ def test_min_cost_follows_the_shortest_way_between_regions():
 
 
 def test_a_node_without_measurements_is_the_dearest():
-    """Where nodes are measured, one that is not is unknown, never free (D7)."""
+    """Where nodes are measured, a node without measurements is unknown, never free (D7)."""
     part = {
         "apiVersion": "trellis.dev/v1alpha1",
         "kind": "NetworkTopologySlice",
@@ -344,7 +346,7 @@ def test_unknown_workloads_go_last_and_names_count_as_selectors():
 def test_without_figures_the_risk_is_that_of_what_pods_request():
     """Requests count as the average, without deviation.
 
-    A node that offers nothing is left alone.
+    A node that offers nothing is left out.
     """
     link = {BANDWIDTH: "1G"}
     got = evaluate(

@@ -37,13 +37,13 @@ def test_online_boutique_is_ordered_by_kahn():
 @pytest.mark.parametrize("first", range(0, 10, 3))
 @pytest.mark.parametrize("second", range(10))
 def test_the_queue_follows_online_boutiques_order(first, second):
-    """Of two pods of the shop the one with the lower index goes first."""
+    """Of two pods of the shop the one with the lower index is scheduled first."""
     one, other = ORDER[first], ORDER[second]
     group = app_group({name: {} for name in ORDER}, order=ORDER)
 
     got = less("TopologicalSort", member("a", one), member("b", other), objects=[group])
 
-    assert got is (first < second or (first == second))  # of replicas, the one named first
+    assert got is (first < second or (first == second))  # of replicas, the first in the list
 
 
 def eight_nodes():
@@ -99,7 +99,7 @@ def test_the_eight_node_score_example():
 
 
 def test_the_five_node_dijkstra_graph():
-    """P3 counts what depends on it: two replicas of P2, reached over the measured ways."""
+    """P3 counts its dependants: two replicas of P2, reached over the measured links."""
     edges = [(1, 2, 1), (1, 3, 4), (2, 4, 6), (3, 4, 5), (3, 5, 3), (4, 5, 2)]
     origins: dict[str, list[Any]] = {}
     for one, other, cost in edges:
@@ -139,7 +139,7 @@ def test_the_five_node_dijkstra_graph():
 
 
 def watched(figures):
-    """Return load-watcher's answer from node → (average, deviation) of what it sends, in Mbit/s."""
+    """Return load-watcher's response from node → (average, deviation) of its traffic, in Mbit/s."""
     data = {}
     for name, values in figures.items():
         metrics = [

@@ -1,4 +1,4 @@
-"""`NodeGraph`: shortest measured ways as networkx finds them, slice by slice as from scratch."""
+"""`NodeGraph`: shortest measured paths as networkx finds them, slice by slice as from scratch."""
 
 import json
 
@@ -30,9 +30,7 @@ def part(listed: dict[str, dict[str, int]]) -> NetworkTopologySlice:
 
 
 def by_networkx(slices: list[NetworkTopologySlice]) -> dict[tuple[str, str], int]:
-    """Return the cost of each way that there is: the first listing counts, one direction serves
-    both.
-    """
+    """Return the cost of each path: the first listing counts, one direction serves both."""
     costs: dict[tuple[str, str], int] = {}
     for origin in (origin for one in slices for origin in one.origins):
         for way in origin.paths:
@@ -68,7 +66,7 @@ def of_graph(graph: NodeGraph) -> dict[tuple[str, str], int]:
 @settings(max_examples=30)
 @given(st.lists(rows, min_size=1, max_size=3), rows)
 def test_it_is_what_networkx_finds(listed, changed):
-    """For the first slices, and again after one was written anew and another came."""
+    """The result equals networkx for the first slices, and after a rewritten and a new slice."""
     slices = [part(one) for one in listed]
     reader = PathSlices()
     first = NodeGraph(slices, reader)
@@ -82,9 +80,7 @@ def test_it_is_what_networkx_finds(listed, changed):
 
 
 def test_bookings_in_the_status_change_no_table_of_costs():
-    """What the operator notes beside costs leaves everything that was worked out from them in
-    place.
-    """
+    """Bookings that the operator writes beside costs leave all derived tables in place."""
     raw = topology([("a", "b", 5, "1G")], table="NetperfCosts")
     spec = raw.pop("spec")
     tables = []

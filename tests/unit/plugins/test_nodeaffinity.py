@@ -1,4 +1,4 @@
-"""NodeAffinity: selector, required and preferred terms, and what the profile adds."""
+"""NodeAffinity: selector, required and preferred terms, and the affinity of the profile."""
 
 import pytest
 from hypothesis import given
@@ -45,7 +45,7 @@ def test_a_pod_that_says_nothing_is_skipped():
 
 
 def test_the_profile_s_own_affinity_is_asked_first():
-    """A node that neither the profile nor the pod wants has the profile's reason alone."""
+    """A node rejected by both the profile and the pod has the profile's reason alone."""
     term = {"matchExpressions": [expression("pool", "In", "blue")]}
     got = evaluate(
         NodeAffinity,
@@ -64,7 +64,7 @@ def test_the_profile_s_own_affinity_is_asked_first():
 
 
 def test_terms_by_name_narrow_the_search_and_conflicts_end_it():
-    """Names are united over terms, intersected inside one; none left is a conflict."""
+    """Names are united over terms, intersected inside one; an empty result is a conflict."""
 
     def field(name):
         return expression("metadata.name", "In", name)
@@ -89,7 +89,7 @@ def test_terms_by_name_narrow_the_search_and_conflicts_end_it():
 
 
 def test_a_preferred_term_that_does_not_parse_is_an_error_a_required_one_never_matches():
-    """As seen live: the API server takes both."""
+    """As seen live: the API server accepts both."""
     bad = {"matchExpressions": [expression("gpu", "Gt", "x")]}
     nodes = [node("a", labels={"gpu": "4"}), node("b")]
     required = evaluate(NodeAffinity, nodes=nodes, pod=pod(spec=affinity([bad])))
@@ -163,7 +163,7 @@ _terms = st.lists(st.lists(_requirements, max_size=2), max_size=3)
     preferred=st.lists(st.tuples(st.integers(1, 100), st.lists(_requirements, max_size=2))),
 )
 def test_masks_equal_a_slow_reference(labels, selector, required, preferred):
-    """Worked out per distinct label value, the verdicts are those of one look at each node."""
+    """Computed per distinct label value, the verdicts equal those of a scan of each node."""
     kept = [(w, term) for w, term in preferred if all(_parses(r) for r in term)]
     spec = affinity(
         None if required is None else [{"matchExpressions": term} for term in required],

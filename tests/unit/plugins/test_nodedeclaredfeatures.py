@@ -45,7 +45,7 @@ def test_it_keeps_the_invariants():
 
 @pytest.mark.parametrize(("wanting", "fitting"), [(SHARED, {"one", "two"}), (BOTH, {"two"})])
 def test_all_features_must_be_declared(wanting, fitting):
-    """A node that lacks one is out for good."""
+    """A node that lacks one is rejected for good."""
     got = evaluate(NodeDeclaredFeatures, nodes=NODES, pod=wanting)
 
     assert fitting == {name for name, status in got.filter.items() if status.is_success}
@@ -64,12 +64,12 @@ def test_all_features_must_be_declared(wanting, fitting):
     ],
 )
 def test_ordinary_pods_are_skipped(spec):
-    """They need nothing new."""
+    """They need no feature."""
     assert SKIP == evaluate(NodeDeclaredFeatures, nodes=NODES, pod=pod(spec=spec)).pre_filter
 
 
 def test_which_nodes_wake_a_pod():
-    """One that declares all it needs and did not before."""
+    """A node that declares all needed features and did not before."""
     plugin = Scene(NodeDeclaredFeatures).plugin
     waiting = read_pod(BOTH)
 

@@ -31,7 +31,7 @@ def test_it_keeps_the_invariants():
     ],
 )
 def test_what_conflicts(held, wanted, conflict):
-    """Same protocol and port, and addresses equal or one of them all addresses."""
+    """Same protocol and port, and addresses that are equal or of which one is the wildcard."""
     got = evaluate(
         NodePorts,
         nodes=[node("n")],
@@ -44,7 +44,7 @@ def test_what_conflicts(held, wanted, conflict):
 
 
 def test_a_pod_without_host_ports_is_skipped():
-    """A container port alone takes nothing of the node."""
+    """A container port alone reserves nothing on the node."""
     assert SKIP == evaluate(NodePorts, nodes=[node("n")], pod=holding({"hostPort": 0})).pre_filter
 
 

@@ -22,7 +22,7 @@ def test_it_keeps_the_invariants():
 
 
 def test_a_neutral_pod_scores_75_and_one_that_evens_out_more():
-    """The same share of cpu and memory leaves an empty node as even as it was."""
+    """The same share of cpu and memory leaves the balance of an empty node unchanged."""
     nodes = [node("even", cpu="4", memory="4Gi"), node("lopsided", cpu="4", memory="4Gi")]
     sitting = pod("e", node_name="lopsided", requests={"memory": "2Gi"})
 
@@ -45,7 +45,7 @@ def test_a_neutral_pod_scores_75_and_one_that_evens_out_more():
 
 
 def test_pods_without_requests_are_not_scored():
-    """Such a pod leaves every node as it is, and kube-scheduler skips it."""
+    """Such a pod leaves every node unchanged, and kube-scheduler skips it."""
     got = evaluate(NodeResourcesBalancedAllocation, nodes=[node("n")], pod=pod())
 
     assert Code.SKIP == got.pre_score.code
@@ -60,7 +60,7 @@ def test_pods_without_requests_are_not_scored():
     ],
 )
 def test_what_kube_scheduler_refuses_is_refused(resources, message):
-    """A resource stands once in the list, with weight 1."""
+    """A resource is in the list once, with weight 1."""
     with pytest.raises(ConfigError, match=message):
         evaluate(
             NodeResourcesBalancedAllocation, args={"resources": resources}, nodes=[], pod=pod()
@@ -70,7 +70,7 @@ def test_what_kube_scheduler_refuses_is_refused(resources, message):
 @pytest.mark.parametrize("count", [2, 3])
 @given(steps=moves, wanted=amounts(optional=True))
 def test_scores_equal_a_slow_reference_after_any_moves(count, steps, wanted):
-    """Whole columns and redone rows give what plain floats give, to the last unit."""
+    """Whole columns and recomputed rows equal plain floats, to the last unit."""
     listed = LISTED[:count]
     args = {"resources": [{"name": name, "weight": 1} for name in listed]}
     world = World(NodeResourcesBalancedAllocation, args)

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: room for the pod, and the three ways to score what is given out."""
+"""NodeResourcesFit: capacity for the pod, and the three scores of allocation."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -28,7 +28,7 @@ def test_it_keeps_the_invariants():
 
 
 def test_all_reasons_are_told_in_order_and_final_only_past_the_node_s_size():
-    """Reasons stand in the order pods, cpu, memory, others; UAU iff the empty node is too small."""
+    """Reasons are in the order pods, cpu, memory, others; UAU iff the empty node is too small."""
     small = node("small", cpu="1", memory="1Gi", pods="1")
     full = node("full", cpu="4", memory="8Gi", pods="1")
     sitting = pod("e", node_name="full", requests={"cpu": "3500m", "memory": "7Gi"})
@@ -43,7 +43,7 @@ def test_all_reasons_are_told_in_order_and_final_only_past_the_node_s_size():
 
 
 def test_a_full_node_is_not_final():
-    """Room that pods hold could be freed, and so could a pod's place."""
+    """Capacity that pods hold could be freed, and so could a pod's place."""
     sitting = pod("e", node_name="n", requests={"cpu": "1"})
     got = evaluate(
         NodeResourcesFit,
@@ -112,7 +112,7 @@ def test_it_can_score_without_pre_score_but_not_filter_without_pre_filter():
     ],
 )
 def test_what_kube_scheduler_refuses_is_refused_in_its_words(args, field, message):
-    """The texts are those that people find when they search for them."""
+    """The texts are those that users search for."""
     faults = list(msgspec.convert(args, NodeResourcesFitArgs).validate())
 
     assert [(field, message)] == faults
@@ -143,7 +143,7 @@ ASSUMED = {"cpu": 100, "memory": 200 * MEBI, GPU: 0}
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(steps=moves, wanted=amounts(optional=True))
 def test_scores_equal_a_slow_reference_after_any_moves(strategy, steps, wanted):
-    """Whole columns and redone rows give what plain integers give, to the last unit."""
+    """Whole columns and recomputed rows equal plain integers, to the last unit."""
     resources = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
     world = World(
         NodeResourcesFit, {"scoringStrategy": STRATEGIES[strategy] | {"resources": resources}}

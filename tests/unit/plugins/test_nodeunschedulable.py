@@ -24,7 +24,7 @@ def test_it_keeps_the_invariants():
     ],
 )
 def test_a_cordoned_node_takes_pods_that_tolerate_its_taint(tolerations, open_to_it):
-    """The taint itself need not be there; without the toleration the rejection is final."""
+    """The taint itself need not exist; without the toleration the rejection is final."""
     got = evaluate(
         NodeUnschedulable,
         nodes=[node("cordoned", unschedulable=True), node("open")],

@@ -77,14 +77,14 @@ def test_it_keeps_the_invariants():
 
 
 def test_volumes_of_the_pod_add_up():
-    """Two volumes do not fit where one is the most; a node without a limit takes any number."""
+    """Two volumes do not fit with a limit of one; a node without a limit takes any number."""
     assert set() == full(pod=using("a"))
     assert {"one"} == full(pod=using("a", "b"))
     assert {"one", "two"} == full(pod=using("a", "b", "c"))
 
 
 def test_a_volume_counts_once_on_a_node():
-    """Pods that share a volume, and one that the pod brings again, cost one place."""
+    """Pods that share a volume, and a volume that the pod names twice, cost one place."""
     both = [using("a", name=name, node_name="one") for name in ("x", "y")]
 
     assert set() == full(pod=using("a"), existing=both)
@@ -122,7 +122,7 @@ def test_unbound_and_ephemeral_claims_count_by_their_class():
 
 
 def test_in_tree_disks_count_as_their_driver_does():
-    """Inline or as a volume, one GCE disk is one volume of the driver that has taken it over."""
+    """Inline or as a volume, one GCE disk is one volume of the driver that replaced the plugin."""
     gke = "pd.csi.storage.gke.io"
     more = [
         csi_node("bare", {gke: 1}),
@@ -156,7 +156,7 @@ def test_a_missing_claim_rejects_every_node_for_good():
 
 
 def test_a_foreign_ephemeral_claim_is_an_error():
-    """A claim of that name that belongs to somebody else is never used."""
+    """A claim of that name with another owner is never used."""
     with pytest.raises(PluginError, match="was not created for pod default/p"):
         evaluate(
             NodeVolumeLimits,
@@ -193,7 +193,7 @@ def hints(kind, verb, new=None, old=None):
     ],
 )
 def test_which_limits_wake_a_pod(old, new, expected):
-    """A limit of one of its drivers that grew, was lifted, or that nobody knew."""
+    """A limit of one of its drivers that grew, was lifted, or was unknown."""
     before = csi_node("n", old) if old is not None else None
     after = csi_node("n", new) if new is not None else None
     verb = "add" if old is None else "delete" if new is None else "update"
@@ -202,7 +202,7 @@ def test_which_limits_wake_a_pod(old, new, expected):
 
 
 def test_what_else_wakes_a_pod():
-    """Attachments of its drivers that end, and what makes its claims mean something else."""
+    """Attachments of its drivers that end, and changes of the objects that its claims refer to."""
     assert hints("VolumeAttachment", "delete", old=attachment("x", "n", "vb"))
     assert not hints("VolumeAttachment", "delete", old=attachment("x", "n", "vb", "other"))
     assert not hints("VolumeAttachment", "add", attachment("x", "n", "vb"))

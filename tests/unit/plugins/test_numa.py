@@ -1,6 +1,4 @@
-"""NodeResourceTopologyMatch: invariants, odd objects, arguments, and what it answers beyond the
-vectors.
-"""
+"""NodeResourceTopologyMatch: invariants, odd objects, arguments, and results beyond the vectors."""
 
 import copy
 from random import Random
@@ -71,7 +69,7 @@ def pod(name="p", *containers, init=(), guaranteed=True, **spec):
 
 
 def test_the_words_of_the_design_text_are_understood():
-    """`SingleNumaNode`, zones without `available`: aligned container by container, by what is
+    """`SingleNumaNode`, zones without `available`: aligned container by container, by
     allocatable.
     """
     zones = [zone(number, cpu="8", memory="32Gi") for number in range(2)]
@@ -135,7 +133,7 @@ SAMPLES = {
     ],
 )
 def test_the_invariants_hold(args):
-    """Whatever the arguments, the plugin keeps what every plugin keeps."""
+    """Whatever the arguments, the plugin keeps the invariants of all plugins."""
     check_plugin(NodeResourceTopologyMatch, args=args, **SAMPLES)
 
 
@@ -252,7 +250,7 @@ def test_gaps_and_high_numbers_have_results(strategy):
 
 
 def test_one_resource_is_balanced():
-    """A single share does not vary: the score is the best there is."""
+    """A single share does not vary: the score is the maximum."""
     got = evaluate(
         NAME,
         args={"scoringStrategy": {"type": "BalancedAllocation"}},
@@ -275,7 +273,7 @@ def situation(scene):
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_assuming_and_forgetting_leaves_no_trace(seed):
-    """Whatever is taken back leaves what was there before."""
+    """A rollback restores the former state."""
     source = Random(seed)
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], [pod("there", wants(2), nodeName="two")], (), [TWO])
@@ -316,7 +314,7 @@ def published(scene, *pods, policy="single-numa-node", **amounts):
 
 
 def test_a_report_of_the_past_frees_only_what_it_saw():
-    """A pod that came after the report stays deducted, although the report is newer here."""
+    """A pod younger than the report stays deducted, although the report arrives later."""
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], (), (), [])
     published(scene)
@@ -333,7 +331,7 @@ def test_a_report_of_the_past_frees_only_what_it_saw():
 
 
 def test_a_report_that_nobody_can_place_waits():
-    """Pods we never heard of are in it: what was certain before stays in force."""
+    """It contains unknown pods: the former deductions stay in force."""
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], (), (), [])
     published(scene)
@@ -359,7 +357,7 @@ def test_changed_settings_are_taken_at_once():
 
 
 def test_two_profiles_share_what_is_reserved():
-    """There is one cache in a process: a sibling's pods are no strangers and count."""
+    """A process has one cache: pods of another profile are known and count."""
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], (), (), [TWO])
     one: Any = scene.plugin
@@ -375,7 +373,7 @@ def test_two_profiles_share_what_is_reserved():
 
 @pytest.mark.parametrize("args", [{}, CACHE])
 def test_without_reports_nothing_is_done(args):
-    """Where no node has a report the filter is not even asked, and all nodes are alike."""
+    """Where no node has a report the filter does not run, and all nodes are alike."""
     got = evaluate(NAME, args=args, nodes=[node("a"), node("b")], pod=pod("p", wants(2)))
 
     assert Code.SKIP is got.pre_filter.code
@@ -383,7 +381,7 @@ def test_without_reports_nothing_is_done(args):
 
 
 def test_pods_that_need_no_zone_are_left_alone():
-    """A pod without requests goes anywhere, stale or not."""
+    """A pod without requests fits any node, stale or not."""
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], (), (), [])
     published(scene)
@@ -396,7 +394,7 @@ def test_pods_that_need_no_zone_are_left_alone():
 
 
 def test_exact_says_when_another_split_exists():
-    """The kubelet puts the small container where the large one should be, and never looks back."""
+    """The kubelet puts the small container where the large one should be, and never moves it."""
     objects = [
         report("n", zone(0, cpu="4", memory="8Gi"), zone(1, cpu="1", memory="8Gi"),
                scope="container")
@@ -430,7 +428,7 @@ def test_sidecars_keep_what_they_take():
 
 
 def test_a_report_without_news_wakes_nobody():
-    """Agents write every few seconds; pods are tried again when something is different."""
+    """Agents write every few seconds; pods are retried when a value differs."""
     scene = Scene(NAME)
     topology = read_object(TWO)[1]
     kind = frozenset(("NodeResourceTopology",))
@@ -463,7 +461,7 @@ def test_a_report_without_news_wakes_nobody():
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(args, field):
-    """The field is named, and nothing is guessed."""
+    """The field is named, and no value is guessed."""
     read = msgspec.convert(args, NodeResourceTopologyMatch.args_type)
 
     assert [field] == [name for name, _ in read.validate()]
@@ -473,14 +471,14 @@ def test_arguments_that_mean_nothing_are_refused(args, field):
 
 
 def test_the_published_examples_of_fingerprints():
-    """One pod, and none, have the texts that the library's documentation shows."""
+    """One pod, and none, have the texts of the library's documentation."""
     assert "pfp0v0019131e707ccadb65c" == fingerprint([mark_of("default", "pod-a")])
     assert "pfp0v001ef46db3751d8e999" == fingerprint([])
 
 
 @given(pods=st.lists(st.tuples(st.text(max_size=40), st.text(max_size=70)), max_size=40))
 def test_the_order_of_pods_does_not_matter(pods):
-    """A fingerprint is one of a set, however it is gone through."""
+    """A fingerprint is that of a set, in any order of iteration."""
     marks = [mark_of(namespace, name) for namespace, name in pods]
     backwards = fingerprint(reversed(marks))
 
@@ -496,7 +494,9 @@ def test_the_order_of_pods_does_not_matter(pods):
     )
 )
 def test_placements_come_back_as_they_were_written(zone_of):
-    """Whoever knows the containers reads where each of them runs; with one missing, nothing."""
+    """A reader with the container list gets the zone of each container; with one missing,
+    nothing.
+    """
     metadata, vectors = encode(zone_of, 4)
     containers = list(zone_of)
 
@@ -527,12 +527,14 @@ def test_objects_share_equal_texts_and_costs():
 
 @pytest.mark.parametrize("args", [{}, CACHE])
 def test_pods_that_share_are_asked_about_where_a_zone_may_lack_something(args):
-    """Where every zone lists what is shared, no node is looked at; one odd report changes that."""
+    """Where every zone lists the shared resources, no node is searched; one odd report changes
+    that.
+    """
     scene = Scene(NAME, args)
     scene.fill([node("two"), node("odd")], (), (), [TWO])
     shared = read_pod(pod("p", {"cpu": "1", "memory": "1Gi"}, guaranteed=False))
 
-    shape = scene.cycle(shared).shape  # held here: what is kept of it stays
+    shape = scene.cycle(shared).shape  # counted here: the kept state stays
 
     def found():
         assert scene.cycle(shared).shape is shape
@@ -547,11 +549,11 @@ def test_pods_that_share_are_asked_about_where_a_zone_may_lack_something(args):
 
 
 def test_pods_that_share_are_asked_about_while_a_foreign_pod_is_not_accounted_for():
-    """What was said of them before is taken back, and holds again when the pod has gone."""
+    """The former result is withdrawn, and holds again after the deletion of the pod."""
     scene = Scene(NAME, CACHE)
     scene.fill([node("two"), node("odd")], (), (), [TWO])
     shared = read_pod(pod("p", {"cpu": "1", "memory": "1Gi"}, guaranteed=False))
-    shape = scene.cycle(shared).shape  # held here: what is kept of it stays
+    shape = scene.cycle(shared).shape  # counted here: the kept state stays
     foreign = pod("unheard-of", wants(1), nodeName="two", schedulerName="other")
     stranger = read_pod(foreign | {"status": {"phase": "Pending"}})
     for _ in range(2):
@@ -565,7 +567,7 @@ def test_pods_that_share_are_asked_about_while_a_foreign_pod_is_not_accounted_fo
 
 
 def test_what_is_left_is_right_however_many_pods_came_unseen():
-    """The arithmetic is put off for pods of which no zone is asked, and none of it is lost."""
+    """The arithmetic is deferred for pods without requests to a zone, and none of it is lost."""
     scene = Scene(NAME, CACHE)
     names = [f"n{number}" for number in range(300)]
     objects = [report(name, zone(0, cpu="4", memory="8Gi"), zone(1, cpu="8")) for name in names]

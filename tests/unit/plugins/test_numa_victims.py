@@ -1,4 +1,4 @@
-"""What victims give back to their NUMA zones: everything that they hold while they run."""
+"""Victims release to their NUMA zones all that they hold while they run."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def running(name, *, sidecar=0, app=0, whole=0, overhead=""):
 
 
 def topology(zone_of, free):
-    """Return what the node's agent publishes: zones of 8 CPUs with what is `free` in each."""
+    """Return the object of the node's agent: zones of 8 CPUs, each with `free`."""
     names = {("default", name, each): zone for (name, each), zone in zone_of.items()}
     metadata, vectors = encode(names, 2)
     print_of = fingerprint([mark_of("default", name) for name in {name for name, _ in zone_of}])
@@ -88,7 +88,7 @@ OVERHEAD = (running("a", app=7, overhead="500m"), running("b", app=7, overhead="
 
 @pytest.mark.parametrize("victims", [PLAIN, SIDECARS, POD_LEVEL, PARTLY, OVERHEAD])
 def test_a_victim_gives_back_all_that_it_holds(victims):
-    """Its containers, its sidecars, and what the pod requests beside them.
+    """The resources of its containers and sidecars, and the pod requests beside them.
 
     Overhead was never in a zone.
     """

@@ -116,7 +116,7 @@ def some_pod(random: Random, name: str, node: str, priority: int) -> Pod:
 
 
 def some_situation(random: Random) -> Situation:
-    """Return a small cluster in which somebody may have to go."""
+    """Return a small cluster in which pods may have to be evicted."""
     nodes = [
         make_node(
             f"n{number}",
@@ -176,10 +176,11 @@ def _demanding(random: Random, pod: Pod) -> Pod:
 @settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_victims_are_those_that_cannot_be_spared(seed: int):
-    """Per node: all lower pods go, and come back one by one, most important and violating first.
+    """Per node: all lower pods are removed, and restored one by one, most important and violating
+    first.
 
     Candidates, victims, violated budgets and the reasons of other nodes are those of the reference,
-    and the node that is chosen is one of its best.
+    and the chosen node is one of its best.
     """
     situation = some_situation(Random(seed))
     table = Table(situation, situation.pods)
@@ -207,7 +208,7 @@ def test_victims_are_those_that_cannot_be_spared(seed: int):
     texts = [text for name in reasons for text in reasons[name]]
     parts = sorted(f"{texts.count(text)} {text}" for text in set(texts))
     head = f"preemption: 0/{len(situation.nodes)} nodes are available:"
-    # Where nobody has to leave any node, no node has a reason.
+    # Where no pod has to leave any node, no node has a reason.
     text = f"{head} {', '.join(parts)}." if parts else head
     assert (text, "") == (chosen.text, chosen.nominated_node)
 
@@ -296,7 +297,7 @@ def test_the_choice_among_victims_is_an_option():
 
 
 def block_of(violations: Sequence[int | None]) -> Block:
-    """Return what a dry run found: per row None, or how many violated budgets."""
+    """Return the result of a dry run: per row None, or how many violated budgets."""
     places = [place for place, number in enumerate(violations) if number is not None]
     return Block(
         None,  # type: ignore[arg-type]
@@ -321,7 +322,7 @@ def block_of(violations: Sequence[int | None]) -> Block:
 def test_the_walk_ends_when_there_are_enough(
     wanted: int, blocks: list[list[int | None]], kept: list[list[int]], is_over: bool
 ):
-    """Enough candidates, one of them without a violated budget; nothing past that is kept."""
+    """Enough candidates, one of them without a violated budget; later nodes are not kept."""
     walk = Walk(np.arange(wanted * len(blocks)), 0, wanted)
     got = [
         walk.keep(block_of(violations)).places.tolist()
@@ -353,19 +354,19 @@ def test_how_many_candidates_are_enough(share: int, number: int, nodes: int, wan
 
 
 def preempt(preemptor: Pod, *pods: Pod, cpu: int = 2, budgets: Sequence[Any] = ()) -> Any:
-    """Return the plugin's answer on one node `n0`."""
+    """Return the result of the plugin on one node `n0`."""
     situation = Situation([make_node("n0", cpu=cpu)], pods, budgets, (), preemptor)
     table = Table(situation, pods)
     return table.plugin.post_filter(table.cycle, table.nodes, failure_of(table, situation))
 
 
 def names(answer: Any) -> list[str]:
-    """Return who has to go."""
+    """Return the names of the victims."""
     return [placed.pod.metadata.name for placed in answer.victims]
 
 
 def test_pods_without_a_start_are_least_important_and_the_last_that_came_most():
-    """kube-scheduler compares such pods by "now", so that the later one goes first."""
+    """kube-scheduler compares such pods by "now", so that the later one is evicted first."""
     pods = [make_pod(name, node="n0") for name in ("a", "b")]
     early = with_status(make_pod("c", node="n0"), start_time="2026-01-01T00:00:00Z")
 
@@ -374,7 +375,7 @@ def test_pods_without_a_start_are_least_important_and_the_last_that_came_most():
 
 
 def test_equal_priority_is_nobodys_victim():
-    """Only lower priority can be evicted; the nomination is cleared when nothing helps."""
+    """Only lower priority can be evicted; the nomination is cleared when no eviction helps."""
     answer = preempt(make_pod("boss", cpu=2, priority=1), make_pod("a", node="n0", priority=1))
 
     assert ("", ()) == (answer.nominated_node, answer.victims)
@@ -398,17 +399,17 @@ def test_equal_priority_is_nobodys_victim():
     ids=lambda b: b.metadata.name,
 )
 def test_budgets_that_cover_nobody(wrong: PodDisruptionBudget):
-    """Empty, unreadable and foreign selectors protect nobody."""
+    """Empty, unreadable and foreign selectors protect no pod."""
     pods = [make_pod(name, node="n0", labels={"app": "x"}) for name in ("a", "b")]
     boss = make_pod("boss", priority=1)
 
     assert ["a"] == names(preempt(boss, *pods, budgets=[wrong]))
-    # A real one does: "b" is the first to use it up, so sparing "a" comes first.
+    # A real one does: "b" is the first to use it up, so "a" is spared first.
     assert ["b"] == names(preempt(boss, *pods, budgets=[wrong, budget("real", "x", allowed=1)]))
 
 
 def leaving(name: str, reason: str = "PreemptionByScheduler", **changes: Any) -> Pod:
-    """Return a low pod on `n0` that is being deleted for somebody."""
+    """Return a low pod on `n0` that is being deleted for a preemptor."""
     condition = PodCondition("DisruptionTarget", "True", reason)
     pod = make_pod(name, node="n0", status=PodStatus(conditions=(condition,)), **changes)
     return with_meta(pod, deletion_timestamp="2026-01-01T00:00:00Z")
@@ -425,7 +426,7 @@ def leaving(name: str, reason: str = "PreemptionByScheduler", **changes: Any) ->
     ],
 )
 def test_who_waits_for_whom(on_node: Pod, waits: bool):
-    """Only lower pods that a scheduler preempted hold the preemptor back on its nominated node."""
+    """Only lower pods preempted by a scheduler make the preemptor wait for its nominated node."""
     boss = make_pod("boss", cpu=2, priority=9, nominated="n0")
     answer = preempt(boss, on_node)
 
@@ -436,7 +437,7 @@ def test_who_waits_for_whom(on_node: Pod, waits: bool):
 
 
 def test_a_hopeless_nominated_node_holds_nobody_back():
-    """A pod whose nominated node cannot help any more looks for another."""
+    """A pod whose nominated node cannot fit any more is given another."""
     boss = make_pod("boss", cpu=2, priority=9, nominated="n0")
     pods = [leaving("a"), make_pod("b", node="n1", cpu=2)]
     situation = Situation([make_node("n0", cpu=1), make_node("n1", cpu=2)], pods, (), (), boss)
@@ -451,7 +452,7 @@ def test_a_hopeless_nominated_node_holds_nobody_back():
 
 
 def test_never_means_never():
-    """preemptionPolicy Never evicts nobody and leaves the nomination alone."""
+    """preemptionPolicy Never evicts no pod and keeps the nomination."""
     boss = make_pod("boss", cpu=2, priority=9, preemption_policy="Never")
     answer = preempt(boss, make_pod("a", node="n0"))
 
@@ -484,12 +485,12 @@ def test_nodes_that_cannot_be_helped_are_counted():
 
 
 class FailsOn(Attempted, frozen=True):
-    """An attempt of which a filter fails on some rows as soon as pods leave them."""
+    """An attempt in which a filter fails on some rows as soon as pods leave them."""
 
     broken: frozenset[int] = frozenset()
 
     def dry_run(self, victims: Any, nominated: Nominated) -> Any:
-        """Fail where a broken row is among those that are asked about."""
+        """Fail if a broken row is among the queried rows."""
         if self.broken.intersection(victims.rows.tolist()):
             raise PluginError("Devices", "Filter", "no such key: root")
         return super().dry_run(victims, nominated)
@@ -497,7 +498,7 @@ class FailsOn(Attempted, frozen=True):
 
 @pytest.mark.parametrize("broken", [0, 1, 6, 7, 40])
 def test_a_node_on_which_a_filter_fails_is_no_candidate_and_others_are(broken: int):
-    """kube-scheduler collects such errors by node, and tells them only if no node is left."""
+    """kube-scheduler collects such errors by node, and reports them only if no node is left."""
     nodes = [make_node(f"n{number}", cpu=1) for number in range(max(broken, 6) + 1)]
     pods = [make_pod(f"p-{node.metadata.name}", node=node.metadata.name) for node in nodes]
     situation = Situation(nodes, pods, (), (), make_pod("boss", priority=9))
@@ -512,7 +513,7 @@ def test_a_node_on_which_a_filter_fails_is_no_candidate_and_others_are(broken: i
 
     answer = table.plugin.post_filter(table.cycle, table.nodes, failure)
     left = {node.metadata.name for node in nodes[broken:]}
-    # So many failures on one node after the other give the search up: a tenant may cause them.
+    # This number of failures in a row ends the search: a tenant may cause them.
     if not left or broken > MOST_FAULTS:
         assert (Code.ERROR, None) == (answer.status.code, answer.nominated_node)
         assert 'running "Devices" filter plugin: no such key: root' in answer.text
@@ -522,7 +523,7 @@ def test_a_node_on_which_a_filter_fails_is_no_candidate_and_others_are(broken: i
 
 
 def test_a_preemptor_is_held_while_its_evictions_are_under_way():
-    """The gate opens when the engine says so."""
+    """The gate opens by a call of the engine."""
     situation = Situation([], [], (), (), make_pod("boss"))
     table = Table(situation, [])
     assert table.plugin.pre_enqueue(make_pod("boss")) is None

@@ -1,4 +1,4 @@
-"""What preemption keeps between attempts equals what is worked out afresh."""
+"""The state that preemption keeps between attempts equals a state computed afresh."""
 
 from random import Random
 from typing import Any
@@ -31,7 +31,7 @@ KIND = "PodDisruptionBudget"
 
 
 class Kept:
-    """A cluster with the two trackers, and the same trackers made anew when asked."""
+    """A cluster with the two trackers, and the same trackers made anew on demand."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
@@ -53,13 +53,13 @@ class Kept:
         return ranks, index
 
     def victims(self, ranks: PodsByImportance, rows: Any, priority: int) -> Victims:
-        """Return who is below a priority on some rows."""
+        """Return the pods below a priority on some rows."""
         nodes = Nodes(self.cluster.table, self.cluster.pods)
         return Victims(ranks, UnitIndex(self.handle), nodes, rows, priority)
 
 
 def look(kept: Kept, ranks: PodsByImportance, index: BudgetIndex, rows: Any, priority: int) -> Any:
-    """Return everything that a preemptor would learn of these rows."""
+    """Return all results of a preemptor for these rows."""
     victims = kept.victims(ranks, rows, priority)
     pods = [victims.pod(number).pod for number in range(len(victims))]
     return (
@@ -121,7 +121,7 @@ def _change_budget(kept: Kept, random: Random) -> Change:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_incremental_is_as_afresh(seed: int):
-    """After every change a preemptor learns the same from kept columns as from new ones."""
+    """After every change a preemptor has the same results from kept columns as from new ones."""
     random, kept = Random(seed), Kept()
     ranks, index = kept.anew()
     for _ in range(40):
@@ -137,7 +137,7 @@ def test_incremental_is_as_afresh(seed: int):
 
 
 def test_outdated_rows_are_swept_together(monkeypatch):
-    """However often a row changes, the list stays about as long as there are pods."""
+    """However often a row changes, the list stays about as long as the number of pods."""
     monkeypatch.setattr(rowlists, "_LEAST_OUTDATED", 4)
     kept, row = Kept(), np.array([0, 1])
     for name in NODES[:2]:
@@ -153,7 +153,7 @@ def test_outdated_rows_are_swept_together(monkeypatch):
 
 
 def test_shapes_that_are_gone_do_not_pile_up(monkeypatch):
-    """Past a number of shapes the look-up of budgets begins anew, and says the same."""
+    """Past a number of shapes the lookup of budgets is rebuilt, with the same results."""
     monkeypatch.setattr(budgets, "_MOST_SHAPES", 3)
     kept = Kept()
     kept.follow(kept.cluster.put_node(make_node("n0")))

@@ -1,4 +1,4 @@
-"""PodTopologySpread against a slow reference, while pods, nodes and owners come and go."""
+"""PodTopologySpread against a slow reference, while pods, nodes and owners change."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ def town_of(random):
 
 @given(seeds)
 def test_it_says_what_the_slow_reference_says(random):
-    """Filter and scores agree after every few changes, with counts kept from one to the next."""
+    """Filter and scores agree after every few changes, with counts kept in between."""
     town, args = town_of(random)
     pods = [incoming(random) for _ in range(2)]
     with many_rows_are(random.choice([1, 3, 256])):
@@ -105,7 +105,7 @@ def test_it_says_what_the_slow_reference_says(random):
 
 @given(seeds)
 def test_a_hypothetical_pod_counts_like_a_real_one(random):
-    """What `add_pod` and `remove_pod` make of a state equals a look at a cluster so changed."""
+    """A state after `add_pod` and `remove_pod` equals a state computed on the changed cluster."""
     town, _ = town_of(random)
     for move in moves(random):
         town.do(move)
@@ -115,7 +115,7 @@ def test_a_hypothetical_pod_counts_like_a_real_one(random):
 
 @given(seeds)
 def test_a_pod_that_closes_nodes_to_another_affects_it(random):
-    """Whether it carries the rule or the other does, and wherever it is placed."""
+    """The result is the same whichever pod carries the rule, and wherever it is placed."""
     town = Town(PodTopologySpread)
     for move in moves(random):
         town.do(move)
@@ -126,7 +126,7 @@ def test_a_pod_that_closes_nodes_to_another_affects_it(random):
 
 @given(seeds)
 def test_whatever_lets_a_pod_pass_wakes_it(random):
-    """No change that turns a rejection into room goes by unnoticed."""
+    """Every change that turns a rejection into a fit wakes the pod."""
     town = Town(PodTopologySpread)
     pods = [incoming(random) for _ in range(2)]
     history = list(moves(random))
@@ -178,7 +178,7 @@ def crowded():
 
 
 def test_a_pod_that_terminates_counts_no_more():
-    """A matching pod that is being deleted makes room at once, and that wakes who waits."""
+    """A matching pod that is being deleted frees a place at once, and that wakes waiting pods."""
     town, raw = crowded()
     before = passing(town, raw)
     held = pod("e0", node_name="n0", labels={"app": "x"})
@@ -191,7 +191,7 @@ def test_a_pod_that_terminates_counts_no_more():
 
 
 def test_an_empty_domain_that_goes_makes_room_in_the_others():
-    """With the last node of the emptiest domain gone the others are even, and that wakes."""
+    """Without the last node of the emptiest domain the others are even, and that wakes."""
     town, raw = crowded()
     change = town.do(Move("node", "n1"))
 
@@ -228,7 +228,7 @@ def test_a_missing_zone_and_an_empty_one_are_the_same_domain(empty_is_feasible):
     [(HARD, "pre_filter"), (SOFT, "pre_score")],
 )
 def test_a_selector_that_does_not_parse_is_an_error(action, where):
-    """The pod fails with the selector's fault; nothing else is affected."""
+    """The pod fails with the selector's fault; no other pod is affected."""
     bad = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["x"]}]}
     raw = pod(spec={"topologySpreadConstraints": [constraint(action=action, selector=bad)]})
     try:

@@ -89,7 +89,7 @@ _tolerations = st.builds(
     tolerations=st.lists(_tolerations, max_size=3),
 )
 def test_verdicts_equal_a_slow_reference(nodes, tolerations):
-    """Looked up per distinct set of taints, the verdicts are those of one look at each node."""
+    """Computed per distinct set of taints, the verdicts equal those of a scan of each node."""
     raw = [
         node(f"n{i}", taints=[{"key": t.key, "value": t.value, "effect": t.effect} for t in taints])
         for i, taints in enumerate(nodes)

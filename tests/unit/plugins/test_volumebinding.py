@@ -117,14 +117,14 @@ def test_a_pod_without_claims_is_skipped():
     ],
 )
 def test_what_keeps_a_pod_from_every_node(objects, pod, reason):
-    """Claims that nothing on a node can help reject the pod for good."""
+    """Claims that no node can satisfy reject the pod for good."""
     got = evaluate(VolumeBinding, nodes=NODES, objects=objects, pod=pod)
 
     assert (Code.UNRESOLVABLE, (reason,)) == (got.pre_filter.code, got.pre_filter.reasons)
 
 
 def test_a_class_without_a_mode_is_an_error():
-    """The API server fills the mode in; without it nobody knows what to do."""
+    """The API server sets the mode; without it the binding is undefined."""
     with pytest.raises(PluginError, match='VolumeBindingMode not set for StorageClass "s"'):
         evaluate(
             VolumeBinding, nodes=NODES, objects=[OPEN, storage_class(mode=None)], pod=using("c")
@@ -132,7 +132,7 @@ def test_a_class_without_a_mode_is_an_error():
 
 
 def test_bound_volumes_are_reached_from_their_nodes():
-    """Without an affinity from everywhere; one that does not exist from nowhere."""
+    """Without an affinity every node reaches it; no node reaches a missing one."""
     bound = claim(to="v")
 
     assert BOTH == fitting(bound, volume())
@@ -145,7 +145,7 @@ def test_bound_volumes_are_reached_from_their_nodes():
 
 
 def test_the_first_bound_claim_that_fails_gives_the_reason():
-    """A missing volume hides what later claims say, and an earlier one stands before it."""
+    """A missing volume hides the reasons of later claims, and an earlier claim precedes it."""
     got = evaluate(
         VolumeBinding,
         nodes=NODES,
@@ -202,14 +202,14 @@ def test_a_migrated_volume_is_reached_by_the_labels_of_its_driver():
     ],
 )
 def test_which_volumes_suit_a_claim(fields, fits):
-    """Class, mode, access, size and phase; what is set aside for the claim is its volume."""
+    """Class, mode, access, size and phase; a volume set aside for the claim is used."""
     found = volume(**({"storage_class": "s"} | fields))
 
     assert fits == fitting(OPEN, STATIC, found, reason=REASON_UNMATCHED)
 
 
 def test_a_claim_may_select_volumes_by_label():
-    """A volume that does not match is none for it."""
+    """A volume with other labels does not match."""
     picky = claim(storage_class="s", selector={"matchLabels": {"disk": "fast"}})
     fast = volume("v", storage_class="s", labels={"disk": "fast"})
 
@@ -218,7 +218,7 @@ def test_a_claim_may_select_volumes_by_label():
 
 
 def test_a_volume_set_aside_out_of_reach_leaves_no_other():
-    """No free volume takes its place; a class that makes volumes may make one there."""
+    """No free volume replaces it; a class with a provisioner may make one there."""
     mine = volume("mine", storage_class="s", owner="c", owner_uid="", zones=["y"])
     free = volume("free", storage_class="s")
 
@@ -249,7 +249,7 @@ def test_volumes_are_made_where_the_class_allows():
 
 
 def test_a_claim_that_was_sent_to_a_node_fits_that_node_only():
-    """Free volumes are not looked at any more: one is being made."""
+    """Free volumes are ignored: one is being made."""
     sent = claim(storage_class="s", annotations={"volume.kubernetes.io/selected-node": "b"})
 
     assert {"b"} == fitting(sent, storage_class(), reason=REASON_UNMATCHED)
@@ -278,7 +278,7 @@ def test_room_for_new_volumes_counts_where_the_driver_publishes_it(objects, fits
 
 
 def test_a_node_may_have_two_reasons():
-    """Bound and unbound claims are looked at one after the other."""
+    """Bound and unbound claims are checked one after the other."""
     got = evaluate(
         VolumeBinding,
         nodes=NODES,
@@ -300,14 +300,14 @@ class Desk:
         self.catalog = self.scene.handle.tracker(VolumeCatalog)
 
     def reserve(self, raw, node_name):
-        """Reserve for a pod; return the status and what undoes it."""
+        """Reserve for a pod; return the status and its rollback."""
         cycle, states = self.scene.cycle(read_pod(raw)), States()
         assert self.scene.runner.pre_filter(cycle, self.scene.nodes(), states).status.is_success
         status = self.scene.runner.reserve(cycle, node_name, states)
         return status, lambda: self.scene.runner.unreserve(cycle, node_name, states)
 
     def owner(self, name):
-        """Return the claim that a volume is for, as the catalog knows it."""
+        """Return the claim of a volume in the catalog."""
         found: Any = self.catalog.volume(name)
         return found.spec.claim_ref.name if found.spec.claim_ref is not None else ""
 
@@ -320,7 +320,7 @@ class Desk:
 
 
 def test_the_smallest_volume_is_assumed_and_given_back():
-    """After reserve the next claim sees one volume less, after unreserve all again."""
+    """After reserve the next claim has one volume less, after unreserve all again."""
     desk = Desk(
         claim("c", storage_class="s"),
         claim("d", storage_class="s"),
@@ -340,7 +340,7 @@ def test_the_smallest_volume_is_assumed_and_given_back():
 
 
 def test_a_claim_whose_volume_is_to_be_made_is_sent_to_the_node():
-    """Another pod with the same claim must go there as well."""
+    """Another pod with the same claim must be placed there as well."""
     desk = Desk(OPEN, storage_class())
     _, undo = desk.reserve(using("c"), "b")
 
@@ -350,7 +350,7 @@ def test_a_claim_whose_volume_is_to_be_made_is_sent_to_the_node():
 
 
 def test_an_assumption_ends_with_the_next_version():
-    """What the API server shows counts; the same version shown again changes nothing."""
+    """The version of the API server counts; the same version sent again changes nothing."""
     desk = Desk(OPEN, STATIC, volume(storage_class="s"))
     desk.reserve(using("c"), "a")
     cluster, follow = desk.scene.cluster, desk.scene.follow
@@ -367,7 +367,7 @@ def test_an_assumption_ends_with_the_next_version():
 
 
 def test_a_node_that_no_longer_fits_is_refused_at_reserve():
-    """Between filter and reserve somebody may have taken the volume."""
+    """Between filter and reserve another pod may have taken the volume."""
     desk = Desk(OPEN, STATIC, volume(storage_class="s", zones=["x"]))
     status, _ = desk.reserve(using("c"), "b")
 
@@ -470,7 +470,7 @@ def helps(kind, verb, new=None, old=None):
     ],
 )
 def test_which_changes_wake_a_pod(kind, verb, new, old, expected):
-    """Those that speak of its claims, their classes and volumes, and can make a node fit."""
+    """Changes of its claims, their classes and volumes that can make a node fit."""
     assert expected is helps(kind, verb, new, old)
 
 

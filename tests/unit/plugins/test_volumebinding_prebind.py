@@ -1,4 +1,4 @@
-"""VolumeBinding in the engine: what is written before a pod is bound, and all that can go wrong."""
+"""VolumeBinding in the engine: the writes before a pod is bound, and their failures."""
 
 import pytest
 
@@ -16,7 +16,7 @@ UID = "Pod/default/p"
 
 
 def static_api(**fields):
-    """Return an API with a free volume on node a, and a pod whose claim wants one, both decided."""
+    """Return an API with a free volume on node a, and a pod that claims it, both decided."""
     free = volume(storage_class="s", zones=["x"], persistentVolumeReclaimPolicy="Retain")
     api = VolumeApi(STATIC, free, claim(storage_class="s"), **fields)
     api.put(using("c"))
@@ -24,20 +24,20 @@ def static_api(**fields):
 
 
 def made_api(**fields):
-    """Return an API with a class that makes volumes, and a pod whose claim wants one."""
+    """Return an API with a class that makes volumes, and a pod that claims one."""
     api = VolumeApi(storage_class(zones=["y"]), claim(storage_class="s"), **fields)
     api.put(using("c"))
     return api
 
 
 def where(api):
-    """Return where the pod stands."""
+    """Return the node of the pod."""
     queued = api.engine.queues.get(UID)
     return Where.GONE if queued is None else queued.where
 
 
 def catalog(api):
-    """Return what the plugin keeps in memory."""
+    """Return the catalog of the plugin."""
     (tracker,) = (t for t in api.engine._handle.trackers.values() if isinstance(t, VolumeCatalog))
     return tracker
 
@@ -48,8 +48,8 @@ def failed(text):
 
 
 def test_a_volume_is_written_whole_and_the_pod_waits_for_its_claim():
-    """The volume names its claim as Kubernetes' binder writes it, keeps what we do not know, and
-    the pod is bound when the volume controller has bound the claim.
+    """The volume names its claim as Kubernetes' binder writes it and keeps unknown fields, and the
+    pod is bound when the volume controller has bound the claim.
     """
     api = static_api()
     version = api.get("PersistentVolumeClaim", "default/c")["metadata"]["resourceVersion"]
@@ -96,7 +96,7 @@ def test_a_claim_is_sent_to_the_node_and_the_pod_waits_for_its_volume():
 
 
 def test_volumes_are_written_before_claims():
-    """Of two claims one gets a volume that exists, the other one that is made."""
+    """Of two claims one gets an existing volume, the other a provisioned one."""
     api = VolumeApi(
         storage_class(),
         claim("c", storage_class="s", size="9Gi"),
@@ -125,9 +125,9 @@ def test_a_bound_claim_costs_nothing():
 
 
 def test_a_wait_ends_after_the_time_that_the_configuration_gives():
-    """The condition says so, the nomination is cleared, and the pod is tried again after back-off.
+    """The condition says so, the nomination is cleared, and the pod is retried after back-off.
 
-    What is written already is not written twice.
+    Finished writes are not repeated.
     """
     api = static_api(args={"bindTimeoutSeconds": 30})
     api.run()
@@ -150,7 +150,7 @@ def test_a_wait_ends_after_the_time_that_the_configuration_gives():
 
 
 def test_no_time_to_wait_fails_at_once():
-    """Zero seconds are no waiting; the claim is bound when the pod comes again."""
+    """Zero seconds are no wait; the claim is bound in the next attempt of the pod."""
     api = static_api(args={"bindTimeoutSeconds": 0})
     api.run()
     api.run()
@@ -164,7 +164,7 @@ def test_no_time_to_wait_fails_at_once():
 
 
 def test_a_volume_that_changed_meanwhile_is_a_conflict():
-    """The API server refuses the write, nothing stays assumed, and the next attempt succeeds."""
+    """The API server refuses the write, no assumption stays, and the next attempt succeeds."""
     api = static_api()
     api.before_put = lambda: api.put(
         api.get("PersistentVolume", "v") | {"touched": "yes"}, tell=False
@@ -199,7 +199,7 @@ def test_a_claim_that_changed_meanwhile_is_a_conflict():
 
 
 def test_a_volume_that_is_gone_cannot_be_written():
-    """The API server's words reach the pod."""
+    """The message of the API server is in the condition of the pod."""
     api = static_api()
     del api.objects["PersistentVolume", "v"]
     api.run()
@@ -208,7 +208,7 @@ def test_a_volume_that_is_gone_cannot_be_written():
 
 
 def test_a_volume_taken_for_one_pod_is_not_given_to_another():
-    """As long as the first one waits, the second finds nothing; nothing is given twice."""
+    """As long as the first one waits, the second finds nothing; no volume is given twice."""
     api = VolumeApi(
         STATIC,
         volume(storage_class="s", zones=["x"]),
@@ -233,7 +233,7 @@ def reset(api):
 
 
 def move(api):
-    """The volume turns out to be elsewhere."""
+    """Change the node of the volume."""
     stored = api.get("PersistentVolume", "v")
     elsewhere = volume(zones=["y"])["spec"]["nodeAffinity"]
     api.put(stored | {"spec": stored["spec"] | {"nodeAffinity": elsewhere}})
@@ -263,7 +263,7 @@ def move(api):
     ],
 )
 def test_what_ends_a_wait_for_a_volume(event, text):
-    """The pod is told why and tried again."""
+    """The pod's condition names the reason, and the pod is retried."""
     api = static_api()
     api.run()
     api.tell("PersistentVolume", "v")
@@ -275,7 +275,7 @@ def test_what_ends_a_wait_for_a_volume(event, text):
 
 
 def annotate(api, annotations):
-    """Somebody changes the annotations of the claim."""
+    """Change the annotations of the claim."""
     stored = api.get("PersistentVolumeClaim", "default/c")
     api.put(stored | {"metadata": stored["metadata"] | {"annotations": annotations}})
 
@@ -296,7 +296,7 @@ def annotate(api, annotations):
     ],
 )
 def test_what_ends_a_wait_for_a_new_volume(event, text):
-    """A provisioner that gives up takes the node off the claim; the pod is tried again."""
+    """A provisioner that gives up removes the node from the claim; the pod is retried."""
     api = made_api()
     api.run()
     api.tell("PersistentVolumeClaim", "default/c")
@@ -326,7 +326,7 @@ def test_a_claim_bound_before_its_volume_is_seen_goes_on_waiting():
 
 @pytest.mark.parametrize("is_written", [False, True])
 def test_a_pod_deleted_meanwhile_gives_back_what_was_not_written(is_written):
-    """No bind, no condition; a volume that already names the claim stays its."""
+    """No bind, no condition; a volume that already names the claim is kept for it."""
     api = static_api()
     api.run(answer=is_written)
     api.remove("Pod", "default/p")
@@ -338,7 +338,9 @@ def test_a_pod_deleted_meanwhile_gives_back_what_was_not_written(is_written):
 
 @pytest.mark.parametrize("is_written", [False, True])
 def test_a_pod_preempted_meanwhile_is_not_bound_and_nobody_is_deleted(is_written):
-    """A higher pod that needs the room takes it from memory; what was not written is free again."""
+    """A higher pod that needs the capacity evicts it in memory; unwritten volumes are free
+    again.
+    """
     api = VolumeApi(STATIC, volume(storage_class="s", zones=["x"]), claim(storage_class="s"))
     api.put(using("c", requests={"cpu": "3"}))
     api.run(answer=is_written)
@@ -367,7 +369,7 @@ def test_an_answer_that_never_comes_fails_after_a_minute():
 
 
 def test_a_change_of_other_claims_asks_nothing_again():
-    """Thousands of pods may wait at once: the check looks only at objects that changed."""
+    """Thousands of pods may wait at once: the check reads only changed objects."""
     api = made_api()
     api.run()
     api.tell("PersistentVolumeClaim", "default/c")

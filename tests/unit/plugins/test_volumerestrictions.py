@@ -90,9 +90,9 @@ def test_which_disks_conflict(held, wanted, conflict):
 
 
 def test_a_claim_for_one_pod_alone_is_taken_everywhere():
-    """While a pod on any node uses it, no node will do.
+    """While a pod on any node uses it, no node fits.
 
-    A pod on a node that is not there is none.
+    A pod on a missing node does not count.
     """
 
     def ask(node_name):
@@ -146,7 +146,7 @@ def hinted(change, wanted):
 
 
 def gone(raw):
-    """Return the change that a pod goes."""
+    """Return the change that deletes a pod."""
     return Change("Pod", "delete", old=read_pod(raw))
 
 
@@ -162,12 +162,12 @@ def gone(raw):
     ],
 )
 def test_which_pods_wake_a_waiting_one(other, expected):
-    """A pod that goes helps when it used the same claim or disk, wherever it was."""
+    """A deleted pod wakes it when it used the same claim or disk, wherever it was."""
     assert expected is hinted(gone(other), using("c", volumes=[gce("x")]))
 
 
 def test_a_claim_wakes_its_pods_when_it_appears():
-    """Its access modes were not known before; changes of it say nothing new."""
+    """Its access modes were unknown before; a later change of it has no effect."""
     new = read_object(claim())[1]
 
     assert hinted(Change("PersistentVolumeClaim", "add", new=new), using("c"))

@@ -25,7 +25,7 @@ REFERENCES = {
 
 
 def verdict(scene, pod):
-    """Return what a plugin says of a pod in the form of the references."""
+    """Return the verdict of a plugin on a pod in the form of the references."""
     got = look(scene, scene.cycle(pod))
     if got.pre_filter.code == "Skip":
         return None
@@ -38,7 +38,7 @@ def verdict(scene, pod):
 @settings(max_examples=60, deadline=None)
 @given(steps=moves)
 def test_they_say_what_the_slow_reference_says(plugin, steps):
-    """For every pod and node, after any sequence of changes, whatever was asked before."""
+    """For every pod and node, after any sequence of changes and questions."""
     scene = scene_of(plugin, START)
     for number, step in enumerate(steps):
         do(scene, step)
@@ -71,7 +71,9 @@ def test_trackers_hold_what_fresh_ones_hold(plugin, steps):
 @settings(max_examples=60, deadline=None)
 @given(steps=moves)
 def test_without_its_pods_a_node_is_judged_as_if_they_had_never_been(plugin, steps):
-    """What preemption asks: each node, had it not these pods, and again with one of them back."""
+    """The question of preemption: each node without these pods, and again with one of them
+    restored.
+    """
     scene = scene_of(plugin, START, steps)
     nodes = scene.nodes()
     for row in np.flatnonzero(nodes.exists).tolist():

@@ -1,4 +1,4 @@
-"""Random small clusters full of labels, for comparing spread and affinity with slow references.
+"""Random small clusters full of labels, to compare spread and affinity with slow references.
 
 A `Town` keeps everything twice: in a scene with a plugin, changed step by step so that trackers
 have to follow, and in plain dictionaries for the reference.
@@ -27,12 +27,12 @@ TAINTS = [
     {"key": "k", "value": "v", "effect": "PreferNoSchedule"},
 ]
 NODES = ("n0", "n1", "n2", "n3", "n4")
-FOUNDING = 17  # so many moves of a history put what a town begins with
+FOUNDING = 17  # this number of moves of a history fills the town at the start
 PODS = {f"e{number}": ("default", "other")[number % 2] for number in range(7)}
 
 
 class Move(msgspec.Struct, frozen=True):
-    """One change: `raw` is put under its name; without it, what is there is dropped."""
+    """One change: `raw` is stored under its name; without it the stored object is dropped."""
 
     kind: str
     name: str
@@ -57,7 +57,7 @@ class Town:
         return [raw for raw in self.objects.values() if raw["kind"] == kind]
 
     def placed(self) -> list[tuple[Manifest, Manifest]]:
-        """Return the pods on nodes that are there, each with its node."""
+        """Return the pods on existing nodes, each with its node."""
         return [
             (raw, self.nodes[raw["spec"]["nodeName"]])
             for raw in self.pods.values()
@@ -91,9 +91,9 @@ def _keep(objects: dict[str, Manifest], move: Move) -> None:
         objects.pop(move.name, None)
 
 
-# What things look like. Few values, so that selectors match now and then. Drawn from a seeded
+# Values of the objects: few, so that selectors match now and then. They are drawn from a seeded
 # source rather than by hypothesis' own strategies: a town has hundreds of choices, and those cost
-# fifty times what the comparison does.
+# fifty times as much as the comparison.
 
 
 def labels(random: Random) -> dict[str, str]:
@@ -162,7 +162,7 @@ def pod_move(random: Random, spec: Spec) -> Move:
 
 
 def other_pod_move(random: Random, town: Town, spec: Spec | None = None) -> Move:
-    """A pod that is there goes, or one that is not comes."""
+    """Return the removal of an existing pod or the addition of a missing one."""
     name = random.choice(sorted(PODS))
     if name in town.pods:
         return Move("pod", name)
@@ -174,7 +174,7 @@ def other_pod_move(random: Random, town: Town, spec: Spec | None = None) -> Move
 
 
 def namespace_move(random: Random) -> Move:
-    """A namespace appears, changes its labels, or goes."""
+    """Return the addition, relabelling or removal of a namespace."""
     name = random.choice(["default", "other"])
     if random.random() < 0.2:
         return Move("object", f"Namespace {name}")
@@ -183,7 +183,7 @@ def namespace_move(random: Random) -> Move:
 
 
 def owner_move(random: Random) -> Move:
-    """A service or controller appears, changes its selector, or goes."""
+    """Return the addition, change of selector or removal of a service or controller."""
     kind = random.choice(["Service", "Service", "ReplicaSet", "ReplicationController"])
     name = random.choice(["o0", "o1"])
     if random.random() < 0.2:
@@ -196,7 +196,7 @@ def owner_move(random: Random) -> Move:
 
 
 def history(random: Random, spec: Spec, other: Callable[[Random], Move]) -> Iterator[Move]:
-    """Yield moves; the first put all nodes and some pods, so that much is there."""
+    """Yield moves; the first add all nodes and some pods, so that the town is well filled."""
     for name in NODES:
         yield node_move(random, name)
     for _ in range(FOUNDING - len(NODES) - 8):

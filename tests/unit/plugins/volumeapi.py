@@ -1,9 +1,8 @@
-"""An engine with the default profile beside a small API server that holds storage, and a clock by
-hand.
+"""An engine with the default profile beside a small API server with storage, and a manual clock.
 
-Knows nothing of scheduling: it stores objects whole, refuses stale versions as kube-apiserver does,
-and tells the engine only when asked to. The volume controller and the provisioner are three lines
-each, called by the tests when they want them to act.
+It knows nothing of scheduling: it stores objects whole, refuses stale versions as kube-apiserver
+does, and sends events to the engine only on demand. The volume controller and the provisioner are
+three lines each, called by the tests.
 """
 
 import json
@@ -61,7 +60,7 @@ class VolumeApi:
     # The API server.
 
     def put(self, raw: Any, *, tell: bool = True) -> dict[str, Any]:
-        """Create or change an object; the engine hears of it at once, or never."""
+        """Create or change an object; the engine gets the event at once, or never."""
         stored: dict[str, Any] = plain_data(raw)
         self._version += 1
         meta = stored["metadata"]
@@ -80,7 +79,7 @@ class VolumeApi:
         self.engine.handle(Watched(kind, "MODIFIED", obj), self.now)
 
     def remove(self, kind: str, key: str) -> None:
-        """Take an object away; the watch tells at once."""
+        """Delete an object; the watch sends the event at once."""
         obj = read_as(BY_KIND[kind], self.objects.pop((kind, key)))
         self.engine.handle(Watched(kind, "DELETED", obj), self.now)
 
@@ -97,9 +96,9 @@ class VolumeApi:
     # The scheduler's surroundings.
 
     def run(self, *, answer: bool = True) -> None:
-        """Let the engine work until it wants nothing more.
+        """Run the engine until it has no more requests.
 
-        Answer its calls, or leave them lying.
+        Perform its calls, or leave them unanswered.
         """
         for _ in range(50):
             effects = self.engine.run(self.now, 5)
@@ -117,7 +116,7 @@ class VolumeApi:
         raise AssertionError("the engine does not come to rest")
 
     def perform(self, call: Call) -> Answer:
-        """Answer a request as kube-apiserver does; the watch is not told."""
+        """Answer a request as kube-apiserver does; the watch gets no event."""
         self.calls.append((call.method, call.path))
         *_, plural, name = call.path.split("/")
         kind = next(kind for kind in BY_KIND.values() if kind.plural == plural)
@@ -137,18 +136,18 @@ class VolumeApi:
         return Answer(call.id, 200, body=self.put(body, tell=False))
 
     def pass_time(self, seconds: float) -> None:
-        """Let time go by."""
+        """Advance the clock."""
         self.now += seconds
 
     def message(self) -> tuple[str, str]:
-        """Return reason and text of the last condition that was told."""
+        """Return reason and text of the last condition."""
         conditions = [one.condition for one in self.told if one.condition is not None]
         return conditions[-1].reason, conditions[-1].message
 
     # The volume controller and a provisioner.
 
     def bind(self, claim: str, volume: str) -> None:
-        """Bind a claim and the volume that is set aside for it; the watch tells."""
+        """Bind a claim and the volume that is set aside for it; the watch sends the event."""
         stored = self.get("PersistentVolume", volume)
         assert claim == stored["spec"]["claimRef"]["name"]
         self.put(stored | {"status": {"phase": "Bound"}})

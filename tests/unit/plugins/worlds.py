@@ -14,8 +14,8 @@ from scheduler.testing.scene import Scene
 GPU = "example.com/gpu"
 NAMES = ("n0", "n1", "n2", "n3")
 
-# Small numbers make ties, zeros and exact fits likely; a few are past what float64 can divide. The
-# most that counts (2**56) is left out: a pod that asks for it fits nowhere, whatever a node offers.
+# Small numbers make ties, zeros and exact fits likely; a few are past the exact range of float64.
+# The largest amount that counts (2**56) is left out: a pod with such a request fits nowhere.
 _small = st.integers(0, 12)
 _cpu_milli = st.one_of(_small, st.integers(0, 64_000))
 _bytes = st.one_of(_small, st.integers(0, 2**40), st.sampled_from([2**46, 2**53 - 1, 2**55]))
@@ -110,5 +110,5 @@ class World:
             self.pods.pop(move.name, None)
 
     def on(self, name: str) -> list[Amounts]:
-        """Return what the pods on a node request."""
+        """Return the requests of the pods on a node."""
         return [requests for node_name, requests in self.pods.values() if node_name == name]

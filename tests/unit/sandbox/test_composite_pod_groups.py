@@ -1,6 +1,4 @@
-"""CompositePodGroups as the sandbox serves them: what they may say, what changes, and when they
-go.
-"""
+"""CompositePodGroups in the sandbox: valid fields, changes, and deletion."""
 
 from typing import Any
 
@@ -17,7 +15,7 @@ def world() -> World:
 
 
 def test_what_is_not_said_is_filled_in():
-    """Disruption mode, priority and what it may evict; it is kept while groups are in it."""
+    """Disruption mode, priority and preemption are set; it is kept while it contains groups."""
     here = world()
     made = here.store.create(COMPOSITE_POD_GROUPS, composite("app", 2), "default")
 
@@ -48,7 +46,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_it_may_not_say(what: str):
-    """In the words that the server has for PodGroups."""
+    """The message is that of the server for PodGroups."""
     more, text = REFUSED[what]
     one = composite("app", 2)
     one["spec"] |= more
@@ -58,7 +56,7 @@ def test_what_it_may_not_say(what: str):
 
 
 def test_nothing_of_it_changes():
-    """Neither the number of groups nor the topology key."""
+    """Neither the number of groups nor the topology key may change."""
     here = world()
     made = here.store.create(COMPOSITE_POD_GROUPS, composite("app", 2), "default").obj
     for more in (
@@ -71,7 +69,7 @@ def test_nothing_of_it_changes():
 
 
 def test_it_goes_when_no_group_is_in_it_any_more():
-    """Children first: a PodGroup without pods goes at once, its parent after it."""
+    """Children first: a PodGroup without pods is deleted at once, its parent after it."""
     here = world()
     here.store.create(COMPOSITE_POD_GROUPS, composite("app", 1), "default")
     here.store.create(COMPOSITE_POD_GROUPS, composite("inner", 1, "app"), "default")
@@ -87,6 +85,6 @@ def test_it_goes_when_no_group_is_in_it_any_more():
 
 
 def test_the_release_before_does_not_serve_them():
-    """They came with 1.37."""
+    """They were added in 1.37."""
     kinds = World().store.kinds
     assert kinds.of_storage(COMPOSITE_POD_GROUPS.storage) is None

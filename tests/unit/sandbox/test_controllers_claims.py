@@ -1,4 +1,4 @@
-"""ResourceClaims of pods: made from templates, held while a pod needs them, given back
+"""ResourceClaims of pods: made from templates, reserved while a pod needs them, released
 afterwards.
 """
 
@@ -56,7 +56,7 @@ def claims(here: World) -> list[Object]:
 
 
 def allocate(here: World, name: str, *pods: Object) -> None:
-    """Write what a scheduler writes: the finalizer, an allocation, and who it is for."""
+    """Write the fields of a scheduler: the finalizer, an allocation, and its user."""
     stored = here.store.get(RESOURCECLAIMS, "default", name)
     meta = {**stored.obj["metadata"], "finalizers": [FINALIZER]}
     stored = here.store.update(RESOURCECLAIMS, {**stored.obj, "metadata": meta})
@@ -72,7 +72,7 @@ def allocate(here: World, name: str, *pods: Object) -> None:
 
 class TestTemplates:
     def test_a_pod_gets_its_claim(self):
-        """It is owned by the pod, has the template's labels and notes, and stands in the pod's
+        """It is owned by the pod, has the template's labels and annotations, and is in the pod's
         status.
         """
         here = world()
@@ -101,7 +101,7 @@ class TestTemplates:
         assert "xxx-g" in name
 
     def test_a_missing_template_is_told_and_waited_for(self):
-        """A warning on the pod; the claim comes with the template."""
+        """The pod has a warning; the claim is made together with the template."""
         here = world()
         pod(here, FROM_TEMPLATE)
 
@@ -181,7 +181,7 @@ class TestReservations:
         assert {} == here.get(RESOURCECLAIMS, "shared")["status"]
 
     def test_other_users_than_pods_are_left_alone(self):
-        """Nobody here knows what becomes of them."""
+        """The controller does not know their lifetime."""
         here = world()
         here.apply(RESOURCECLAIMS, CLAIM)
         allocate(here, "shared")
@@ -194,7 +194,7 @@ class TestReservations:
         assert [user] == here.get(RESOURCECLAIMS, "shared")["status"]["reservedFor"]
 
     def test_a_deleted_claim_waits_for_its_users(self):
-        """It goes when nobody holds it any more."""
+        """It is deleted after its last user."""
         here = world()
         here.apply(RESOURCECLAIMS, CLAIM)
         made = pod(here, SHARED)
@@ -218,7 +218,7 @@ spec:
 
 class TestGroups:
     def test_a_group_gets_one_claim_for_all_of_its_pods(self):
-        """Also when its template comes late; a pod that names it otherwise has its own."""
+        """The same with a late template; a pod with another claim name has its own."""
         here = world()
         here.apply(PODGROUPS, GROUP)
         for name, entry in (("one", "gpu"), ("two", "gpu"), ("other", "own")):
@@ -239,7 +239,7 @@ class TestGroups:
         assert 2 == len(found)
 
     def test_what_a_group_holds_is_freed_when_it_goes(self):
-        """Not before: a pod that ends leaves the group's claim alone."""
+        """A pod that ends leaves the group's claim alone."""
         here = world(bind=True)
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         here.apply(PODGROUPS, GROUP)
@@ -259,7 +259,7 @@ class TestGroups:
 
 
 def test_a_generic_ephemeral_volume_gets_its_claim():
-    """It names the default StorageClass, and goes with its pod."""
+    """It names the default StorageClass, and is deleted with its pod."""
     here = World(actors=[EphemeralVolumes], bind=False)
     notes = {"storageclass.kubernetes.io/is-default-class": "true"}
     std = {"metadata": {"name": "std", "annotations": notes}, "provisioner": "d.example.com"}

@@ -1,4 +1,4 @@
-"""Deployments and ReplicaSets make pods, replace them step by step, and say how far they are."""
+"""Deployments and ReplicaSets make pods, replace them step by step, and report their progress."""
 
 import json
 
@@ -77,7 +77,7 @@ class TestReplicaSet:
         )
 
     def test_pods_share_nothing_with_the_template(self):
-        """What admission adds to a pod does not leak into the ReplicaSet's template."""
+        """Fields that admission adds to a pod do not leak into the ReplicaSet's template."""
         here = world()
         here.apply(REPLICASETS, REPLICASET)
 
@@ -98,7 +98,7 @@ class TestReplicaSet:
         assert 0 == here.get(REPLICASETS, "set")["status"]["terminatingReplicas"]
 
     def test_scaling_down_takes_what_does_least(self):
-        """Pods that are not bound go before those that run."""
+        """Unbound pods are deleted before those that run."""
         here = world(bind=False)
         here.apply(REPLICASETS, REPLICASET)
         kept = here.pods()[1]
@@ -111,7 +111,7 @@ class TestReplicaSet:
         assert [kept["metadata"]["name"]] == here.names()
 
     def test_the_deletion_cost_counts(self):
-        """Among equal pods the cheapest goes first."""
+        """Among equal pods the cheapest is deleted first."""
         here = world(SimulatedPace(stop_s=0.0))
         here.apply(REPLICASETS, REPLICASET)
         for number, pod in enumerate(here.pods()):
@@ -126,7 +126,7 @@ class TestReplicaSet:
         assert [first] == here.names()
 
     def test_min_ready_seconds_delay_availability(self):
-        """A pod counts as available only after it has been ready long enough."""
+        """A pod is available only after it has been ready for this time."""
         here = world()
         here.apply(
             REPLICASETS, REPLICASET.replace("replicas: 3", "replicas: 3\n  minReadySeconds: 10")
@@ -156,9 +156,9 @@ class TestReplicaSet:
         assert "conditions" not in here.get(REPLICASETS, "set")["status"]
 
     def test_orphans_are_adopted_and_strangers_released(self):
-        """A matching pod without controller is taken in.
+        """A matching pod without controller is adopted.
 
-        A relabelled pod is let go and replaced.
+        A relabelled pod is released and replaced.
         """
         here = world()
         here.apply(
@@ -179,7 +179,7 @@ class TestReplicaSet:
         assert "ownerReferences" not in here.get(PODS, "old")["metadata"]
 
     def test_deleting_it_deletes_its_pods(self):
-        """The garbage collector takes the pods of a deleted set, and none is made anew."""
+        """The garbage collector deletes the pods of a deleted set, and none is made anew."""
         here = world()
         here.apply(REPLICASETS, REPLICASET)
         here.store.delete(REPLICASETS, "default", "set")
@@ -198,7 +198,7 @@ class TestReplicaSet:
         assert all("ownerReferences" not in pod["metadata"] for pod in here.pods())
 
     def test_a_namespace_that_goes_away_gets_no_new_pods(self):
-        """Nothing is made anew in a namespace that is being deleted."""
+        """No pod is made in a namespace that is being deleted."""
         here = world()
         here.apply(NAMESPACES, "metadata: {name: gone}", "")
         here.apply(REPLICASETS, REPLICASET, "gone")
@@ -233,7 +233,7 @@ class TestDeployment:
         assert all(label == p["metadata"]["labels"]["pod-template-hash"] for p in here.pods())
 
     def test_it_goes_quiet(self):
-        """Once complete nothing is written any more."""
+        """Once complete it writes nothing any more."""
         here = world()
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         version = here.store.version
@@ -374,7 +374,7 @@ class TestDeployment:
         assert ([], []) == (here.pods(), list(here.store.list(REPLICASETS)))
 
     def test_foreground_deletion_waits_for_the_pods(self):
-        """With foreground deletion the Deployment goes last."""
+        """With foreground deletion the Deployment is deleted last."""
         here = world()
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         here.store.delete(DEPLOYMENTS, "default", "shop", Deletion(propagation="Foreground"))
@@ -411,7 +411,7 @@ class TestArithmetic:
         assert {"a": 0, "b": 3} == rollout.shrunk(old, Size("n", 2, 2), 8, 3)
 
     def test_a_scale_loses_no_replica(self):
-        """Shares add up to what is allowed, whatever the rounding."""
+        """Shares add up to the allowed number, whatever the rounding."""
         sizes = [Size("a", 5, 0), Size("b", 3, 0), Size("c", 2, 0)]
         for allowed in range(41):
             found = {size.name: size.replicas for size in sizes} | rollout.scaled(

@@ -66,7 +66,7 @@ class TestJob:
         assert 5 == here.get(JOBS, "sum")["status"]["succeeded"]
 
     def test_indexes(self):
-        """Indexed pods carry their index, and the status lists the ones done."""
+        """Indexed pods carry their index, and the status lists the completed ones."""
         here = World(actors=[Jobs])
         here.apply(JOBS, job("parallelism: 3;completions: 3;completionMode: Indexed"))
         key = "batch.kubernetes.io/job-completion-index"
@@ -149,7 +149,7 @@ class TestJob:
         assert [] == here.pods()
 
     def test_a_work_queue_ends_when_nobody_works(self):
-        """Without completions the job is complete when one succeeded and none is left."""
+        """Without completions the job is complete when one pod succeeded and none is left."""
         here = World(actors=[Jobs])
         here.apply(JOBS, job("parallelism: 3"))
         here.tick(3.0)
@@ -161,14 +161,14 @@ class TestJob:
 
 
 class TestGroups:
-    """What a Job of Kubernetes 1.37 says of how it is to be scheduled."""
+    """Groups that a Job of Kubernetes 1.37 requests for its scheduling."""
 
     GANG = "parallelism: 2;completions: 4;scheduling: {schedulingPolicy: {gang: {}}}"
 
     def test_its_pods_name_a_group_that_needs_them_all(self):
         """One group for all pods of its life, whose number follows the Job.
 
-        It goes with the Job.
+        It is deleted with the Job.
         """
         here = World(actors=[Jobs], release="1.37")
         here.apply(JOBS, job(self.GANG))
@@ -195,7 +195,7 @@ class TestGroups:
         assert not here.store.list(WORKLOADS)
 
     def test_others_have_none(self):
-        """A Job that says nothing, one of somebody's own group, and one of the release before."""
+        """A Job without request, a Job with an own group, and a Job of the release before."""
         own = job(self.GANG).replace(
             "    spec:", "    spec:\n      schedulingGroup: {podGroupName: g}"
         )

@@ -1,4 +1,4 @@
-"""Silent, tainted and deleted nodes, disruption budgets, and what namespaces hold."""
+"""Silent, tainted and deleted nodes, disruption budgets, and the contents of namespaces."""
 
 from typing import Any
 
@@ -44,10 +44,10 @@ BANDWIDTH = "network.aware.com/bandwidth"
 
 
 class TestExtendedResources:
-    """A kubelet makes allocatable what is written into its node's capacity."""
+    """A kubelet copies the capacity of its node to allocatable."""
 
     def offered(self, here: World, changes: Any) -> Any:
-        """Change parts of the node's status; return what can be allocated then."""
+        """Change parts of the node's status; return the allocatable amounts."""
         node = here.get(NODES, "node-0")
         status = {key: node["status"][key] | changes.get(key, {}) for key in changes}
         for part in status.values():
@@ -59,16 +59,16 @@ class TestExtendedResources:
         return here.get(NODES, "node-0")["status"]["allocatable"]
 
     def test_an_advertised_capacity_can_be_allocated(self):
-        """The PATCH of the bandwidth component's design text: new, changed and gone."""
+        """The PATCH of the bandwidth component's design text: new, changed and removed."""
         here = World(nodes=1)
         for amount in ("10000000000", "5G", None):
             found = self.offered(here, {"capacity": {BANDWIDTH: amount}})
             assert amount == found.get(BANDWIDTH)
 
     def test_what_is_written_as_allocatable_stays(self):
-        """Of native resources a kubelet holds some back.
+        """A kubelet reserves part of native resources.
 
-        Of others whoever writes both knows why.
+        Other resources keep both written values.
         """
         here = World(nodes=1)
         before = here.get(NODES, "node-0")["status"]["allocatable"]["cpu"]
@@ -137,7 +137,7 @@ class TestEvictions:
         assert "DeletionByTaintManager" in reasons
 
     def test_a_toleration_with_a_time_delays_it(self):
-        """Pods stay for tolerationSeconds, and altogether when the taint goes before."""
+        """Pods stay for tolerationSeconds, and longer if the taint is removed before."""
         here = World(actors=[TaintEvictions], nodes=1)
         tolerations = (
             "tolerations: [{key: fire, operator: Exists, effect: NoExecute, tolerationSeconds: 20}]"
@@ -158,7 +158,7 @@ class TestEvictions:
         assert [] == here.names()
 
     def test_pods_of_a_deleted_node_go_after_a_quarantine(self):
-        """What ran there is removed; what never ran stays Pending."""
+        """Pods that ran there are removed; pods that never ran stay Pending."""
         here = World(actors=[TaintEvictions], nodes=1, bind=False)
         here.apply(PODS, POD)
         here.place(here.get(PODS, "web"), "node-0")
@@ -210,7 +210,7 @@ class TestBudgets:
         assert 2 == self.budget(self.make("maxUnavailable: 30%"))["desiredHealthy"]
 
     def test_unready_pods_are_not_healthy(self):
-        """A pod that is going away lowers what is allowed until its successor is ready."""
+        """A pod under deletion lowers the allowed number until its successor is ready."""
         here = self.make("maxUnavailable: 1")
         assert 1 == self.budget(here)["disruptionsAllowed"]
         here.bind = False
@@ -241,7 +241,7 @@ class TestBudgets:
 
 class TestNamespaces:
     def test_the_default_account_is_there_and_comes_back(self):
-        """A new namespace holds its ServiceAccount; deleted it is made anew."""
+        """A new namespace holds its ServiceAccount; a deleted one is made anew."""
         here = World(actors=[Namespaces], nodes=0)
         here.apply(NAMESPACES, "metadata: {name: team}", "")
         assert here.store.find(SERVICEACCOUNTS, "team", "default")

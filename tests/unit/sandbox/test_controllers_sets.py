@@ -90,7 +90,7 @@ class TestStatefulSet:
         assert 3 == len(here.pods())
 
     def test_scaling_down_takes_the_highest_and_keeps_claims(self):
-        """Pods go from the highest ordinal, one at a time; their claims stay."""
+        """Pods are deleted from the highest ordinal, one at a time; their claims stay."""
         here = World(actors=[StatefulSets])
         here.apply(STATEFULSETS, STATEFULSET)
         here.edit(STATEFULSETS, "db", replicas=1)
@@ -106,7 +106,7 @@ class TestStatefulSet:
         assert 3 == len(here.store.list(PERSISTENTVOLUMECLAIMS))
 
     def test_a_lost_pod_comes_back_under_its_name(self):
-        """A deleted pod returns with the same name after the old one is gone."""
+        """A deleted pod is made anew with the same name after the old one is removed."""
         here = World(actors=[StatefulSets])
         here.apply(STATEFULSETS, STATEFULSET)
         before = here.get(PODS, "db-0")["metadata"]["uid"]
@@ -142,7 +142,7 @@ class TestStatefulSet:
         assert status["currentRevision"] == status["updateRevision"]
 
     def test_on_delete_waits_for_the_user(self):
-        """With OnDelete a pod takes the new template only when somebody deletes it."""
+        """With OnDelete a pod gets the new template only after a user deletes it."""
         here = World(actors=[StatefulSets])
         made = here.apply(STATEFULSETS, STATEFULSET + "  updateStrategy: {type: OnDelete}\n")
         here.edit(STATEFULSETS, "db", **with_image(made, "db:2"))
@@ -176,7 +176,7 @@ class TestDaemonSet:
             assert "tolerationSeconds" not in toleration
 
     def test_its_status_counts_nodes(self):
-        """The status tells desired, current, ready, updated and available."""
+        """The status has the numbers desired, current, ready, updated and available."""
         here = World(actors=[DaemonSets], nodes=3)
         here.apply(DAEMONSETS, DAEMONSET)
 

@@ -1,4 +1,4 @@
-"""What the guide to GPUs and fabric domains shows: it publishes, asks and chooses as it says."""
+"""The objects of the guide to GPUs and fabric domains publish, request and select as described."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def shape() -> ClusterShape:
 
 
 def test_a_pod_gets_the_claim_it_asks_for():
-    """Class, template and pod are taken as they stand, and the claim is made."""
+    """Class, template and pod are taken unchanged, and the claim is made."""
     here = World(actors=[ResourceClaims], bind=False)
     device_class, template = yaml.safe_load_all(BLOCKS[1])
     here.store.create(DEVICECLASSES, device_class)
@@ -63,7 +63,7 @@ def test_its_selectors_choose_its_devices():
 
 
 async def test_a_started_sandbox_has_the_slices():
-    """They belong to their nodes, and go with them."""
+    """They belong to their nodes, and are deleted with them."""
     async with Sandbox(SandboxOptions(shape=shape())) as sandbox:
         slices = sandbox.store.list(RESOURCESLICES, "")
 

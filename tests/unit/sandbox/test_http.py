@@ -1,4 +1,4 @@
-"""The HTTP protocol: requests in any cut, malformed ones, streams."""
+"""The HTTP protocol: requests in any split, malformed ones, streams."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from scheduler.sandbox.api.http import HttpConnection, HttpRequest, HttpServer, 
 
 
 class Wire(asyncio.Transport):
-    """What a connection wrote, and whether it closed."""
+    """The written bytes of a connection, and whether it closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def test_any_cut_gives_the_same_answer(data: bytes):
 
 
 def test_pipelined_requests_are_answered_in_order():
-    """Two in one packet, two answers."""
+    """Two in one packet, two responses."""
     connection, wire = connect()
     connection.data_received(b"GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n")
 
@@ -112,7 +112,7 @@ def test_expected_bodies_are_asked_for():
     ],
 )
 def test_malformed_requests_end_the_connection(data: bytes, code: bytes):
-    """The client is told why, and nothing after it is read."""
+    """The client gets the reason, and no byte after it is read."""
     connection, wire = connect()
     connection.data_received(data)
 
@@ -145,7 +145,7 @@ async def test_a_stream_holds_back_the_next_request():
 
 
 def test_whoever_streams_hears_of_the_end():
-    """A lost connection and a slow client are told to the handler."""
+    """The handler is notified of a lost connection and of a slow client."""
     heard: list[str] = []
     connection, _ = connect()
     connection.on_lost = lambda: heard.append("lost")

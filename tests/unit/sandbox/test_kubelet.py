@@ -1,4 +1,4 @@
-"""Simulated nodes and what becomes of the pods on them, with a clock that only the test moves."""
+"""Simulated nodes and the pods on them, with a clock that only the test moves."""
 
 import yaml
 
@@ -47,7 +47,7 @@ class TestNodes:
         assert all(after[key] > before[key] for key in after)
 
     def test_renewals_are_spread(self):
-        """Renewals do not come in one burst."""
+        """Renewals are not sent in one burst."""
         world = World(nodes=40)
         world.tick(10.0)
         times = {s.obj["spec"]["renewTime"] for s in world.store.list(LEASES)}
@@ -55,7 +55,7 @@ class TestNodes:
         assert len(times) > 30
 
     def test_a_node_made_by_hand_gets_a_kubelet(self):
-        """A Node that somebody creates becomes Ready with an address and a lease."""
+        """A Node that a user creates becomes Ready with an address and a lease."""
         world = World(nodes=0)
 
         world.apply(NODES, "{metadata: {name: own}, status: {capacity: {cpu: 2}}}", "")
@@ -119,7 +119,7 @@ class TestStarting:
         assert status["observedGeneration"] == pod["metadata"]["generation"]
 
     def test_an_unbound_pod_is_left_alone(self):
-        """The kubelets touch nothing that no scheduler has placed."""
+        """The kubelets change no pod that is not bound."""
         world = World(bind=False)
         world.apply(PODS, POD)
         world.tick(100.0)
@@ -127,7 +127,7 @@ class TestStarting:
         assert {"phase": "Pending", "qosClass": "Burstable"} == world.get(PODS, "web")["status"]
 
     def test_a_pod_waits_for_a_node_that_is_not_there(self):
-        """A pod bound to a missing node stays Pending and runs when the node comes."""
+        """A pod bound to a missing node stays Pending and runs when the node appears."""
         world = World(nodes=1, bind=False)
         world.apply(PODS, POD)
         world.place(world.get(PODS, "web"), "late")
@@ -139,7 +139,7 @@ class TestStarting:
         assert ["Running"] == world.phases()
 
     def test_other_conditions_stay(self):
-        """What the scheduler wrote into the status is kept."""
+        """Conditions of the scheduler in the status are kept."""
         world = World(nodes=1, bind=False)
         world.apply(PODS, POD)
         old = world.store.get(PODS, "default", "web")
@@ -173,7 +173,7 @@ class TestStarting:
         assert "True" == condition(world.get(PODS, "web"), "Ready")["status"]
 
     def test_init_containers_end_and_sidecars_run(self):
-        """An init container shows as completed, a restartable one as running."""
+        """An init container is shown as completed, a restartable one as running."""
         world = World(nodes=1)
         world.apply(PODS, """
 metadata: {name: web}
@@ -233,7 +233,7 @@ spec:
 
 class TestRefusing:
     def test_a_pod_without_room_is_refused(self):
-        """A node takes no more than it has, whoever bound the pod."""
+        """A node takes no more than its capacity, whoever bound the pod."""
         world = World(nodes=1)
         big = POD.replace("cpu: 100m", "cpu: 5")
         world.apply(PODS, big.replace("name: web", "name: first"))
@@ -245,7 +245,7 @@ class TestRefusing:
         assert status["message"].endswith("cpu, requested: 5000, used: 5000, capacity: 8000")
 
     def test_room_comes_back(self):
-        """What a pod took is free when it ended or is gone."""
+        """The resources of an ended or deleted pod are free."""
         world = World(nodes=1)
         big = POD.replace("cpu: 100m", "cpu: 5")
         once = big.replace("labels:", "annotations: {trellis.dev/simulate-run-for: 5s}, labels:")
@@ -348,7 +348,7 @@ class TestStopping:
         assert [] == world.pods()
 
     def test_a_finalizer_holds_the_pod(self):
-        """The kubelet's part is done once; the pod goes when its finalizer does."""
+        """The kubelet's part is done once; the pod is deleted when its finalizer is removed."""
         world = World(nodes=1)
         world.apply(PODS, POD.replace("labels:", "finalizers: [example.com/hold], labels:"))
         world.store.delete(PODS, "default", "web")
@@ -365,7 +365,7 @@ class TestStopping:
         assert [] == world.pods()
 
     def test_addresses_are_used_again(self):
-        """The address of a pod that is gone goes to the next one."""
+        """The address of a deleted pod is given to the next one."""
         world = World(nodes=1, pace=SimulatedPace(stop_s=0.0))
         world.apply(PODS, POD)
         first = world.get(PODS, "web")["status"]["podIP"]

@@ -1,4 +1,4 @@
-"""Simulated agents report what their nodes' annotations and pods say, as often as they should."""
+"""Simulated agents report the annotations and pods of their nodes in the set interval."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ class World:
         self.tick(0)
 
     def tick(self, seconds: float) -> None:
-        """Let time pass, stopping at every moment when something is due."""
+        """Advance the clock, stopping at every due time."""
         end = self.clock.now() + seconds
         while True:
             self.turns.tick()
@@ -48,7 +48,7 @@ class World:
         self.turns.tick()
 
     def annotate(self, words: str) -> None:
-        """Change what the node's annotation says."""
+        """Change the text of the node's annotation."""
         stored = self.store.find(NODES, "", "n")
         assert stored is not None
         meta = {**stored.obj["metadata"], "annotations": {LOAD: words}}
@@ -62,7 +62,7 @@ class World:
 
 
 def test_a_report_has_node_system_pods_time_and_source():
-    """A pod uses its share of what it asks for once it runs.
+    """A running pod uses its share of its requests.
 
     Nodes without the annotation are silent.
     """
@@ -102,7 +102,7 @@ def test_a_node_goes_hot_at_once_and_an_agent_dies():
 
 
 def test_words_that_cannot_be_read_are_nothing():
-    """An agent goes on whatever the annotation says."""
+    """An agent continues whatever the text of the annotation."""
     world = World("cpu=lots memory=-5% every=never use")
     world.tick(61)
 

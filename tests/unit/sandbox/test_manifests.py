@@ -18,7 +18,7 @@ def store():
 
 
 def test_documents_lists_and_folders_are_taken_apart(tmp_path: Path):
-    """Files of a folder come by name, documents and list items in order."""
+    """Files of a folder are sorted by name; documents and list items keep their order."""
     (tmp_path / "b.yaml").write_text(MAP % ("three", 1))
     (tmp_path / "a.yaml").write_text(
         f"---\n{MAP % ('one', 1)}---\n# nothing\n---\n{MAP % ('two', 1)}"
@@ -35,7 +35,7 @@ def test_documents_lists_and_folders_are_taken_apart(tmp_path: Path):
 
 
 def test_namespaces_come_before_what_is_in_them():
-    """A snapshot names its objects in any order; what others need is brought in first."""
+    """A snapshot names its objects in any order; objects that others need are created first."""
     kinds = ["Pod", "Namespace", "ConfigMap", "CustomResourceDefinition", "Pod"]
     text = "---\n".join(
         f"{{apiVersion: v1, kind: {kind}, metadata: {{name: n{i}}}}}\n"
@@ -58,7 +58,7 @@ def test_applying_creates_and_then_changes():
 
 
 def test_objects_pass_the_rules_of_the_server():
-    """What comes in this way is defaulted as through HTTP."""
+    """These objects are defaulted as through HTTP."""
     here = store()
     spec = "{containers: [{name: a, image: b}]}"
     text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}"
@@ -85,7 +85,7 @@ def test_what_is_no_manifest_is_refused(text, complaint):
 
 
 def test_refusals_carry_the_place():
-    """An unknown kind and an invalid object are told with file and line."""
+    """An unknown kind and an invalid object are reported with file and line."""
     here = store()
     for text, complaint in (
         ("\n\napiVersion: x/v1\nkind: Odd\n", 'f:3: no kind "Odd" in version "x/v1"'),

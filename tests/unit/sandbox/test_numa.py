@@ -53,7 +53,7 @@ def test_policies_differ_when_zones_are_full(policy, admitted):
 
 
 def test_restricted_takes_as_few_zones_as_ever_could_do():
-    """What no zone could hold may have two, but not three."""
+    """A pod larger than each zone may have two, but not three."""
     zones = aligner("restricted", 4, 4, 4)
     assert zones.admit("a", pod({"cpu": "6", "memory": "9k"}))
     assert [0, 2000, 4000] == [zone.free["cpu"] for zone in zones.zones]
@@ -99,7 +99,7 @@ def test_an_annotation_that_cannot_be_read_makes_no_zones(text):
 def test_what_a_node_offers_is_dealt_out():
     """Equal shares in whole units, the rest in the first zone.
 
-    Devices where they are said to be.
+    Devices are in their named zones.
     """
     offers = {"cpu": "7", "memory": "10", GPU: "3", "ephemeral-storage": "9", "pods": "110"}
     zones = list(zones_of(offers, 3, {1, 2}))
@@ -111,7 +111,7 @@ def test_what_a_node_offers_is_dealt_out():
 
 
 def test_reports_come_after_their_time():
-    """What a pod took shows when the agent has reported, with a fingerprint of the pods."""
+    """A pod is in the report after the interval of the agent, with a fingerprint of the pods."""
     world = NumaWorld({"cacheResyncPeriodSeconds": 5}, [2])
     world.tick(1)
     before = world.report("n000")
@@ -127,7 +127,7 @@ def test_reports_come_after_their_time():
 
 
 def test_a_refused_pod_says_why():
-    """A pod that is bound past the scheduler fails as on a real node, and takes nothing."""
+    """A pod bound without the scheduler fails as on a real node, and reserves nothing."""
     world = NumaWorld({}, [2])
     world.create(guaranteed("p", 5, nodeName="n000", schedulerName="other"))
     world.tick(1)

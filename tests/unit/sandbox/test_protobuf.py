@@ -27,7 +27,7 @@ def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
 
 
 def test_a_binding_is_read():
-    """What kube-scheduler sends: empty strings of Go's zero values are dropped."""
+    """The body of kube-scheduler: empty strings of Go's zero values are dropped."""
     meta = field(1, "p") + field(2, "") + field(3, "default") + field(5, "u1")
     target = field(1, "Node") + field(2, "") + field(3, "n1")
     got = read_protobuf(envelope("v1", "Binding", field(1, meta) + field(2, target)))
@@ -41,7 +41,7 @@ def test_a_binding_is_read():
 
 
 def test_pointers_keep_their_zeros():
-    """replicas: 0 is meant, minReadySeconds: 0 is Go's habit."""
+    """replicas: 0 is an explicit value, minReadySeconds: 0 is Go's zero value."""
     spec = field(1, 0) + field(5, 0)
     got = read_protobuf(envelope("apps/v1", "Deployment", field(2, spec)))
 

@@ -1,6 +1,4 @@
-"""Cluster shapes: what a YAML file says becomes nodes, and what it may not say is told with its
-place.
-"""
+"""Cluster shapes: a YAML file becomes nodes, and its faults are reported with their place."""
 
 from pathlib import Path
 
@@ -39,7 +37,7 @@ def test_the_example_is_what_it_says():
 
 
 def test_nodes_publish_their_devices():
-    """One pool per node; texts are filled in, and may become numbers."""
+    """One pool per node; placeholders are replaced, and may become numbers."""
     slices = list(device_slices(read_shape(EXAMPLE)))
 
     assert ["dgx-0", "dgx-1"] == [node for node, _published in slices]
@@ -60,7 +58,7 @@ def test_nodes_publish_their_devices():
 
 
 def test_many_devices_take_several_slices():
-    """A slice holds 128; the pool says how many there are."""
+    """A slice holds 128; the pool has the number of slices."""
     devices = {"driver": "nic.example.com", "count": 300, "name": "vf-{device}"}
     slices = [s for _n, s in device_slices(shape_of({"nodes": [{"devices": [devices]}]}))]
 
@@ -120,7 +118,7 @@ def test_few_plain_nodes_are_spread_over_the_zones_as_well(count, zones):
     ],
 )
 def test_mistakes_are_told(group, complaint):
-    """The message names the field and what is wrong with it."""
+    """The message names the field and its fault."""
     with pytest.raises(InputError) as caught:
         shape_of({"nodes": [group]}, where="shape.yaml")
 

@@ -24,7 +24,7 @@ def put(store: ObjectStore, name: str, **data: str) -> int:
 
 class TestWrites:
     def test_each_write_has_the_next_version(self):
-        """One counter for all kinds."""
+        """All kinds share one counter."""
         store = make_store()
         first = put(store, "a")
         second = store.create(LEASES, {"metadata": {"name": "l"}}, "default").version
@@ -41,7 +41,7 @@ class TestWrites:
         assert {"a": "1"} == store.get(CONFIGMAPS, "default", "c").obj["data"]
 
     def test_a_version_never_changes(self):
-        """An update makes a new dict and leaves the old one as it was."""
+        """An update makes a new dict and leaves the old one unchanged."""
         store = make_store()
         put(store, "c", a="1")
         old = store.get(CONFIGMAPS, "default", "c")
@@ -51,7 +51,7 @@ class TestWrites:
         assert old is not store.get(CONFIGMAPS, "default", "c")
 
     def test_dry_run_leaves_no_trace(self):
-        """Neither object nor version nor event."""
+        """The store has no new object, version or event."""
         store = make_store()
         version = store.version
         watch = store.watch(CONFIGMAPS, wake=nothing)
@@ -63,7 +63,7 @@ class TestWrites:
         assert [] == watch.changes()
 
     def test_generated_names_do_not_collide(self):
-        """Ten thousand of them find room in five characters."""
+        """Ten thousand of them are distinct in five characters."""
         store = make_store()
         body = {"metadata": {"generateName": "n-"}}
         names = {store.create(CONFIGMAPS, body, "default").name for _ in range(10_000)}
@@ -79,7 +79,7 @@ class TestWrites:
 
 class TestReading:
     def test_lists_are_sorted_by_namespace_and_name(self):
-        """As etcd orders its keys."""
+        """The order is that of etcd's keys."""
         store = make_store()
         store.create(NAMESPACES, {"metadata": {"name": "other"}})
         for name in ("b", "a"):
@@ -139,7 +139,7 @@ class TestWatching:
         assert [] == watch.changes()
 
     def test_a_wake_up_is_not_repeated_until_read(self):
-        """A reader is told once, however much arrives."""
+        """A reader is woken once, however many events arrive."""
         store = make_store()
         reported: list[int] = []
         watch = store.watch(CONFIGMAPS, wake=lambda: reported.append(store.version))
@@ -151,7 +151,7 @@ class TestWatching:
         assert 2 == len(reported)
 
     def test_a_closed_watch_is_silent(self):
-        """Nobody is woken after close, and close may be repeated."""
+        """No reader is woken after close, and close may be repeated."""
         store = make_store()
         reported: list[int] = []
         watch = store.watch(CONFIGMAPS, wake=lambda: reported.append(1))
@@ -162,7 +162,7 @@ class TestWatching:
         assert [] == reported
 
     def test_a_watch_resumes_after_its_version(self):
-        """Nothing is lost and nothing is told twice."""
+        """No event is lost or sent twice."""
         store = make_store()
         first = put(store, "a")
         put(store, "b")

@@ -1,4 +1,4 @@
-"""The loop of the sandbox's controllers: nothing is lost, nothing starves, failures come back."""
+"""The loop of the sandbox's controllers: no key is lost, none starves, failures are retried."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from scheduler.sandbox.store.store import ObjectStore
 
 
 class Recorder:
-    """A controller that notes what it acted on."""
+    """A controller that records the keys that it handled."""
 
     def __init__(self, act: Callable[[str, float], None] | None = None) -> None:
         self.work_queue = WorkQueue()
@@ -44,7 +44,7 @@ def put(store: ObjectStore, name: str) -> None:
 
 class TestAgenda:
     def test_a_key_is_there_once(self):
-        """However often a key is added, it comes out once, in order of its first arrival."""
+        """However often a key is added, it is returned once, in order of its first arrival."""
         work_queue = WorkQueue()
         for key in ("a", "b", "a"):
             work_queue.add(key)
@@ -52,7 +52,7 @@ class TestAgenda:
         assert ["a", "b", None] == [work_queue.pop(0.0) for _ in range(3)]
 
     def test_the_earliest_time_counts(self):
-        """A later wish for the same key does not delay it, an earlier one brings it forward."""
+        """A later time for the same key does not delay it, an earlier one brings it forward."""
         work_queue = WorkQueue()
         work_queue.add_at("a", 5.0)
         work_queue.add_at("a", 9.0)
@@ -64,7 +64,7 @@ class TestAgenda:
         assert work_queue.next_due() is None
 
     def test_a_resting_key_waits(self):
-        """What rests comes when its rest is over; unfinished work does not rest."""
+        """A delayed key is due after its delay; unfinished work has no delay."""
         work_queue = WorkQueue()
         work_queue.rest("a", 5.0)
         work_queue.add("a")
@@ -76,7 +76,7 @@ class TestAgenda:
         assert "a" == work_queue.pop(6.0)
 
     def test_retries_are_spaced(self):
-        """Failures in a row double the pause, a success forgets them."""
+        """Failures in a row double the pause, a success resets it."""
         work_queue = WorkQueue()
         due = []
         for _ in range(3):
@@ -100,7 +100,7 @@ class TestTurns:
         assert "default/old" in controller.acted
 
     def test_a_slice_ends_and_goes_on(self):
-        """A turn stops when its slice is over and says that work is left."""
+        """A turn stops when its slice is over and reports the remaining work."""
         store = make()
         controller = Recorder()
         turns = ControllerLoop(store, [controller], strict=True)
@@ -115,7 +115,7 @@ class TestTurns:
         assert ["default/a", "default/b", "default/c"] == controller.acted
 
     def test_nobody_starves(self):
-        """A controller with endless work lets the others act."""
+        """A controller with endless work does not block the others."""
         store = make()
         busy = Recorder(lambda key, _: busy.work_queue.add(key))
         other = Recorder()
@@ -171,7 +171,7 @@ class TestTurns:
         assert faults + 2 == turns.faults
 
     async def test_it_runs_by_itself(self):
-        """Running, it acts on what is written and on what becomes due, and ends when cancelled."""
+        """The running loop handles writes and due keys, and ends when cancelled."""
         store = new_store(RealClock(), seed=1, with_crds=False)
         acted = asyncio.Event()
         late = asyncio.Event()

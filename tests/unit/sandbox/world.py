@@ -49,7 +49,7 @@ class World:
         self.tick()
 
     def tick(self, seconds: float = 0.0) -> None:
-        """Move the clock, stopping at every moment when something is due."""
+        """Move the clock, stopping at every due time."""
         end = self.clock.now() + seconds
         while True:
             self.settle()
@@ -95,7 +95,7 @@ class World:
         self.store.replace(PODS, old, new)
 
     def apply(self, resource: Resource, text: str, namespace: str = "default") -> Object:
-        """Create an object from YAML and let everything settle."""
+        """Create an object from YAML and run all controllers until they are idle."""
         stored = self.store.create(resource, yaml.safe_load(text), namespace)
         self.settle()
         return stored.obj
@@ -128,7 +128,7 @@ class World:
         return self.store.get(resource, namespace if resource.namespaced else "", name).obj
 
     def pods(self, namespace: str = "default") -> list[Object]:
-        """All pods, by name."""
+        """Return all pods, by name."""
         return [stored.obj for stored in self.store.list(PODS, namespace)]
 
     def names(self, namespace: str = "default") -> list[str]:

@@ -1,4 +1,6 @@
-"""Certificates for the tests of serve: an authority, servers' and users' pairs signed by it."""
+"""Certificates for the tests of serve: an authority, and pairs for servers and users signed
+by it.
+"""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -25,8 +27,7 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test-authority")])
         builder = _builder(self._name, self._name, self._key.public_key())
-        # What RFC 5280 asks of an authority: Python 3.13 does so of every chain, unless told not
-        # to.
+        # RFC 5280 requires this of an authority: Python 3.13 checks it for every chain by default.
         certificate = (
             builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_signs(), critical=True)

@@ -60,7 +60,7 @@ class Reviewer:
 
 @dataclass
 class House:
-    """Everything a test may want to change before or while the server runs."""
+    """The settings that a test may change before or while the server runs."""
 
     clock: ManualClock
     meters: Meters
@@ -76,7 +76,7 @@ class House:
 
     @contextlib.asynccontextmanager
     async def serving(self, **changed: Any) -> AsyncIterator["Visitor"]:
-        """Run the server, with sources changed as given, and hand out a client."""
+        """Run the server, with sources changed as given, and yield a client."""
         sources = replace(self.sources, **changed)
         access = RequestAuthorizer(self.reviewer, self.clock, self.meters)
         certificate = self.certificate()
@@ -152,7 +152,7 @@ def house(authority: Authority) -> House:
 
 @pytest.fixture(autouse=True)
 def logged() -> Iterator[Any]:
-    """Keep what is logged, instead of writing it."""
+    """Collect log records instead of writing them."""
     with capture_logs() as entries:
         yield entries
 

@@ -1,4 +1,4 @@
-"""Who may see what: as kube-scheduler, by the API server's reviews, kept for ten seconds."""
+"""Access as in kube-scheduler, by the API server's reviews, kept for ten seconds."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ async def test_strangers_may_what_the_cluster_grants_them(house: House):
 
 
 async def test_unknown_token_is_401(house: House):
-    """A token that the API server does not know is refused as such, and asked about once."""
+    """A token unknown to the API server is refused with 401, and reviewed once."""
     async with house.serving() as visitor:
         visitor.token = "stolen"
         for _ in range(3):
@@ -106,7 +106,7 @@ async def test_answers_are_kept_for_ten_seconds(house: House):
 
 
 async def test_rights_are_per_verb_and_path(house: House):
-    """Who may get a page may not put to it, and sees no other page."""
+    """A user who may get a page may not put to it, and sees no other page."""
     house.reviewer.allowed = {("eve", "get", "/metrics"), ("eve", "get", "/debug/flags/v")}
     async with house.serving() as visitor:
         visitor.token = "good"
@@ -132,7 +132,7 @@ async def test_rights_are_per_verb_and_path(house: House):
     ],
 )
 async def test_forms_of_the_header(house: House, authorization: str, expected: int):
-    """Only `Bearer <token>` is a credential; anything else counts as none."""
+    """Only `Bearer <token>` is a credential; any other form counts as none."""
     async with house.serving() as visitor:
         headers = {"Authorization": authorization}
 
@@ -140,7 +140,9 @@ async def test_forms_of_the_header(house: House, authorization: str, expected: i
 
 
 async def test_review_that_fails_lets_nobody_in_and_is_not_kept(house: House, logged: Any):
-    """A fault of the API server is 401 or 500; the next request asks again; no token is logged."""
+    """A fault of the API server is 401 or 500; the next request is reviewed again; no token is
+    logged.
+    """
     house.reviewer.fault = RuntimeError('POST {"spec": {"token": "good"}} failed')
     async with house.serving() as visitor:
         visitor.token = "good"
@@ -172,7 +174,7 @@ async def test_review_that_fails_lets_nobody_in_and_is_not_kept(house: House, lo
     ],
 )
 async def test_odd_answers_are_no_proof(house: House, status: object):
-    """Only an answer of the right shape with a name lets anybody in."""
+    """Only a response of the right form with a name grants access."""
 
     async def review(body: dict[str, Any]) -> dict[str, Any]:
         if body["kind"] == "TokenReview":
@@ -207,7 +209,7 @@ async def test_client_certificate_names_user_and_groups(house: House):
 
 
 async def test_masters_need_no_review(house: House):
-    """system:masters may everything, as in kube-scheduler, also while the API server is away."""
+    """system:masters has all rights, as in kube-scheduler, also while the API server is down."""
     house.reviewer.users["root"] = {"username": "root", "groups": ["system:masters"]}
     async with house.serving() as visitor:
         visitor.token = "root"
@@ -253,7 +255,7 @@ async def test_flood_is_refused_while_health_answers(house: House):
     ],
 )
 async def test_a_review_that_fails_says_why_and_no_token(error: Exception, said: str):
-    """The log names the cause; what the caller has sent is never in it."""
+    """The log names the cause; the header of the client is never in it."""
 
     async def review(_body: dict[str, Any]) -> dict[str, Any]:
         raise error

@@ -1,4 +1,4 @@
-"""The server as a whole: start and stop, odd requests, what is counted."""
+"""The server as a whole: start and stop, odd requests, counters."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ def server(house: House, address: Address) -> Server:
 
 
 async def test_port_0_is_off(house: House):
-    """With port 0 nothing listens, and stopping is fine."""
+    """With port 0 no socket listens, and a stop succeeds."""
     off = server(house, Address("127.0.0.1", 0))
     await off.start()
     await off.stop()
@@ -49,7 +49,7 @@ async def test_port_0_is_off(house: House):
 
 
 async def test_taken_port_is_an_input_error_with_the_address(house: House):
-    """The error says which address cannot be used; a second stop does no harm."""
+    """The error names the address that cannot be used; a second stop has no effect."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = server(house, Address("127.0.0.1", port))
@@ -67,7 +67,7 @@ async def test_plain_http_is_not_spoken(house: House):
 
 
 async def test_head_and_other_methods(house: House):
-    """HEAD is GET without a body; methods without a page are 405 and say which there are."""
+    """HEAD is GET without a body; methods without a page are 405 with the allowed ones."""
     house.reviewer.allowed |= {("eve", "head", "/flagz"), ("eve", "delete", "/flagz")}
     async with house.serving() as visitor:
         assert (200, "") == (await visitor.get("/healthz", method="HEAD"))[::2]
@@ -78,7 +78,7 @@ async def test_head_and_other_methods(house: House):
 
 
 async def test_headers_say_little(house: House):
-    """No answer names the server's software or may be kept by a cache."""
+    """No response names the server's software or may be cached."""
     async with house.serving() as visitor:
         for path in ("/healthz", "/metrics", "/nowhere"):
             _, headers, _ = await visitor.get(path)
@@ -88,7 +88,7 @@ async def test_headers_say_little(house: House):
 
 
 async def test_requests_are_counted_by_route(house: House):
-    """Labels are routes, not paths: strangers cannot make new ones."""
+    """Labels are routes, not paths: unknown clients cannot make new ones."""
     async with house.serving() as visitor:
         await visitor.get("/healthz")
         await visitor.get("/any/thing")
@@ -137,7 +137,7 @@ def odd_request(source: random.Random) -> bytes:
 
 
 async def raw(host: str, port: int, context: ssl.SSLContext, request: bytes) -> bytes:
-    """Send bytes as they are and return all that comes back."""
+    """Send bytes as they are and return all received bytes."""
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     writer.write(request)
     answer = bytearray()
@@ -152,7 +152,7 @@ async def raw(host: str, port: int, context: ssl.SSLContext, request: bytes) -> 
 
 
 async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
-    """Files are open; questions pass the door, and come with the user that the door let in."""
+    """Files are open; queries pass the access check, and carry the user of that check."""
     users: list[tuple[str, str]] = []
 
     async def answer(_at: object = None) -> object:

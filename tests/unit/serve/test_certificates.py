@@ -1,4 +1,4 @@
-"""The serving certificate follows its files and is never worse than the last good one."""
+"""The serving certificate follows its files and is never worse than the last valid one."""
 
 import asyncio
 import ssl
@@ -46,7 +46,7 @@ def own_files(house: House, tmp_path: Path) -> Files:
 
 
 async def test_changed_files_are_shown_to_new_connections(house: House, own_files: Files):
-    """After a refresh new connections see the new certificate; open ones go on."""
+    """After a refresh new connections get the new certificate; open ones continue."""
     async with house.serving() as visitor:
         assert "ok" == await visitor.page("/healthz")  # stays connected
         assert "first" == name_of(await shown(visitor))
@@ -63,7 +63,7 @@ async def test_changed_files_are_shown_to_new_connections(house: House, own_file
 async def test_files_are_looked_at_by_themselves(
     house: House, own_files: Files, monkeypatch: pytest.MonkeyPatch
 ):
-    """A running server notices changed files without being told."""
+    """A running server finds changed files without a call."""
     monkeypatch.setattr(app, "CERTIFICATE_INTERVAL_S", 0.01)
     async with house.serving() as visitor, asyncio.timeout(60):
         await asyncio.to_thread(put, own_files, house.authority.serving("second"))
@@ -73,7 +73,7 @@ async def test_files_are_looked_at_by_themselves(
 
 @pytest.mark.parametrize("damage", ["key", "half", "empty", "gone", "encrypted"])
 async def test_damaged_files_leave_the_last_good_one(house: House, own_files: Files, damage: str):
-    """A pair that does not fit or cannot be read changes nothing, is counted, and heals."""
+    """A pair that does not match or cannot be read changes nothing, is counted, and recovers."""
     other = house.authority.serving("second")
 
     def spoil() -> None:
@@ -148,7 +148,7 @@ async def test_other_authority_is_not_let_in(house: House, tmp_path: Path):
     [Files("/nowhere/tls.crt", "/nowhere/tls.key"), Files("/nowhere/tls.crt"), Files(key="k")],
 )
 async def test_unusable_files_at_start_are_an_input_error(house: House, files: Files):
-    """The process does not start to serve with something else than it was told."""
+    """The process does not start with other settings than the given ones."""
     house.files = files
     with pytest.raises(InputError):
         async with house.serving():

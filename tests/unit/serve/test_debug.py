@@ -1,4 +1,4 @@
-"""The debug pages write down what their sources answer, within limits, without secrets."""
+"""The debug pages show the data of their sources, within limits, without secrets."""
 
 import asyncio
 import json
@@ -12,14 +12,14 @@ from tests.unit.serve.conftest import House
 
 
 class Decided(msgspec.Struct, rename="camel", frozen=True):
-    """A record as the engine may hand it out."""
+    """A record as the engine may return it."""
 
     pod: str
     chosen_node: str | None = None
 
 
 async def test_configz_is_under_the_key_of_kube_scheduler_and_masked(house: House):
-    """`componentconfig` holds the effective configuration; what may be a secret is hidden."""
+    """`componentconfig` holds the effective configuration; possible secrets are hidden."""
     config = {
         "kind": "X",
         "prometheus": {"bearerToken": "hush", "tokens": 3},
@@ -39,7 +39,7 @@ async def test_configz_is_under_the_key_of_kube_scheduler_and_masked(house: Hous
 
 
 async def test_lists_are_bounded_by_limit(house: House):
-    """`?limit=` reaches the source; without it there is a default, and nonsense is 400."""
+    """`?limit=` reaches the source; without it there is a default, and an invalid one is 400."""
     async with house.serving() as visitor:
         visitor.token = "good"
         assert 500 == len(json.loads(await visitor.page("/debug/state"))["nodes"])
@@ -50,7 +50,7 @@ async def test_lists_are_bounded_by_limit(house: House):
 
 
 async def test_page_that_is_too_large_is_refused_with_advice(house: House):
-    """More than the largest page is 413 and says what to do."""
+    """More than the largest page is 413, and the message says what to do."""
     async with house.serving(state=lambda _: "x" * LARGEST_PAGE_BYTES) as visitor:
         visitor.token = "good"
         status, _, text = await visitor.get("/debug/state")
@@ -108,7 +108,7 @@ async def test_verbosity_is_put_as_to_kube_scheduler(house: House):
 
 
 async def test_overviews_for_people_and_programs(house: House):
-    """`/statusz` and `/flagz` are text, and JSON for who asks for it.
+    """`/statusz` and `/flagz` are text, and JSON if the request accepts it.
 
     Secrets are masked in both.
     """
@@ -145,7 +145,7 @@ async def test_fault_of_a_source_is_500_that_says_nothing(house: House, logged: 
 
 
 async def test_profiles_are_taken_one_at_a_time_within_limits(house: House):
-    """For as long as was asked for; 404 says that the configuration takes none."""
+    """It runs for the requested time; 404 says that the configuration allows none."""
     taken: list[float] = []
     began, gate = asyncio.Event(), asyncio.Event()
 
@@ -177,7 +177,7 @@ async def test_profiles_are_taken_one_at_a_time_within_limits(house: House):
 
 
 async def test_attempts_and_histories(house: House):
-    """As their sources tell them."""
+    """The page has the records of their sources."""
     house.reviewer.allowed |= {
         ("eve", "get", path) for path in ("/debug/decisions", "/debug/history/shop/web")
     }

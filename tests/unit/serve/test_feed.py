@@ -1,6 +1,4 @@
-"""The feed: patches make the old document the new one, and a slow reader costs nobody else
-anything.
-"""
+"""The feed: a patch turns the old document into the new one, and a slow reader delays no other."""
 
 import msgspec
 from hypothesis import given
@@ -14,7 +12,7 @@ DOCUMENTS = st.dictionaries(
 
 
 def applied(document, change):
-    """What a page makes of a patch."""
+    """Return the document of a page after a patch."""
     after = {section: dict(records) for section, records in document.items()}
     for section, each in change.items():
         records = after.setdefault(section, {})
@@ -32,7 +30,7 @@ def read(event):
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_patch_makes_the_old_document_the_new_one(before, after):
-    """Also when sections come and go; equal documents need none."""
+    """Sections may be added and removed; equal documents need no patch."""
     change = patch(before, after)
 
     assert {key: one for key, one in after.items() if one} == applied(before, change)
@@ -52,7 +50,7 @@ async def test_a_reader_gets_the_whole_and_then_patches():
 
 
 async def test_a_slow_reader_gets_the_whole_again_and_a_quick_one_every_patch():
-    """What waits for a reader is bounded, and afterwards both know the same."""
+    """The queue of a reader is bounded, and afterwards both readers have the same document."""
     feed = PageFeed({"pods": {}})
     with feed.reader() as slow, feed.reader() as quick:
         await slow.next()

@@ -6,7 +6,7 @@ from tests.unit.serve.conftest import House
 
 
 async def test_well_is_ok_in_two_letters_and_open_to_everybody(house: House):
-    """The three endpoints answer `ok` without credentials, and no review is asked for."""
+    """The three endpoints respond `ok` without credentials, and no review is requested."""
     house.health.register("leaderElection", lambda: None, "healthz", "readyz")
     async with house.serving() as visitor:
         for path in ("/healthz", "/livez", "/readyz"):
@@ -44,7 +44,7 @@ async def test_failure_is_500_with_the_reason_withheld(house: House):
 
 
 async def test_exclude_leaves_checks_out_and_warns_of_unknown_ones(house: House):
-    """An excluded check is not asked; a name that no check has is reported, sorted and quoted."""
+    """An excluded check is not run; an unknown name is reported, sorted and quoted."""
     house.health.register("shutdown", lambda: "going down", "readyz")
     house.health.register("other", lambda: None, "readyz")
     async with house.serving() as visitor:
@@ -73,7 +73,7 @@ async def test_single_check_tells_its_reason_to_who_may_ask(house: House):
 
 
 async def test_check_that_raises_has_failed(house: House):
-    """An exception in a check makes the endpoint unhealthy, nothing worse."""
+    """An exception in a check makes the endpoint unhealthy and has no other effect."""
     house.health.register("broken", lambda: json.loads("{"), "livez")
     async with house.serving() as visitor:
         status, _, text = await visitor.get("/livez")

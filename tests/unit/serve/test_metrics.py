@@ -27,7 +27,7 @@ PROMETHEUS = (
 
 
 def page(meters: Meters, accept: str = "") -> str:
-    """Return what a reader gets of these."""
+    """Return the page of these meters for a reader."""
     return ExpositionForm(accept).page(meters.collect()).decode()
 
 
@@ -48,7 +48,7 @@ def fill(meters: Meters) -> None:
 
 
 def lint(families: list[Metric]) -> list[str]:
-    """Return what a linter of expositions would complain about."""
+    """Return the complaints of a linter of expositions."""
     faults = []
     names = [family.name for family in families]
     faults += [f"{name} twice" for name in names if names.count(name) > 1]
@@ -102,7 +102,7 @@ async def test_exposition_passes_the_parsers(house: House, accept: str):
 
 
 async def test_values_arrive_as_they_were_counted(house: House):
-    """What was observed is what a reader of either form sees, labels escaped and back."""
+    """Observed values are read back in either form, labels escaped and unescaped."""
     labels = ('p"\\\n1', "Filter", "Success")
     value = house.meters.plugin_execution_duration.labels(*labels)
     for seconds in (0.0, 0.00001, 0.0000101, 7.0):
@@ -122,9 +122,9 @@ async def test_values_arrive_as_they_were_counted(house: House):
 
 
 def test_bounds_are_spelled_as_kube_scheduler_spells_them():
-    """Text says le="1", so that sums over both schedulers by le agree.
+    """Text has le="1", so that sums over both schedulers by le agree.
 
-    OpenMetrics wants le="1.0".
+    OpenMetrics requires le="1.0".
     """
     meters = Meters()
     meters.pod_scheduling_attempts.observe(1)
@@ -134,7 +134,7 @@ def test_bounds_are_spelled_as_kube_scheduler_spells_them():
 
 
 def test_a_traced_observation_is_the_example_of_its_bucket():
-    """OpenMetrics names the last trace of each bucket; the text form has no place for it."""
+    """OpenMetrics names the last trace of each bucket; the text form has no field for it."""
     meters = Meters()
     family = meters.pod_scheduling_sli_duration.labels("1")
     for value, trace in ((0.015, Trace("ab", 7.25)), (0.016, Trace("cd", 8.5)), (0.017, None)):
@@ -168,9 +168,9 @@ def test_a_traced_observation_is_the_example_of_its_bucket():
     ],
 )
 def test_form_follows_accept(accept: str, expected: bool):
-    """OpenMetrics goes to who asks for a version that there is.
+    """OpenMetrics is sent if the request accepts a supported version.
 
-    Everybody else gets the text form.
+    All others get the text form.
     """
     form = ExpositionForm(accept)
 
@@ -196,7 +196,9 @@ def test_numbers_come_back(value: float):
 
 
 def test_a_label_that_is_no_text_spoils_nothing():
-    """A plugin may name what it likes: what cannot be encoded is written with question marks."""
+    """A plugin may use any name: characters that cannot be encoded are written as question
+    marks.
+    """
     meters = Meters()
     meters.plugin_errors.labels("\ud800", "Filter").inc()
 
@@ -204,7 +206,7 @@ def test_a_label_that_is_no_text_spoils_nothing():
 
 
 async def test_broken_owner_costs_its_own_metric_only(house: House):
-    """A gauge whose owner raises, or answers in another shape, is left out and counted."""
+    """A gauge whose owner raises, or returns another shape, is left out and counted."""
     house.meters.pending_pods.read_from(lambda: 1 // 0)  # type: ignore[arg-type,return-value]
     house.meters.cache_size.read_from(lambda: {("nodes", "extra"): 1})
     house.meters.preemption_attempts.inc()
@@ -243,7 +245,7 @@ async def test_resources_of_pods(house: House):
 
 
 async def test_resources_page_of_a_process_that_does_not_lead_is_empty(house: House):
-    """No pods, no output: not even headers."""
+    """Without pods the output is empty: it has not even headers."""
     async with house.serving(pod_resources=lambda: iter(())) as visitor:
         visitor.token = "good"
 
@@ -279,7 +281,7 @@ async def test_large_resources_page_lets_the_loop_go_on(house: House):
 
 
 async def test_provider_that_fails_half_way_breaks_the_connection(house: House):
-    """A reader must not take half a page for a whole one."""
+    """A reader must not take half a page for a complete one."""
 
     def pods() -> Iterator[PodResources]:
         yield from PODS * PODS_PER_PIECE

@@ -1,5 +1,5 @@
-"""The page at its own address: open on loopback to who says who they are, elsewhere as the
-endpoints are.
+"""The page at its own address: with a token on loopback, elsewhere with the access of the
+endpoints.
 """
 
 import socket
@@ -18,7 +18,7 @@ from tests.unit.serve.conftest import House
 
 
 async def show(user: ReviewedUser, namespace: str) -> PageView:
-    """Tell who looks."""
+    """Return the user of a request."""
 
     async def answer(_at: object = None) -> object:
         return {"for": user.name, "in": namespace}
@@ -45,7 +45,7 @@ GOOD = {"Authorization": "Bearer good"}
 
 
 async def test_on_loopback_a_token_says_what_is_seen_and_no_role_is_needed(house: House):
-    """No review of the path; without a name, or with a wrong one, there is nothing to see."""
+    """The path is not reviewed; without a name, or with a wrong one, no data is shown."""
     page, port = server(house, "127.0.0.1")
     await page.start()
     url = f"http://127.0.0.1:{port}"
@@ -77,7 +77,7 @@ async def test_on_loopback_a_token_says_what_is_seen_and_no_role_is_needed(house
     ],
 )
 async def test_on_loopback_foreign_names_are_refused(house: House, host: str, code: int):
-    """A tunnel may begin at any port; a foreign name that leads here is somebody else's page."""
+    """A tunnel may start at any port; a foreign name for this address is another site's page."""
     page, port = server(house, "127.0.0.1")
     await page.start()
     assert code == (await answered(f"http://127.0.0.1:{port}/ui/", Host=host))[0]
@@ -85,7 +85,9 @@ async def test_on_loopback_foreign_names_are_refused(house: House, host: str, co
 
 
 async def test_elsewhere_it_is_https_and_asks_for_access(house: House):
-    """As `/metrics` does: who may not get the path sees nothing, whatever they may list."""
+    """As for `/metrics`: a user without access to the path sees nothing, whatever his rights to
+    list.
+    """
     page, port = server(house, "0.0.0.0")
     await page.start()
     url = f"https://127.0.0.1:{port}"
@@ -113,7 +115,7 @@ async def test_a_taken_address_is_told_and_no_reason_to_end(
 
 
 async def test_port_0_is_off(house: House):
-    """Nothing listens."""
+    """No socket listens."""
     access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
     page = PageServer(show, access, house.certificate(), ("127.0.0.1", 0), house.meters)
     await page.start()

@@ -1,4 +1,4 @@
-"""Whoever asks and then reads nothing keeps nobody else from an answer, and is cut off."""
+"""A client that sends a request and reads nothing delays no other client, and is disconnected."""
 
 import asyncio
 import socket
@@ -15,9 +15,7 @@ ASK = "GET {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer good\r\n\r\n"
 
 
 def ask_and_read_nothing(port: int, trust: ssl.SSLContext, path: str) -> socket.socket:
-    """Return a connection on which somebody has asked for a page, with as little room as
-    possible.
-    """
+    """Return a connection with a sent request for a page and the smallest receive buffer."""
     plain = socket.socket()
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     plain.connect(("127.0.0.1", port))
@@ -27,10 +25,10 @@ def ask_and_read_nothing(port: int, trust: ssl.SSLContext, path: str) -> socket.
 
 
 async def test_slow_readers_of_large_pages_never_matter(house: House, monkeypatch):
-    """Some ask for a page of megabytes and read none of it: they are cut off, and their places are
-    free again.
+    """Some clients request a page of megabytes and read none of it: they are disconnected, and
+    their places are free again.
 
-    Others are answered all the while.
+    Other requests are served all the while.
     """
     monkeypatch.setattr(rules, "SLOWEST_READER_S", 1.0)
     one = PodResources("default", "a" * 200, "n1", "trellis", "0", {"cpu": 0.25}, {"cpu": 1})

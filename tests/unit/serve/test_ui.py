@@ -1,4 +1,4 @@
-"""The page's server: who is let in, what every answer carries, what a bad question gets."""
+"""The page's server: access, headers of each response, and responses to bad queries."""
 
 import io
 import re
@@ -57,14 +57,14 @@ async def session():
 @pytest.mark.parametrize("path", ["api/plan", "api/events", "api/explain?pod=a/b", "api/none"])
 @pytest.mark.parametrize("key", ["", "Bearer wrong", "Bearer \u00e9"])
 async def test_data_needs_the_key(page, session, path, key):
-    """Other users of the machine reach the port, and learn nothing."""
+    """Other users of the machine reach the port and get no data."""
     async with session.get(page[0] + path, headers={"Authorization": key}) as answer:
         assert 401 == answer.status
         assert "a/b" not in (await answer.text()).replace(path, "")
 
 
 async def test_a_foreign_name_for_our_address_is_refused(page, session):
-    """A page elsewhere that lets its own name resolve to 127.0.0.1 gets nothing, key or not."""
+    """A foreign page whose name resolves to 127.0.0.1 gets nothing, key or not."""
     headers = {"Host": "evil.example", "Authorization": f"Bearer {page[1]}"}
     for path in ("", "api/plan"):
         async with session.get(page[0] + path, headers=headers) as answer:
@@ -72,9 +72,7 @@ async def test_a_foreign_name_for_our_address_is_refused(page, session):
 
 
 async def test_the_files_are_self_contained_and_under_a_strict_policy(page, session):
-    """No inline script or style, no address of another host, every module that is imported is
-    there.
-    """
+    """No inline script or style, no address of another host, and every imported module exists."""
     seen: set[str] = set()
     wanted = {"index.html"}
     while wanted - seen:
@@ -99,13 +97,13 @@ async def test_the_files_are_self_contained_and_under_a_strict_policy(page, sess
 
 @pytest.mark.parametrize("path", ["none.js", "../ui.py", "%2e%2e/ui.py", "__init__.py", "a/b"])
 async def test_nothing_else_is_served(page, session, path):
-    """The files of the page and no others."""
+    """Only the files of the page are served."""
     async with session.get(page[0] + path) as answer:
         assert 404 == answer.status
 
 
 async def test_events_begin_with_the_whole(page, session):
-    """And go on with patches."""
+    """The first event is the whole document, and the next ones are patches."""
     headers = {"Authorization": f"Bearer {page[1]}"}
     async with session.get(page[0] + "api/events", headers=headers) as answer:
         assert b"event: view\n" == await answer.content.readline()
@@ -116,7 +114,7 @@ async def test_events_begin_with_the_whole(page, session):
 
 
 async def test_there_is_a_limit_to_readers(page, session):
-    """One more than that is told to come back."""
+    """One reader more is told to retry later."""
     headers = {"Authorization": f"Bearer {page[1]}"}
     opened = [
         await session.get(page[0] + "api/events", headers=headers) for _ in range(MOST_READERS)

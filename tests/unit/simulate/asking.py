@@ -18,7 +18,7 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 
 @cache
 def default_setup():
-    """What runs without a file."""
+    """Return the setup without a configuration file."""
     return setup()
 
 
@@ -52,10 +52,10 @@ def place(*objects, given=(), using=None, **options):
 
 
 def results(simulation):
-    """Return what became of each pod: its node, or the result in words."""
+    """Return the result of each pod: its node, or the outcome in words."""
     return {one.name: one.node or one.result.value for one in simulation.pods}
 
 
 def plain(record):
-    """Return a record as its JSON says it."""
+    """Return a record as in its JSON."""
     return msgspec.json.decode(msgspec.json.encode(record))

@@ -30,7 +30,7 @@ def ask(batch, **case):
 
 
 def test_a_case_and_its_answer(batch):
-    """The id comes back as it was, whatever it is; details are there on demand."""
+    """The id is returned unchanged, whatever its type; details are there on demand."""
     objects = [node("n"), pod("p")]
     plain = ask(batch, id="one", objects=objects)
     detailed = ask(batch, id={"any": [1]}, objects=objects, details=True)
@@ -43,7 +43,7 @@ def test_a_case_and_its_answer(batch):
 
 
 def test_pending_pods_stand_apart(batch):
-    """What `-f` is on the command line: pods to be placed whether they name a profile or not."""
+    """The equivalent of `-f`: these pods are placed whether they name a profile or not."""
     bare = pod("p", spec={"schedulerName": "default-scheduler"})
 
     assert [] == ask(batch, objects=[node("n"), bare])["simulation"]["pods"]
@@ -60,7 +60,7 @@ def test_pending_pods_stand_apart(batch):
     ],
 )
 def test_a_case_may_bring_its_configuration(batch, config):
-    """As an object or as text; the next case has the default again."""
+    """It is an object or a text; the next case has the default again."""
     objects = [node("n"), pod("p", spec={"schedulerName": "pack"})]
 
     got = ask(batch, objects=objects, config=config)
@@ -100,7 +100,7 @@ def test_a_configuration_may_be_a_file():
     ],
 )
 def test_a_wrong_line_is_answered_like_any_other(batch, line, identity, code, message):
-    """An error has a code and one line of text, and the id as far as it can be found."""
+    """An error has a code and one line of text, and the id if it can be read."""
     answer = json.loads(batch.answer(line).decode(errors="replace"))
 
     assert answer["error"]["code"].startswith(code)
@@ -111,7 +111,7 @@ def test_a_wrong_line_is_answered_like_any_other(batch, line, identity, code, me
 
 
 def test_cases_know_nothing_of_each_other(batch):
-    """The same case gives the same bytes, whatever came before it."""
+    """The same case gives the same bytes, whatever the cases before it."""
     case = json.dumps({"id": 1, "objects": [node("n"), pod("p")], "details": True}).encode()
     first = batch.answer(case)
     ask(batch, id=2, objects=[node("other"), pod("p", requests={"cpu": "900"})])
@@ -120,7 +120,7 @@ def test_cases_know_nothing_of_each_other(batch):
 
 
 def test_times():
-    """A time is RFC 3339 or seconds; anything else is refused."""
+    """A time is RFC 3339 or seconds; any other text is refused."""
     assert 1767225600.0 == moment("2026-01-01T00:00:00Z") == moment(1767225600)
     for wrong in ("soon", -1, 1e300, float("nan"), ""):
         with pytest.raises(InputError):

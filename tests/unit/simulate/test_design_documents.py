@@ -1,7 +1,7 @@
-"""Every YAML and JSON document of the design texts converts, is taken by an API server, and does
-its work.
+"""Every YAML and JSON document of the design texts converts, is accepted by an API server, and has
+its effect.
 
-The documents lie in `designs/`, as they were published but for comments; two definitions of kinds
+The documents are in `designs/`, as they were published but for comments; two definitions of kinds
 are no YAML even there, and today's are in crds/.
 """
 
@@ -108,10 +108,10 @@ OBJECTS = [
 
 @pytest.mark.parametrize("document", OBJECTS)
 def test_an_object_converts_and_is_taken_by_an_api_server(store: ObjectStore, document: Json):
-    """Nothing is refused, nothing dropped, and converting once is enough."""
+    """No field is refused or dropped, and a second conversion changes nothing."""
     today = converted(document)
     assert (today, ()) == convert(today, "here")
-    # Some names occur twice: the server makes one up from what stands before it.
+    # Some names occur twice: the server generates one from the given prefix.
     meta = {"generateName": "of-a-design-", **today["metadata"]}
     meta.pop("name", None)
     made = post(store, {**today, "metadata": meta})
@@ -121,7 +121,7 @@ def test_an_object_converts_and_is_taken_by_an_api_server(store: ObjectStore, do
 
 
 def assert_kept(given: Any, kept: Any) -> None:
-    """What was given is there, whatever defaults the server has added."""
+    """Assert that the given fields are kept, whatever defaults the server has added."""
     if isinstance(given, dict):
         for key, value in given.items():
             assert_kept(value, kept[key])
@@ -130,13 +130,13 @@ def assert_kept(given: Any, kept: Any) -> None:
         for one, other in zip(given, kept, strict=True):
             assert_kept(one, other)
     elif given != kept:
-        # A server writes quantities its own way, and an empty text for a value that was left out.
+        # A server normalizes quantities, and stores an empty text for an omitted value.
         assert (given is None and kept == "") or quantity(given) == quantity(kept)
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_chain_of_the_early_design_is_ordered_and_placed(number: int):
-    """P1, P2, P3, in either spelling of its dependencies; its pods end up on one node."""
+    """P1, P2, P3, in either spelling of its dependencies; its pods are placed on one node."""
     raw = converted(documents("early.yaml")[number])
     group = msgspec.convert(raw, AppGroup)
     status = status_of(group.spec, ObservedGroup(1, AppGroupStatus(), "2026-01-01T00:00:00Z"))
@@ -213,7 +213,7 @@ def test_the_bandwidth_patch_and_its_pod(store: ObjectStore):
     wide = {**made, "apiVersion": "v1", "kind": "Node"}
     wide["status"]["allocatable"] |= {
         "network.aware.com/bandwidth": amounts["network.aware.com/bandwidth"]
-    }  # what a kubelet does with capacity
+    }  # the work of a kubelet on capacity
     plain = {"apiVersion": "v1", "kind": "Node", **node("plain", cpu="2")}
     _, asking = documents("bandwidth.yaml")
     asking["metadata"]["namespace"] = "default"
@@ -263,6 +263,6 @@ def test_the_groups_configuration_places_the_groups_job():
 
 
 def as_stored(obj: Json) -> Json:
-    """Return an object with its labels as a server keeps them: a value left out is empty."""
+    """Return an object with its labels as a server keeps them: an omitted value is empty."""
     labels = {key: value or "" for key, value in obj["metadata"]["labels"].items()}
     return {**obj, "metadata": {**obj["metadata"], "labels": labels}}

@@ -1,4 +1,4 @@
-"""Two configurations are compared by what they do to each pod."""
+"""Two configurations are compared by their result for each pod."""
 
 from scheduler.explain.report import diff_line, diff_table
 from scheduler.simulate.diff import diff
@@ -21,7 +21,7 @@ PACK = (
 
 
 def test_what_differs_is_told_and_the_rest_counted():
-    """A pod on another node is a difference, one that fits nowhere on either side is none."""
+    """A pod on another node is a difference; a pod that fits nowhere on either side is none."""
     found = diff(place(*CLUSTER), place(*CLUSTER, using=setup(config=PACK)))
     (one,) = found.pods
 
@@ -36,7 +36,7 @@ def test_what_differs_is_told_and_the_rest_counted():
 def test_equal_configurations_agree():
     """Another name of the profile alone is no difference.
 
-    A pod that is not ours any more is one.
+    A pod that is no longer selected is one.
     """
     same = diff(place(*CLUSTER), place(*CLUSTER))
     other = setup(config=f"{HEAD}profiles: [{{schedulerName: other}}]\n")

@@ -1,4 +1,4 @@
-"""Extenders in a simulation: refused where they have a say, named where they are left out."""
+"""Extenders in a simulation: refused where they decide, named where they are left out."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def extender(**fields: object) -> Extender:
 
 
 def test_what_is_left_out_is_named():
-    """An ignorable extender that would be asked about a pod."""
+    """The extender is ignorable and would be called for a pod."""
     found = unasked([extender(filter_verb="f", ignorable=True)], [make_pod("p")])
 
     assert ("the extender http://x is not asked: it may be ignored",) == found
@@ -24,7 +24,7 @@ def test_what_is_left_out_is_named():
 
 @pytest.mark.parametrize("verb", ["filter_verb", "prioritize_verb", "preempt_verb"])
 def test_who_has_a_say_must_be_asked(verb: str):
-    """Filtering, scoring and reviewing victims decide; the pod is named, where one is known."""
+    """Filtering, scoring and the review of victims decide; the pod is named where one is known."""
     wanted = [extender(**{verb: "v"})]
     with pytest.raises(ConfigError, match="cannot be asked here about pod default/p;"):
         unasked(wanted, [make_pod("p")])
@@ -35,7 +35,7 @@ def test_who_has_a_say_must_be_asked(verb: str):
 
 
 def test_nobody_is_missed_who_is_not_concerned():
-    """A binder, and one whose resources no pod wants."""
+    """A binder, and an extender whose resources no pod requests."""
     assert () == unasked([extender(bind_verb="b")])
     other = [extender(filter_verb="f", managed_resources=GPU)]
     assert () == unasked(other, [make_pod("p")])

@@ -1,4 +1,4 @@
-"""Every profile schedules groups: whatever a configuration file says, no member is placed alone."""
+"""Every profile schedules groups: with any configuration file, no member is placed alone."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ CONFIG_MAP = {
 
 
 def described(kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """A PodGroup of one of the three kinds."""
+    """Return a PodGroup of one of the three kinds."""
     meta = {"name": "g", "namespace": "default", "uid": "g"}
     return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
 
@@ -31,7 +31,7 @@ WORKLOAD = described(
     "scheduling.k8s.io/v1alpha2",
     {"schedulingPolicy": {"gang": {"minCount": SIZE}}},
 )
-# What describes the group, and where and how its pods name it.
+# The object of the group, and the field by which its pods name it.
 SOURCES = {
     "ConfigMap": (CONFIG_MAP, "metadata", {"labels": {"sakkara.group.name": "g"}}),
     "Coscheduling": (COSCHEDULING, "metadata", {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}),
@@ -42,7 +42,7 @@ SOURCES = {
 
 
 def gang(source: str, cpu: str) -> list[dict[str, Any]]:
-    """The group's object and its members, each of which asks for that much."""
+    """Return the group's object and its members, each with this request."""
     described_by, place_in, named = SOURCES[source]
     members = [pod(f"g-{number}", requests={"cpu": cpu}) for number in range(SIZE)]
     for member in members:
@@ -52,7 +52,7 @@ def gang(source: str, cpu: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("text", files().values(), ids=files().keys())
 def test_a_gang_that_does_not_fit_starts_no_member(text: str):
-    """One that fits starts whole, and a pod of no group is placed as ever."""
+    """A gang that fits starts whole, and a pod of no group is placed as usual."""
     using = setup(config=text)
     for source in SOURCES:
         found = place(node("n", cpu="8"), *gang(source, "4"), pod("single"), using=using)
@@ -64,7 +64,7 @@ def test_a_gang_that_does_not_fit_starts_no_member(text: str):
 
 @pytest.mark.parametrize("point", ["multiPoint", "preEnqueue"])
 def test_a_profile_without_the_plugin_gates_pods_of_groups(point: str):
-    """Each of them says why; other pods are placed."""
+    """The message of each names the reason; other pods are placed."""
     using = setup(config=HEAD + GATING % point)
     for source in SOURCES:
         found = place(node("n", cpu="8"), *gang(source, "1"), pod("single"), using=using)

@@ -26,7 +26,9 @@ def player(number, on=""):
 
 
 def test_a_link_fills_and_the_next_pod_is_told_why():
-    """Link, capacity, booked and asked are in the pod's condition; nobody is booked beyond."""
+    """Link, capacity, booked and requested bandwidth are in the pod's condition; no link is
+    overbooked.
+    """
     waiting = [player(number) for number in range(5)]
     found = place(*NODES, *OBJECTS, STORE, given=waiting)
 
@@ -37,7 +39,7 @@ def test_a_link_fills_and_the_next_pod_is_told_why():
 
 
 def test_a_restart_books_the_same():
-    """An engine that lists what another one placed refuses the next pod with the same figures."""
+    """An engine that lists the pods of another one refuses the next pod with the same figures."""
     found = place(*NODES, *OBJECTS, STORE, given=[player(number) for number in range(3)])
     placed = results(found)
     bound = [player(number, on=placed[f"p{number}"]) for number in range(3)]

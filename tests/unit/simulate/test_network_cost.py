@@ -62,7 +62,7 @@ def test_the_cost_of_what_is_placed_is_counted_pair_by_pair(plugins):
 
 
 def test_it_is_0_without_groups_or_costs():
-    """Nothing is known of the network."""
+    """The network is unknown."""
     pods = kinds(PLACED, "Pod")
 
     assert 0 == simulated([*kinds(NODES, "Node"), *pods, COSTS])["networkCost"]

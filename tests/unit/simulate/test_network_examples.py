@@ -62,7 +62,7 @@ def answered(line, config):
 
 @pytest.mark.parametrize("config", [documents("scheduler.yaml")[0], None])
 def test_the_shop_stays_together(config):
-    """All pods are placed, at less than half of what kube-scheduler's defaults cost."""
+    """All pods are placed, at less than half of the cost of kube-scheduler's defaults."""
     plain = {key: documents("scheduler.yaml")[0][key] for key in ("apiVersion", "kind")}
     usual, ours = simulated(plain), simulated(config)
 
@@ -73,14 +73,16 @@ def test_the_shop_stays_together(config):
 @pytest.mark.parametrize(
     ("config", "fit", "balanced"),
     [
-        # Fit: the mean of what cpu (100m), memory (200Mi) and the link keep free, in percent.
+        # Fit: the mean of the free shares of cpu (100m), memory (200Mi) and the link, in percent.
         (documents("bandwidth/config.yaml")[0], {"fast": 98, "slow": 95}, {"fast": 74, "slow": 72}),
         # Without the lists in the configuration the scores see cpu and memory only.
         (None, {"fast": 97, "slow": 97}, {}),
     ],
 )
 def test_bandwidth_is_a_resource_like_others(config, fit, balanced):
-    """The pod of the design text: filtered by its request, scored by what links have left."""
+    """The pod of the design text: filtered by its request, scored by the free bandwidth of
+    links.
+    """
     line = {
         "objects": documents("bandwidth/cluster.yaml"),
         "pending": documents("bandwidth/pod.yaml"),

@@ -1,4 +1,4 @@
-"""What a simulation leaves behind, and figures of it, against a count by hand."""
+"""The state after a simulation, and figures of it, against a count by hand."""
 
 import json
 import statistics
@@ -23,7 +23,7 @@ SETUP = Setup(default_config(REGISTRY), REGISTRY)
 
 
 def played(nodes, pods):
-    """Return a snapshot of CPU amounts, its simulation, and the world after it."""
+    """Return a snapshot of CPU amounts, its simulation, and the cluster after it."""
     items = [node(f"n{at}", cpu=str(cpu), memory="64Gi") for at, cpu in enumerate(nodes)]
     items += [pod(f"p{at}", requests={"cpu": str(cpu)}) for at, cpu in enumerate(pods)]
     world = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
@@ -66,7 +66,7 @@ def test_figures_are_those_of_a_count_by_hand(nodes, pods):
 
 
 def test_victims_are_gone_and_messages_are_told():
-    """A pod that made room by preemption stands where its victims stood."""
+    """A pod that preempted is on the node of its victims."""
     items = [
         node("n", cpu="2", memory="8Gi"),
         pod("low", node_name="n", requests={"cpu": "2"}, spec={"priority": 1}),

@@ -1,4 +1,4 @@
-"""ProvisioningRequests: which pods they are for, and what their templates say."""
+"""ProvisioningRequests: their pods, and the fields of their templates."""
 
 import pytest
 import yaml
@@ -27,7 +27,7 @@ def worker(number, cpu="2", **labels):
 
 
 def test_a_request_names_the_pods_of_the_new_nodes_alone():
-    """One pod goes to the node that is there; of the others each kind has a template and a
+    """One pod is placed on the existing node; each kind of the others has a template and a
     number.
     """
     small = pod("small", requests={"cpu": "1"}, spec={"nodeSelector": {"old": "yes"}})
@@ -48,7 +48,7 @@ def test_a_request_names_the_pods_of_the_new_nodes_alone():
 
 
 def test_a_buffer_keeps_capacity_for_the_same_pods():
-    """One for each template, with the template's name and number."""
+    """There is one buffer for each template, with the template's name and number."""
     pods = worker(0), worker(1), worker(0, cpu="3")
     *templates, request = requested(*pods, number=3)
     found = requested(*pods, number=3, as_buffers=True)
@@ -92,8 +92,8 @@ def test_too_many_kinds_of_pods_are_refused():
 
 
 def test_the_command_writes_the_request_of_the_cheapest_offer(tmp_path, capsys):
-    """YAML for kubectl apply; without --offer-nodes it is refused, and without help nothing is
-    written.
+    """YAML for kubectl apply; without --offer-nodes it is refused, and without a useful offer it is
+    empty.
     """
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump_all([MODEL | {"spec": {"unschedulable": True}}, worker(0)]))

@@ -1,4 +1,4 @@
-"""Decision logs: what is written comes out the same again, and a forged one is found out."""
+"""Decision logs: a replay gives the recorded results, and a forged one is detected."""
 
 import io
 import subprocess
@@ -33,7 +33,7 @@ print(result.turns, result.binds, result.is_same)
 
 
 def engine(header: Header) -> Engine:
-    """Make the engine that a header asks for."""
+    """Return the engine for the configuration of a header."""
     del header
     known = registry()
     return Engine(default_config(known).profiles, known)
@@ -52,7 +52,9 @@ def pod(name: str, cpu: str) -> Pod:
 
 @pytest.fixture
 def log() -> bytes:
-    """A log of twenty pods on five nodes, two of which fit nowhere; one answer is a conflict."""
+    """Return a log of twenty pods on five nodes, two of which fit nowhere; one response is a
+    conflict.
+    """
     running = engine(Header("test"))
     lines = [encode_header(Header("test"))]
     events: list[Event] = [Listed("Node", tuple(node(f"n{i}") for i in range(5)))]
@@ -108,7 +110,7 @@ def test_a_forged_effect_is_found_with_its_line(log):
 
 
 def test_a_cut_last_line_ends_the_replay_quietly(log):
-    """A process that was killed leaves a log that replays up to there."""
+    """A process that was killed leaves a log that replays up to its last full line."""
     result = replay(io.BytesIO(log[:-10]), engine)
 
     assert (True, False, 11) == (result.is_same, result.is_complete, result.turns)

@@ -1,4 +1,4 @@
-"""Plugins' requests are answered from memory as an API server would, as far as plugins ask."""
+"""Requests of plugins are answered from memory like those to an API server."""
 
 import pytest
 
@@ -45,7 +45,7 @@ class Server:
 
 
 def test_reading_and_putting_back():
-    """A GET gives the whole object, a PUT of it with another field changes just that."""
+    """A GET returns the whole object, a PUT of it with another field changes only this field."""
     server = Server()
     found, _ = server.ask("GET", f"{CLAIMS}/c")
     body = found.body
@@ -107,7 +107,7 @@ def test_patches(content_type, body):
     ],
 )
 def test_answers(method, path, body, code):
-    """What is not there, not valid or there already is answered with its code."""
+    """Missing, invalid and existing objects have their codes."""
     assert code == Server().ask(method, path, body)[0].code
 
 

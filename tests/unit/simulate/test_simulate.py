@@ -1,4 +1,4 @@
-"""What `simulate` answers, by contract: results, order, ties, victims, details, ends."""
+"""The contract of `simulate`: results, order, ties, victims, details, ends."""
 
 import msgspec
 import pytest
@@ -26,7 +26,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Hold(Plugin[NoArgs]):
-    """Pods with label `wait` stay at permit until one with label `go` comes, or 30 s pass."""
+    """Pods with label `wait` wait at permit for one with label `go`, or for 30 s."""
 
     def permit(self, cycle, node):
         if "go" in cycle.pod.metadata.labels:
@@ -44,7 +44,7 @@ class Broken(Plugin[NoArgs]):
 
 
 class PingPong(Plugin[NoArgs]):
-    """Reserve always refuses, and every attempt gives others a reason to try again."""
+    """Reserve always refuses, and every attempt wakes the other pods."""
 
     reads = ("pod.deleted", "pod.added")
 
@@ -108,7 +108,7 @@ def test_namespaces_are_those_of_an_api_server():
 
 
 def test_no_nodes_at_all():
-    """An empty cluster is an answer as well."""
+    """An empty cluster is a valid input."""
     (one,) = place(pod("p")).pods
 
     assert "no nodes available to schedule pods" == one.message
@@ -136,7 +136,7 @@ def test_details_are_what_the_first_attempt_saw():
         "scores": {},
         "total": None,
     } == d
-    # No victims could make room: the node as such is too small.
+    # No victims could free enough: the node as such is too small.
     assert ("NodeResourcesFit", "UnschedulableAndUnresolvable") == (c["rejectedBy"], c["code"])
     assert ["Insufficient cpu"] == c["reasons"]
     assert (True, None, "Success", []) == tuple(
@@ -149,14 +149,14 @@ def test_details_are_what_the_first_attempt_saw():
 
 
 def test_a_single_feasible_node_has_no_scores():
-    """Nobody scores where there is no choice."""
+    """No plugin scores a single node."""
     (one,) = place(node("a"), pod("p"), details=True).pods
 
     assert ({}, None) == (one.nodes[0].scores, one.nodes[0].total)
 
 
 def test_a_node_that_a_pre_filter_left_out():
-    """Nodes outside the ones a pod names are rejected in the name of who read the names."""
+    """Nodes outside of a pod's list are rejected in the name of the plugin that read the list."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     spec = {"affinity": {"nodeAffinity": required}}
@@ -203,7 +203,7 @@ def test_the_queue_decides_the_order():
 
 
 def test_only_our_pods_are_placed_and_given_ones_in_any_case():
-    """Other schedulers' pods are left alone; those of -f without a scheduler are ours."""
+    """Other schedulers' pods are ignored; those of -f without a scheduler are placed."""
     foreign = pod("foreign", spec={"schedulerName": "default-scheduler"})
     given = pod("given", spec={"schedulerName": "default-scheduler"})
     answer = place(node("n"), foreign, given=[given])
@@ -217,7 +217,7 @@ def test_only_our_pods_are_placed_and_given_ones_in_any_case():
 
 
 def test_pods_on_unknown_nodes_weigh_nothing_here():
-    """A pod bound to a node that is not there neither disturbs nor counts."""
+    """A pod bound to a missing node neither disturbs nor counts."""
     ghost = pod("ghost", node_name="nowhere", requests={"cpu": "4"})
 
     assert {"p": "n"} == results(place(node("n"), ghost, pod("p", requests={"cpu": "4"})))
@@ -250,7 +250,7 @@ def test_victims_go_and_the_preemptor_comes():
 
 
 def test_permit_waits_on_the_simulated_clock():
-    """A pod that nobody allows is rejected when its time is up; one that is allowed is bound."""
+    """A pod without permission is rejected when its time is up; one with permission is bound."""
     alone = place(node("n"), pod("w", labels={"wait": "1"}), using=setup(Hold))
     both = place(
         node("n"), pod("w", labels={"wait": "1"}), pod("x", labels={"go": "1"}), using=setup(Hold)
@@ -262,7 +262,7 @@ def test_permit_waits_on_the_simulated_clock():
 
 
 def test_a_plugin_that_fails_ends_its_pod_and_no_other():
-    """The error is named, retried in vain a bounded number of times, and others are placed."""
+    """The error is named, retried a bounded number of times, and others are placed."""
     answer = place(node("n"), pod("b", labels={"break": "1"}), pod("p"), using=setup(Broken))
     broken = answer.pods[0]
 
@@ -282,7 +282,7 @@ def test_what_never_settles_is_ended():
 
 
 def test_a_victim_that_is_leaving_already_leaves():
-    """Nobody evicts it any more; its room is there for the pod that was promised it."""
+    """It is not evicted again; its capacity is there for the pod nominated to its node."""
     low = pod("low", node_name="n", requests={"cpu": "1"})
     low["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     high = pod("high", requests={"cpu": "1"}, spec={"priority": 5})
@@ -400,7 +400,7 @@ def test_profiles_decide_by_schedulername():
 
 
 def test_extenders_cannot_be_asked():
-    """Placing pods where an extender would forbid it is no answer; an ignorable one is left out."""
+    """A placement that an extender could forbid is no result; an ignorable extender is left out."""
     extender = "extenders: [{urlPrefix: 'http://x', filterVerb: f%s}]\n"
     text = "the extender http://x cannot be asked here about pod default/p"
     with pytest.raises(InputError, match=text):
@@ -414,14 +414,14 @@ def test_extenders_cannot_be_asked():
     "fields", ["bindVerb: b", "filterVerb: f, managedResources: [{name: example.com/other}]"]
 )
 def test_extenders_that_have_no_say_are_no_obstacle(fields: str):
-    """Who binds does not decide where, and nobody asks one that no pod concerns."""
+    """A binder does not choose the node, and an extender without matching pods is not called."""
     config = f"{HEAD}extenders: [{{urlPrefix: 'http://x', {fields}}}]\n"
 
     assert {"p": "n"} == results(place(node("n"), pod("p"), using=setup(config=config)))
 
 
 def test_absurd_amounts_are_amounts():
-    """A node without end takes pods and is scored; a pod that asks for everything fits nowhere."""
+    """An unbounded node takes pods and is scored; a pod that requests everything fits nowhere."""
     most = {"memory": "9" * 40, "cpu": 10**18}
     answer = place(
         node("a", allocatable=most),
@@ -434,7 +434,7 @@ def test_absurd_amounts_are_amounts():
 
 
 def test_two_runs_are_the_same_bytes():
-    """Nothing but the arguments reaches an answer."""
+    """Only the arguments affect the output."""
     objects = [node(f"n{number}") for number in range(5)]
     objects += [pod(f"p{number}", requests={"cpu": "1"}) for number in range(30)]
 

@@ -1,4 +1,4 @@
-"""Traces on the virtual clock: arrivals, ends, waiting times, and what cannot be read."""
+"""Traces on the virtual clock: arrivals, ends, waiting times, and unreadable lines."""
 
 import json
 from random import Random
@@ -38,7 +38,7 @@ def played(*rows, nodes=1, header=HEADER):
 
 
 def test_a_pod_waits_until_another_one_ends():
-    """Two pods of the whole node: the second one waits for the end of the first."""
+    """Two pods each fill the node: the second one waits for the end of the first."""
     found = played("0,100,a,big,1,4,1Gi", "10,100,a,big,1,4,1Gi")
     (waiting,) = found.waiting
 
@@ -50,7 +50,7 @@ def test_a_pod_waits_until_another_one_ends():
 
 
 def test_pods_that_never_fit_are_counted_by_shape():
-    """A pod larger than each node is never bound, others are not held up."""
+    """A pod larger than each node is never bound, and does not delay others."""
     found = played("0,10,a,huge,2,8,1Gi", "1,10,b,small,3,1,1Gi")
 
     assert [("a", "huge", 2, 0), ("b", "small", 3, 3)] == [
@@ -59,7 +59,7 @@ def test_pods_that_never_fit_are_counted_by_shape():
 
 
 def test_a_pod_without_duration_stays():
-    """An empty duration never ends; the play is over when nothing ends any more."""
+    """A pod with an empty duration never ends; the run is over after the last end."""
     found = played("0,,a,s,1,2,1Gi", "5,,a,s,1,2,1Gi", "6,,a,s,1,2,1Gi")
 
     assert (2, 1) == (found.bound, found.never_bound)
@@ -90,7 +90,7 @@ def test_allocation_is_weighted_by_time():
     ],
 )
 def test_what_cannot_be_read_is_named_by_line(rows, text):
-    """File, line, value and what to do."""
+    """File, line, value and remedy."""
     with pytest.raises(InputError, match=text):
         list(read_trace([HEADER, *rows], "t.csv"))
 
@@ -122,7 +122,7 @@ def test_points_over_time_are_bounded():
     assert 200 <= len(found.points) <= 513
     assert {0, 1} == {one.waiting for one in found.points}
     assert 50.0 == found.points[1].allocation["cpu"]
-    # The free half is of no use to the pod of 4 cores, which is one of two shapes.
+    # The free half is useless to the pod of 4 cores, which is one of two shapes.
     assert {50.0} == {one.fragmentation["cpu"] for one in found.points if one.waiting}
 
 
@@ -146,7 +146,7 @@ def played_lines(*objects, nodes=1):
 
 
 def test_manifests_are_played():
-    """Objects without arrival are there from the start, pods with a node run on it."""
+    """Objects without arrival exist from the start, pods with a node run on it."""
     group = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
@@ -186,13 +186,15 @@ def test_a_file_of_manifests_is_sorted_by_arrival():
     ],
 )
 def test_a_bad_object_is_named_by_line(objects, text):
-    """File, line, value and what to do."""
+    """File, line, value and remedy."""
     with pytest.raises(InputError, match=text):
         played_lines(*objects)
 
 
 def test_a_recorded_log_is_played_with_the_same_placements():
-    """Arrivals, bindings and ends of an engine as a trace: the play binds each pod there again."""
+    """Arrivals, bindings and ends of an engine as a trace: the run binds each pod to the same
+    node.
+    """
     nodes = [read_node(node(f"n{i}")) for i in range(4)]
     loaded = default_config(registry())
     engine = Engine(loaded.profiles, registry(), settings=engine_settings(loaded, seed=0))
@@ -247,8 +249,8 @@ def test_a_recorded_log_is_played_with_the_same_placements():
 
 @pytest.mark.parametrize("is_rejected", [False, True])
 def test_a_recorded_pod_ends_as_late_as_it_did(is_rejected):
-    """Before a pod that came in the same moment; a pod that waited for capacity runs as long as it
-    ran.
+    """Its end precedes a pod of the same moment; a pod that waited for capacity runs as long as
+    recorded.
     """
     spec = {"schedulerName": "trellis"}
     raw, late = (pod(name, requests={"cpu": "4"}, spec=spec) for name in ("first", "last"))

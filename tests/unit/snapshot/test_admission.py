@@ -1,4 +1,4 @@
-"""What an API server adds to manifests is added to those that a simulation reads."""
+"""A simulation adds the same fields to its manifests as an API server."""
 
 import msgspec
 import pytest
@@ -40,7 +40,7 @@ NOT_READY = "node.kubernetes.io/not-ready"
 
 
 def test_admission_applies_to_new_pods_in_any_order_of_objects():
-    """The objects that it reads may come after the pods, in the cluster or apart from it."""
+    """The objects of admission may follow the pods, in the cluster or apart from it."""
     new = pod("p", spec={"runtimeClassName": "kata"})
     for objects, given in (
         ([KATA, LIMITS, new], []),
@@ -74,7 +74,7 @@ SPECS = [
 
 @pytest.mark.parametrize("first", range(len(SPECS)))
 def test_pods_of_one_spec_are_admitted_as_each_alone(first):
-    """Whatever came before them: spec, labels, namespace and node decide, and no more."""
+    """The result depends on spec, labels, namespace and node alone, not on earlier pods."""
     ranged = manifest_of(
         "LimitRange",
         "v1",
@@ -111,8 +111,8 @@ def test_a_pod_of_an_api_server_stays_as_it_is():
 
 
 def test_an_unknown_runtime_class_is_an_error_where_the_cluster_is_known():
-    """A page's manifests are read without the cluster's classes: a notice says what does not
-    count.
+    """A page's manifests are read without the cluster's classes: a notice names the ignored
+    class.
     """
     with pytest.raises(
         ObjectError, match='Pod default/p: pod rejected: RuntimeClass "kata" not found'
@@ -129,7 +129,7 @@ def claim(**spec):
 
 
 def test_a_claim_without_a_class_has_the_default_one():
-    """Also an older one: the volume controller names the class later."""
+    """The same for an older claim: the volume controller names the class later."""
     notes = {"storageclass.kubernetes.io/is-default-class": "true"}
     std = manifest_of("StorageClass", "storage.k8s.io/v1", "std", provisioner="d")
     std["metadata"]["annotations"] = notes
@@ -186,7 +186,7 @@ def test_a_quota_that_pods_would_exceed_is_noticed():
 
 
 def test_a_quota_counts_the_pods_of_its_scope():
-    """Of a priority class, or with requests; scopes that do not match count nothing."""
+    """The scope is a priority class or requests; a scope without match counts nothing."""
     hard = {"hard": {"pods": "0"}}
     pods = [pod("p", requests={"cpu": "1"}, spec={"priorityClassName": "gold"})]
     gold = {"scopeName": "PriorityClass", "operator": "In", "values": ["gold"]}
@@ -279,7 +279,7 @@ def test_a_limit_range_of_type_pod_bounds_the_sum_of_the_containers():
 
 
 def test_default_tolerations_let_new_pods_onto_nodes_in_trouble():
-    """As on a cluster, where only the NoSchedule taint beside it keeps them away."""
+    """As on a cluster, where only the NoSchedule taint beside it rejects them."""
     taints = [{"key": NOT_READY, "effect": "NoExecute"}]
     assert {"p": "n"} == results(place(node("n", taints=taints), given=[pod("p")]))
 

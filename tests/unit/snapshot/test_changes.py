@@ -1,4 +1,4 @@
-"""Snapshots with nodes more or fewer: who moves, who goes along, and what cannot be asked."""
+"""Snapshots with more or fewer nodes: moved pods, deleted pods, and refused questions."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def bound(name, on, owner="ReplicaSet", **more):
 
 
 def world():
-    """Two racks of one node each; every node runs a pod and one of a DaemonSet."""
+    """Return two racks of one node each; every node runs a pod and one of a DaemonSet."""
     return snapshot(
         node("a", cpu="4", labels={RACK: "r0"}),
         node("b", cpu="4", labels={RACK: "r1"}),
@@ -39,13 +39,13 @@ def placed(changes):
     "changes", [NodeChanges(removed=("a",)), NodeChanges(drained=(f"{RACK}=r0",))]
 )
 def test_pods_of_a_node_that_goes_are_placed_elsewhere_and_its_own_go_with_it(changes):
-    """The replica moves to the other node; the DaemonSet's pod has nothing to do there."""
+    """The replica moves to the other node; the DaemonSet's pod is deleted with its node."""
     assert {"web": "b"} == placed(changes)
     assert [] == list(changed(world(), changes).bound)
 
 
 def test_a_removed_node_is_not_there_and_a_drained_one_takes_nobody():
-    """After a drain the node still stands in the cluster."""
+    """After a drain the node is still in the cluster."""
     removed = changed(world(), NodeChanges(removed=("a",)))
     drained = changed(world(), NodeChanges(drained=(f"{RACK}=r0",)))
     assert ["b"] == [one.key for one in removed.nodes]
@@ -69,7 +69,7 @@ def test_added_nodes_may_be_like_one_that_is_not_there():
 
 
 def test_without_racks_none_can_go():
-    """It says which labels make one."""
+    """The message names the labels that make a rack."""
     with pytest.raises(InputError, match=RACK):
         changed(snapshot(node("a")), NodeChanges(removed_racks=("r0",)))
 

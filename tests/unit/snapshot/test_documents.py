@@ -1,4 +1,4 @@
-"""Files become objects one by one, each with the place it was found at."""
+"""Files become objects one by one, each with its file and line."""
 
 import json
 
@@ -50,7 +50,7 @@ def test_a_typed_list_lends_its_kind():
     ],
 )
 def test_mistakes_have_a_place(text, error):
-    """What is no object is refused with its place."""
+    """Input that is no object is refused with its place."""
     with pytest.raises(InputError) as refused:
         found(text)
 
@@ -61,6 +61,6 @@ def test_mistakes_have_a_place(text, error):
     "raw", [5, None, "x", [1], {"kind": []}, {"kind": "List", "items": {"a": 1}}]
 )
 def test_plain_objects_are_as_strict(raw):
-    """The same holds for objects that come as data."""
+    """The same rules apply to objects given as data."""
     with pytest.raises(InputError, match=r"^objects\[0\]: "):
         list(items_of_objects([raw], "objects"))

@@ -1,4 +1,6 @@
-"""What leaves a cluster: what scheduling needs, nothing private, and names hidden on demand."""
+"""An exported snapshot has the inputs of scheduling, nothing private, and hidden names on
+demand.
+"""
 
 import json
 
@@ -54,7 +56,7 @@ def test_nothing_private_leaves():
 
 
 def test_templates_and_services():
-    """A workload's template is cleaned like a pod; a service keeps what it selects."""
+    """A workload's template is cleaned like a pod; a service keeps its selector."""
     template = {"metadata": {"labels": {"a": "b"}}, "spec": private_pod()["spec"]}
     replicas = exported(
         "ReplicaSet", "apps/v1", {"metadata": {"name": "r"}, "spec": {"template": template}}
@@ -72,8 +74,8 @@ def test_templates_and_services():
 
 
 def cluster():
-    """Nodes in zones, a workload that keeps apart, one that follows it, and one that fits
-    nowhere.
+    """Return nodes in zones, a workload with anti-affinity, one with affinity, and one without a
+    fit.
     """
     anti = {
         "topologyKey": "kubernetes.io/hostname",
@@ -119,7 +121,7 @@ def renamed(objects):
 
 
 def test_hidden_names_leave_the_decisions_as_they_are():
-    """The same simulation comes out, name by name, and no name of before is left."""
+    """The result of the simulation is the same, name by name, and no former name is left."""
     before, hidden = cluster(), renamed(cluster())
     nodes = dict(zip(sorted(raw["metadata"]["name"] for raw in before[:4]), range(4), strict=True))
     first, second = place(*before), place(*hidden)
@@ -134,7 +136,7 @@ def test_hidden_names_leave_the_decisions_as_they_are():
 
 
 def test_what_belongs_together_stays_together():
-    """Equal words stay equal wherever they stand; words of the API and amounts stay as they are."""
+    """Equal words stay equal in every field; words of the API and amounts are unchanged."""
     nodes = [raw for raw in renamed(cluster()) if raw["kind"] == "Node"]
 
     for raw in nodes:
@@ -157,7 +159,7 @@ def test_the_claim_of_an_ephemeral_volume_is_still_found():
 
 
 def test_an_exported_snapshot_gives_the_same_answer():
-    """Cleaning takes nothing away that a decision looks at."""
+    """The export keeps every input of a decision."""
     before = cluster()
 
     assert results(place(*before)) == results(
@@ -244,16 +246,16 @@ def test_what_custom_resources_say_in_amounts_and_words_stays():
 
 
 def test_config_maps_keep_their_kind():
-    """What a ConfigMap is called in here is not what kubectl calls it."""
+    """The internal name of the kind ConfigMap differs from that of kubectl."""
     raw = {"metadata": {"name": "g", "labels": {"sakkara.group": ""}}, "data": {"a": "b"}}
 
     assert "ConfigMap" == exported("GroupConfigMap", "v1", raw)["kind"]
 
 
 def test_groups_of_other_dialects_are_still_groups():
-    """What pods and PodGroups say of groups in annotations stays, also with other names.
+    """Annotations of pods and PodGroups that describe groups stay, also with hidden names.
 
-    What hides words goes.
+    Annotations that hide words are removed.
     """
     pods = [
         *kueueworld.members("g", 2, podset_required_topology=kueueworld.RACK),

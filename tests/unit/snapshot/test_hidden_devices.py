@@ -1,4 +1,4 @@
-"""Devices in a snapshot: nothing private leaves, and selectors choose the same devices."""
+"""Devices in a snapshot: private values are removed, and selectors choose the same devices."""
 
 import json
 
@@ -94,7 +94,7 @@ CLAIM = {
 
 @pytest.fixture
 def hidden():
-    """All of them as in an anonymized snapshot."""
+    """Return all of them as in an anonymized snapshot."""
     objects = [exported("ResourceSlice", GROUP, slice_) for slice_ in SLICES]
     objects += [exported("DeviceClass", GROUP, CLASS), exported("ResourceClaim", GROUP, CLAIM)]
     table = Anonymizer()
@@ -117,7 +117,7 @@ def seen(slice_):
 
 
 def test_selectors_choose_the_same_devices(hidden):
-    """Each selector says of each device what it said before."""
+    """Each selector has its former result for each device."""
     requests = hidden[3]["spec"]["devices"]["requests"]
     texts = [one["cel"]["expression"] for one in requests[0]["exactly"]["selectors"]]
 
@@ -129,7 +129,7 @@ def test_selectors_choose_the_same_devices(hidden):
 
 
 def test_nothing_private_leaves(hidden):
-    """Names of nodes, devices, teams and what attributes say are other words."""
+    """Names of nodes, devices and teams and the values of attributes are replaced."""
     text = json.dumps(hidden)
 
     for word in ("secret", "hush", "h100", "u-0", "private"):
@@ -150,7 +150,7 @@ def test_what_belongs_together_stays_together(hidden):
 
 
 def test_a_broken_selector_stays_broken():
-    """Without saying what it said."""
+    """The words of its text are removed."""
     broken = {
         "metadata": {"name": "c"},
         "spec": {"selectors": [{"cel": {"expression": 'device.secret == "'}}]},

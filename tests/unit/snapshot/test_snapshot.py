@@ -71,7 +71,7 @@ def container(**resources):
     ],
 )
 def test_a_broken_object_is_named_with_its_field(obj, error):
-    """One clear error: the place, the object, the field."""
+    """One clear error with the place, the object and the field."""
     with pytest.raises(ObjectError) as refused:
         snapshot(obj)
 
@@ -79,7 +79,7 @@ def test_a_broken_object_is_named_with_its_field(obj, error):
 
 
 def test_two_objects_of_one_name():
-    """Twice the same object is no contradiction, two different ones are.
+    """The same object twice is valid, two different ones of one name are not.
 
     Uids are unique as well.
     """
@@ -94,7 +94,7 @@ def test_two_objects_of_one_name():
 
 
 def test_where_pods_go():
-    """Bound, waiting, on their way out or over: each pod is in one place."""
+    """Bound, pending, terminating or finished: each pod is in one list."""
     leaving = pod("leaving")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     got = snapshot(
@@ -127,7 +127,7 @@ def test_the_oldest_pod_comes_first_and_the_newest_tells_the_time():
 
 
 def test_kinds_without_bearing_are_passed_over():
-    """What an application brings along besides its pods does not disturb, and is named."""
+    """Other objects of an application are ignored and named."""
     got = snapshot(
         {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}},
         {"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "spec": 5},
@@ -149,7 +149,7 @@ def test_kinds_without_bearing_are_passed_over():
     ],
 )
 def test_a_kind_that_might_matter_is_refused(head):
-    """Silence about it would make an empty simulation look like a good one."""
+    """If it were ignored, an empty simulation would look like a good one."""
     with pytest.raises(
         ObjectError, match=f"kind {head['kind']} of {head['apiVersion']} is not one"
     ):
@@ -157,7 +157,7 @@ def test_a_kind_that_might_matter_is_refused(head):
 
 
 def test_a_misspelled_field_of_a_new_pod_is_refused():
-    """An API server would refuse or drop it; one that it has let through is nobody's mistake."""
+    """An API server would refuse or drop it; one that the server accepted is no mistake."""
     fresh = pod("fresh")
     fresh["spec"]["containers"][0]["resource"] = {"requests": {"cpu": "1"}}
     text = r'spec.containers\[0\].resource: a pod has no such field \(did you mean "resources"\?\)'
@@ -186,7 +186,7 @@ def test_a_manifest_gets_what_the_api_server_would_fill_in():
 
 
 def test_priorities_follow_classes():
-    """By name, by the built-in ones, by the default class; a written priority stays."""
+    """By name, by the built-in ones, by the default class; an explicit priority stays."""
     default = LOW | {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True}
     default.pop("preemptionPolicy")
     named = {"priorityClassName": "low"}
@@ -212,7 +212,7 @@ def test_a_node_offers_its_capacity_unless_it_says_less():
 
 
 def test_nulls_mean_not_set():
-    """What kubectl writes with nulls is read."""
+    """The nulls that kubectl writes are read."""
     spec = {"nodeSelector": None, "tolerations": None, "schedulerName": None, "volumes": None}
     (got,) = snapshot(pod("p", spec=spec, status={"conditions": None})).unbound
 

@@ -1,4 +1,4 @@
-"""What the page shows of a snapshot, and what is tried on it."""
+"""The page's view of a snapshot, and the objects that are tried on it."""
 
 import json
 
@@ -23,7 +23,7 @@ def world(*objects):
 
 
 def two_zones():
-    """Two nodes in a zone, one without; a pod on a node and one that waits."""
+    """Return two nodes in a zone, one without; a pod on a node and one that waits."""
     return world(
         node("n1", cpu="4", memory="8Gi", labels={ZONE: "a"}),
         node("n2", cpu="4", memory="8Gi", labels={ZONE: "a"}),
@@ -34,7 +34,7 @@ def two_zones():
 
 
 def test_units_are_a_tree_whose_sums_are_right():
-    """Every unit but the whole has a parent; a level adds up to what is above it."""
+    """Every unit but the root has a parent; the units of a level add up to their parents."""
     units = sections(two_zones(), 7.0)["units"]
 
     assert {"/", "a", "a/n1", "a/n2", "~", "~/n3"} == set(units)
@@ -50,7 +50,7 @@ def test_units_are_a_tree_whose_sums_are_right():
 
 
 def test_pods_are_on_a_node_or_wait_for_something():
-    """One that waits says what it asks for."""
+    """A waiting pod shows its requests."""
     pods = sections(two_zones(), 7.0)["pods"]
 
     assert {"node": "n1"} == pods["default/one"]
@@ -59,7 +59,7 @@ def test_pods_are_on_a_node_or_wait_for_something():
 
 
 def test_what_is_tried_takes_the_place_of_its_name():
-    """A pod and a node are replaced, others added; a pod on a node that nobody knows is refused."""
+    """A pod and a node are replaced, others added; a pod on an unknown node is refused."""
     tried = merged(
         two_zones(),
         world(
@@ -79,7 +79,7 @@ def test_what_is_tried_takes_the_place_of_its_name():
 
 
 def test_an_application_counts_its_own_namespace():
-    """Another namespace may have one of the same name."""
+    """Another namespace may have an application of the same name."""
     group = {"apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1", "kind": "AppGroup"}
     spec = {"workloads": [{"workload": {"kind": "Deployment", "name": "web", "selector": "web"}}]}
     labels = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": "web"}

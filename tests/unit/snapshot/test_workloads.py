@@ -1,4 +1,4 @@
-"""Workloads in a snapshot stand for the pods that their controllers would still make."""
+"""Workloads in a snapshot count as the pods that their controllers would still make."""
 
 import pytest
 
@@ -15,7 +15,7 @@ LABELS = {"app": "web"}
 
 
 def template(**spec):
-    """A pod template with one small container."""
+    """Return a pod template with one small container."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     return {"metadata": {"labels": LABELS}, "spec": {"containers": [container]} | spec}
 
@@ -37,7 +37,7 @@ def there(name, **labels):
 
 
 def test_a_deployment_in_a_file_is_placed():
-    """What people simulate with `-f` are Deployments; nodes decide how many of their pods fit."""
+    """Users simulate Deployments with `-f`; nodes decide how many of their pods fit."""
     got = place(node("n", cpu="2"), given=[workload("Deployment", replicas=3)])
 
     assert {"web-0": "n", "web-1": "n", "web-2": "Unschedulable"} == results(got)
@@ -66,8 +66,8 @@ def test_pods_that_are_there_are_not_made_again(kind):
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
 def test_pods_of_other_controllers_do_not_count(kind):
-    """Labels alone do not make a pod a workload's: nor do those of a workload of that name
-    before.
+    """Labels alone do not make a pod a workload's, nor do those of an earlier workload of that
+    name.
     """
     given = workload(kind)
     given["metadata"]["uid"] = "new"
@@ -79,7 +79,7 @@ def test_pods_of_other_controllers_do_not_count(kind):
 
 
 def replica_set(label, image, replicas):
-    """The ReplicaSet of the Deployment `web` for one template."""
+    """Return the ReplicaSet of the Deployment `web` for one template."""
     labels = LABELS | {"pod-template-hash": label}
     made = workload(
         "ReplicaSet", name=f"web-{label}", replicas=replicas, selector={"matchLabels": labels}
@@ -122,9 +122,9 @@ def rollout(strategy, *, with_set=True, image="x:2", is_given=True):
     ],
 )
 def test_a_changed_template_takes_the_first_step_of_its_update(strategy, new, old, with_set):
-    """Surge pods are made, pods that may be unavailable go.
+    """Surge pods are made, and pods that may be unavailable are deleted.
 
-    Without the ReplicaSet pods tell the template.
+    Without the ReplicaSet the template is taken from the pods.
     """
     made, stay, said = rollout(strategy, with_set=with_set)
     assert (new, old) == (made, stay)
@@ -132,13 +132,13 @@ def test_a_changed_template_takes_the_first_step_of_its_update(strategy, new, ol
 
 
 def test_an_unchanged_template_makes_nothing():
-    """Nor does a cluster at rest start an update."""
+    """A cluster at rest starts no update either."""
     for with_set in (True, False):
         assert (0, 4, ()) == rollout({}, with_set=with_set, image="x:1")
 
 
 def test_fewer_replicas_take_pods_away():
-    """Those that are not bound come first, as the ReplicaSet controller has it."""
+    """Unbound pods are deleted first, as by the ReplicaSet controller."""
     known = [there("web-0"), plain_pod("web-1", labels=LABELS), there("web-2")]
     found = snapshot(node("n"), *known, given=[workload("ReplicaSet", replicas=2)])
     assert ["web-0", "web-2"] == sorted(one.metadata.name for one in found.bound)
@@ -163,7 +163,7 @@ def test_a_changed_template_replaces_one_pod_of_a_set(kind, left):
 
 
 def test_a_given_workload_replaces_that_of_the_cluster():
-    """As `kubectl apply` does; two of one name in one file are an error."""
+    """As with `kubectl apply`; two of one name in one file are an error."""
     cluster, given = workload("StatefulSet", replicas=2), workload("StatefulSet", replicas=3)
     assert ["web-0", "web-1", "web-2"] == names(cluster, given=[given])
     with pytest.raises(ObjectError, match="there are two of that name, and they differ"):
@@ -171,7 +171,7 @@ def test_a_given_workload_replaces_that_of_the_cluster():
 
 
 def test_a_cron_job_given_apart_stands_for_one_run():
-    """The cluster's own make Jobs when their time comes."""
+    """CronJobs of the cluster itself make Jobs at their time."""
     spec = {
         "schedule": "* * * * *",
         "jobTemplate": {"spec": {"parallelism": 2, "template": template()}},
@@ -182,7 +182,7 @@ def test_a_cron_job_given_apart_stands_for_one_run():
 
 
 def test_a_daemon_set_serves_added_nodes():
-    """A pod of the cluster's counts there; that of a given one is to be placed."""
+    """A pod of the cluster counts there; that of a given DaemonSet is to be placed."""
     cluster = [node("n"), owned(there("web-n"), "DaemonSet", "web"), workload("DaemonSet")]
     found = changed(snapshot(*cluster), NodeChanges(added=("2=n",)))
     assert 3 == len(found.bound)
@@ -201,7 +201,7 @@ def test_who_is_owned_leaves_it_to_the_owner():
 
 
 def test_a_daemon_set_makes_one_pod_for_each_node():
-    """Each pod is held to its node; what else keeps it away shows as usual."""
+    """Each pod is pinned to its node; other rejections are reported as usual."""
     nodes = [node("a"), node("b"), node("full", cpu="0")]
     got = place(*nodes, given=[workload("DaemonSet")])
 
@@ -217,9 +217,9 @@ def test_a_daemon_set_makes_no_pod_where_its_controller_makes_none():
 
 
 def test_a_stateful_set_brings_its_claims():
-    """Its pods ask for claims that nobody has written.
+    """Its pods use claims that no file contains.
 
-    Without them no volume rule would be tried.
+    Without them no volume rule would be checked.
     """
     claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "none"}}
     got = snapshot(workload("StatefulSet", replicas=2, volumeClaimTemplates=[claim]))
@@ -241,12 +241,12 @@ def test_a_stateful_set_brings_its_claims():
     ],
 )
 def test_a_job_makes_the_pods_that_would_be_active(spec, wanted):
-    """As many as run side by side, no more than are left to complete."""
+    """Their number is the parallelism, but no more than are left to complete."""
     assert wanted == names(workload("Job", "batch/v1", **spec))
 
 
 def test_a_job_set_makes_the_pods_of_all_its_jobs():
-    """Every replica of every replicated job, with the labels that groups are told by."""
+    """Every replica of every replicated job is made, with the labels that mark groups."""
     jobs = [
         {"name": "driver", "template": {"spec": {"template": template()}}},
         {
@@ -281,7 +281,7 @@ def test_a_job_set_makes_the_pods_of_all_its_jobs():
 
 
 def test_a_leader_worker_set_makes_leaders_and_workers():
-    """Groups of `size` pods each, the leader's template its own where there is one."""
+    """Groups of `size` pods each; the leader may have a template of its own."""
     made = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
@@ -315,14 +315,14 @@ def test_a_leader_worker_set_makes_leaders_and_workers():
     ],
 )
 def test_a_workload_that_cannot_be_understood_is_named(change, message):
-    """The error says which object and which field."""
+    """The error names the object and the field."""
     with pytest.raises(ObjectError, match=message) as caught:
         snapshot(workload("Deployment") | {"spec": workload("Deployment")["spec"] | change})
     assert "Deployment default/web" in str(caught.value) or "Pod default/web-0" in str(caught.value)
 
 
 def test_all_workloads_together_are_bounded():
-    """Many that each ask for the most allowed would fill the memory."""
+    """Many workloads at the limit of one would fill the memory."""
     made = [workload("Job", "batch/v1", name=name, parallelism=3) for name in "ab"]
     reader = SnapshotReader(max_made=5)
     reader.read(items_of_objects(made, "objects"))
@@ -333,7 +333,7 @@ def test_all_workloads_together_are_bounded():
 
 
 def gang_job(**more):
-    """Return a Job of Kubernetes 1.37 that asks for a gang in one rack."""
+    """Return a Job of Kubernetes 1.37 that requests a gang in one rack."""
     said = {
         "schedulingPolicy": {"gang": {}},
         "schedulingConstraints": {"topology": [{"key": "rack"}]},
@@ -345,7 +345,7 @@ def gang_job(**more):
 
 
 def test_a_job_that_says_how_it_is_scheduled_is_a_group():
-    """One that needs all pods that run at a time, or as many as it says; the pods name it."""
+    """The group needs all pods that run at a time, or the given number; the pods name it."""
     for policy, least in (({"gang": {}}, 3), ({"gang": {"minCount": 2}}, 2)):
         found = snapshot(gang_job(schedulingPolicy=policy))
         ((kind, group),) = found.objects
@@ -356,7 +356,7 @@ def test_a_job_that_says_how_it_is_scheduled_is_a_group():
 
 
 def test_pods_that_a_job_makes_anew_join_the_group_of_those_it_has():
-    """Its controller named it; a Job that says nothing of a policy has none."""
+    """Its controller named it; a Job without a policy has none."""
     group = {"schedulingGroup": {"podGroupName": "ranks-1a2b"}}
     labels = {"batch.kubernetes.io/job-name": "ranks"}
     running = pod("ranks-abcde", labels=labels, spec=group | {"nodeName": "a"})
@@ -383,7 +383,9 @@ def pod_group(version, **spec):
 
 
 def test_a_group_has_the_priority_of_its_class():
-    """A Job's that of its pods; one without a class that of the default, if there is one."""
+    """A Job's group has that of its pods; one without a class that of the default, if there
+    is one.
+    """
     urgent = priority_class("urgent", 50, preemptionPolicy="Never")
     common = priority_class("common", 7, globalDefault=True)
     job = gang_job()
@@ -403,13 +405,13 @@ def test_a_group_has_the_priority_of_its_class():
 
 
 def test_a_group_whose_class_is_not_there_is_named():
-    """As the API server would refuse it."""
+    """The API server would refuse it as well."""
     with pytest.raises(ObjectError, match='no PriorityClass "urgnt" is given'):
         snapshot(pod_group("v1beta1", priorityClassName="urgnt"), priority_class("urgent", 50))
 
 
 def test_a_group_of_a_live_cluster_stays_as_it_is():
-    """Without the admission plugin nothing resolves its class there, and it has priority 0."""
+    """Without the admission plugin the class is not resolved there, and the priority is 0."""
     group = pod_group("v1beta1", priorityClassName="urgent")
     group["metadata"]["uid"] = "g"
     ((_, found),) = snapshot(group, priority_class("urgent", 50)).objects
@@ -420,9 +422,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def exclusive(kind, key, size, *, notes, **spec):
-    """Return a JobSet of two Jobs, or a LeaderWorkerSet of two groups, of so many pods, with
-    annotations.
-    """
+    """Return a JobSet of two Jobs, or a LeaderWorkerSet of two groups, with annotations."""
     meta = {"name": "x", "namespace": "default", "annotations": notes}
     if kind == "JobSet":
         job = {"parallelism": size, "completions": size, "completionMode": "Indexed"}
@@ -446,7 +446,7 @@ def exclusive(kind, key, size, *, notes, **spec):
 
 
 def zones(count, cpus):
-    """Return nodes of two CPUs each, so many CPUs in each zone."""
+    """Return nodes of two CPUs each, with the given number of CPUs in each zone."""
     return [
         node(f"n{zone}-{at}", cpu="2", labels={ZONE: f"z{zone}", "kubernetes.io/hostname": "h"})
         for zone in range(count)
@@ -470,7 +470,7 @@ LWS_NOTE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
     ],
 )  # fmt: skip
 def test_exclusive_topology_gives_each_job_or_group_a_unit_of_its_own(made):
-    """As many are placed as there are units, each within one; others may share the unit."""
+    """One is placed per unit, each within one unit; other pods may share the unit."""
     stranger = pod("stranger", requests={"cpu": "1"})
     for count in (1, 2, 3):
         simulation = place(*zones(count, 4), given=[made, stranger])

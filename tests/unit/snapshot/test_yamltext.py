@@ -1,6 +1,4 @@
-"""YAML of snapshots: plain data as kubectl reads it, lines for errors, bounds for what is
-hostile.
-"""
+"""YAML of snapshots: plain data as kubectl reads it, lines for errors, bounds for hostile input."""
 
 import pytest
 import yaml
@@ -27,7 +25,7 @@ def values(text):
 
 
 def test_values_and_lines():
-    """Scalars mean what YAML 1.1 says, times stay text, and each item knows its line."""
+    """Scalars have their YAML 1.1 meaning, times stay text, and each item has its line."""
     (document,) = parse(TEXT.encode(), "t.yaml")
     first, second = document.value["items"]
 
@@ -40,7 +38,7 @@ def test_values_and_lines():
 
 
 def test_agrees_with_the_library():
-    """Documents, anchors, merges and empty values come out as the library reads them."""
+    """Documents, anchors, merges and empty values equal those of the library."""
     text = "---\na: &x {k: 1, l: [1]}\nb: {<<: *x, k: 2}\nc: *x\n---\n---\nd: {}\ne:\n"
 
     assert [value for value in yaml.safe_load_all(text) if value is not None] == values(text)
@@ -60,7 +58,7 @@ def test_agrees_with_the_library():
     ],
 )
 def test_mistakes_have_a_place(text, error):
-    """What cannot be read is refused with file, line and column."""
+    """Unreadable input is refused with file, line and column."""
     with pytest.raises(InputError) as refused:
         values(text)
 

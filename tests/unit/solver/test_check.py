@@ -10,7 +10,7 @@ TREE = {"r0": {"a": 4, "b": 4}, "r1": {"c": 4}}
 
 
 def test_a_right_answer_has_no_problem():
-    """Nothing is objected to what keeps all rules."""
+    """The check has no objection to a placement that keeps all rules."""
     rules = {"rack": LevelRule("spread", partitions=2), "node": LevelRule(factor=2, min=2, max=4)}
 
     assert [] == checker.problems(group(TREE, 8, **rules), (4, 0, 4))
@@ -64,7 +64,7 @@ def test_broken_rules_between_members_are_named(domains, said):
 
 
 def test_resources_and_held_pods_are_counted():
-    """New pods need room in every resource; held ones are not given up."""
+    """New pods need capacity in every resource; bound ones are kept."""
     leaves = (Leaf(("a",), -1, (4, 2), fixed=1), Leaf(("b",), -1, (9, 9)))
     instance = Instance((Level("node"),), leaves, 4, (2, 1))
 

@@ -1,4 +1,4 @@
-"""What classes of unlike members cost and break, by figures that can be followed by hand."""
+"""Costs and violations of classes of unlike members, by figures that can be computed by hand."""
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ HEAD, WORKERS = 0, 1
 
 
 def group(**news) -> GroupProblem:
-    """Two racks of two nodes with room for three pods each.
+    """Return two racks of two nodes with capacity for three pods each.
 
     One head and four workers of one slot.
     """
@@ -56,7 +56,7 @@ def test_the_cost_counts_every_pair_that_talks():
     ],
 )
 def test_a_broken_rule_between_classes_is_named(relation, counts, text):
-    """And what is found instead keeps it, or nothing is where it cannot be kept."""
+    """The solution keeps it, or there is none where it cannot be kept."""
     ruled = group(between=(PairRule(relation, HEAD, WORKERS, 0),))
     assert any(one.startswith(text) for one in checker.problems(ruled, counts))
 
@@ -66,8 +66,8 @@ def test_a_broken_rule_between_classes_is_named(relation, counts, text):
 
 
 def test_a_class_keeps_its_own_rule_whatever_the_others_do():
-    """Workers one to a node, the head anywhere: with three nodes for four workers that cannot
-    be.
+    """Workers one to a node, the head anywhere: with three nodes for four workers that is
+    infeasible.
     """
     spread = (ClassRule(1, LevelRule("spread", hard=True)),)
     classes = (PodClass("head", (0,)), PodClass("workers", (1,), rules=spread))
@@ -80,7 +80,7 @@ def test_a_class_keeps_its_own_rule_whatever_the_others_do():
 
 
 def test_an_area_that_is_cheap_is_chosen_where_no_level_wishes_for_anything():
-    """Six pods of room in each rack: all go where they talk for less."""
+    """Each rack has capacity for six pods: all are placed where traffic is cheaper."""
     talking = group(
         traffic=(Traffic(HEAD, WORKERS, 1),),
         costs=TrafficCosts(areas=(0, 0, 1, 1), matrix=((9, 9), (9, 1))),

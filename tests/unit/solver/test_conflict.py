@@ -127,7 +127,7 @@ def edited(instance: Instance, given_up: Sequence[Conflict]) -> Instance:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_message_names_the_smallest_conflict_and_what_helps(name):
-    """One sentence: what is in the way, what to give up, which size would fit."""
+    """One sentence names the obstacle, the rules to relax, and the size that would fit."""
     instance, text = CASES[name]
 
     assert text == conflict.message(explain(instance), instance.size)
@@ -164,14 +164,14 @@ def test_following_the_advice_makes_the_group_fit(name):
     ],
 )  # fmt: skip
 def test_of_an_elastic_group_the_minimum_counts(size, least, rule, text):
-    """Not all of the twelve would fit without the rule: six would."""
+    """Twelve would not fit without the rule: six would."""
     instance = msgspec.structs.replace(group(NODES, size, node=rule), minimum=least)
 
     assert text == conflict.message(explain(instance), size, least)
 
 
 def test_a_group_that_fits_has_no_conflict():
-    """Nothing is advised without need."""
+    """A feasible group gets no advice."""
     instance = group(NODES, 4, node=LevelRule(factor=2))
     advice = explain(instance)
 

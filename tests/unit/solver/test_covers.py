@@ -1,4 +1,4 @@
-"""What it costs at least to free so much in a few units, beside every choice tried."""
+"""The least cost to free an amount in a few units, compared with all choices."""
 
 import itertools
 from random import Random
@@ -23,7 +23,7 @@ def by_hand(gains, counts, weights, units, needed):
 
 @pytest.mark.parametrize("together", [1, 2, 3])
 def test_the_least_is_the_least_of_all_choices(together):
-    """Whoever frees in several units of a set is paid once, and like ones one by one."""
+    """A victim that frees in several units of a set is counted once, and like ones one by one."""
     for seed in range(8):
         rng = Random(f"{together} {seed}")
         counts = {index: rng.choice((1, 1, 3)) for index in range(5)}

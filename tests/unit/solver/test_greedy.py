@@ -1,4 +1,4 @@
-"""The greedy descent does what chic-sched does on its worked examples, and ours does better."""
+"""The greedy descent equals chic-sched on its worked examples, and the solver is better."""
 
 import pytest
 
@@ -15,8 +15,7 @@ def nodes(*slots):
     return {chr(97 + at): number for at, number in enumerate(slots)}
 
 
-# Tree, size, rules, what the greedy descent takes (counts, largest first; None: it fails), the
-# best.
+# Tree, size, rules, the greedy placement (counts, largest first; None: it fails), the best.
 EXAMPLES = {
     "one rack holds all": (
         {"r0": nodes(3, 3, 3), "r1": {"x": 3, "y": 3, "z": 3}},
@@ -126,7 +125,7 @@ def test_the_greedy_descent_takes_what_chic_sched_takes(name):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_best_is_found_where_it_exists(name):
-    """Ours places what can be placed, at least as well."""
+    """The solver places every feasible case, at least as well."""
     tree, size, rules, _, best = EXAMPLES[name]
     instance = group(tree, size, **rules)
     answer = solve(instance)

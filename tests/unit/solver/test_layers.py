@@ -17,7 +17,7 @@ from scheduler.groups.solver.victims import onerole
 
 
 def large(nodes, slots):
-    """Return the leaves of a tree of zones, racks of 40 and nodes with room at random."""
+    """Return the leaves of a tree of zones, racks of 40 and nodes with random capacity."""
     rng = Random(nodes + slots)
     return tuple(
         Leaf((f"z{at * 5 // nodes}", f"r{at // 40:03}", f"n{at:05}"), rng.randint(0, slots))
@@ -59,7 +59,7 @@ def test_equal_partitions_of_a_large_group_are_proven():
 
 
 def test_units_below_sets_count_together():
-    """Two nodes for the whole rack, whose halves lie in two zones: one in each of them."""
+    """Two nodes for the whole rack, whose halves are in two zones: one in each of them."""
     leaves = tuple(Leaf((f"n{at}",), 2) for at in range(4))
     halves = DomainRule("zone", ((0, 1), (2, 3)), max_skew=1, existing=(0, 0), only=True)
     group = Instance((Level("node", LevelRule(partitions=2)),), leaves, 4, domains=(halves,))
@@ -69,7 +69,7 @@ def test_units_below_sets_count_together():
 
 
 def test_sets_that_cut_across_units_are_not_covered():
-    """Both racks have nodes in both zones, which no level can say."""
+    """Both racks have nodes in both zones, which no level can express."""
     leaves = tuple(Leaf((f"r{at // 2}", f"n{at}"), 2) for at in range(4))
     cross = DomainRule("zone", ((0, 2), (1, 3)), max_skew=1, existing=(0, 0))
     group = Instance((Level("rack"), Level("node")), leaves, 6, domains=(cross,))
@@ -95,7 +95,7 @@ def test_zones_across_racks_are_proven_where_a_rack_takes_all():
 
 
 def test_held_pods_keep_the_others_in_their_domain():
-    """All in one domain, and one is held in that which has no more room: there is no placement."""
+    """All in one domain, and one is bound in a full domain: there is no placement."""
     leaves = (Leaf(("a",), 2), Leaf(("b",), 1, fixed=1))
     near = DomainRule("near", ((0,), (1,)), single=True, only=True)
 

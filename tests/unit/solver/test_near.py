@@ -1,6 +1,4 @@
-"""Members that talk, placed near one another with no search: what a pod costs more, and what that
-comes to.
-"""
+"""Members that talk are placed near one another without search: marginal costs and their sum."""
 
 from random import Random
 
@@ -19,13 +17,13 @@ CASES = 60
 
 
 def cost(group, counts):
-    """Return what a placement costs, by the plain count of the check."""
+    """Return the cost of a placement, by the plain count of the check."""
     terms = checker.objective(group, counts.tolist())
     return next(value for _, measure, value in terms if measure == "cost")
 
 
 def test_what_one_pod_more_costs_is_the_difference():
-    """On every leaf, with costs by level and between areas, for classes that talk to themselves as
+    """On every leaf, with costs by level and between areas, for classes with own traffic as
     well.
     """
     looked_at = 0
@@ -48,7 +46,7 @@ def test_what_one_pod_more_costs_is_the_difference():
 
 
 def pipeline(free):
-    """Return three classes that talk in a row, on leaves of two racks with so much room."""
+    """Return three classes that talk in a row, on leaves of two racks with this capacity."""
     kinds = tuple(Role(count, (1,), (9,) * len(free)) for count in (1, 4, 4))
     return GroupProblem(
         kinds,
@@ -64,7 +62,7 @@ def pipeline(free):
 
 
 def test_the_best_of_all_starts_needs_no_search_where_a_rack_has_room():
-    """All on the leaves of one rack, and no pod is where it would cost less elsewhere."""
+    """All are on the leaves of one rack, and no pod would cost less on another leaf."""
     group = pipeline([3, 5, 3, 5, 2, 0])
     found = min(cost(group, counts) for counts in near_by(group) if counts.sum() == group.wanted)
 
@@ -72,7 +70,7 @@ def test_the_best_of_all_starts_needs_no_search_where_a_rack_has_room():
 
 
 def test_what_does_not_fit_is_left_out_and_nothing_is_overbooked():
-    """With room for seven of nine, seven are placed."""
+    """With capacity for seven of nine, seven are placed."""
     group = pipeline([2, 2, 1, 1, 1, 0])
     for counts in near_by(group):
         assert 7 == counts.sum()

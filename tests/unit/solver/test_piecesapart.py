@@ -1,4 +1,4 @@
-"""Pods dealt out to like parts, no two of one place to a part."""
+"""Pods distributed to like parts, no two of one leaf to a part."""
 
 from collections import Counter
 from random import Random
@@ -7,7 +7,7 @@ from scheduler.groups.solver.roles.colouring import dealt
 
 
 def test_no_part_has_two_of_a_place_and_all_have_as_many():
-    """Also where the first that come leave nothing for the last, and where parts are not all needed
+    """The same where a first choice exhausts the last, and where not all parts are needed
     everywhere.
     """
     for number in range(300):

@@ -10,7 +10,7 @@ import msgspec
 from scheduler.groups.problem.roles import GroupProblem
 from tests.property import rolegroups
 
-# Found by the invariant of what is in the way; a pod of c3 stands on the last leaf already.
+# Found by the invariant of obstacles; a pod of c3 is on the last leaf already.
 GROUP = b"""{
 "roles": [{"count": 1, "request": [2], "slots": [4, 0, 1, 4]},
           {"count": 1, "request": [3], "slots": [4, 4, 1, 4]},
@@ -39,7 +39,7 @@ print(found.outcome, found.optimal)
 
 
 def test_the_process_lives_and_the_answer_is_that_of_enumeration():
-    """In a process of its own, which a wrong answer of OR-Tools would end."""
+    """The test runs in a process of its own, which an abort in OR-Tools would end."""
     done = subprocess.run(
         [sys.executable, "-c", SOLVE], input=GROUP, capture_output=True, timeout=120, check=False
     )

@@ -29,7 +29,7 @@ def test_a_question_and_its_solution_come_through_as_they_are(question: Question
 
 
 def test_the_victims_are_found():
-    """The group that stands in the way goes."""
+    """The group in the way is evicted."""
     found = answer(QUESTIONS[2])
 
     assert found.victims is not None

@@ -1,4 +1,4 @@
-"""The door of the solver: what is placed where, by whom it is proven, and what is refused."""
+"""The entry point of the solver: placements, proofs, and refusals."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ def test_user_story_a_is_placed_as_drawn(solver):
 
 @pytest.mark.parametrize("solver", ["Auto", "CPSAT"])
 def test_of_equal_answers_the_first_names_take_most(solver):
-    """Ties go to the unit whose name comes first, whatever the order of the leaves."""
+    """Ties are won by the unit whose name is first, whatever the order of the leaves."""
     names = ("r2", "r1", "r3")
     tree_of = {rack: {f"{rack}-n{n}": 2 for n in (3, 1, 2)} for rack in names}
     instance = group(tree_of, 5, rack=PACK, node=SPREAD)
@@ -61,7 +61,7 @@ def test_two_racks_of_one_name_are_two_racks():
 
 @pytest.mark.parametrize("solver", ["Auto", "Exact"])
 def test_held_pods_leave_other_racks_in_name_order(solver):
-    """Where nobody is held yet, the first names take most all the same."""
+    """Where no pod is bound yet, the first names take most all the same."""
     rows = (*leaves({"r0": {"b": 2, "a": 2, "c": 2}}), Leaf(("r1", "d"), 8, fixed=1))
     instance = Instance((Level("rack", PACK), Level("node", PACK)), rows, 11)
 
@@ -69,7 +69,7 @@ def test_held_pods_leave_other_racks_in_name_order(solver):
 
 
 def test_a_leaf_high_up_takes_pods_too():
-    """A node directly below the root stands in a rack of its own."""
+    """A node directly below the root is in a rack of its own."""
     instance = group({"r0": {"a": 4}, "b": 4}, 6, rack=PACK, node=PACK)
     answer = solve(instance)
 
@@ -77,7 +77,7 @@ def test_a_leaf_high_up_takes_pods_too():
 
 
 def test_the_scarcest_resource_decides():
-    """Room is counted in all resources; what is not asked for does not count."""
+    """Capacity is counted in all resources; resources without request do not count."""
     level = (Level("node", PACK),)
     rows = (Leaf(("a",), -1, (10, 3, 0)), Leaf(("b",), -1, (4, 9, 0)), Leaf(("c",), -1, (-5, 9, 0)))
     instance = Instance(level, rows, 5, (2, 1, 0))
@@ -88,7 +88,7 @@ def test_the_scarcest_resource_decides():
 
 
 def test_held_pods_stay_and_count():
-    """A replacement goes into the unit of those that are there; rules hold for all together."""
+    """A replacement is placed in the unit of the bound ones; rules apply to all together."""
     rows = (
         Leaf(("r0", "a"), 3, fixed=1),
         Leaf(("r0", "b"), 3, fixed=2),
@@ -101,7 +101,7 @@ def test_held_pods_stay_and_count():
 
 
 def test_more_held_pods_than_a_rule_allows_fit_nowhere():
-    """What stands there cannot be moved away by an answer."""
+    """Bound pods cannot be moved by a placement."""
     rows = (Leaf(("a",), 5, fixed=3), Leaf(("b",), 5))
     instance = Instance((Level("node", LevelRule(max=2)),), rows, 4)
 
@@ -140,7 +140,7 @@ def test_rules_between_members_hold(between, wanted):
     ],
 )
 def test_what_the_tree_can_carry_needs_no_cpsat(between):
-    """One member a host, a limit per unit, one domain for all: the exact program covers them."""
+    """One member per host, a limit per unit, one domain for all: the exact program covers them."""
     rows = leaves({"r0": {"a": 2, "b": 2}, "r1": {"c": 2, "d": 2}})
     plain = (Level("rack", PACK), Level("node", SPREAD))
     answer = solve(Instance(plain, rows, 3, (), (between,)))
@@ -149,7 +149,7 @@ def test_what_the_tree_can_carry_needs_no_cpsat(between):
 
 
 def test_the_greedy_way_is_never_called_best():
-    """It is there for comparison: without proof, and it fails where answers exist."""
+    """It is a comparison without proof, and it fails where placements exist."""
     uneven = group({"a": 4, "b": 4}, 5, node=LevelRule(min=2, max=4))
 
     assert "unknown" == solve(uneven, solver="Greedy").outcome
@@ -160,7 +160,7 @@ def test_the_greedy_way_is_never_called_best():
 
 
 def test_two_runs_say_the_same():
-    """The same instance gets the same answer, also from CP-SAT and in another process."""
+    """The same instance has the same result, also from CP-SAT and in another process."""
     instance = group(
         {f"r{r}": {f"n{r}{n}": (r + n) % 4 for n in range(6)} for r in range(5)},
         13,
@@ -174,7 +174,7 @@ def test_two_runs_say_the_same():
 
 
 def test_without_time_the_bound_is_told():
-    """A stage that was not begun keeps what is known; nothing is called optimal that is not."""
+    """A stage that was not begun keeps the known bound; only proven values are called optimal."""
     instance = group(
         {f"r{r:02}": {f"n{r}-{n}": 3 + (r * n) % 5 for n in range(8)} for r in range(12)},
         60,
@@ -211,20 +211,20 @@ def test_a_time_limit_of_nothing_is_unknown_or_right():
     ],
 )
 def test_contradictions_are_the_callers_fault(instance):
-    """No level, no size, a leaf twice or too deep, no room given, more held than wanted."""
+    """No level, no size, a leaf twice or too deep, no capacity given, more bound than wanted."""
     with pytest.raises(InputError):
         solve(instance)
 
 
 def test_no_leaf_is_no_room():
-    """An empty tree is a tree in which nothing fits."""
+    """In an empty tree no group fits."""
     for solver in ("Auto", "CPSAT", "Exact"):
         answer = solve(Instance((Level("rack"), Level("node")), (), 2), solver=solver)
         assert "infeasible" == answer.outcome
 
 
 def test_records_survive_the_wire():
-    """Instances and answers come back from JSON as they were."""
+    """Instances and results are equal after a round trip through JSON."""
     instance = group(KEP_A, 8, rack=LevelRule("spread", partitions=2), node=LevelRule(factor=2))
     question = questions.Place(instance, SolveLimits(stage_s=1.5), "CPSAT")
     answer = solve(instance)
@@ -234,7 +234,7 @@ def test_records_survive_the_wire():
 
 
 def test_ortools_is_loaded_only_to_solve():
-    """The daemon may import the records and the door without carrying CP-SAT."""
+    """The daemon may import the records and the entry point without CP-SAT in memory."""
     code = (
         "import sys, scheduler.groups.solver.solve, scheduler.groups.solver.victims.search, "
         "scheduler.groups.solver.explain; "

@@ -1,6 +1,4 @@
-"""Who is evicted: the order of harm, budgets, several resources, single pods, and nobody in
-vain.
-"""
+"""Victims: the order of harm, budgets, several resources, single pods, and no useless eviction."""
 
 import msgspec
 import pytest
@@ -23,7 +21,7 @@ from scheduler.groups.solver.victims.bundles import Bundles
 
 
 def problem(free, size, candidates, *, rule=None, budgets=(), forbid=False, need=(1,)):
-    """Return a group of `size` on nodes a, b, … with so much free, and who could go."""
+    """Return a group of `size` on nodes a, b, … with free capacity, and the possible victims."""
     leaves = tuple(
         Leaf((chr(97 + at),), -1, have if isinstance(have, tuple) else (have,))
         for at, have in enumerate(free)
@@ -39,12 +37,12 @@ def gang(name, priority, freed, **more):
 
 
 def names(asked, answer):
-    """Return who goes, with the number for single pods."""
+    """Return the victims, with the number for single pods."""
     return {asked.candidates[index].name: n for index, n in answer.evicted.items()}
 
 
 def test_nobody_goes_when_the_group_fits():
-    """No eviction without need, and the placement is there."""
+    """No pod is evicted, and the placement is returned."""
     asked = problem([2, 2], 4, [gang("x", 0, {0: 2})])
     answer = onerole.solve(asked)
 
@@ -53,7 +51,7 @@ def test_nobody_goes_when_the_group_fits():
 
 
 def test_nobody_goes_when_it_would_not_help():
-    """A group that would not fit into the empty cluster evicts nobody."""
+    """A group that would not fit into the empty cluster evicts no pod."""
     answer = onerole.solve(problem([0, 0], 9, [gang("x", 0, {0: 4}), gang("y", 1, {1: 4})]))
 
     assert ("infeasible", {}) == (answer.outcome, answer.evicted)
@@ -70,7 +68,7 @@ def test_many_of_low_priority_go_before_few_of_high():
 
 
 def test_of_equal_pods_fewer_groups_are_hit():
-    """One group of four rather than two of two, or than four single pods."""
+    """One group of four is evicted rather than two of two, or than four single pods."""
     asked = problem(
         [0, 0],
         4,
@@ -95,7 +93,7 @@ def test_single_pods_go_one_by_one():
 
 
 def test_a_budget_is_spared_before_priorities_count():
-    """Violations come first: a higher priority goes rather than a protected pod."""
+    """Violations rank first: a higher priority is evicted rather than a protected pod."""
     candidates = [
         gang("protected", 0, {0: 2}, budgets={0: 2}),
         gang("higher", 1, {1: 2}),
@@ -108,7 +106,7 @@ def test_a_budget_is_spared_before_priorities_count():
 
 
 def test_a_budget_with_room_protects_nobody():
-    """What the budget allows may go."""
+    """Pods within the budget may be evicted."""
     asked = problem([0], 2, [gang("x", 0, {0: 2}, budgets={0: 2})], budgets=[Budget("b", 2)])
 
     assert {"x": 1} == names(asked, onerole.solve(asked))
@@ -116,7 +114,7 @@ def test_a_budget_with_room_protects_nobody():
 
 @pytest.mark.parametrize(("forbid", "outcome"), [(True, "infeasible"), (False, "placed")])
 def test_violations_are_counted_or_forbidden(forbid, outcome):
-    """By the caller's choice a violated budget is the last resort, or none."""
+    """By the caller's choice a violated budget is the last resort, or forbidden."""
     candidates = [gang("x", 0, {0: 3}, budgets={0: 3})]
     asked = problem([0], 3, candidates, budgets=[Budget("b", 1)], forbid=forbid)
     answer = onerole.solve(asked)
@@ -139,21 +137,21 @@ def test_every_resource_has_to_be_freed():
 
 
 def test_two_halves_of_one_resource_make_a_place():
-    """What several evictions free on one node adds up before it is divided."""
+    """The amounts that several evictions free on one node are added before the division."""
     asked = problem([1], 2, [gang("x", 0, {0: 1}), gang("y", 0, {0: 2})], need=(2,))
 
     assert {"x": 1, "y": 1} == names(asked, onerole.solve(asked))
 
 
 def test_an_overcommitted_node_does_no_harm_elsewhere():
-    """Less than nothing free on one node is not taken from another."""
+    """A negative free amount on one node is not subtracted from another."""
     asked = problem([-4, 1], 2, [gang("x", 0, {1: 1}), gang("y", 0, {0: 2})])
 
     assert {"x": 1} == names(asked, onerole.solve(asked))
 
 
 def test_hard_rules_decide_who_goes():
-    """All on one node: the larger group of the better node goes, not the two small ones."""
+    """All on one node: the larger group of the better node is evicted, not the two small ones."""
     asked = problem(
         [1, 1, 3],
         4,
@@ -179,14 +177,14 @@ def test_held_members_and_rules_between_members_count():
 
 
 def test_nonsense_is_refused():
-    """What a candidate frees has to have a place, and its budget has to be there."""
+    """The freed amount of a candidate needs a leaf, and its budget has to exist."""
     for broken in (gang("x", 0, {7: 1}), gang("x", 0, {0: 1}, budgets={3: 1})):
         with pytest.raises(InputError):
             onerole.solve(problem([0], 1, [broken]))
 
 
 def test_victims_survive_the_wire():
-    """Problem and answer come back from JSON as they were."""
+    """Problem and result are equal after a round trip through JSON."""
     asked = problem([0], 1, [gang("x", 0, {0: 1}, budgets={0: 1})], budgets=[Budget("b")])
     answer = onerole.solve(asked)
 
@@ -195,9 +193,7 @@ def test_victims_survive_the_wire():
 
 
 def test_like_single_pods_count_one_by_one_beside_groups():
-    """What one of several like pods yields together with a group is not taken for what all
-    yield.
-    """
+    """The yield of one of several like pods together with a group is not the yield of all."""
     leaves = tuple(
         Leaf(path, -1, (free,))
         for path, free in {("r0", "a"): 1, ("r0", "b"): 0, ("r1", "c"): 1, ("r1", "d"): 0}.items()
@@ -230,7 +226,7 @@ def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
 
 
 def full_nodes(nodes, size, count, need, free=0):
-    """Return a group of members that each need so much of nodes full of equal single pods."""
+    """Return a group whose members each need this amount of nodes full of equal single pods."""
     singles = [
         Candidate(f"n{at}", 0, 1, {at: (1,)}, single=True, count=count) for at in range(nodes)
     ]
@@ -250,7 +246,7 @@ def test_without_time_no_more_pods_are_evicted_than_the_group_needs(limit_s):
 
 
 def test_without_time_only_one_rack_is_emptied():
-    """A group that has to be in one rack, the third of which is the first large enough."""
+    """The group has to be in one rack, the third of which is the first large enough."""
     racks = [("r0", 2), ("r1", 2), ("r2", 4), ("r3", 4)]
     leaves = tuple(Leaf((r, f"{r}-{n}"), -1, (0,)) for r, size in racks for n in range(size))
     singles = tuple(
@@ -280,11 +276,13 @@ def test_many_pods_in_the_way_of_one_member_are_proven_at_once():
         (8, 8, 0, [(8, 1)]),
         (8, 3, 1, [(2, 1), (3, 2)]),
         (8, 1, 0, [(1, 8)]),
-        (2, 3, 0, []),  # all of them free nothing for a member
+        (2, 3, 0, []),  # together they free nothing for a member
     ],
 )
 def test_pods_are_bundled_to_what_frees_one_more_place(count, need, free, sizes):
-    """Evictions of a bundle and how many bundles; what is left over never goes."""
+    """The table has the evictions of a bundle and the number of bundles; the rest is never
+    evicted.
+    """
     bundles = Bundles(full_nodes(1, 8, count, need, free))
     found = [(one.pods, one.count) for one in bundles.problem.candidates]
 

@@ -1,4 +1,4 @@
-"""What the changes of placed pods say, for trackers and for those who wait."""
+"""The changes of placed pods, for trackers and for waiting pods."""
 
 from scheduler.state.change import NOTHING
 from scheduler.state.cluster import Cluster
@@ -16,7 +16,7 @@ def cluster_with_assumed() -> Cluster:
 
 
 def test_a_confirmed_pod_is_new_to_those_who_wait():
-    """The assumed pod was told to nobody: only now may it be what an affinity waits for."""
+    """The assumed pod was not announced: only now may it satisfy an affinity."""
     cluster = cluster_with_assumed()
     change = cluster.put_pod(with_spec(make_pod("p"), node_name="a"))
 
@@ -28,7 +28,7 @@ def test_a_confirmed_pod_is_new_to_those_who_wait():
 
 
 def test_a_pod_that_was_bound_elsewhere_comes_and_goes():
-    """It appears there, and our choice is free again."""
+    """It appears there, and the assumed node is free again."""
     cluster = cluster_with_assumed()
     change = cluster.put_pod(with_spec(make_pod("p"), node_name="b"))
 
@@ -38,7 +38,7 @@ def test_a_pod_that_was_bound_elsewhere_comes_and_goes():
 
 
 def test_a_confirmed_pod_cannot_be_forgotten():
-    """What the API server has said is not taken back by us."""
+    """The state of the API server is not withdrawn by the scheduler."""
     cluster = cluster_with_assumed()
     cluster.put_pod(with_spec(make_pod("p"), node_name="a"))
 
@@ -47,7 +47,7 @@ def test_a_confirmed_pod_cannot_be_forgotten():
 
 
 def test_rows_made_beforehand_take_nodes_in_order():
-    """They hold no node until one comes; a freed row is used before new ones are made."""
+    """They hold no node until one is added; a freed row is used before new ones are made."""
     ready, plain = Cluster(), Cluster()
     ready.table.reserve(2)
     zones = ready.table.labels.column("zone")

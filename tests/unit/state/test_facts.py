@@ -1,4 +1,4 @@
-"""Which facts a change touches, and under which name metrics know it."""
+"""The facts that a change touches, and their names in metrics."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def spec(node: Node, **changes: Any) -> Node:
     ],
 )
 def test_each_fact_of_a_node(change: Any, fact: str, label: str):
-    """One change, one fact, kube-scheduler's name of it."""
+    """One change, one fact, and kube-scheduler's name of it."""
     cluster = Cluster()
     node = make_node("n")
     cluster.put_node(node)
@@ -51,7 +51,7 @@ def test_each_fact_of_a_node(change: Any, fact: str, label: str):
 
 
 def test_a_heartbeat_touches_nothing():
-    """A node written again as it was wakes nobody."""
+    """An unchanged write of a node wakes no pod."""
     cluster = Cluster()
     cluster.put_node(make_node("n"))
 
@@ -59,7 +59,7 @@ def test_a_heartbeat_touches_nothing():
 
 
 def test_a_node_that_comes_touches_all_but_its_going():
-    """So that plugins need not name both."""
+    """The removal is excluded so that plugins need not name both."""
     cluster = Cluster()
     change = cluster.put_node(make_node("n"))
 
@@ -83,7 +83,7 @@ def test_the_waiting_pod_itself():
 
 
 def test_a_placed_pod():
-    """Its labels, and giving something back."""
+    """The facts are its labels, and the release of resources."""
     cluster = Cluster()
     cluster.put_pod(make_pod("p", node="n", cpu=2))
     assert {"pod.labels"} == set(

@@ -6,7 +6,7 @@ from tests.property.making import make_node, node_with
 
 
 def test_names_follow_the_nodes():
-    """A freed row has none, a row that is used again has the new one.
+    """A freed row has none, a reused row has the new one.
 
     A changed node keeps its own.
     """

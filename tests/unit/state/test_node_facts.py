@@ -1,4 +1,4 @@
-"""Images and taints of nodes: what is kept incrementally equals what one look would find."""
+"""Images and taints of nodes: the incremental state equals one scan."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ _taints = st.lists(st.sampled_from("abc").map(lambda key: Taint(key=key)), max_s
 
 @given(writes=st.lists(st.tuples(st.integers(0, 4), _images, st.booleans())))
 def test_images_are_found_on_the_rows_that_hold_them(writes):
-    """After any writes, asked early or late."""
+    """The results agree after any writes, with early or late queries."""
     index = ImageIndex()
     rows: dict[int, frozenset[str]] = {}
     for row, images, asked in writes:
@@ -51,7 +51,7 @@ def test_taints_are_looked_up_per_distinct_set(writes):
 
 
 def test_the_log_of_rows_knows_its_limits():
-    """Rows are told once each; what was dropped is not known any more."""
+    """Rows are returned once each; dropped entries are unknown."""
     log = Touched()
     start = log.mark
     for row in (3, 1, 3):

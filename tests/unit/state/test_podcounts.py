@@ -1,4 +1,4 @@
-"""PodCounts: what follows every change says what counting afresh says."""
+"""PodCounts: counts that follow every change equal a count from scratch."""
 
 from random import Random
 
@@ -69,7 +69,7 @@ def counted(cluster, wanted):
 @pytest.mark.parametrize("most", [3, 1000])
 @given(seed=st.integers(0, 2**32))
 def test_counts_follow_every_change(most, seed):
-    """For any selections, asked again and again while some of them are dropped in between."""
+    """For any selections, queried again and again while some of them are dropped in between."""
     random = Random(seed)
     cluster, tracker = Cluster(), PodCounts()
     tracker.rebuild(cluster)
@@ -93,7 +93,7 @@ def test_counts_follow_every_change(most, seed):
 
 
 def test_an_assumed_pod_counts_until_it_is_forgotten():
-    """What we decided ourselves counts at once."""
+    """A decision of the scheduler counts at once."""
     cluster, tracker = Cluster(), PodCounts()
     cluster.put_node(read_node(node("n0")))
     tracker.rebuild(cluster)
@@ -108,7 +108,7 @@ def test_an_assumed_pod_counts_until_it_is_forgotten():
 
 @given(st.integers(0, 2**32))
 def test_the_index_leads_to_every_selection_that_means_a_pod(seed):
-    """Candidates are all that match, each once, and none that was removed."""
+    """Candidates are all that match, each once, and no removed one."""
     random = Random(seed)
     index: SelectionIndex[Selection] = SelectionIndex()
     selections = list(dict.fromkeys(selection(random) for _ in range(12)))

@@ -1,4 +1,4 @@
-"""Host ports: which of them exclude each other, and counting them."""
+"""Host ports: conflicts and counts."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ ports = st.builds(
     ],
 )
 def test_conflicts(first: tuple[str, str], second: tuple[str, str], expected: bool):
-    """Same protocol and number, and equal IPs or one that means all; `::` is not special."""
+    """Same protocol and number, and equal IPs or the wildcard; `::` is not special."""
     one = ContainerPort(host_port=80, host_ip=first[0], protocol=first[1])
     other = ContainerPort(host_port=80, host_ip=second[0], protocol=second[1])
 
@@ -36,7 +36,7 @@ def test_conflicts(first: tuple[str, str], second: tuple[str, str], expected: bo
 
 @given(st.lists(st.tuples(st.integers(0, 2), ports)), st.lists(ports, max_size=3), st.data())
 def test_the_index_equals_a_list(held: list[tuple[int, ContainerPort]], wanted, data):
-    """After any holds and releases the rows in conflict are those that a plain list says."""
+    """After any holds and releases the rows in conflict equal those of a plain list."""
     index = HostPorts()
     for row, port in held:
         index.hold(row, [port])

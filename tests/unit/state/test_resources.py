@@ -84,7 +84,7 @@ class TestSpec:
         assert {"cpu": 105, "memory": 11, "gpu": 1} == pod_requests(pod, skip_pod_level=True)
 
     def test_a_bad_quantity_is_told(self):
-        """As an error about the object."""
+        """The error names the object."""
         with pytest.raises(ObjectError, match='"much" is not a quantity'):
             pod_requests(pod_of(container(cpu="much")))
 
@@ -95,7 +95,7 @@ class TestSpec:
         assert (100, 200 * 1024 * 1024) == scored(pod, use_status=False, skip_pod_level=True)
 
     def test_pod_level_requests_leave_less_to_assume(self):
-        """Then something is only assumed of a resource that no container and no overhead names."""
+        """Then a default is used only for a resource that no container and no overhead names."""
         pod = pod_of(
             container("a", memory=10),
             container("b"),
@@ -106,7 +106,7 @@ class TestSpec:
 
 
 class TestStatus:
-    """A pod on a node: what the kubelet says of a resize."""
+    """A pod on a node: the status of a resize."""
 
     def requests(
         self,
@@ -136,7 +136,7 @@ class TestStatus:
         assert {"cpu": 100} == self.requests({"cpu": "100m"}, None, {"cpu": "300m"})
 
     def test_an_infeasible_resize_drops_the_spec(self):
-        """Also what only the spec names."""
+        """The same for resources that only the spec names."""
         spec = {"cpu": 9, "gpu": 1}
 
         found = self.requests(spec, {"cpu": 1}, {"cpu": 2}, infeasible=True)
@@ -185,7 +185,7 @@ class TestNames:
         ],
     )
     def test_counted(self, name: str, is_in: bool):
-        """Native ones, huge pages, vendor-prefixed ones; bare strangers are left out."""
+        """Native ones, huge pages, vendor-prefixed ones; bare unknown names are left out."""
         assert is_in == bool(counted({name: 1}))
         assert {} == counted({name: 0})
 
@@ -211,7 +211,7 @@ HUGE = st.sampled_from([INT64_MAX, "8Ei", "9E", "7e18"])
 def test_an_infeasible_resize_without_status_counts_nothing_since_1_37(
     sums_first: bool, expected: int
 ):
-    """Kubernetes 1.36 counts the spec until the kubelet reports what is allocated."""
+    """Kubernetes 1.36 counts the spec until the kubelet reports the allocated amount."""
     pending = PodCondition(type="PodResizePending", status="True", reason="Infeasible")
     pod = with_status(make_pod("p", cpu=8), conditions=(pending,))
     placed = place(pod, Shapes().of(pod), "n0", sums_first=sums_first)
@@ -221,7 +221,7 @@ def test_an_infeasible_resize_without_status_counts_nothing_since_1_37(
 
 @given(st.lists(HUGE, min_size=1, max_size=3), st.integers(1, 40))
 def test_absurd_requests_do_not_overflow(amounts: list[Any], pods: int):
-    """A user may bind pods with any amounts: the node is full, and empty when they are gone."""
+    """A user may bind pods with any amounts: the node is full, and empty after their deletion."""
     containers = tuple(container(str(i), memory=amount) for i, amount in enumerate(amounts))
     cluster = Cluster()
     cluster.put_node(make_node("n"))

@@ -1,4 +1,4 @@
-"""`RowLists`: when pods started, read together, is what it is one by one."""
+"""`RowLists`: start times of pods, read together, equal those read one by one."""
 
 from itertools import combinations
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ def test_starts_are_the_same_in_any_company():
     pods = [started(text) for text in TEXTS]
     rows = [*([pod] for pod in pods), *combinations(pods, 2), pods, []]
     lists = RowLists(rows.__getitem__)
-    for place, row in enumerate(rows):  # alone, so that no other row is in the company
+    for place, row in enumerate(rows):  # alone, so that no other row is in the group
         _, counts, fields = lists.on(np.array([place]))
 
         assert [start_of(pod) for pod in row] == fields[START].tolist()

@@ -38,13 +38,13 @@ def test_comparisons_when_they_are_on(operator: str, value: str, expected: bool)
 
 
 def test_any_toleration_will_do():
-    """And none tolerates nothing."""
+    """Without tolerations nothing is tolerated."""
     assert is_tolerated([Toleration("x"), Toleration("key", "Exists")], TAINT)
     assert not is_tolerated([], TAINT)
 
 
 def test_columns_per_set():
-    """What is worked out per set of taints is spread over the rows, and follows changes."""
+    """Results per set of taints are spread over the rows, and follow changes."""
     index = TaintIndex()
     index.set(0, (TAINT,))
     index.set(1, ())

@@ -1,4 +1,4 @@
-"""What operators see of the cluster, and how they are woken."""
+"""The operators' view of the cluster, and its wake-ups."""
 
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.workloads import Namespace, NamespaceMeta, Service
@@ -27,7 +27,7 @@ def test_it_shows_the_live_cluster():
 
 
 def test_changes_wake_once_per_batch():
-    """Whoever asked for a kind is woken once, however much of it changed; until it leaves."""
+    """A subscriber of a kind is woken once per batch, until it leaves."""
     cluster = Cluster()
     view = LiveView(cluster)
     woken: list[str] = []
@@ -51,7 +51,7 @@ def test_changes_wake_once_per_batch():
 
 
 def test_objects_without_columns():
-    """Added, replaced, dropped; dropping what is not there is no change."""
+    """Added, replaced, dropped; dropping a missing object is no change."""
     cluster = Cluster()
     first = Namespace(NamespaceMeta(name="n"))
     second = Namespace(NamespaceMeta(name="n", labels={"a": "b"}))

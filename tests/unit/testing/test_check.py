@@ -41,7 +41,7 @@ class ServesNothing(Plugin[NoArgs]):
 
 
 class ScoresTooHigh(Plugin[NoArgs]):
-    """Forgets to normalise."""
+    """Does not normalise."""
 
     def score(self, cycle: Cycle, nodes: Nodes):
         return nodes.allocatable("memory")
@@ -84,7 +84,7 @@ class Writes(Plugin[NoArgs]):
 
 
 class Remembers(Plugin[NoArgs]):
-    """Answers by how often it was asked."""
+    """Returns a result that depends on the number of its calls."""
 
     asked = 0
 
@@ -101,7 +101,7 @@ class CountsRows(Plugin[NoArgs]):
 
 
 class LooksAround(Plugin[NoArgs]):
-    """Says local but compares with the best node."""
+    """Declares itself local but compares with the best node."""
 
     reads = ("node.allocatable",)
     local = True
@@ -112,7 +112,7 @@ class LooksAround(Plugin[NoArgs]):
 
 
 class KeepsRows(Plugin[NoArgs]):
-    """Says local but keeps a full column in its state."""
+    """Declares itself local but keeps a full column in its state."""
 
     reads = ("node.taints",)
     local = True
@@ -175,7 +175,7 @@ class TracksHalf(Plugin[NoArgs]):
 
 
 class Choosy(RowTracker):
-    """A tracker that does not want to hear of pods that it counts."""
+    """A tracker that ignores changes of pods that it counts."""
 
     def clear(self) -> None:
         self.count = 0
@@ -200,14 +200,14 @@ class TracksTooFew(TracksHalf):
 
 
 class SortsBothWays(Plugin[NoArgs]):
-    """Everybody comes first."""
+    """Sorts every pod first."""
 
     def less(self, first: Any, second: Any) -> bool:
         return first is not second
 
 
 class MistakesScores(Plugin[NoArgs]):
-    """Its cells say something else than its columns."""
+    """Its cells differ from its columns."""
 
     reads = ("node.allocatable",)
     local = True
@@ -223,7 +223,7 @@ class MistakesScores(Plugin[NoArgs]):
 
 
 class MistakesPods(Plugin[NoArgs]):
-    """Its key takes pods for alike that it scores differently."""
+    """Its key is equal for pods with different scores."""
 
     def key(self, pod: Pod) -> int:
         return 0
@@ -245,7 +245,7 @@ class ForgetsTheKeyless(Plugin[NoArgs]):
 
 
 class KeepsTooLong(Plugin[NoArgs]):
-    """Looks at what pods request, but reads labels alone."""
+    """Reads requests of pods, but declares labels alone."""
 
     reads = ("node.labels",)
     local = True
@@ -258,7 +258,7 @@ class KeepsTooLong(Plugin[NoArgs]):
 
 
 class LooksAcrossRows(Plugin[NoArgs]):
-    """Says that rows are judged by themselves, and compares them."""
+    """Declares rows independent, and compares them."""
 
     reads = ("node.allocatable", "pod.deleted")
     local = True
@@ -281,7 +281,7 @@ class SleepsOn(Plugin[NoArgs]):
 
 
 class HintsWrong(SleepsOn):
-    """Reads the right fact, but its hint always says no."""
+    """Reads the right fact, but its hint is always negative."""
 
     reads = ("node.labels",)
 
@@ -290,7 +290,7 @@ class HintsWrong(SleepsOn):
 
 
 class HintsByName(Plugin[NoArgs]):
-    """Has one key for all pods, but its hint looks at a pod's name."""
+    """Has one key for all pods, but its hint reads a pod's name."""
 
     reads = ("pod.deleted",)
 
@@ -341,7 +341,7 @@ class NeverWakes(Plugin[NoArgs]):
     ],
 )
 def test_a_broken_plugin_is_found(plugin, invariant):
-    """The invariant it breaks is among those that are named."""
+    """The invariant that it violates is among the reported ones."""
     with pytest.raises(BrokenLawsError, match=plugin.__name__) as error:
         check_plugin(plugin)
 
@@ -349,7 +349,7 @@ def test_a_broken_plugin_is_found(plugin, invariant):
 
 
 def test_each_invariant_has_a_plugin_that_breaks_it():
-    """No invariant is there that nothing can break."""
+    """No invariant exists that no plugin violates."""
     mark = test_a_broken_plugin_is_found.pytestmark[0]
     tried = {invariant for _, invariant in mark.args[1]}
 

@@ -18,7 +18,7 @@ from scheduler.testing import evaluate, less, node, pod
 
 
 class RackAgeArgs(Args):
-    """Which label, and what is too old."""
+    """The label, and the age limit."""
 
     label: str = "example.com/rack-age-days"
     max_age_days: int = 365
@@ -83,7 +83,7 @@ def test_feasible_nodes_alone_are_scored():
 
 
 def test_existing_pods_namespaces_and_objects_are_there():
-    """Pods sit on their nodes; finished ones hold nothing."""
+    """Pods are on their nodes; finished ones hold nothing."""
     sitting = [
         pod("a", node_name="n", requests={"cpu": "1"}),
         pod("b", node_name="n", requests={"cpu": "1"}, status={"phase": "Succeeded"}),
@@ -102,7 +102,7 @@ def test_existing_pods_namespaces_and_objects_are_there():
 
 
 def test_the_rest_may_be_left_out():
-    """Kinds where the parameter says them, and the time as a text."""
+    """Kinds are taken from the parameter, and the time from a text."""
     space = {"metadata": {"name": "a"}}
     bare = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": 1}}}
     placed = {"metadata": {"name": "e"}, "spec": {"nodeName": "n", "containers": []}}
@@ -136,7 +136,7 @@ def test_the_rest_may_be_left_out():
     ],
 )
 def test_a_bad_object_is_named(given, message):
-    """The error says which object, and what is wrong with it."""
+    """The error names the object and the fault."""
     with pytest.raises(ObjectError, match=message):
         evaluate(RackAge, **{"nodes": [], "pod": pod(), **given})
 
@@ -150,7 +150,7 @@ def test_bad_arguments_and_unknown_plugins_are_named():
 
 
 def test_a_fault_is_raised_an_error_status_is_an_outcome():
-    """What a plugin raises keeps its traceback; what it answers is compared."""
+    """An exception keeps its traceback; a returned status is compared."""
     with pytest.raises(PluginError, match='running "Broken" filter plugin: nothing to share'):
         evaluate(Broken, nodes=[node("n")], pod=pod())
     got = evaluate(Refusing, nodes=[node("n")], pod=pod())
@@ -160,6 +160,6 @@ def test_a_fault_is_raised_an_error_status_is_an_outcome():
 
 
 def test_less_is_asked_of_sort_plugins_only():
-    """Other plugins have no order to tell."""
+    """Other plugins have no order."""
     with pytest.raises(InputError, match="plugin RackAge does not sort the queue"):
         less(RackAge, pod("a"), pod("b"))

@@ -8,7 +8,7 @@ from scheduler.testing import Scenario, node, pod, scenario
 
 
 class DoorArgs(Args):
-    """How long somebody may stand at the door."""
+    """The maximum time of a pod at the door."""
 
     seconds: float = 10.0
 
@@ -21,7 +21,7 @@ class Door(Plugin[DoorArgs]):
 
 
 class Fussy(Plugin[NoArgs]):
-    """Wants a label, and is woken by labels alone."""
+    """Requires a label, and is woken by labels alone."""
 
     reads = ("node.labels",)
 
@@ -37,7 +37,7 @@ class Broken(Plugin[NoArgs]):
 
 
 def test_pods_are_placed_and_told():
-    """One that fits is bound, one that does not says why; both leave events."""
+    """A pod that fits is bound, one that does not has a reason; both leave events."""
     world = Scenario(node("n", cpu="1"), pod("a", requests={"cpu": "1"}))
     world.run()
     world.apply(pod("b", requests={"cpu": "1"}))
@@ -67,7 +67,7 @@ def test_a_deleted_pod_makes_room():
 
 
 def test_preemption_promises_a_node():
-    """The victim goes, and its preemptor, with nobody else to be tried, does not wait."""
+    """The victim is deleted, and its preemptor does not wait if no other pod is pending."""
     world = Scenario(
         node("n", cpu="1"),
         pod("low", requests={"cpu": "1"}, node_name="n"),
@@ -82,7 +82,7 @@ def test_preemption_promises_a_node():
 
 
 def test_permit_waits_until_allowed():
-    """Whoever allows a pod does it through the handle."""
+    """Permission is given through the handle."""
     world = Scenario(node("n"), pod("p"), plugins=[Door])
     world.run()
     assert "waiting" == world.state("p")
@@ -94,7 +94,7 @@ def test_permit_waits_until_allowed():
 
 
 def test_permit_runs_out_of_time():
-    """The clock alone decides; arguments come from `args`."""
+    """The clock alone decides; arguments are those of `args`."""
     world = Scenario(node("n"), pod("p"), plugins=[Door], args={"Door": {"seconds": 3}})
     world.advance(2.9)
     assert "waiting" == world.state("p")
@@ -105,7 +105,7 @@ def test_permit_runs_out_of_time():
 
 
 def test_a_plugin_wakes_by_what_it_reads():
-    """A label it waits for comes, another change does not help."""
+    """The awaited label is added; another change does not help."""
     world = Scenario(node("n"), pod("p"), plugins=[Fussy])
     world.run()
     world.apply(node("n", cpu="8"))
@@ -146,7 +146,7 @@ def test_objects_of_all_kinds_come_and_go():
 
 
 def test_a_configuration_as_text():
-    """It replaces profile and plugins; pods without a scheduler go to its first profile."""
+    """It replaces profile and plugins; pods without a scheduler use its first profile."""
     text = (
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "profiles: [{schedulerName: mine, plugins: {multiPoint: {enabled: [{name: Fussy}]}}}]\n"
@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_refused():
 
 
 def test_a_pod_keeps_its_uid_and_node():
-    """Applying it again changes labels, not its identity; a new one of the name is another pod."""
+    """A second apply changes labels, not its identity; a new one of the name is another pod."""
     world = Scenario(node("n"), pod("p"))
     world.run()
     world.apply(pod("p", labels={"a": "b"}))

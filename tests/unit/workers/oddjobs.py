@@ -7,7 +7,7 @@ from scheduler.base.errors import InputError
 
 
 def warm():
-    """Nothing to load."""
+    """Do nothing: there is no module to load."""
 
 
 def forever(payload):

@@ -78,7 +78,7 @@ def test_a_long_chain_in_bad_order_is_exact_too():
     ],
 )
 def test_nonsense_is_refused(links):
-    """A link to nowhere or a negative cost is the caller's fault and said so."""
+    """A link to nowhere or a negative cost is reported as the caller's fault."""
     with pytest.raises(InputError):
         shortest(links)
 

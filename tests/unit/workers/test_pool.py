@@ -1,5 +1,5 @@
-"""The helper process, a real one: answers, limits, deaths, cancellation, and a loop that goes
-on.
+"""The helper process, a real one: results, limits, deaths, cancellation, and a loop that
+continues.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def test_answers_come_back_with_their_bytes(odd):
 
 
 async def test_a_job_is_killed_at_its_limit_and_the_next_one_runs(odd):
-    """The limit ends the job with the process; a new one takes the next job."""
+    """The limit ends the job with the process; a new process runs the next job."""
     late, after = await asyncio.gather(odd.run("forever", b"", 0.05), odd.run("pid", b"", LONG_S))
 
     assert ("timeout", "done") == (late.code, after.code)
@@ -48,14 +48,14 @@ async def test_a_job_is_killed_at_its_limit_and_the_next_one_runs(odd):
 
 
 async def test_a_dying_process_takes_only_its_job_along(odd):
-    """The job that ran says so; those that waited go to the next process."""
+    """The running job reports it; waiting jobs run in the next process."""
     died, after = await asyncio.gather(odd.run("die", b"", LONG_S), odd.run("echo", b"1", LONG_S))
 
     assert ("died", "done") == (died.code, after.code)
 
 
 async def test_a_process_that_dies_between_jobs_is_replaced(odd):
-    """Nobody notices that an idle process went away."""
+    """No caller sees that an idle process ended."""
     await odd.run("echo", b"", LONG_S)
     odd._process.kill()
     await odd._process.wait()
@@ -64,7 +64,7 @@ async def test_a_process_that_dies_between_jobs_is_replaced(odd):
 
 
 async def test_cancelling_the_call_stops_the_job(odd):
-    """A job that nobody waits for any more does not hold up the next one."""
+    """A job without a caller does not delay the next one."""
     call = asyncio.create_task(odd.run("forever", b"", LONG_S))
     await begun(odd)
     call.cancel()
@@ -74,7 +74,7 @@ async def test_cancelling_the_call_stops_the_job(odd):
 
 
 async def test_a_cancelled_job_that_waits_is_never_begun(odd):
-    """Jobs are skipped when their caller has gone."""
+    """Jobs are skipped after the end of their caller."""
     first = asyncio.create_task(odd.run("echo", b"", LONG_S))
     second = asyncio.create_task(odd.run("die", b"", LONG_S))
     await asyncio.sleep(0)
@@ -89,7 +89,7 @@ async def test_a_cancelled_job_that_waits_is_never_begun(odd):
     ("kind", "code"), [("odd", "error"), ("refuse", "invalid"), ("unknown", "invalid")]
 )
 async def test_faults_are_values(odd, kind, code):
-    """A job that raises says what, and the process goes on."""
+    """A job that raises returns the error, and the process continues."""
     outcome = await odd.run(kind, b"", LONG_S)
 
     assert code == outcome.code
@@ -104,12 +104,12 @@ async def test_what_a_library_prints_does_not_disturb(odd):
 
 
 async def test_the_process_is_polite(odd):
-    """It leaves the processor to the daemon."""
+    """It has a lower scheduling priority than the daemon."""
     assert int((await odd.run("nice", b"", LONG_S)).body) >= 10
 
 
 async def test_closing_ends_everything():
-    """Waiting and running jobs end as closed, the process is gone, later calls are told."""
+    """Waiting and running jobs end as closed, the process has ended, later calls raise an error."""
     pool = WorkerPool(ODD)
     await pool.start()
     calls = [asyncio.create_task(pool.run("forever", b"", LONG_S)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The helper process by itself: it never outlives whoever started it."""
+"""The helper process by itself: it never outlives its parent."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def answer_of(process):
 
 
 def begun():
-    """Return a helper process that has said that it is warm."""
+    """Return a helper process that has reported that it is warm."""
     command = [sys.executable, "-m", "scheduler.workers.process", ODD]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -29,7 +29,7 @@ def begun():
 
 
 def test_it_ends_with_its_input_even_in_the_middle_of_a_job():
-    """When the daemon is gone the process goes, whatever it works on."""
+    """When the daemon has ended the process ends, whatever its job."""
     with begun() as process:
         process.stdin.write(frames.pack(frames.JobRequest(1, "forever")))
         process.stdin.close()
@@ -50,7 +50,7 @@ def test_a_frame_that_breaks_off_is_the_end():
 
 
 def test_jobs_are_answered_in_order():
-    """Frames carry header, body and blob; numbers say which answer is whose."""
+    """Frames have header, body and blob; numbers match responses with requests."""
     with begun() as process:
         for number in (1, 2):
             process.stdin.write(frames.pack(frames.JobRequest(number, "echo"), b"ab"))

@@ -65,7 +65,7 @@ def test_scores_follow_the_use_of_devices_elsewhere(seed: int):
         engine.handle(Watched(kind.kind, "ADDED", obj), 1.0)
     taken: list[str] = []
     pod = make_pod("p", cpu=1)
-    shape: Shape = engine.cluster.shapes.of(pod)  # a reference: what is cached goes with it
+    shape: Shape = engine.cluster.shapes.of(pod)  # a reference: the cached values are freed with it
     found: set[tuple[int, ...]] = set()
     for step in range(60):
         known, fresh = engine.attempt(pod, 1.0), engine.attempt(pod, 1.0)

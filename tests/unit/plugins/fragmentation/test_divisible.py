@@ -1,5 +1,5 @@
-"""FragmentationAware without accelerators: nodes keep cpu and memory in the ratio that pods ask
-for.
+"""FragmentationAware without accelerators: nodes keep the ratio of cpu and memory of the
+requests.
 """
 
 import pytest
@@ -16,7 +16,7 @@ GIB = 1 << 30
 
 
 def server(name, cpu, memory):
-    """Return a node of 16 cores and 64 GiB with this much of it free, and the pod on it."""
+    """Return a node of 16 cores and 64 GiB with these amounts free, and the pod on it."""
     used = {"cpu": f"{16 - cpu}", "memory": f"{64 - memory}Gi"}
     return node(name, cpu="16", memory="64Gi"), pod(f"on-{name}", node_name=name, requests=used)
 

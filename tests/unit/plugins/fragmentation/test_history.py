@@ -51,7 +51,7 @@ class Site:
 
     @property
     def found(self):
-        """The object as the engine knows it."""
+        """Return the object in the memory of the engine."""
         return self.engine.cluster.store.of(KIND).get("gpu")
 
     def see(self, found, now):
@@ -86,7 +86,9 @@ def weights(found):
 
 
 def test_a_restart_and_a_simulation_see_the_same_mix():
-    """The mix follows from the object: an engine that reads it counts what the writer counts."""
+    """The mix follows from the object: an engine that reads it counts the same pods as the
+    writer.
+    """
     site = Site()
     site.serve(site.run_once("a", 8, NOW), NOW)
     site.serve(site.run_once("b", 2, NOW + 400), NOW + 400)
@@ -97,7 +99,7 @@ def test_a_restart_and_a_simulation_see_the_same_mix():
 
 
 def test_a_pod_counts_only_once_it_is_written():
-    """What this process alone has seen is no part of the mix."""
+    """A pod that only this process has seen is no part of the mix."""
     site = Site()
     calls = site.run_once("a", 8, NOW)
     assert () == site.mix().shapes
@@ -123,13 +125,13 @@ def test_it_is_written_once_per_period():
         assert [] == site.run_once(f"b{number}", 1, NOW + 10 * number)
     site.serve(site.run_once("c", 2, NOW + 301), NOW + 301)
 
-    # The change that binds "c" comes before it leaves.
+    # The change that binds "c" precedes its deletion.
     assert weights(site.found).keys() == {8, 1}
     assert 5.0 == weights(site.found)[1]
 
 
 def test_a_shape_without_a_part_uses_whole_devices():
-    """As in the arguments: an object that a user has written counts as one that a leader wrote."""
+    """As in the arguments: an object written by a user counts like one written by a leader."""
     found = PodMixHistory(
         metadata=ObjectMeta(name="gpu"), shapes=(HistoryShape(weight=1.0, cpu="2", devices=8),)
     )
@@ -165,7 +167,7 @@ def test_a_standby_writes_nothing_and_counts_nothing_twice():
 
 
 def test_the_object_is_bounded():
-    """Of more shapes than it may have, those with the most devices are kept."""
+    """Of more shapes than the limit, those with the most devices are kept."""
     site = Site()
     for number in range(MOST_HISTORY_SHAPES + 20):
         calls = site.run_once(f"p{number}", 1 + number % 8, NOW, cpu=f"{number + 1}m")
@@ -180,7 +182,7 @@ def test_the_object_is_bounded():
 
 
 def test_a_failed_write_is_reported_and_repeated():
-    """The next write, by the change that binds another pod, has the pods of the failed one."""
+    """The next write, with the change that binds another pod, has the pods of the failed one."""
     site = Site()
     (call,) = site.run_once("a", 8, NOW)
     site.engine.handle(Answer(call.id, 403, "Forbidden", "no"), NOW)
@@ -208,7 +210,7 @@ def test_an_assumed_pod_that_is_forgotten_has_not_left():
     [{"asOf": "yesterday"}, {"shapes": [{"weight": -1}]}, {"shapes": [{"weight": 1, "cpu": "x"}]}],
 )
 def test_an_unreadable_object_is_reported_by_name(change):
-    """It never reaches the engine, where the last readable one stays."""
+    """An unreadable object does not reach the engine, where the last readable one stays."""
     reports: list[DecodeFault] = []
     decoder = Decoder(BY_KIND[KIND], reports.append)
     raw = {"metadata": {"name": "gpu"}, "asOf": "2026-03-01T10:00:00Z"} | change

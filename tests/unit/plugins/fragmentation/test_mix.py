@@ -1,4 +1,4 @@
-"""The mix of pods: what it counts, which shapes it keeps, and when it replaces the one in use."""
+"""The mix of pods: counted pods, kept shapes, and the time of its replacement."""
 
 from scheduler.config import load
 from scheduler.engine.effects import Watched

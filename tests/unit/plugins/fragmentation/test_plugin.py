@@ -48,7 +48,7 @@ def best(*arguments, **args):
 
 
 def test_a_pod_of_one_device_fills_a_node_in_use():
-    """An untouched node is kept for the pods that want all of it."""
+    """An untouched node is kept for the pods that need all of it."""
     nodes = [server("empty"), server("used")]
     incoming = pod("p", requests={"cpu": "4", GPU: 1})
 
@@ -63,7 +63,7 @@ def test_a_pod_without_devices_leaves_the_cpu_beside_devices_alone():
 
 
 def test_a_pod_that_takes_the_last_cpu_costs_the_devices_beside_it():
-    """A node where devices stay usable wins over one where they would be stranded."""
+    """A node whose devices stay usable ranks above one whose devices would be stranded."""
     nodes = [server("narrow", gpus=2, cpu="8"), server("wide", gpus=2, cpu="64")]
     incoming = pod("p", requests={"cpu": "6"})
 
@@ -71,7 +71,7 @@ def test_a_pod_that_takes_the_last_cpu_costs_the_devices_beside_it():
 
 
 def test_a_model_that_pods_name_is_kept_free():
-    """A pod that names no model goes to the model that the mix asks for least."""
+    """A pod that names no model is placed on the model with the least demand in the mix."""
     nodes = [server("old", model="old"), server("new", model="new")]
     shapes = [{"cpu": "4", "devices": 1}, {"cpu": "4", "devices": 1, "models": ["new"]}]
     incoming = pod("p", requests={"cpu": "4", GPU: 1})
@@ -91,7 +91,7 @@ def test_bound_pods_that_select_a_model_count_for_the_mix():
 
 
 def test_a_cluster_without_devices_is_left_alone():
-    """No node has a device: pre-score skips, no score is given."""
+    """Without a node with devices the pre-score skips, and no score is given."""
     found = evaluate("FragmentationAware", nodes=[node("n1")], pod=pod("p", requests={"cpu": "1"}))
 
     assert {} == found.normalized
@@ -129,7 +129,7 @@ SHARES = [{"cpu": "1", "devices": 1, "milli": 500}, {"cpu": "1", "devices": 1}]
 
 
 def test_a_share_fills_the_device_that_is_in_use():
-    """Half of a device goes to the node with the other half in use."""
+    """Half of a device is placed on the node with the other half in use."""
     nodes = [node("n1", cpu="16"), node("n2", cpu="16")]
     objects = [
         gpu_class(),

@@ -61,7 +61,7 @@ def test_a_device_is_unusable_if_no_pod_of_the_size_fits():
 
 
 def test_at_most_fifteen_sizes_are_returned():
-    """Labels are bounded; the sizes left out still count for all of them."""
+    """Labels are bounded; the sizes left out still count in the label `all`."""
     waiting = {MixShape((0,), 1, 50 * number): number for number in range(1, 20)}
 
     found = unusable(left([1000, 500]), ["a"], waiting)
@@ -71,7 +71,7 @@ def test_at_most_fifteen_sizes_are_returned():
 
 
 def test_gauges_follow_the_queue_and_the_nodes():
-    """Idle devices of nodes, and what the waiting pods cannot use of them."""
+    """Idle devices of nodes, and the part of them that waiting pods cannot use."""
     registry, meters = Registry(IN_TREE), Meters()
     engine = Engine(load(CONFIG, file="test", registry=registry).profiles, registry)
     show_devices(engine, meters)

@@ -103,7 +103,7 @@ def test_interpolation_agrees_with_the_table_and_stops_at_its_edge():
 
 
 def test_a_class_that_only_some_pods_need_is_dearer():
-    """Pods that name a model put pressure on it alone."""
+    """Pods that name a model raise the price of this model alone."""
     mix = mix_of({MixShape((1,), 1, 1000): 8, MixShape((1,), 1, 1000, ("new",)): 2})
     supply = ((NodeClass("new", 4, (64,)), 2), (NodeClass("old", 4, (64,)), 8))
     worth = Worth(mix, supply, [Beside("cpu", 1.0, 64.0)], bonus=0.0)
@@ -133,7 +133,7 @@ def test_the_distance_of_mixes():
 
 
 def test_only_the_most_frequent_shapes_are_kept():
-    """A bounded mix keeps what is seen most, and its shares add up to 1."""
+    """A bounded mix keeps the most frequent shapes, and its shares add up to 1."""
     shapes = {MixShape((number,), 1, 1000): number for number in range(1, 9)}
     kept = mix_of(shapes, most=3)
 

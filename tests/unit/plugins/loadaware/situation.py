@@ -1,4 +1,4 @@
-"""Short ways to write reports, nodes and pods of load-aware placement, and to ask the plugin."""
+"""Helpers that make reports, nodes and pods of load-aware placement and evaluate the plugin."""
 
 from typing import Any
 
@@ -69,12 +69,12 @@ def big(name: str = "n", thresholds: str = "", raw: str = "") -> Manifest:
 
 
 def wants(name: str = "new", cpu: str = "0", memory: str = "0", **more: Any) -> Manifest:
-    """Return a pod that asks for this much."""
+    """Return a pod with these requests."""
     return pod(name, requests={"cpu": cpu, "memory": memory}, **more)
 
 
 def placed(name: str, cpu: str, *, assigned_s: float | None, **more: Any) -> Manifest:
-    """Return a pod on node `n`, assigned so many seconds ago; None: nobody said when."""
+    """Return a pod on node `n`, assigned `assigned_s` seconds ago; None leaves the time out."""
     found = pod(name, node_name="n", requests={"cpu": cpu, "memory": "1Gi"}, **more)
     if assigned_s is not None:
         found["status"] = found["status"] | {"conditions": [condition("PodScheduled", assigned_s)]}
@@ -95,7 +95,7 @@ def annotated(manifest: Manifest, **annotations: str) -> Manifest:
 
 
 def ask(args: Manifest | None = None, **given: Any) -> Any:
-    """Evaluate the plugin; nodes are one `big()` and the pod is `wants()` unless given."""
+    """Evaluate the plugin; the defaults are one `big()` node and the pod of `wants()`."""
     given.setdefault("nodes", [big()])
     given.setdefault("pod", wants())
     given.setdefault("now", NOW)

@@ -1,4 +1,4 @@
-"""Files written for Koordinator load unchanged; what is out of range is told with its place."""
+"""Files written for Koordinator load unchanged; a value out of range is reported with its place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The invariants of plugins hold for load-aware placement, under each of its ways to decide."""
+"""The invariants of plugins hold for load-aware placement in each of its modes."""
 
 import pytest
 

@@ -16,7 +16,7 @@ EXPIRED = "nodeMetric expired"
 
 @pytest.fixture
 def two() -> dict[str, tuple[float, float]]:
-    """Two nodes of which one is emptier."""
+    """Return two nodes, of which one is emptier."""
     return {"empty": (1.0, 4.0), "used": (12.0, 40.0)}
 
 
@@ -48,9 +48,7 @@ def test_a_node_whose_agent_died_takes_no_pod_until_it_comes_back(two):
 
 
 def test_a_pod_that_waits_for_figures_is_woken_by_them():
-    """All agents are silent: the pod says so, and the first report lets it go, not the next
-    flush.
-    """
+    """All agents are silent: the pod's message names them, and the first report wakes the pod."""
     play = Play({}, {"only": (1.0, 4.0)}, seed=1)
     play.silent.add("only")
     for _ in range(200):
@@ -119,7 +117,7 @@ def test_a_report_that_brings_no_room_wakes_nobody():
 
 
 def test_what_is_assumed_is_forgotten_with_the_pod():
-    """A pod that goes takes its estimate along."""
+    """The estimate of a deleted pod is deleted with it."""
     scenario = Scenario(node("n", cpu="10", memory="64Gi"), config=config(args={}))
     scenario.apply(report("n", cpu="0"))
     scenario.apply(wants("one", "7", "1Gi"))

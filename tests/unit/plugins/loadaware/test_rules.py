@@ -1,5 +1,5 @@
-"""The rules that no table of the peer pins, and those that are ours (notes/loadaware.md section
-9).
+"""Rules that no table of the peer fixes, and rules of this project (notes/loadaware.md
+section 9).
 """
 
 import pytest
@@ -22,7 +22,7 @@ CPU = "node(s) cpu usage exceed threshold"
 MEMORY = "node(s) memory usage exceed threshold"
 EXPIRED = "node(s) nodeMetric expired"
 
-# A pod that adds nothing: of class free, whose resources nobody offers.
+# A pod that adds nothing: of class free, whose resources no node offers.
 WEIGHTLESS = wants(spec={"priority": 3500})
 
 
@@ -64,7 +64,7 @@ def test_weights_are_not_defaulted_beside_a_dominant_weight():
 
 
 def test_the_lowest_share_runs_over_resources_without_weight():
-    """A resource that is only handled, not weighted, counts; one not offered is worth 0."""
+    """A resource without weight counts; a resource that the node does not offer is worth 0."""
     weighted = {"resourceWeights": {"memory": 1}, "dominantResourceWeight": 1}
     objects = [report(cpu="80", memory="10Gi")]
 
@@ -84,7 +84,7 @@ def test_thresholds_of_zero_pass_before_age_is_looked_at():
 
 
 def test_a_forced_window_counts_a_pod_that_reports_have_seen():
-    """Until the window ends, the estimate stands where usage is still lower."""
+    """Until the window ends, the estimate counts where usage is still lower."""
     objects = [report(cpu="10", age_s=0, pods=[pod_usage("slow", "1")])]
     slow = placed("slow", "40", assigned_s=300)
     limit = {"usageThresholds": {"cpu": 40}}
@@ -120,7 +120,7 @@ def test_annotations_of_a_pod_count_only_when_allowed():
 
 @pytest.mark.parametrize("text", ["{", '{"cpu": 1e99}', '{"cpu": null}', '{"cpu": -5}', "[" * 5000])
 def test_no_factors_of_a_pod_do_harm(text):
-    """Whatever the annotation holds, there is an answer."""
+    """Every text of the annotation yields a result."""
     odd = annotated(wants(cpu="50"), load_estimated_scaling_factors=text)
     got = ask({"allowCustomizeEstimation": True}, objects=[report(cpu="20")], pod=odd)
 
@@ -137,7 +137,7 @@ def test_a_daemon_goes_where_it_belongs():
 
 
 def test_production_pods_are_held_against_production_thresholds_alone():
-    """The maps are alternatives: what others use does not matter to a production pod."""
+    """The maps are alternatives: usage of other pods does not matter to a production pod."""
     args = {"prodUsageThresholds": {"cpu": 50}}
     objects = [report(cpu="90", pods=[pod_usage("p", "20")])]
     existing = [placed("p", "20", assigned_s=300)]
@@ -150,7 +150,7 @@ def test_production_pods_are_held_against_production_thresholds_alone():
 
 
 def test_system_usage_joins_production_when_asked():
-    """prodUsageIncludeSys adds what no pod uses."""
+    """prodUsageIncludeSys adds the usage outside of pods."""
     args = {"prodUsageThresholds": {"cpu": 50}}
     objects = [report(cpu="90", systemUsage={"resources": {"cpu": "60"}})]
     prod = wants(cpu="1", spec={"priority": 9500})
@@ -160,7 +160,7 @@ def test_system_usage_joins_production_when_asked():
 
 
 def test_a_percentile_that_is_not_reported_never_makes_a_node_look_idle():
-    """D17: the next longer window stands in, then the average; a shorter one does not."""
+    """D17: the next longer window is used instead, then the average; a shorter window is not."""
     by = {
         "usageThresholds": {"cpu": 60},
         "usageAggregationType": "p95",
@@ -178,7 +178,7 @@ def test_a_percentile_that_is_not_reported_never_makes_a_node_look_idle():
 
 
 def test_estimates_can_be_left_out_of_the_filter():
-    """D17: with estimateInFilter false only what was measured counts; scores count estimates."""
+    """D17: with estimateInFilter false only measurements count; scores count estimates."""
     objects = [report(cpu="60")]
     existing = [placed("fresh", "30", assigned_s=None)]
     measured = {"estimateInFilter": False}
@@ -218,7 +218,7 @@ def test_soft_thresholds_rank_hot_nodes_last_instead_of_rejecting_them():
 
 
 def test_soft_thresholds_do_not_soften_silence():
-    """A node nobody hears of is still left out."""
+    """A node without reports is still rejected."""
     assert reason({"thresholds": "Soft"}, objects=[report(age_s=999)]) == EXPIRED
 
 
@@ -250,7 +250,7 @@ def test_amounts_before_amplification_are_the_divisor():
 
 
 def test_a_pod_that_reserves_room_for_others_does_not_count():
-    """Koordinator's reservations appear as pods; their load is that of who uses them."""
+    """Koordinator's reservations appear as pods; their load is that of the pods that use them."""
     reserving = annotated(placed("r", "90", assigned_s=None), reserve_pod="true")
 
     assert reason(objects=[report()], existing_pods=[reserving], pod=WEIGHTLESS) == ""
@@ -265,7 +265,7 @@ def test_missing_reports_treat_nodes_alike():
 
 
 def test_nothing_at_all_to_weigh_scores_nothing():
-    """A percentage of nothing is no crash."""
+    """A percentage of zero raises no exception."""
     empty = big()
     empty["status"]["allocatable"] = {}
 
@@ -286,7 +286,7 @@ def test_a_report_has_seen_a_pod_that_is_older_than_its_interval(assigned_s, age
 
 
 def test_a_pod_that_waits_for_figures_alone_says_so():
-    """The reason names the age; nothing else is held against the nodes."""
+    """The reason names the age; the nodes have no other reason."""
     nodes = [big("a"), big("b")]
     got = ask(nodes=nodes, objects=[report("a", age_s=180), report("b", age_s=None)])
 

@@ -29,5 +29,5 @@ def scores(offered, *, packs):
 )
 @pytest.mark.parametrize(("offered", "kind"), [(100, "f"), (100 * 2**49, "i")])
 def test_floats_and_integers_agree(offered, kind, packs, expected):
-    """Beyond what floats divide exactly, integers take over."""
+    """Amounts beyond the exact range of floats are divided as integers."""
     assert scores(offered, packs=packs) == (kind, expected)

@@ -1,4 +1,4 @@
-"""A snapshot holds what load-aware placement decides by, with names hidden or not."""
+"""A snapshot holds the inputs of load-aware placement, with names hidden or not."""
 
 import json
 
@@ -34,7 +34,7 @@ CLUSTER = (
 
 @pytest.mark.parametrize("hides", [False, True])
 def test_a_snapshot_decides_alike(hides):
-    """Thresholds of nodes, reports, windows and classes are all there."""
+    """Thresholds of nodes, reports, windows and classes are all in the snapshot."""
     objects = [exported(one["kind"], one["apiVersion"], one) for one in CLUSTER]
     if hides:
         hider = Anonymizer()

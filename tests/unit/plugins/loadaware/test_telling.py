@@ -1,5 +1,5 @@
-"""`explain` shows how old the figures are that load-aware placement judged by, and what was
-added.
+"""`explain` shows the age of the figures of load-aware placement, and the estimates added to
+them.
 """
 
 import pytest
@@ -20,7 +20,7 @@ CONFIG = f"""{HEAD}profiles:
 
 
 def figures(*objects):
-    """Return what the plugin tells of node `n`, and its line of the table."""
+    """Return the figures of the plugin for node `n`, and its line of the table."""
     world = snapshot(node("n", cpu="10", memory="64Gi"), wants("p", "1", "1Gi"), *objects)
     using = setup(config=CONFIG)
     got = explain(world, using, "default/p", AnswerOptions(now=NOW), node="n").explanation
@@ -30,7 +30,7 @@ def figures(*objects):
 
 
 def test_age_source_and_what_is_not_seen_yet():
-    """Every figure comes with its age; pods that no report has seen are told apart."""
+    """Every figure has its age; pods that no report includes are listed apart."""
     metric = report("n", cpu="2", memory="16Gi", age_s=45, pods=[pod_usage("seen", "1")])
     metric["metadata"]["annotations"] = {"trellis.dev/load-source": "Prometheus"}
     fresh = pod("fresh", node_name="n", requests={"cpu": "2", "memory": "2Gi"})
@@ -46,7 +46,7 @@ def test_age_source_and_what_is_not_seen_yet():
 
 
 def test_a_window_that_is_reported_needs_no_word():
-    """Only what stands in for something is told."""
+    """Only a substituted window is mentioned."""
     found, _ = figures(report("n", cpu="2", windows=[window("10m0s", "p95", "3")]))
 
     assert found == ("figures 0s old", "uses cpu 2 of 10 (20 %), memory 0.0Gi of 64.0Gi (0 %)")
