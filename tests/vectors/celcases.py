@@ -1,7 +1,7 @@
 """Selectors beside kube-apiserver's CEL environment: verdicts, texts of errors, types and costs.
 
-The expressions of `cel.json` were given, those of `cel-recorded.json` were put to the environment
-of Kubernetes 1.36.3 (`k8s.io/dynamic-resource-allocation/cel`) with the same devices.
+The expressions of `cel.json` were given, those of `cel-recorded.json` were evaluated in the
+environment of Kubernetes 1.36.3 (`k8s.io/dynamic-resource-allocation/cel`) with the same devices.
 """
 
 import json
@@ -13,8 +13,7 @@ import pytest
 from scheduler.cel import CelCompileError, CelRuntimeError, DeviceInput, Quantity, Version
 from scheduler.cel import compile_selector as compiled
 
-# Go goes through a map in an order of its own, so a loop that may end early costs now more, now
-# less.
+# Go iterates over a map in random order, so a loop that may end early has varying costs.
 EARLY_END_OVER_MAP = re.compile(r"device\.(attributes|capacity)[^ ]*\.(exists|all)\(")
 
 

@@ -1,6 +1,6 @@
-"""config.json: a configuration in, plugin lists or the text of its first error out.
+"""config.json: a configuration as input, plugin lists or the text of its first error as output.
 
-Two properties decide where our result differs, as long as not all of kube-scheduler's plugins exist
+Two properties decide where the result differs, as long as not all of kube-scheduler's plugins exist
 here. A plugin that the registry lacks and that is enabled by default is left out of the lists; one
 that a file enables by name is refused by name. Arguments for it are accepted unread, as those of
 any unknown plugin are. Trellis's own default plugins, which every profile has, are left out of the
@@ -21,7 +21,7 @@ EXPECTATIONS = {"plugins", "decodeError", "validationErrors", "startError"}
 
 
 def run_config(vector):
-    """Load the configuration and compare what comes out."""
+    """Load the configuration and compare the result."""
     case, expect = vector.case, vector.case["expect"]
     if case["op"] != "config" or not set(expect) <= EXPECTATIONS:
         pytest.fail(f"unknown operation {case['op']} or expectation")
@@ -50,7 +50,7 @@ def _compare_errors(text, expect, registry):
     texts = [problem.text for problem in problems]
 
     if "decodeError" in expect:
-        # The exact text is informative only; the stage and the place are ours to tell.
+        # The exact text is informative only; the stage and the place are compared.
         assert ReadingStep.DECODE == problems[0].stage
         assert problems[0].line > 0
     elif "validationErrors" in expect:
@@ -104,7 +104,7 @@ def _enabled(config):
 
 
 def _without_missing_args(expect, config, registry):
-    """Drop errors about arguments of plugins that do not exist here; what is left must hold."""
+    """Drop errors about arguments of plugins that do not exist here; the rest must match."""
     missing = {
         f"profiles[{number}].pluginConfig[{index}]": entry.get("name")
         for number, profile in enumerate(_profiles(config))

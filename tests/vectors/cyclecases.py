@@ -1,9 +1,9 @@
 """cycle.json: one attempt of an engine with the default profile, from pre-filter to the chosen
 node.
 
-Which of several best nodes is taken is ours to say (D1): the file lists all of them. It has scores
-also where one node alone is feasible, which nobody needs to score; the runner is then asked for
-them. Each case then runs once more through `simulate`, the door that users have.
+The choice among several best nodes is free (D1): the file lists all of them. It has scores also
+where one node alone is feasible, which is never scored; the runner then requests them. Each case
+then runs once more through `simulate`, the interface of users.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The world of a recorded case of device allocation, as the peer left it after each pod."""
+"""The cluster of a recorded case of device allocation, as the peer left it after each pod."""
 
 import re
 from copy import deepcopy
@@ -6,7 +6,7 @@ from copy import deepcopy
 from tests.property.devicereference import BrokenError, Reference
 
 NOT_COMPARED = ("allocationTimestamp", "shareID")
-# What a text says depends on the node that was looked at first.
+# The text depends on the first visited node.
 VARIES = re.compile(r"(no such key:|cannot add device|resource pool) \S+")
 
 
@@ -25,7 +25,7 @@ class World:
         return [one for key, one in self._objects.items() if key[0] == kind]
 
     def claims_of(self, raw):
-        """Return the claims of a pod that are there, in order."""
+        """Return the existing claims of a pod, in order."""
         meta = raw["metadata"]
         made = raw.get("status", {}).get("resourceClaimStatuses", ())
         names = {one["name"]: one.get("resourceClaimName") for one in made}
@@ -37,7 +37,7 @@ class World:
         return [one for one in found if one is not None]
 
     def pinned(self, raw, node):
-        """Return a pod that goes to one node only."""
+        """Return a pod that is pinned to one node."""
         pod = deepcopy(raw)
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
         required = {"nodeSelectorTerms": terms}
@@ -46,7 +46,7 @@ class World:
         return pod
 
     def follow(self, raw, expected):
-        """Take in what became of a pod."""
+        """Apply the recorded result of a pod."""
         for one in expected.get("changed", ()):
             self._objects[_key(one)] = one
         for victim in expected["victims"]:
@@ -62,12 +62,16 @@ class World:
 
 
 def was_held_earlier(raw):
-    """Whether a recorded reason is that of the moment before the pod's claims were written down."""
+    """Return whether a recorded reason is that of the moment before the pod's claims were
+    written.
+    """
     return bool(raw.get("status", {}).get("resourceClaimStatuses"))
 
 
 def is_forgetful(world, raw):
-    """Whether a pod asks where the peer is known to be wrong (D32): see `devicereference`."""
+    """Return whether a pod needs a case where the peer is known to be wrong (D32): see
+    `devicereference`.
+    """
     asks = [
         ask
         for claim in world.claims_of(raw)
@@ -93,7 +97,7 @@ def is_forgetful(world, raw):
 
 
 def _is_unpublished(world):
-    """Whether a claim has a device that no slice publishes."""
+    """Return whether a claim has a device that no slice publishes."""
     published = {
         (one["spec"]["driver"], one["spec"]["pool"]["name"], device["name"])
         for one in world.of("ResourceSlice")
@@ -112,7 +116,7 @@ NO_DEVICES = {"cannot allocate all claims", "resource pools are currently being 
 
 
 def check_by_reference(world, raw, got):
-    """Hold what we did to the reference: every device that a node gave, or could not give."""
+    """Compare the result with the reference: every device that a node gave or could not give."""
     reference = Reference(*(world.of(k) for k in ("ResourceSlice", "DeviceClass", "ResourceClaim")))
     nodes = {one["metadata"]["name"]: one for one in world.of("Node")}
     claims = [one for one in world.claims_of(raw) if not one.get("status", {}).get("allocation")]
@@ -143,7 +147,7 @@ def _breaks(reference, node, claims):
 
 
 def plain_claims(claims):
-    """Return claims without what differs from run to run."""
+    """Return claims without fields that differ from run to run."""
     return [
         {
             "name": one["name"],
@@ -156,7 +160,7 @@ def plain_claims(claims):
 
 
 def plain_error(text):
-    """Return an error without what depends on the order in which nodes were looked at."""
+    """Return an error without the parts that depend on the order of nodes."""
     return VARIES.sub(r"\1 …", text)
 
 

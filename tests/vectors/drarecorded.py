@@ -1,8 +1,8 @@
 """Device allocation as recorded from kube-scheduler: pods one after the other, through `simulate`.
 
-A file is one case: for each pending pod the world is built as the peer left it after the one
+A file is one case: for each pending pod the cluster is built as the peer left it after the one
 before, and the pod is simulated alone. Where several nodes are equally good the peer's choice is
-taken over before devices are compared: which devices there are to choose from depends on the node.
+taken over before devices are compared: the available devices depend on the node.
 """
 
 import json
@@ -26,7 +26,7 @@ RESULTS = {"Held": "Gated"}
 
 
 def run_case(case):
-    """Compare each pod of a case with what the peer did."""
+    """Compare each pod of a case with the result of the peer."""
     batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
     world = World(case["objects"])
     for raw, expected in zip(case["pending"], case["expected"], strict=True):
@@ -36,7 +36,7 @@ def run_case(case):
             if expected["result"] == "Scheduled":
                 _compare_devices(batch, case, world, raw, got, expected)
         except AssertionError:
-            # What the peer forgets of counters and of distinct values, we keep.
+            # Counters and distinct values that the peer forgets are kept here.
             if not is_forgetful(world, raw):
                 raise
             deviation("D32")
@@ -45,7 +45,7 @@ def run_case(case):
 
 
 def _compare_devices(batch, case, world, raw, got, expected):
-    """Compare what a placed pod got."""
+    """Compare the devices of a placed pod."""
     if got["node"] != expected["node"]:
         assert got["node"] in expected["ties"]
         got = _simulated(batch, case, world.objects(), world.pinned(raw, expected["node"]))
@@ -69,7 +69,7 @@ def _simulated(batch, case, objects, raw):
 
 
 def _compare(raw, got, expected):
-    """Compare the result, its words, and what was said of each node."""
+    """Compare the result, its text, and the reason of each node."""
     result = expected["result"]
     assert RESULTS.get(result, result) == got["result"], (expected, got)
     victims = [victim["name"] for victim in got["victims"]]

@@ -1,7 +1,7 @@
-"""The frame of the vector tests: which files there are, which of them wait, and what a case is.
+"""The frame of the vector tests: the files, the files for later, and the cases.
 
-Knows no single case. A runner module (one per folder) says in `RUNNERS` which of its files it runs
-and how; a file that no runner names fails, unless it stands in `LATER`.
+It knows no single case. A runner module (one per folder) names in `RUNNERS` its files and their
+functions; a file that no runner names fails, unless it is in `LATER`.
 """
 
 import json
@@ -12,14 +12,14 @@ from typing import Any
 
 DATA = Path(__file__).parent / "data"
 
-# Files, or the cases of one plugin in a file of several, whose subject does not exist yet. Only for
-# the time until it does: whoever adds a plugin takes it out here, and a test insists on that.
+# Files, or the cases of one plugin in a file of several, whose subject does not exist yet. An entry
+# is removed with the commit that adds the plugin, and a test checks that.
 LATER: dict[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True)
 class Vector:
-    """One case: where it is from, the list it stands in, itself, and the file around it."""
+    """One case: its origin, its list, its data, and the file around it."""
 
     folder: str
     file: str
@@ -49,7 +49,7 @@ class Vector:
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """Return what has to exist before the case can run; empty when it can."""
+        """Return the parts that have to exist before the case can run; empty when it can."""
         missing = LATER.get(self.path, ())
         if "plugin" in self.case:
             return tuple(name for name in missing if name == self.case["plugin"])
@@ -96,6 +96,6 @@ DECISIONS = {
 
 
 def deviation(number: str) -> None:
-    """Say that a case differs by a decision; the caller asserts what we do instead."""
+    """Report that a case differs by a decision; the caller asserts the own result."""
     if number not in DECISIONS:
         raise ValueError(f"{number} is no decision by which we differ from a peer")

@@ -1,8 +1,8 @@
 """A slow model of load-aware placement over plain manifests, written from the notes alone.
 
-Shares nothing with the plugin but the reading of quantities. `peer` says whether a percentile that
-is not reported leaves the measured usage out (Koordinator) or falls back to a figure that is (D17).
-Nodes, reports and pods are what `yaml.safe_load` gives, with times as seconds since the epoch.
+It shares only the reading of quantities with the plugin. `peer` states whether a percentile that is
+not reported leaves the measured usage out (Koordinator) or is replaced by a reported figure (D17).
+Nodes, reports and pods are results of `yaml.safe_load`, with times as seconds since the epoch.
 """
 
 import json
@@ -99,7 +99,7 @@ def effective(pod, side):
 
 @dataclass
 class Model:
-    """The rules for one set of arguments (as given, defaults are filled in here)."""
+    """The rules for one set of arguments (as given, defaults are added here)."""
 
     args: dict[str, Any]
     peer: bool = False
@@ -122,7 +122,7 @@ class Model:
         self.resources = sorted(names)
 
     def estimate(self, pod):
-        """Return what a pod will use."""
+        """Return the estimated usage of a pod."""
         requests, limits, kind = effective(pod, "requests"), effective(pod, "limits"), class_of(pod)
         factors = dict(self.factors)
         text = annotation(pod, "load-estimated-scaling-factors")
@@ -143,7 +143,7 @@ class Model:
         return found
 
     def deadline(self, pod, assigned):
-        """Return until when a pod is estimated in any case, or minus infinity."""
+        """Return the end of the forced estimate of a pod, or minus infinity."""
         after = {
             "scheduled": self.args.get("estimatedSecondsAfterPodScheduled") or 0,
             "initialized": self.args.get("estimatedSecondsAfterInitialized") or 0,
@@ -221,7 +221,7 @@ class Model:
         return found | names
 
     def picked(self, report, kind, duration_s):
-        """Return (usage, is it what was asked for) of a percentile."""
+        """Return (usage, whether it has the requested percentile)."""
         info = (report.get("status") or {}).get("nodeMetric") or {}
         average = amounts((info.get("nodeUsage") or {}).get("resources"))
         known = {}
@@ -315,13 +315,13 @@ class Model:
         return total // parts if parts else 0
 
     def expired(self, report, now):
-        """Whether a report is too old."""
+        """Return whether a report is too old."""
         updated = (report.get("status") or {}).get("updateTime")
         limit = self.args.get("nodeMetricExpirationSeconds") or 180
         return updated is None or now - updated >= limit
 
     def offered(self, node):
-        """Return what percentages are taken of."""
+        """Return the base of percentages."""
         given = dict((node.get("status") or {}).get("allocatable") or {})
         given |= read(annotation(node, "raw-allocatable", "node.koordinator.sh"))
         return dict.fromkeys(self.resources, 0) | {

@@ -1,9 +1,8 @@
 """A slow model of NetworkOverhead over plain manifests, written from the notes alone.
 
-Shares nothing with the plugin but the reading of quantities. `ours` adds what the policy changes: a
-way listed in one direction serves both (D7), pods on unknown nodes are passed over (D2), the
-AppGroup of the pod's own namespace comes first, for the pods that are there too (D8), dependents
-may count (D28).
+It shares only the reading of quantities with the plugin. `ours` adds the changes of the policy: a
+link listed in one direction serves both (D7), pods on unknown nodes are ignored (D2), the AppGroup
+of the pod's own namespace precedes others, for its pods too (D8), dependents may count (D28).
 """
 
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ class Model:
         )
 
     def ties(self) -> list[tuple[str, int, bool]]:
-        """Return (workload, limit, whether it is the other one that depends) of each tie."""
+        """Return (workload, limit, whether the other one depends on it) of each dependency."""
         group = self.group()
         if group is None:
             return []
@@ -91,7 +90,7 @@ class Model:
         return found
 
     def judge(self, candidate: str) -> tuple[int, int, int]:
-        """Return how many ties hold on a node, how many do not, and what they cost."""
+        """Return how many dependencies a node satisfies, how many it does not, and their cost."""
         satisfied = violated = cost = 0
         for workload, node in self.standing():
             for tied, limit, is_dependent in self.ties():
@@ -106,7 +105,9 @@ class Model:
         return satisfied, violated, cost
 
     def _way(self, origin: str, destination: str, target: str) -> tuple[float | None, int]:
-        """Return what the limit is compared with (None: not counted) and what the score adds."""
+        """Return the value compared with the limit (None: not counted) and its part in the
+        score.
+        """
         if origin == destination:
             return -1, 0
         here, there, far = self._place(origin), self._place(destination), self._place(target)
@@ -123,7 +124,7 @@ class Model:
         return (None, UNKNOWN) if found is None else (found, found)
 
     def is_listed_one_way(self) -> bool:
-        """Whether some way stands in the table in one direction only."""
+        """Return whether some link is in the table in one direction only."""
         return any(
             ends[::-1] not in listed
             for listed in (self._listed(REGION), self._listed(ZONE))

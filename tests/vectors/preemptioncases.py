@@ -1,7 +1,7 @@
-"""defaultpreemption.json: who would have to leave which node, who is chosen, and what is said.
+"""defaultpreemption.json: victims, the chosen node, and messages.
 
-A case that names single filter plugins or statuses of nodes is put to the plugin itself, inside an
-engine with just these plugins. All others are put to the engine as a whole.
+A case that names single filter plugins or statuses of nodes is evaluated by the plugin itself,
+inside an engine with just these plugins. All others are evaluated by the engine as a whole.
 """
 
 from random import Random
@@ -27,7 +27,7 @@ NOW = 1_800_000_000.0
 
 
 def run_preemption(vector):
-    """Run a case by what it says."""
+    """Run a case by its kind."""
     case = vector.case
     runs = {"preempt": _preempt, "postFilter": _post_filter, "eligible": _eligible}
     if case["op"] not in runs:
@@ -157,7 +157,7 @@ def _engine(case):
 
 
 def _pod(case):
-    """Return the case's pod; the files leave out what the API server would fill in."""
+    """Return the case's pod; the files leave out the defaults of the API server."""
     return read_pod(case["pod"])
 
 

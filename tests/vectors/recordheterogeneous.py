@@ -1,4 +1,4 @@
-"""Records what kube-scheduler does with gangs of unlike members that fit, into
+"""Records the results of kube-scheduler for feasible gangs of unlike members into
 `data/workload/unlike.json`.
 
     PATH=.tools/bin:$PATH KUBEBUILDER_ASSETS=.tools/bin python -m tests.vectors.recordheterogeneous
@@ -106,13 +106,13 @@ def _pod(group: str, number: int, cpus: int) -> Json:
 
 
 class Stage:
-    """A real cluster on which cases are played one after the other."""
+    """A real cluster on which cases run one after the other."""
 
     def __init__(self, cluster: RealCluster, seconds: float) -> None:
         self._cluster, self._seconds = cluster, seconds
 
     async def play(self, one: Json) -> list[Json]:
-        """Return what is to be seen when all are bound, or the time is over; leave nothing."""
+        """Return the observation when all are bound, or the time is over; leave nothing."""
         there = []
         for each in one["objects"]:
             kind, name = each["kind"], each["metadata"]["name"]
@@ -130,7 +130,7 @@ class Stage:
             "pods": {f"default/{Path(path).name}": _seen(self._ask("GET", path)) for path in pods},
             "groups": {f"default/{Path(group).name}": _conditions(self._ask("GET", group))},
         }
-        # Its finalizer waits for a controller that is not there.
+        # Its finalizer waits for a controller that does not exist.
         self._ask("PATCH", group, {"metadata": {"finalizers": None}})
         for _, path in reversed(there):
             self._ask("DELETE", path)
@@ -165,7 +165,7 @@ def _bound(seen: list[Json]) -> int:
 
 
 async def record(cases: int, seed: int, seconds: float, say: Callable[[str], None]) -> list[Json]:
-    """Return those of so many cases that kube-scheduler leaves waiting in one of two plays."""
+    """Return the cases that kube-scheduler leaves waiting in one of two runs."""
     kept = []
     gates = ",".join(f"{gate}=true" for gate in GROUP_GATES)
     with (
@@ -181,7 +181,7 @@ async def record(cases: int, seed: int, seconds: float, say: Callable[[str], Non
             say(f"{one['id']}: {[_bound(seen) for seen in plays]} of {members} bound")
             if min(map(_bound, plays)) == members:
                 continue
-            # The worse first: what is compared with it is at least the floor.
+            # The worse first: the compared result is at least the floor.
             expected, again = sorted(plays, key=_bound)
             verdict = {"either": [], "floor": {group: members}, "broken": {}}
             kept.append(one | {"expected": expected, "again": again, "verdicts": [verdict]})

@@ -1,6 +1,6 @@
-"""Sakkara's cases as Kubernetes objects: a topology, a group, nodes with room for so many members.
+"""Sakkara's cases as Kubernetes objects: a topology, a group, nodes with capacity for members.
 
-One slot is one CPU: a leaf with n slots is a node with n CPUs, a member asks for one (`pod_slots`
+One slot is one CPU: a leaf with n slots is a node with n CPUs, a member requests one (`pod_slots`
 for more). Running groups are bound pods with their ConfigMap; fixed pods have the newcomer's
 priority, because a pod of lower priority could be a victim.
 """
@@ -71,7 +71,7 @@ def group(spec, name):
 
 
 def node(name, slots):
-    """Return a node with room for so many slots."""
+    """Return a node with this number of slots."""
     amounts = {"cpu": str(slots), "memory": PLENTY, "pods": "1000"}
     return {
         "apiVersion": "v1",

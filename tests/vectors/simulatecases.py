@@ -1,7 +1,7 @@
-"""Cycle cases once more, through the public door: a case of `simulate --batch` with details.
+"""Cycle cases once more, through the public interface: a case of `simulate --batch` with details.
 
-A simulation goes on after the first attempt, so a pod that preempts ends up placed: what the file
-says of that attempt then shows in the victims and in the nodes as the attempt saw them.
+A simulation continues after the first attempt, so a pod that preempts is placed at the end: the
+expected result of that attempt is then in the victims and in the nodes as the attempt saw them.
 """
 
 import json
@@ -32,7 +32,7 @@ def simulated(case):
 
 
 def check_simulated(case, expect):
-    """Compare what a case expects with what the simulation of its pod says."""
+    """Compare the expectation of a case with the simulation of its pod."""
     pod = simulated(case)
     if expect["preFilter"]["code"] == "Success":
         assert expect["filter"] == {node["name"]: _status(node) for node in pod["nodes"]}

@@ -11,7 +11,7 @@ FOLDER = "dra"
 
 
 class _Runners(dict[str, Any]):
-    """What runs a file: one that holds no selectors is a recorded case, whatever its name."""
+    """The runner of a file: one without selectors is a recorded case, whatever its name."""
 
     def __contains__(self, _file):
         return True

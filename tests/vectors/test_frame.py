@@ -1,4 +1,4 @@
-"""The vector tests themselves: no file is overlooked, and nothing waits longer than it must."""
+"""The vector tests themselves: no file is overlooked, and no entry of `LATER` is outdated."""
 
 import importlib
 

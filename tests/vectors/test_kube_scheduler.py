@@ -49,7 +49,7 @@ def run_plugin(vector, kubernetes=""):
 
 
 def _with_existing_nodes(expected, nodes):
-    """Drop names of nodes that are not there: our pre-filter answers with rows of the node table.
+    """Drop names of missing nodes: the pre-filter returns rows of the node table.
 
     Such a name changes nothing there either, and an empty set stays an empty set.
     """

@@ -1,6 +1,6 @@
-"""What Kubernetes 1.37 changed in filters and scores: own cases, computed from the facts of 1.37.2.
+"""Changes of Kubernetes 1.37 in filters and scores: own cases, computed from the facts of 1.37.2.
 
-A case that names another release shows that the change is not made there.
+A case that names another release shows the former behaviour.
 """
 
 from tests.vectors.test_kube_scheduler import run_plugin, run_requests
@@ -14,7 +14,7 @@ def run(vector):
 
 
 def run_sums(vector):
-    """Run a case on what a pod requests by the rules of 1.37."""
+    """Run a case on the requests of a pod by the rules of 1.37."""
     run_requests(vector, sums_first=True)
 
 

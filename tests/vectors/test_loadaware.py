@@ -26,7 +26,7 @@ DURATIONS = ("usageAggregatedDuration", "scoreAggregatedDuration")
 
 
 def at(value, write):
-    """Replace every `{"secondsAgo": n}` by the moment it means, as `write` puts it."""
+    """Replace every `{"secondsAgo": n}` by its time, as `write` formats it."""
     if isinstance(value, list):
         return [at(item, write) for item in value]
     if not isinstance(value, dict):
@@ -64,12 +64,12 @@ def settings(given):
 
 
 def is_scheduled(condition):
-    """Whether a condition says that the pod has been assigned."""
+    """Return whether a condition states that the pod has been assigned."""
     return condition["type"] == "PodScheduled" and condition["status"] == "True"
 
 
 def existing(case):
-    """Return the pods on nodes; the age of the assignment stands in their condition."""
+    """Return the pods on nodes; the age of the assignment is in their condition."""
     found = []
     for one in case.get("existingPods", ()):
         pod = dict(one["manifest"])
@@ -88,7 +88,7 @@ def existing(case):
 
 
 def run_decision(vector):
-    """Run filter or score on one pod; where a percentile is not reported, by our rule (D17)."""
+    """Run filter or score on one pod; an unreported percentile follows the own rule (D17)."""
     case, expect = vector.case, vector.case["expect"]
     model = Model(numbers(read_args(case["args"])))
     peer = Model(numbers(read_args(case["args"])), peer=True)
@@ -119,12 +119,12 @@ def run_decision(vector):
 
 
 def deviated(reason):
-    """Return what we expect where we differ from the peer."""
+    """Return the expectation where the peer differs."""
     return {"pass": not reason, "code": "Unschedulable", "reasonContains": reason}
 
 
 def modelled(model, case, name):
-    """Return what a model says of a node: the reason to reject it, and its score."""
+    """Return the result of a model for a node: the reason to reject it, and its score."""
     raw = next(n for n in numbers(case["nodes"]) if n["metadata"]["name"] == name)
     objects = numbers(case["objects"])
     report = next((one for one in objects if one["metadata"]["name"] == name), None)
@@ -195,7 +195,7 @@ def aggregated_usage(case, expect):
 
 
 def forced_estimation(case, expect):
-    """Compare until when a pod is estimated in any case."""
+    """Compare the end of the forced estimate of a pod."""
     assert set(expect) == {"forcedEstimationUntil"}, "unknown expectation"
     pod = read_pod(manifests(case["pod"]))
     found = forced_until(pod, NOW - case["assignedSecondsAgo"], settings(case["args"]))
@@ -239,7 +239,7 @@ def accounting(case, expect):
 
 
 def args_validation(case, expect):
-    """Compare whether arguments are in range, nothing being defaulted."""
+    """Compare whether arguments are in range, without defaults."""
     assert set(expect) == {"valid"}, "unknown expectation"
     try:
         args = msgspec.convert(read_args(case["args"]), LoadAwareSchedulingArgs)
@@ -271,7 +271,7 @@ RUNNERS = {
 
 
 def test_case(vector):
-    """The case's expectation holds, or ours where a decision of the policy says so."""
+    """The case's expectation is met, or that of a decision of the policy."""
     if vector.file not in RUNNERS:
         pytest.fail(f"no runner for {vector.path}")
     RUNNERS[vector.file](vector)

@@ -1,7 +1,7 @@
 """The network vectors: plugins through `evaluate`, `less` and `simulate`, rules as pure functions.
 
-Where our result differs by a decision, a property of the case says so, and what is asserted is then
-our own rule: by `networkmodel` for costs, by the keys of policy D4b and D9 for the queue.
+Where the result differs by a decision, a property of the case states it, and the own rule is
+asserted: by `networkmodel` for costs, by the keys of policy D4b and D9 for the queue.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ def run_overhead(vector):
     skipped = dict.fromkeys(expect.get("raw", {}), 0) if got.pre_score.code is Code.SKIP else None
     for part in ("raw", "normalized"):
         if part in expect:
-            # A pod without ties is not scored at all: nobody gets anything.
+            # A pod without dependencies is not scored at all.
             assert expect[part] == (getattr(got, part) if skipped is None else skipped)
 
 
@@ -77,7 +77,7 @@ def _model(case, is_ours):
 
 
 def _differing(case, peer, ours):
-    """Return the decision by which the peer's result is not ours, or nothing."""
+    """Return the decision by which the peer's result differs, or nothing."""
     names = [node["metadata"]["name"] for node in case["nodes"]]
     try:
         same = all(peer.judge(name) == ours.judge(name) for name in names)
@@ -136,7 +136,7 @@ def _place_all(case, allowed):
 
 
 def run_sort(vector):
-    """Compare two pods, or let a queue of them be emptied."""
+    """Compare two pods, or empty a queue of them."""
     case, expect = vector.case, vector.case["expect"]
     assert set(expect) <= {"less", "lessReversed", "popOrder"}, "unknown expectation"
     if "popOrder" in expect:
@@ -167,7 +167,7 @@ def _less(vector, first, second):
 
 
 def _sorted_differently(vector, *pods):
-    """Return the decision that orders these pods otherwise than the peer does, or nothing."""
+    """Return the decision that orders these pods differently from the peer, or nothing."""
     if vector.plugin != "TopologicalSort":
         return ""
     groups = [labels_of(pod).get(GROUP, "") for pod in pods]
@@ -440,7 +440,9 @@ def _check_exact_order(group, order, status, expected):
 
 
 def _check_order(group, order):
-    """The order, with its arrangement undone, puts everybody before what it depends on."""
+    """Assert that the order, with its arrangement undone, puts each workload before its
+    dependencies.
+    """
     algorithm = group.spec.topology_sorting_algorithm
     graph = graph_of(group.spec.members)
     if algorithm.startswith("Reverse"):
@@ -470,7 +472,7 @@ def run_topology(vector):
     assert expect.get("status", {}).get("nodeCount", len(nodes)) == status.node_count
     assert set(expect.get("status", {})) <= {"nodeCount"}
     if "weightNames" in expect:
-        deviation("D6")  # what is calculated stands in status, and the user's tables all stay
+        deviation("D6")  # computed tables are in status, and the user's tables all stay
         assert "UserDefined" in expect["weightNames"]
         assert [weights.name] == expect["weightNames"][1:]
     if "unchanged" in expect:
@@ -514,12 +516,13 @@ def _check_costs(expected, weights, nodes, data, latencies):
                 if _is_measured(level, origin, destination, nodes, data):
                     assert cost == ours, (level, origin, destination)
                 else:
-                    deviation("D7")  # not measured (or in the other spelling) is not free
+                    # a link that is not measured (or in the other spelling) is not free
+                    deviation("D7")
                     assert ours is None or ours > 0 or 0 in latencies.values()
 
 
 def _is_measured(level, origin, destination, nodes, data):
-    """Whether the peer finds a measurement for every pair of nodes at the two ends."""
+    """Return whether the peer finds a measurement for every pair of nodes at the two ends."""
     at = {
         end: [node.name for node in nodes if node.labels.get(level, "") == end]
         for end in (origin, destination)

@@ -43,7 +43,7 @@ def run_filter(vector):
         assert set(wanted) <= {"pass", "code", "reasonContains"}, "unknown expectation"
         got = filters[name]
         if _has_sidecars(case["pod"]) and got.is_success != wanted["pass"]:
-            # What a sidecar takes stays taken: more pods are rejected than by the peer.
+            # Resources of a sidecar stay reserved: more pods are rejected than by the peer.
             deviation("D18")
             assert not got.is_success
             _check_filter(_filters(case | {"pod": _without_sidecars(case["pod"])})[name], wanted)
@@ -83,7 +83,7 @@ def _filters(case):
 
 
 def _situation(scene):
-    """Return what the cache waits for; there is no other mark of a node here."""
+    """Return the reason why the cache waits; a node has no other mark here."""
     reserving = scene.plugin._reserving
     return {} if reserving is None else {n: b.waiting for n, b in reserving.by_node.items()}
 
@@ -156,7 +156,7 @@ def _check_set(case, expect):
 
 
 def run_placement(vector):
-    """Place one pod, or perform the steps of a sequence, with this plugin alone."""
+    """Place one pod, or run the steps of a sequence, with this plugin alone."""
     case = vector.case
     if "steps" in case:
         _run_sequence(case)
@@ -215,7 +215,7 @@ class World:
         self._see(Listed("Pod", tuple(read_pod(_ours(raw)) for raw in pods)))
 
     def schedule(self, raw):
-        """Return the node that a pod is bound to, or None, and the message."""
+        """Return the node of a pod, or None, and the message."""
         pod = read_pod(_ours(raw))
         self._see(Watched("Pod", "ADDED", pod))
         effects = self.engine.run(NOW, 1)
@@ -267,7 +267,7 @@ def _manifest(one):
 
 
 def _ours(raw):
-    """Return a pod of our own profile, unless it says whose it is."""
+    """Return a pod of the own profile, unless it names another."""
     return raw | {"spec": {"schedulerName": PROFILE} | raw["spec"]}
 
 
@@ -307,7 +307,7 @@ def run_kubelet_settings(case, expect):
 
 
 def run_exclusive(case, expect):
-    """Say whether a pod asks for devices, and whether it holds anything of its own."""
+    """Check whether a pod requests devices, and whether it holds exclusive resources."""
     pod = read_pod(case["pod"])
     asked = demand.demand_of(pod)
     got = {
@@ -319,7 +319,7 @@ def run_exclusive(case, expect):
 
 
 def run_foreign(case, expect):
-    """Say whether a pod marks its node."""
+    """Check whether a pod marks its node."""
     raw = copy.deepcopy(case["pod"])
     raw["spec"].setdefault("schedulerName", "")
     cluster = Cluster()
@@ -347,7 +347,7 @@ def run_fingerprint_source(case, expect):
 
 
 def run_assumed(case, expect):
-    """Deduct reserved pods from every zone; amounts are compared wherever they stand."""
+    """Deduct reserved pods from every zone; amounts are compared in any order."""
     given = {key: value for key, value in case.items() if key != "expect"}
     topology = next(one for one in _everything(given) if one.get("kind") == KIND)
     pods = [one for one in _everything(given) if one.get("kind") == "Pod"]
@@ -470,7 +470,7 @@ def test_classes_of_resources(root):
 
 
 def test_formulas(root):
-    """The two formulas of LeastNUMANodes give what the tables say."""
+    """The two formulas of LeastNUMANodes equal the tables."""
     formulas = _document(root, "score.json").get("formulas", {})
     assert set(formulas) <= {"leastNumaRawScore", "minimalAverageDistance"}, "unknown formula"
     for row in formulas.get("leastNumaRawScore", ()):

@@ -39,7 +39,7 @@ NUMBERS = {"min", "max", "partitions", "factor"}
 
 @cache
 def batch():
-    """Return what answers one line after the other; configurations are read once."""
+    """Return a batch that handles one line after the other; configurations are read once."""
     return Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
 
@@ -62,13 +62,13 @@ def counts_of(simulation, name):
 
 
 def report_of(simulation, name):
-    """Return what the simulation says of a group."""
+    """Return the report of a group in the simulation."""
     (report,) = [one for one in simulation["groups"] if one["name"] == name]
     return report
 
 
 def run_placement(vector):
-    """A placement meets every figure of the case, and CP-SAT alone finds one that is as good."""
+    """A placement has every figure of the case, and CP-SAT alone finds one that is as good."""
     case, expect = vector.case, vector.case["expect"]
     assert set(case) <= PLACEMENT_KEYS, "unknown key"
     simulation = simulated(case)
@@ -100,7 +100,7 @@ def run_placement(vector):
 
 
 def has_soft_numbers(case):
-    """Whether numbers stand there without `hard`: preferences for the text, mandatory for us."""
+    """Return whether numbers without `hard` are given: preferences in the text, mandatory here."""
     rules = case["group"].get("constraints", {}).values()
     return any(NUMBERS & set(each) and not each.get("hard") for each in rules)
 
@@ -117,7 +117,7 @@ def instance_of(case):
 
 
 def check_figures(case, placed, expect):
-    """Compare every figure that the case states; one that we do not know fails."""
+    """Compare every figure that the case states; an unknown one fails."""
     paths = model.paths(case["tree"])
     by_level = {}
     for depth, level in enumerate(case["levels"], start=1):

@@ -1,9 +1,9 @@
 """Groups of scheduling.k8s.io, recorded from kube-scheduler 1.36.3 with its gates on, through
 `simulate`.
 
-The invariants hold in every phase; what was recorded has to be met where it is the only right
-answer, until a tie fell otherwise. Where kube-scheduler leaves a gang waiting that fits, ours is
-placed.
+The invariants hold in every phase; a recorded outcome has to be met where it is the only right one,
+until a tie was decided differently. Where kube-scheduler leaves a feasible gang waiting, it is
+placed here.
 """
 
 import pytest
@@ -19,9 +19,7 @@ RUNNERS = {
 
 
 def test_case(vector):
-    """All invariants hold in all phases, and the outcomes are those of the record as far as those
-    are right.
-    """
+    """All invariants hold in all phases, and right outcomes of the record are met."""
     if vector.file not in RUNNERS:
         pytest.fail(f"no runner for {vector.path}")
     case, before, is_same = vector.case, None, True

@@ -1,7 +1,7 @@
-"""The invariants of workload cases, and what of a recorded outcome has to be met.
+"""The invariants of workload cases, and the parts of a recorded outcome that have to be met.
 
-Invariants hold whatever was decided in a tie; outcomes are compared where the record is the only
-right answer.
+Invariants hold for any decision in a tie; outcomes are compared where the record is the only right
+one.
 """
 
 import collections
@@ -54,7 +54,7 @@ def cost(phase, victims):
 
 
 def invariants(case, index, obs, before):
-    """{invariant: text} of what is wrong in one phase.
+    """{invariant: text} of the violations in one phase.
 
     `before` is the observation of the phase before (None for the first).
     """
@@ -92,7 +92,7 @@ def invariants(case, index, obs, before):
             if len(values) > 1 or None in values:
                 out["domain"] = f"{g}: in {sorted(map(str, values))} of {p.topology(g)}"
     busy = {k for k, v in obs["pods"].items() if v.get("nominated") and not v["node"]}
-    # nothing that fits may be left waiting
+    # no feasible group or pod may be left waiting
     for g in p.groups:
         pending = [k for k in p.members(g) if k not in p.at]
         if (
@@ -110,7 +110,7 @@ def invariants(case, index, obs, before):
             continue
         if any(p.world().fits(pod, n["metadata"]["name"]) for n in p.nodes):
             out["idle"] = f"{k} fits somewhere, but it waits"
-    # who was there at the start is served by priority
+    # pods of the start are served by priority
     if index == 0 and not victims:
         placed = units(p, fresh)
         for priority, g, keys in units(
@@ -183,9 +183,9 @@ def outcome(case, index, obs):
 
 
 def compare(case, index, obs, want, either, conditions=True, messages=False, floor=None):
-    """{outcome: text} of what differs from the record.
+    """{outcome: text} of the differences from the record.
 
-    `either`: groups and pods whose record is not the only right answer.
+    `either`: groups and pods whose record is not the only right outcome.
     """
     out, floor = {}, floor or {}
     p, q = Phase(case, index, obs), Phase(case, index, want)
@@ -193,7 +193,7 @@ def compare(case, index, obs, want, either, conditions=True, messages=False, flo
     wanted, wanted_singles, wanted_gone = outcome(case, index, want)
     hit = {
         p.group_of(p.pods[k]) for k in set(gone) | set(wanted_gone) if k in p.pods
-    }  # who loses members is judged by cost: equal victims are equal
+    }  # victims are judged by cost: equal victims are equal
     for g, n in wanted.items():
         if (
             g not in either
@@ -255,7 +255,7 @@ def compare(case, index, obs, want, either, conditions=True, messages=False, flo
 
 
 def alike(case, index, a, b):
-    """Do two observations show the same cluster, but for which of like members is where?"""
+    """Return whether two observations show the same cluster up to a permutation of like members."""
 
     def picture(obs):
         p = Phase(case, index, obs)

@@ -1,5 +1,5 @@
-"""What exists in a phase of a workload case, and the invariants that hold there for every right
-scheduler.
+"""The objects in a phase of a workload case, and the invariants of every correct scheduler
+there.
 """
 
 import collections
@@ -8,8 +8,8 @@ from tests.vectors.workloadworld import World, key_of
 
 
 class Phase:
-    """What exists in phase `index` (objects of the case and its steps), seen together with an
-    observation of it.
+    """The objects of phase `index` (of the case and its steps), together with an observation
+    of it.
     """
 
     def __init__(self, case, index, obs):
@@ -92,6 +92,6 @@ class Phase:
         return len(bound), max((world.fill(pending, d) for d in domains.values()), default=0)
 
     def can_grow(self, group, world, ignore=()):
-        """Would one more attempt place somebody?"""
+        """Return whether one more attempt would place a pod."""
         bound, more = self.room_for(group, world, ignore)
         return more > 0 and bound + more >= self.least(group)

@@ -1,5 +1,5 @@
-"""Plays a workload case: each phase is a snapshot that `simulate` is asked about, and the next
-begins with what it left.
+"""Runs a workload case: each phase is a snapshot for `simulate`, and the next begins with its
+result.
 """
 
 import copy
@@ -21,12 +21,12 @@ from tests.vectors.workloadworld import key_of
 
 @cache
 def setup():
-    """Return what runs without a configuration."""
+    """Return the setup without a configuration."""
     return Setups(Registry(IN_TREE)).default
 
 
 def play(case):
-    """Return what is seen at the end of each phase, in the words of the record."""
+    """Return the observation at the end of each phase, in the terms of the record."""
     objects = {(one["kind"], key_of(one)): copy.deepcopy(one) for one in case["objects"]}
     seen = [_phase(objects)]
     for step in case["steps"]:
@@ -40,7 +40,7 @@ def play(case):
 
 
 def _phase(objects):
-    """Simulate; carry what was decided over into the objects, and return what is to be seen."""
+    """Simulate; copy the decisions to the objects, and return the observation."""
     pending = [one for one in objects.values() if is_pending(one)]
     rest = [one for one in objects.values() if not is_pending(one)]
     snapshot = read_snapshot(_items(rest, "objects"), _items(pending, "pending"))
@@ -88,7 +88,7 @@ def filled(condition):
 
 
 def is_pending(one):
-    """Whether an object is a pod without a node."""
+    """Return whether an object is a pod without a node."""
     return one["kind"] == "Pod" and not one["spec"].get("nodeName")
 
 

@@ -1,5 +1,5 @@
-"""Nodes and pods of a workload case, with its own plain idea of what fits: it shares no code with
-us.
+"""Nodes and pods of a workload case, with a plain fit of its own: it shares no code with the
+product.
 """
 
 import itertools
@@ -67,7 +67,7 @@ def tolerated(taint, pod):
 
 
 def admits(node, pod):
-    """What does not depend on other pods: selectors, taints, cordon."""
+    """Return the part of the fit without other pods: selectors, taints, cordon."""
     labels = node["metadata"]["labels"]
     if node["spec"].get("unschedulable") and not tolerated(
         {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, pod
@@ -140,8 +140,8 @@ class World:
         return True
 
     def fill(self, pods, nodes):
-        """The largest number of these pods that go onto these nodes together (exact for like pods
-        and for few unlike ones).
+        """Return the largest number of these pods that fit these nodes together (exact for like
+        pods and for few unlike ones).
         """
         shapes = {
             repr(p["spec"].get("containers"))
@@ -170,7 +170,7 @@ class World:
         return best
 
     def _some(self, pods, nodes):
-        """len(pods) when all of them fit together, else 0."""
+        """Return len(pods) when all of them fit together, else 0."""
 
         def go(i):
             if i == len(pods):

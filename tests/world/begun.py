@@ -1,4 +1,4 @@
-"""Whether a group may start: its existing and bound members, by the server's history.
+"""Rules for the start of a group: its existing and bound members, by the server's history.
 
 A group with a stated size starts when that many members exist. Afterwards single members are
 replaced: only the first bind is checked. A group that was complete once is not released when it is

@@ -1,4 +1,4 @@
-"""Whether a group can be complete on its nodes: bound members, and capacity for more."""
+"""The possible completion of a group on its nodes: bound members, and capacity for more."""
 
 from tests.world.history import History, Object, requests_of
 

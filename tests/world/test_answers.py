@@ -22,7 +22,7 @@ CASES = Path(__file__).parents[1] / "apiserver" / "recorded"
 
 
 def read(part: str) -> dict[str, dict[str, Any]]:
-    """Return what was recorded, by what went wrong: in `trouble`, or about `history`."""
+    """Return the records by fault: in `trouble`, or about `history`."""
     found: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())[part]
     return found
 
@@ -41,7 +41,7 @@ def _real() -> set[tuple[int, str]]:
 
 
 def _made_up() -> Iterator[Response]:
-    """Yield what moves let requests meet with instead of the server's answer."""
+    """Yield the responses that moves give to requests in place of the server."""
     for part in (moves, plots, races, stages):
         for value in vars(part).values():
             for one in value if isinstance(value, tuple) else (value,):
@@ -51,7 +51,7 @@ def _made_up() -> Iterator[Response]:
 
 
 def test_what_moves_make_up_is_what_a_real_server_answers():
-    """Code and reason go together, and no other goes with them."""
+    """Code and reason belong together in exactly the recorded pairs."""
     real = _real()
     made_up = {(response.code, response.reason) for response in _made_up()}
 
@@ -61,9 +61,9 @@ def test_what_moves_make_up_is_what_a_real_server_answers():
 
 @pytest.mark.parametrize("what", read("trouble"))
 def test_what_went_wrong_is_understood(what: str):
-    """Where etcd does not answer nobody knows what became of a write.
+    """Without a response of etcd the result of a write is unknown.
 
-    What is too much was not carried out.
+    A request rejected by overload was not carried out.
     """
     reported = read("trouble")[what]
     status = {key: reported[key] for key in ("code", "reason", "message")}
@@ -74,9 +74,7 @@ def test_what_went_wrong_is_understood(what: str):
 
 @pytest.mark.looptime
 async def test_what_is_asked_of_forgotten_history_is_answered_as_by_a_real_server():
-    """The world's server forgets as one does that was started anew on an etcd that was
-    compacted.
-    """
+    """The store of the world forgets history like a server started anew on a compacted etcd."""
     api = MemoryApi()
 
     async def ask(method: str, path: str, body: Any) -> tuple[int, Any]:

@@ -13,7 +13,7 @@ from tests.house.source import ROOT
 def pythons() -> list[Path]:
     """Return this interpreter, and those of the environments that make has built for others."""
     built = {stamp.parent / "bin" / "python" for stamp in ROOT.glob(".venv*/.dev-*")}
-    built = {python for python in built if python.exists()}  # its interpreter may have gone
+    built = {python for python in built if python.exists()}  # its interpreter may be deleted
     mine = Path(sys.executable)
     return [mine, *sorted(built - {mine})]
 

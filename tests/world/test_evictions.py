@@ -94,8 +94,8 @@ async def test_who_leads_next_finishes_the_eviction_of_a_group():
 
 
 async def test_who_loses_the_lease_in_the_midst_of_an_eviction_ends_without_a_fault():
-    """The fence is closed while victims wait for one another: nothing is sent any more, and nothing
-    fails.
+    """The fence is closed while victims wait for one another: no request is sent, and no error is
+    raised.
     """
     world = await occupied(4, replicas=2)
     async with world.running(0):

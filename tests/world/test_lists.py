@@ -1,4 +1,4 @@
-"""What one bad answer, or a lost list, must never do."""
+"""Outcomes that one bad response, or a lost list, must never have."""
 
 import pytest
 
@@ -11,7 +11,7 @@ NOT_FOUND = Accident(Response(404, reason="NotFound", message="404 page not foun
 
 
 async def test_a_404_for_pods_fills_no_node_twice():
-    """Twenty nodes full with 800 pods; pods answers 404 and all watches break: nobody is bound."""
+    """Twenty nodes full with 800 pods; pods respond 404 and all watches break: no pod is bound."""
     world = World(1)
     for number in range(20):
         world.node(f"n{number:02}", cpu="40")

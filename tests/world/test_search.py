@@ -9,7 +9,7 @@ from tests.world.shrink import shrunk
 
 
 def test_a_run_is_the_same_when_it_is_played_by_its_script():
-    """Also from the printed text."""
+    """The printed text of the script gives the same run."""
     first = alone(3, Length(4))
     second = again(Script.read(str(first.script)), Length())
     assert first.played is not None

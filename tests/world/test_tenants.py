@@ -64,5 +64,5 @@ async def flooded(pods: int, limit: int) -> None:
 
 
 def with_claim(name: str) -> dict[str, object]:
-    """Return the volume of a pod that asks for a claim."""
+    """Return the volume of a pod that uses a claim."""
     return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}

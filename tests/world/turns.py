@@ -111,7 +111,7 @@ class Turns(asyncio.BaseEventLoop):
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except Exception as error:  # noqa: BLE001 - the waiting caller gets it
             done.set_exception(error)
         return done
 
