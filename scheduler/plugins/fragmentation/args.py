@@ -35,11 +35,11 @@ class FragmentationAwareArgs(Args):
     `resources` are extended resources whose units are devices, or one of cpu and memory: then an
     eighth of the largest node counts as a device, and the other one is named in `beside`.
     `shapesWeight` is the number of bound pods that `shapes` weigh as much as. Tables are recomputed
-    when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1). With
-    `keepsOthersOff`, for pods that use no device, a node with devices scores below every node
-    without. `history` names a PodMixHistory, in which pods that have left count for the mix; ''
-    keeps none. Their weight halves every `historyHalfLifeHours`, and the leader writes it at most
-    once in `historyPeriodSeconds`.
+    when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1), or is that of
+    half as many pods again. With `keepsOthersOff`, for pods that use no device, a node with devices
+    scores below every node without. `history` names a PodMixHistory, in which pods that have left
+    count for the mix; '' keeps none. Their weight halves every `historyHalfLifeHours`, and the
+    leader writes it at most once in `historyPeriodSeconds`.
     """
 
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")

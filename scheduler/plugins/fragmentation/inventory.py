@@ -125,7 +125,7 @@ class DeviceInventory:
         elif self._history_changed or is_due(self._changes, len(self._needs)):
             self._changes, self._history_changed = 0, False
             mix = self._mix()
-            if mix.distance(self.mix) > self.args.max_drift:
+            if mix.replaces(self.mix, self.args.max_drift):
                 self._renew(mix)
         return self._version
 
@@ -310,9 +310,9 @@ class DeviceInventory:
         )
         self._version += 1
         # Drivers publish slices again without a change: the tables take a tenth of a second.
-        if self._worth_of != (mix, supply, tuple(beside)):
-            self._worth_of = (mix, supply, tuple(beside))
-            self.mix = mix
+        self.mix = mix
+        if self._worth_of != (mix.shapes, supply, tuple(beside)):
+            self._worth_of = (mix.shapes, supply, tuple(beside))
             self.worth = Worth(mix, supply, beside, self.args.whole_node_bonus) if supply else None
 
     def _table(self) -> Any:

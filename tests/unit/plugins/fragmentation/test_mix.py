@@ -39,7 +39,16 @@ def test_the_mix_is_replaced_when_it_has_moved():
 
     replaced = [number for number, mix in enumerate(found) if mix is not None]
     assert [15, 47, 63] == replaced
-    assert Mix(((shape(1), 0.5), (shape(2), 0.5))) == found[63]
+    assert Mix(((shape(1), 0.5), (shape(2), 0.5)), 64.0) == found[63]
+
+
+def test_a_mix_of_more_pods_replaces_one_that_is_near():
+    """From one and a half times the pods; equal shares replace nothing."""
+    used = mix_of({shape(1): 52, shape(2): 48})
+
+    assert not mix_of({shape(1): 70, shape(2): 70}).replaces(used, 0.1)
+    assert mix_of({shape(1): 75, shape(2): 75}).replaces(used, 0.1)
+    assert not mix_of({shape(1): 104, shape(2): 96}).replaces(used, 0.1)
 
 
 def test_pending_pods_are_part_of_the_mix():
