@@ -74,7 +74,7 @@ GROUPS = (
         "(() => { const one = document.querySelector('#rack'); one.value = 'rack-1';"
         " one.dispatchEvent(new Event('change'));"
         " document.querySelector('button.main').click(); })()",
-        "document.querySelector('main').innerText.includes('differently')",
+        "document.querySelector('main').innerText.includes('different result')",
     ),
 )
 # The last chapter of the demo leaves a pod pending.

@@ -49,7 +49,7 @@ async def test_every_view_of_a_report_opens(report, tmp_path):
         for width, dark in ((1280, False), (390, True)):
             await tab.look(width=width, dark=dark)
             await tab.open(report.as_uri())
-            await tab.until("document.querySelector('h1')?.innerText.includes('fare differently')")
+            await tab.until("document.querySelector('h1')?.innerText.includes('different result')")
             assert HOSTILE.replace("/", "") in await tab.run("document.body.textContent")
             assert 0 == await tab.run("document.querySelectorAll('main img, main script').length")
             figures = await tab.run("document.querySelector('table').innerText")

@@ -65,6 +65,6 @@ def _check(record: Record, listed: set[str]) -> None:
     assert uid in listed, f"{namespace}/{name} is not told whom it evicts"
     assert uid in record.note
     assert f"{namespace}/{name}" in record.note
-    plugin = record.note.partition(" makes room")[0].rpartition(": ")[2]
+    plugin = record.note.partition(" frees capacity")[0].rpartition(": ")[2]
     assert plugin.isidentifier(), record.note
     assert " on node " in record.note

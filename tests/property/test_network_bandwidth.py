@@ -187,7 +187,7 @@ def check(drawn: dict[str, Any], table: dict[str, Any], workload: str, both: boo
         existing_pods=existing,
         pod=member("new", workload),
     )
-    refused = {name: "has no room" in status.message for name, status in got.filter.items()}
+    refused = {name: "has no headroom" in status.message for name, status in got.filter.items()}
     assert refused == {
         f"n{number}": world.is_full(workload, number, both=both) for number in range(len(nodes))
     }

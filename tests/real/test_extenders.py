@@ -20,7 +20,7 @@ CHANGING = frozenset(
 )  # fmt: skip
 CHANGING_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=127\.0\.0\.1:)\d+")
 # Our event on a victim continues kube-scheduler's text: the preemptor and its priority.
-RECEIPT = re.compile(r"(?<=Preempted by pod X on node )(\S+): .* makes room for the pod .*")
+RECEIPT = re.compile(r"(?<=Preempted by pod X on node )(\S+): .* frees capacity for the pod .*")
 
 
 @pytest.mark.parametrize("by_name", [True, False])

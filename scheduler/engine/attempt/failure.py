@@ -234,7 +234,7 @@ def preempted_event(victim: Placed, by: PreemptionRecord, now: float) -> Record:
     if victim.assumed:
         note += " (in kube-scheduler memory)"
     what = f"group {by.group_name}, pod {by.pod.key}" if by.group else f"pod {by.pod.key}"
-    note += f": {by.plugin} makes room for the {what} of priority {by.pod.priority}"
+    note += f": {by.plugin} frees capacity for the {what} of priority {by.pod.priority}"
     if victim.node != by.node and not by.group:
         note += f" on node {by.node}, and all pods of this group go together"
     elsewhere = by.expected.get(victim.pod.metadata.uid)
@@ -254,7 +254,7 @@ def preempting_event(by: PreemptionRecord, victims: Sequence[Placed], now: float
         named.append(f"{len(victims) - MOST_NAMED} more")
     number = f"{len(victims)} {'pod' if len(victims) == 1 else 'pods'} of lower priority"
     who = f"the group {by.group_name}" if by.group else f"it on node {by.node}"
-    note = f"{by.plugin} makes room for {who} by evicting {number}: {', '.join(named)}"
+    note = f"{by.plugin} frees capacity for {who} by evicting {number}: {', '.join(named)}"
     return _record(by.pod, "Normal", reasons.PREEMPTING, "Preempting", note, now)
 
 

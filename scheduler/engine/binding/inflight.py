@@ -92,4 +92,4 @@ def objection(pod: InFlight, cluster: Cluster) -> str:
     short = sorted(short_of(pod, cluster) - pod.short)
     if not short:
         return ""
-    return f"node {pod.node} has no room any more since it was chosen: {', '.join(short)}"
+    return f"node {pod.node} has no free capacity left since it was chosen: {', '.join(short)}"

@@ -48,7 +48,8 @@ def why_with_group(
         return Why(sentence=f"{text}; {order}" if order else text)
     if member.victims:
         gone = ", ".join(f"{pod.namespace}/{pod.name}" for pod in member.victims)
-        return Why(sentence=f"{member.key} waits with the group {name}, for which {gone} make room")
+        text = f"{member.key} waits with the group {name}, for which {gone} will be evicted"
+        return Why(sentence=text)
     why = Why(sentence=f"{member.key} waits: {member.message}")
     if member.reason != UNSCHEDULABLE or group is None:
         return why  # it was not tried

@@ -130,7 +130,7 @@ class HomogeneousPlacement:
             return unschedulable()
         nodes = repairs.assign(problem, found.counts, task.context.members, self._homes)
         if not nodes:
-            return task.left_open(f"has no room for more: {self._fits.message}")
+            return task.left_open(f"has no free capacity for more: {self._fits.message}")
         return Assigned(nodes, found.stages)
 
     def learn(self, nodes: Mapping[str, str], rejection: AssignmentRejection) -> None:

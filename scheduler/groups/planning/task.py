@@ -175,7 +175,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         """Return the plan that places these members, with the status of the others."""
         is_proven = all(stage.proven for stage in stages if stage.measure == "leftOut")
         others = len(self.context.members) - len(nodes)
-        found = "there is no room" if is_proven else "no room was found in time"
+        found = "there is no free capacity" if is_proven else "no free capacity was found in time"
         lacks = self._lacks_groups(nodes)
         needed = self.needs or self.spec
         is_short = needed.tree is None and len(self.bound) + len(nodes) < needed.size

@@ -244,7 +244,7 @@ def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
         carried = _carried(group, now, link)
         if carried > link.headroom and carried > _carried(group, before, link):
             ends = f"from {link.origins} to {link.targets}"
-            found.append(f"{carried} over the link {ends}, which has room for {link.headroom}")
+            found.append(f"{carried} over the link {ends}, which has headroom for {link.headroom}")
     return found
 
 

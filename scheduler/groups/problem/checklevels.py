@@ -75,7 +75,7 @@ def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
         if new > 0 and need > 0 and new * need > free:
             found.append(f"{where} has {free}, {new} pods need {new * need}")
     if not leaf.free and leaf.slots < 0 and pods:
-        found.append(f"nothing is known of the room on {where}")
+        found.append(f"the free capacity of {where} is unknown")
     return found
 
 

@@ -147,7 +147,7 @@ def message(advice: Advice, size: int, least: int = 0, *, is_infeasible: bool = 
         return _pods(size, least) if is_infeasible else f"the group of {size} fits"
     enough = "all fit" if least == size else f"at least {least} fit{'s' * (least == 1)}"
     if advice.conflict[0].rule == "size":
-        helps = [f"the nodes have room for {advice.free}"]
+        helps = [f"the nodes have capacity for {advice.free}"]
     else:
         helps = [reasons(advice, enough)]
     near = [str(n) for n in (advice.smaller, advice.larger) if n]

@@ -80,7 +80,8 @@ def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
     if leaf.slots >= 0:
         fits.append(leaf.slots - leaf.fixed)
     if not fits:
-        raise InputError("a leaf has neither slots nor room by resource", where="/".join(leaf.path))
+        problem = "a leaf has neither slots nor capacity by resource"
+        raise InputError(problem, where="/".join(leaf.path))
     return max(0, min(fits)) + leaf.fixed
 
 

@@ -186,8 +186,8 @@ def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
     named = ", ".join(sorted(nodes.name(row) for row in outside)[:NAMED])
     more = f" and {len(outside) - NAMED} others" if len(outside) > NAMED else ""
     return (
-        f"only nodes that the topology ({tree.source}) does not name have room: {named}{more}; "
-        "add them to its tree"
+        f"only nodes that the topology ({tree.source}) does not name have free capacity: "
+        f"{named}{more}; add them to its tree"
     )
 
 

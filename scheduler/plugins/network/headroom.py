@@ -231,6 +231,6 @@ def _whole(amounts: FloatMatrix) -> FloatMatrix:
 
 def _text(link: Link, capacity: int, booked: int, asked: int) -> str:
     return (
-        f'link between {link.level}s "{link.origin}" and "{link.destination}" has no room: '
+        f'link between {link.level}s "{link.origin}" and "{link.destination}" has no headroom: '
         f"capacity {capacity} bit/s, booked {booked}, asked {asked}"
     )

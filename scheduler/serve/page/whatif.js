@@ -120,11 +120,11 @@ export function whatif() {
 function moved({ diff, figures, notices }) {
   const rows = folded(diff.pods);
   return [
-    el("h2", {}, diff.pods.length ? `${many(diff.pods.length, "pod")} ${diff.pods.length === 1 ? "fares" : "fare"} differently` : "No pod fares differently"),
+    el("h2", {}, diff.pods.length ? `${many(diff.pods.length, "pod")} ${diff.pods.length === 1 ? "has" : "have"} a different result` : "No pod has a different result"),
     ...notices.map((/** @type {string} */ text) => el("p", { class: "notice" }, text)),
     el("div", { class: "side" },
       compared(figures, ["Before", "After"]),
-      rows.length > 0 && el("section", { class: "card scroll", tabindex: 0, role: "group", "aria-label": "Pods that fare differently" }, el("table", { class: "found" },
+      rows.length > 0 && el("section", { class: "card scroll", tabindex: 0, role: "group", "aria-label": "Pods with a different result" }, el("table", { class: "found" },
         el("thead", {}, el("tr", {}, ...["Pod or group", "Before", "After"].map((one) => el("th", { scope: "col" }, one)))),
         el("tbody", {}, ...rows.slice(0, MOST).map((one) => el("tr", {}, el("td", {}, one.pods.length > 1 ? el("span", {}, name(one.title), ` × ${one.pods.length}`) : podLink(keyOf(one.pods[0]))), el("td", {}, side(one.pods, "before")), el("td", {}, side(one.pods, "after")))))),
         rows.length > MOST && el("p", { class: "sub" }, `The first ${MOST} of ${rows.length} rows.`))),

@@ -136,9 +136,9 @@ def taken(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (smaller, "node n0 has no room any more since it was chosen: cpu"),
+        (smaller, "node n0 has no free capacity left since it was chosen: cpu"),
         (gone, "node n0 has gone since it was chosen"),
-        (taken, "node n0 has no room any more since it was chosen: cpu"),
+        (taken, "node n0 has no free capacity left since it was chosen: cpu"),
     ],
 )
 def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
@@ -178,7 +178,7 @@ def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_smal
             rig.run(0)
 
     assert [] == [pod for pod in rig.api.pods.values() if pod.spec.node_name]
-    assert "no room any more" in str(rig.queued("p").reported)
+    assert "no free capacity left" in str(rig.queued("p").reported)
 
 
 def test_room_that_no_plugin_asked_for_is_not_asked_for_later():

@@ -10,7 +10,7 @@ from scheduler.state.podindex import Placed, place
 from scheduler.state.shapes import Shapes
 from tests.property.making import make_pod, with_meta, with_status
 
-ROOM = "P makes room for the pod default/boss of priority 7"
+ROOM = "P frees capacity for the pod default/boss of priority 7"
 NOW = 1_767_225_600.0
 NOW_TEXT = "2026-01-01T00:00:00Z"
 LATER_TEXT = "2026-01-01T00:00:09Z"
@@ -174,7 +174,7 @@ class TestEvents:
             (
                 placed("p", "n1"),
                 "default/g",
-                "n1: P makes room for the group default/g, pod default/boss of priority 7",
+                "n1: P frees capacity for the group default/g, pod default/boss of priority 7",
             ),
         ],
     )
@@ -193,7 +193,7 @@ class TestEvents:
         one = failure.preempting_event(by, [placed("p")], NOW)
         many = failure.preempting_event(by, [placed(f"p{n}", "n1") for n in range(20)], NOW)
 
-        text = "P makes room for it on node n0 by evicting"
+        text = "P frees capacity for it on node n0 by evicting"
         assert f"{text} 1 pod of lower priority: default/p on node n0" == one.note
         assert many.note.startswith(f"{text} 20 pods of lower priority: default/p0 on node n1, ")
         assert many.note.endswith("default/p7 on node n1, 12 more")

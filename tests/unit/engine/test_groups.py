@@ -186,9 +186,8 @@ def test_whom_an_unproven_answer_leaves_out_is_tried_again():
     effects = floor.run()
 
     reported = [one.condition for one in effects if isinstance(one, SetStatus) and one.condition]
-    assert ["the group default/w has its minimum; no room was found in time for 1 more of it"] == [
-        one.message for one in reported
-    ]
+    text = "has its minimum; no free capacity was found in time for 1 more of it"
+    assert [f"the group default/w {text}"] == [one.message for one in reported]
     binds = [one for one in effects if isinstance(one, Bind)]
     assert 2 == len(binds)
     for bind in binds:

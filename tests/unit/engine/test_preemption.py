@@ -49,7 +49,7 @@ def test_a_bound_victim_is_evicted_and_the_preemptor_waits():
     (patch,) = effects(rig, SetStatus)
     assert ("boss", "n0") == (patch.name, patch.nominated_node)
     (record,) = [r for r in effects(rig, Record) if r.reason == "Preempted"]
-    note = "Preempted by pod uid-boss on node n0: Evictor makes room for the pod default/boss"
+    note = "Preempted by pod uid-boss on node n0: Evictor frees capacity for the pod default/boss"
     assert f"{note} of priority 10" == record.note
     (reported,) = [r for r in effects(rig, Record) if r.reason == "Preempting"]
     assert ("uid-boss", "default/low on node n0") == (
@@ -122,7 +122,7 @@ def test_a_victim_that_was_not_bound_yet_goes_at_once():
     assert [] == effects(rig, Evict)
     assert Where.UNSCHEDULABLE is rig.where("low")
     (record,) = [r for r in effects(rig, Record) if r.reason == "Preempted"]
-    assert "on node n0 (in kube-scheduler memory): Evictor makes room" in record.note
+    assert "on node n0 (in kube-scheduler memory): Evictor frees capacity" in record.note
     assert Where.BACKOFF is rig.where("boss")
     rig.run()
     assert ["boss"] == [effect.name for effect in effects(rig, Bind)]

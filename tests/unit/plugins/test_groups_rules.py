@@ -164,9 +164,8 @@ def test_room_outside_of_the_tree_is_named():
         *members("g", 2),
     )
 
-    assert "only nodes that the topology (ConfigMap default/topo) does not name have room: big" in (
-        done.pods[0].message
-    )
+    text = "topology (ConfigMap default/topo) does not name have free capacity: big"
+    assert text in done.pods[0].message
 
 
 def test_nodes_right_under_one_parent_are_two_units():

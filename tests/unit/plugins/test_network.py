@@ -254,7 +254,7 @@ def test_a_link_fills_until_the_next_pod_is_refused():
 
     got = overhead(placed=placed, objects=objects)
     text = (
-        'link between regions "a" and "b" has no room: '
+        'link between regions "a" and "b" has no headroom: '
         "capacity 350000000 bit/s, booked 300000000, asked 100000000"
     )
     assert text == got.filter["a2y"].message

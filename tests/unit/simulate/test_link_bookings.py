@@ -10,7 +10,7 @@ OBJECTS = [
 ]
 STORE = member("store", "store", "z2x", group="stream")
 TEXT = (
-    '0/4 nodes are available: 2 link between zones "z1" and "z2" has no room: '
+    '0/4 nodes are available: 2 link between zones "z1" and "z2" has no headroom: '
     "capacity 1000000000 bit/s, booked 900000000, asked 300000000, "
     "2 node(s) didn't match Pod's node affinity/selector."
 )

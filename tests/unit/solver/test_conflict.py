@@ -21,7 +21,7 @@ HARD_PACK, HARD_SPREAD = LevelRule("pack", hard=True), LevelRule("spread", hard=
 CASES = {
     "too large": (
         group(NODES, 12, node=LevelRule()),
-        "12 pods do not fit: the nodes have room for 10; a group of 10 would fit",
+        "12 pods do not fit: the nodes have capacity for 10; a group of 10 would fit",
     ),
     "odd for a factor": (
         group(NODES, 9, node=LevelRule(factor=2)),
@@ -156,7 +156,8 @@ def test_following_the_advice_makes_the_group_fit(name):
     ("size", "least", "rule", "text"),
     [
         (14, 12, LevelRule(),
-            "fewer than 12 of 14 pods fit: the nodes have room for 10; a group of 10 would fit"),
+            ("fewer than 12 of 14 pods fit: the nodes have capacity for 10; "
+             "a group of 10 would fit")),
         (3, 1, LevelRule(factor=4), ("none of 3 pods fits: node factor 4 cannot hold; "
          "without node factor 4 at least 1 fits; a group of 4 would fit")),
         (12, 6, HARD_PACK, ("fewer than 6 of 12 pods fit: node hard pack cannot hold; "
@@ -193,4 +194,5 @@ def test_one_pod_is_one():
     """The sentence is right for a single pod, too."""
     instance = group({"a": 0}, 1, node=LevelRule())
 
-    assert "1 pod does not fit: the nodes have room for 0" == conflict.message(explain(instance), 1)
+    text = "1 pod does not fit: the nodes have capacity for 0"
+    assert text == conflict.message(explain(instance), 1)
