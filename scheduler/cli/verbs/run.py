@@ -36,6 +36,7 @@ from scheduler.base import logs
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
+from scheduler.cli.command import no_collector
 from scheduler.cli.commands import Preset, RunFlags
 from scheduler.cli.inputs.files import read_text, shown
 from scheduler.config import Loaded, default_config, read_gates, to_log
@@ -280,7 +281,8 @@ async def _operate(
 
 
 def _imported_operators() -> Callable[..., Coroutine[Any, Any, None]]:
-    from operators.run import run_operators
+    with no_collector():
+        from operators.run import run_operators
 
     return run_operators
 

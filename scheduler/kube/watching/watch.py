@@ -30,10 +30,12 @@ _log = structlog.get_logger()
 # A watch that lasted this long was successful, whatever it brought; a shorter one was refused.
 HEALTHY_S = 10.0
 SHORT_S = 1.0
-# A busy watch shows within this time that it is current; for a quiet kind a new list shows it.
+# A busy watch proves within this time that it is current. A quiet one cannot, because the server's
+# version counts the changes of all kinds: its kind is listed again.
 CATCH_UP_S = 0.5
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _KEPT_FAULTS = 1000
+_GROWS = {"ADDED": 1, "DELETED": -1}
 
 
 class WatchSettings(msgspec.Struct, frozen=True):
@@ -100,6 +102,7 @@ class Reflector:
         self._is_denied = False
         self._unreadable: dict[str, DecodeFault] = {}
         self._lists = 0
+        self._count = 0
         self._synced = meters.watch_synced.labels(kind.kind)
         self._seen = {
             verb: meters.watch_events.labels(kind.kind, verb)
@@ -151,12 +154,14 @@ class Reflector:
     async def catch_up(self) -> bool:
         """Read the watch until every change known to the server at the time of the call is emitted.
 
-        Return False if that does not happen soon: then the kind must be listed again by another
-        call of `run`.
+        Return False if that does not happen soon, or if one page lists the kind, which takes no
+        longer than reading the server's version: then another call of `run` must list it again.
         """
         if not self._is_watching:
             # A kind that is not offered is polled on its own.
             return self._is_offered is False
+        if self._count <= self._settings.page_limit:
+            return False
         try:
             async with asyncio.timeout(CATCH_UP_S):
                 newest = await self._collection.newest_version()
@@ -197,6 +202,7 @@ class Reflector:
         self._version = page.resource_version
         self._is_offered = True
         self._lists += 1
+        self._count = len(objects)
         self.was_listed.set()
         self._meters.watch_list_duration.labels(self.kind.kind).observe(perf_s() - started)
         self._emit(Listed(self.kind.kind, tuple(objects)))
@@ -318,6 +324,7 @@ class Reflector:
                 return found
             if isinstance(found, Watched):
                 self._seen[found.verb].inc()
+                self._count += _GROWS.get(found.verb, 0)
                 self._emit(found)
                 version = found.object.metadata.resource_version
             else:

@@ -398,9 +398,15 @@ async def test_before_a_new_list_the_engine_is_told_that_it_is_behind():
     assert ["listed a", "behind", "listed a b"] == list(map(told, run.events))
 
 
-async def renewed(api: MemoryApi, events: list[Event]) -> list[str]:
-    """Run the watch of nodes, make it catch up after a second, and return the events after that."""
-    watches = Watches((NODE,), api, events.append, random=Random(1), meters=Meters())
+async def renewed(api: MemoryApi, events: list[Event], page_limit: int = 0) -> list[str]:
+    """Run the watch of nodes, make it catch up after a second, and return the events after that.
+
+    With `page_limit` 0 no kind is listed by one page.
+    """
+    settings = WatchSettings(page_limit=page_limit)
+    watches = Watches(
+        (NODE,), api, events.append, random=Random(1), meters=Meters(), settings=settings
+    )
     task = asyncio.create_task(watches.run())
     await asyncio.sleep(1)
     events.clear()
@@ -417,7 +423,23 @@ async def renewed(api: MemoryApi, events: list[Event]) -> list[str]:
 async def test_a_busy_watch_catches_up_by_itself():
     """An event as new as the server's version is proof enough: no new list is needed."""
     api = MemoryApi()
+    api.put(NODES, {"metadata": {"name": "a"}})
     assert ["behind", "ADDED late", "caught up"] == await renewed(api, [])
+
+
+@pytest.mark.parametrize(
+    ("limit", "seen"),
+    [
+        (2, ["behind", "behind", "listed a b", "ADDED late"]),
+        (1, ["behind", "ADDED late", "caught up"]),
+    ],
+)
+async def test_a_kind_of_one_page_is_listed_anew_at_once(limit: int, seen: list[str]):
+    """A quiet watch cannot prove that it is current: waiting for it would delay decisions."""
+    api, events = MemoryApi(), list[Event]()
+    for name in ("a", "b"):
+        api.put(NODES, {"metadata": {"name": name}})
+    assert seen == await renewed(api, events, page_limit=limit)
 
 
 async def test_a_silent_watch_is_listed_anew_to_catch_up():
