@@ -5,7 +5,7 @@ succeeds, an evicted pod is deleted at once, and its disruption budgets allow on
 Contains no scheduling rules.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,8 @@ class World:
         self.extended: dict[str, dict[str, Any]] = {}
         self.changes = 0
         self.evicted: set[str] = set()
+        # Whether an evicted pod terminates for a time, until `drop`; others are gone at once.
+        self.stops_later: Callable[[Pod, float], bool] = lambda _pod, _now: False
         # The solver's limit that replaces the questions' own, without remedies; and whether it has
         # left a question open.
         self.solver_limits: SolveLimits | None = None
@@ -111,7 +113,11 @@ class World:
         # The API server sets it with a binding, and some components count a pod by its time.
         others = tuple(one for one in pod.status.conditions if one.type != SCHEDULED)
         conditions = (*others, _scheduled(now))
-        status = replace(pod.status, nominated_node_name="", conditions=conditions)
+        # The kubelet's: victims of preemption are chosen by it.
+        started = pod.status.start_time or rfc3339(now)
+        status = replace(
+            pod.status, nominated_node_name="", conditions=conditions, start_time=started
+        )
         bound = replace(pod, spec=replace(pod.spec, node_name=effect.node), status=status)
         self._engine.handle(Answer(effect.id, 200), now)
         self._put(bound, now)
@@ -130,15 +136,17 @@ class World:
         self._put(replace(pod, status=status), now, is_progress=False)
 
     def _evict(self, effect: Evict, now: float) -> None:
-        victim = self._pods.pop(effect.uid, None)
+        victim = self._pods.get(effect.uid)
         if victim is None:
             self._engine.handle(Answer(effect.id, 404, "NotFound", "the pod is gone"), now)
             return
-        self.changes += 1
         self.evicted.add(effect.uid)
-        del self._uids[victim.key]
         self._engine.handle(Answer(effect.id, 200), now)
-        self._engine.handle(Watched("Pod", "DELETED", victim), now)
+        if self.stops_later(victim, now):
+            meta = replace(victim.metadata, deletion_timestamp=rfc3339(now))
+            self._put(replace(victim, metadata=meta), now)
+        else:
+            self.drop(effect.uid, now)
         for budget in list(self._engine.view.objects(BUDGET).values()):
             self._charge(budget, victim, now)
 

@@ -37,6 +37,8 @@ _CYCLES = 16
 _FRUITLESS = 10_000
 # Times of a trace are in microseconds; ends at one time come before arrivals.
 _RESOLUTION_S = 1e-6
+# Kubernetes' default of `terminationGracePeriodSeconds`.
+_GRACE_S = 30.0
 
 
 class _Pod(msgspec.Struct):
@@ -69,6 +71,7 @@ class TracePlayer:
         self._peak: Counter[str] = Counter()
         self._used_seconds: dict[str, float] = {}
         self._is_complete = False
+        self._world.stops_later = self._stops_later
         self.on_bound: Callable[[str, str, float], None] = lambda _pod, _node, _seconds: None
 
     def play(self, arrivals: Iterable[Arrival], progress: Callable[[int, float], None]) -> None:
@@ -216,8 +219,19 @@ class TracePlayer:
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self._used.subtract(pod.amounts)
-            self._world.drop(uid, self._now)
+        self._world.drop(uid, self._now)
+        if pod is not None:
             self._leave(pod, is_done=True)
+
+    def _stops_later(self, victim: Pod, now: float) -> bool:
+        """Return whether an evicted pod's end comes within the grace period.
+
+        The end of a recorded victim is the one at which it had stopped.
+        """
+        pod = self._pods.get(victim.metadata.uid)
+        if pod is None or pod.duration_s is None or pod.bound_at is None:
+            return False
+        return 0 < pod.bound_at + pod.duration_s - now <= _GRACE_S
 
     def _leave(self, pod: _Pod, *, is_done: bool) -> None:
         job = self._jobs.leave(pod.job, self._now - self._start, is_done=is_done)

@@ -11,6 +11,7 @@ The trace starts when decisions begin (`Leading`). Objects listed until then arr
 would otherwise decide on listed pods before it has the objects listed after them.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -47,11 +48,12 @@ class TraceRecorder:
     def take(self, now: float, events: Iterable[Event]) -> None:
         """Take the events of one moment, `now` in seconds since the epoch."""
         if not self._has_started:
-            self._start = now
+            # Back-offs end at whole seconds of the clock: a play needs the same fraction.
+            self._start = math.floor(now)
         self._now = now - self._start
         for event in events:
             if isinstance(event, Leading):
-                self._has_started |= event.active
+                self._begin(is_leading=event.active)
             elif isinstance(event, Watched):
                 self._see(event.kind, event.object, is_gone=event.verb == "DELETED")
             elif isinstance(event, Listed):
@@ -80,6 +82,13 @@ class TraceRecorder:
                 from_s = seen.bound_s if seen.is_rejected else seen.arrived_s
                 notes[DURATION] = f"{max(seen.ended_s - from_s, 0.0):.6f}"
             yield _line(seen, notes)
+
+    def _begin(self, *, is_leading: bool) -> None:
+        """Let what was listed until the first decision arrive at its time."""
+        if is_leading and not self._has_started:
+            self._has_started = True
+            for seen in self._seen.values():
+                seen.arrived_s = self._now
 
     def _see(self, kind: str, obj: Any, *, is_gone: bool = False) -> None:
         key = (kind, identity(obj))

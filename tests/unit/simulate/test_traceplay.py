@@ -295,3 +295,41 @@ def test_what_was_listed_before_the_start_is_there_at_the_start():
     player.play(read_lines(recorder.lines(), "t"), lambda _pods, _seconds: None)
 
     assert [("default/there", 0.0), ("default/waiting", 3.0)] == found
+
+
+def test_a_trace_keeps_the_fraction_of_a_second():
+    """Back-offs end at whole seconds; what was listed arrives when decisions begin."""
+    listed, later = (read_pod(pod(name)) for name in ("listed", "later"))
+    recorder = TraceRecorder(["trellis"])
+    recorder.take(1e9 - 2, [Listed("Pod", (listed,))])
+    recorder.take(1e9 + 0.25, [Leading(active=True)])
+    recorder.take(1e9 + 3.5, [Watched("Pod", "ADDED", later)])
+
+    notes = [json.loads(line)["metadata"]["annotations"] for line in recorder.lines()]
+    assert ["0.250000", "3.500000"] == [one["trellis.dev/arrival"] for one in notes]
+
+
+@pytest.mark.parametrize(("end", "bound"), [(12.5, 12.5), (100, 10.0)])
+def test_an_evicted_pod_stops_at_its_end_if_that_is_near(end, bound):
+    """The recorded end of a victim is the one at which it had stopped; others stop at once."""
+
+    def line(name, priority, arrival, duration):
+        made = pod(name, requests={"cpu": "4"})
+        made["spec"] |= {"schedulerName": "trellis", "priority": priority}
+        notes = {"trellis.dev/arrival": str(arrival), "trellis.dev/duration": str(duration)}
+        made["metadata"]["annotations"] = notes
+        return json.dumps(made).encode()
+
+    stage = staged(
+        Snapshot(nodes=(read_node(node("n0", cpu="4")),)),
+        asking.setups("").default,
+        AnswerOptions(now=1e9),
+    )
+    player = TracePlayer(stage, "trellis")
+    found: dict[str, float] = {}
+    player.on_bound = lambda name, _node, at: found.update({name: round(at, 3)})
+    lines = [line("low", 0, 0, end), line("high", 100, 10, 50)]
+    player.play(read_lines(lines, "t"), lambda _pods, _seconds: None)
+
+    assert {"default/low": 0.0, "default/high": bound} == found
+    assert 1 == player.summary().evicted
