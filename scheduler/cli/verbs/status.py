@@ -187,7 +187,8 @@ def _misspelt(world: Snapshot) -> list[StatusLine]:
         StatusLine(
             "schedulerName",
             PROBLEM,
-            f'{count:,} pods wait for "{name}", which is no profile: did you mean trellis?',
+            f'{"1 pod waits" if count == 1 else f"{count:,} pods wait"} for "{name}", '
+            "which is no profile: did you mean trellis?",
         )
         for name, count in names.items()
         if name != "trellis" and closest(name, ("trellis",))

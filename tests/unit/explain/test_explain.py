@@ -294,7 +294,7 @@ def test_the_place_in_the_queue_and_what_wakes():
     got = ask("late", node("a"), first, late).explanation
     said = explanation_lines(got)
 
-    assert "  waits:       as 2 of 2 in the queue, for 1m30s" in said
+    assert "  waits:       position 2 of 2 in the queue, for 1m30s" in said
     assert got.why is not None
     assert "a pod that leaves its node" in got.why.woken_by
     assert "a new node" == got.why.woken_by[0]
