@@ -13,7 +13,7 @@ export function compared([before, after], titles) {
     const asked = (/** @type {any} */ use) => (use ? `${amount(resource, use.requested)} of ${amount(resource, use.allocatable)}` : "–");
     rows.push([`${resource} requested`, asked(one), asked(other)],
       [`${resource}: standard deviation of node utilization`, share(one?.balance), share(other.balance)],
-      [`${resource}: free and of no use to these pods`, share(one?.fragmentation), share(other.fragmentation)]);
+      [`${resource}: fragmentation`, share(one?.fragmentation), share(other.fragmentation)]);
   }
   return el("section", { class: "card scroll", tabindex: 0, role: "group", "aria-label": "Figures" }, el("table", {},
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Figure"), ...titles.map((title) => el("th", { scope: "col", class: "num" }, title)))),

@@ -12,7 +12,7 @@ export function moved() {
   const legend = el("ul", { class: "swatches", "aria-label": "Score by plugin" }, ...plugins.map((plugin, index) => el("li", {}, el("i", { class: `s${index % 8}` }), plugin)));
   const card = el("div", { class: "card list" }, el("div", { class: "titles change", "aria-hidden": "true" }, el("span", {}, "Pod"), ...report.sides.map((/** @type {any} */ side) => el("span", {}, side.title))), list.element);
   const element = el("div", { class: "view" },
-    el("div", { class: "head" }, el("h1", {}, report.pods.length ? `${many(report.pods.length, "pod")} ${report.pods.length === 1 ? "has" : "have"} a different result` : "No pod has a different result"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name or reason"), filter),
+    el("div", { class: "head" }, el("h1", {}, report.pods.length ? `${many(report.pods.length, "pod")} ${report.pods.length === 1 ? "has" : "have"} a different result` : "No pod has a different result"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name or reason", filter)),
     compared([report.sides[0].figures, report.sides[1].figures], [report.sides[0].title, report.sides[1].title]), ...(report.pods.length ? [legend, card] : []));
 
   function show() {
