@@ -14,8 +14,8 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1
 RUN python -m venv /opt/trellis
 WORKDIR /src
 # The lock first: its layer stays as long as no dependency changes.
-COPY requirements.lock ./
-RUN /opt/trellis/bin/pip install --no-deps --require-hashes -r requirements.lock
+COPY requirements-image.lock ./
+RUN /opt/trellis/bin/pip install --no-deps --require-hashes -r requirements-image.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY charts ./charts
 COPY crds ./crds

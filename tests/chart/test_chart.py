@@ -74,7 +74,7 @@ REFUSED = (
     "agents.bandwidth.assume=fast",
     "page.readers[0].kind=Everybody", "page.reader=x", "rbac.secrets[0].name=x",
     "rbac.groups.namespace=a", "rbac.groups.derive={Jobset}", "rbac.numa.enabled=maybe",
-    "extraArgs=--v", "replicas=3",
+    "extraArgs=--v", "replicas=3", "tracing.endpoint=collector:4318", "tracing.sampling=1",
 )  # fmt: skip
 
 
@@ -172,6 +172,25 @@ def test_rights_follow_the_profile():
             assert "secrets" not in rule["resources"]
         roles = {one["roleRef"]["name"] for one in documents if one["kind"].endswith("RoleBinding")}
         assert not any(role.startswith("system:") for role in roles)
+
+
+def test_tracing_is_part_of_the_configuration():
+    """An endpoint of a collector adds `tracing` to the configuration that the chart writes."""
+    (config,) = [one for one in render() if "config.yaml" in one.get("data", {})]
+    assert (
+        load(
+            config["data"]["config.yaml"], file="config.yaml", registry=REGISTRY
+        ).trellis.tracing.endpoint
+        == ""
+    )
+
+    url = "http://collector.observability:4318/v1/traces"
+    values = (f"tracing.endpoint={url}", "tracing.samplingRatePerMillion=500")
+    (config,) = [one for one in render(*values) if "config.yaml" in one.get("data", {})]
+    found = load(
+        config["data"]["config.yaml"], file="config.yaml", registry=REGISTRY
+    ).trellis.tracing
+    assert (url, 500) == (found.endpoint, found.sampling_rate_per_million)
 
 
 def test_the_page_is_opened_by_a_role_that_nobody_has_unasked():

@@ -122,7 +122,7 @@ def test_every_dependency_has_a_wheel_for_arm64(tmp_path: Path):
     words = ["-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "--only-binary=:all:"]
     words += ["--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64"]
     words += ["--python-version=3.11", "--implementation=cp", "-d", str(tmp_path), "-r"]
-    run(sys.executable, *words, str(ROOT / "requirements.lock"), cwd=tmp_path)
+    run(sys.executable, *words, str(ROOT / "requirements-image.lock"), cwd=tmp_path)
 
     wheels = [file.name for file in tmp_path.glob("*.whl")]
     assert {"numpy", "ortools", "aiohttp"} <= {name.partition("-")[0] for name in wheels}

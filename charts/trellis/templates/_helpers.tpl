@@ -157,6 +157,11 @@ operators:
   {{- end }}
 page:
   enabled: {{ .Values.page.enabled }}
+{{- with .Values.tracing }}{{ if .endpoint }}
+tracing:
+  endpoint: {{ .endpoint | quote }}
+  samplingRatePerMillion: {{ int .samplingRatePerMillion }}
+{{- end }}{{ end }}
 {{- end -}}
 {{- end }}
 
