@@ -5,7 +5,7 @@ from typing import Final
 VERSION: Final = "0.1.0"
 # The API server releases that the live tests ran against, and the oldest release that the chart
 # accepts.
-KUBERNETES_VERSIONS: Final = ("1.35", "1.36")
+KUBERNETES_VERSIONS: Final = ("1.35", "1.36", "1.37")
 OLDEST_KUBERNETES: Final = "1.30"
 
 

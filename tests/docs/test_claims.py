@@ -52,5 +52,6 @@ def test_versions_of_kubernetes_are_told_alike():
     page = (ROOT / "docs/howto/upgrade.md").read_text(encoding="utf-8")
 
     assert f">={OLDEST_KUBERNETES}.0-0" == chart["kubeVersion"]
-    assert f"({' and '.join(KUBERNETES_VERSIONS)})" in page
+    *older, newest = KUBERNETES_VERSIONS
+    assert f"({', '.join(older)} and {newest})" in page
     assert f"({OLDEST_KUBERNETES})" in page
