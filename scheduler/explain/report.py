@@ -164,7 +164,8 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     if why.queue is not None and (explanation.node is None or why.queue.place > 1):
         waited = why.queue.waited_seconds
         since = "" if waited is None else f", for {go_duration(waited)}"
-        points.append(("waits", f"position {why.queue.place} of {why.queue.waiting} in the queue{since}"))
+        place = f"position {why.queue.place} of {why.queue.waiting} in the queue"
+        points.append(("waits", place + since))
     width = max((len(title) for title, _ in points), default=0) + 1
     return [why.sentence, *(f"  {title + ':':<{width}} {text}" for title, text in points)]
 
