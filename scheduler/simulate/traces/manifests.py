@@ -6,9 +6,10 @@
         trellis.dev/duration: "3600"
         trellis.dev/shape: small
 
-Both times are seconds. A pod without a duration never ends; an object without an arrival is there
-from the start. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at a time
-and are sorted by arrival; the objects of any other file are sorted here.
+Times are seconds. A pod without a duration never ends, unless `trellis.dev/deleted-after` has the
+seconds from its arrival after which it is deleted, bound or not. An object without an arrival is
+there from the start. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at
+a time and are sorted by arrival; the objects of any other file are sorted here.
 """
 
 import math
@@ -26,6 +27,7 @@ from scheduler.state.resources import pod_requests
 
 ARRIVAL = "trellis.dev/arrival"
 DURATION = "trellis.dev/duration"
+DELETED_AFTER = "trellis.dev/deleted-after"
 SHAPE = "trellis.dev/shape"
 _LONGEST_SHAPE = 63
 
@@ -82,7 +84,13 @@ def _arrival(item: Item, where: str) -> Arrival | None:
         raise InputError(f"{SHAPE} is longer than {_LONGEST_SHAPE} characters", where=where)
     namespace = obj.metadata.namespace
     return Arrival(
-        where=where, at_s=at, duration_s=duration, namespace=namespace, shape=shape, pod=obj
+        where=where,
+        at_s=at,
+        duration_s=duration,
+        deleted_after_s=_seconds(notes, DELETED_AFTER, where),
+        namespace=namespace,
+        shape=shape,
+        pod=obj,
     )
 
 

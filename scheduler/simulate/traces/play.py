@@ -210,6 +210,8 @@ class TracePlayer:
         entry = _Pod(tally, job, amounts, self._now, arrival.duration_s)
         self._pods[pod.metadata.uid] = entry
         self._waiting += 1
+        if arrival.deleted_after_s is not None:
+            heappush(self._ends, (self._now + arrival.deleted_after_s, pod.metadata.uid))
         self._world.put(pod, self._now)
         if pod.spec.node_name:
             self._begin(pod.metadata.uid, pod.spec.node_name)
@@ -218,10 +220,17 @@ class TracePlayer:
     def _end(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is not None:
-            self._used.subtract(pod.amounts)
+            self._free(pod)
         self._world.drop(uid, self._now)
         if pod is not None:
-            self._leave(pod, is_done=True)
+            self._leave(pod, is_done=pod.bound_at is not None)
+
+    def _free(self, pod: _Pod) -> None:
+        """Count a pod that goes, which used its amounts if it was bound and else waited."""
+        if pod.bound_at is not None:
+            self._used.subtract(pod.amounts)
+        else:
+            self._waiting -= 1
 
     def _stops_later(self, victim: Pod, now: float) -> bool:
         """Return whether an evicted pod's end comes within the grace period.
@@ -281,10 +290,7 @@ class TracePlayer:
         for uid in self._world.evicted & self._pods.keys():
             pod = self._pods.pop(uid)
             pod.tally.evicted += 1
-            if pod.bound_at is not None:
-                self._used.subtract(pod.amounts)
-            else:
-                self._waiting -= 1
+            self._free(pod)
             self._leave(pod, is_done=False)
 
 

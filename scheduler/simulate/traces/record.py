@@ -7,8 +7,9 @@ until it ends or is deleted: from its arrival if the scheduler bound it without 
 bound at the start, arrive on their node. Other objects arrive when they first appear; later changes
 of them are left out.
 
-The trace starts when decisions begin (`Leading`). Objects listed until then arrive at 0: a play
-would otherwise decide on listed pods before it has the objects listed after them.
+A pod that was deleted before it was bound is deleted by a play as long after its arrival. The trace
+starts with the second in which decisions begin (`Leading`). Objects listed until then arrive at
+that time: a play would otherwise decide on listed pods before it has the objects listed after them.
 """
 
 import math
@@ -22,7 +23,7 @@ from scheduler.engine.effects import Complete, Event, Leading, Listed, Watched
 from scheduler.engine.intake import identity
 from scheduler.objects.kinds import BY_KIND, NODE, POD
 from scheduler.objects.pod import Pod
-from scheduler.simulate.traces.manifests import ARRIVAL, DURATION
+from scheduler.simulate.traces.manifests import ARRIVAL, DELETED_AFTER, DURATION
 
 
 class _Seen(msgspec.Struct):
@@ -77,10 +78,11 @@ class TraceRecorder:
         for seen in ordered:
             notes = {ARRIVAL: f"{seen.arrived_s:.6f}"}
             if seen.kind == POD.kind and seen.ended_s is not None:
-                if seen.bound_s is None:
-                    continue  # never ran: a play could keep it for ever
-                from_s = seen.bound_s if seen.is_rejected else seen.arrived_s
-                notes[DURATION] = f"{max(seen.ended_s - from_s, 0.0):.6f}"
+                from_s = seen.arrived_s
+                if seen.bound_s is not None and seen.is_rejected:
+                    from_s = seen.bound_s
+                name = DELETED_AFTER if seen.bound_s is None else DURATION
+                notes[name] = f"{max(seen.ended_s - from_s, 0.0):.6f}"
             yield _line(seen, notes)
 
     def _begin(self, *, is_leading: bool) -> None:

@@ -297,6 +297,31 @@ def test_what_was_listed_before_the_start_is_there_at_the_start():
     assert [("default/there", 0.0), ("default/waiting", 3.0)] == found
 
 
+def test_a_pod_that_was_deleted_before_it_was_bound_waits_as_long():
+    """It is deleted at its time, bound or not, and takes nothing that becomes free later."""
+    spec = {"schedulerName": "trellis"}
+    first, waiting = (read_pod(pod(name, requests={"cpu": "4"}, spec=spec)) for name in "ab")
+    bound = replace(first, spec=replace(first.spec, node_name="n0"))
+    last = read_pod(pod("c", requests={"cpu": "1"}, spec=spec))
+    recorder = TraceRecorder(["trellis"])
+    recorder.take(1e9, [Leading(active=True)])
+    recorder.take(1e9 + 1, [Watched("Pod", "ADDED", first), Watched("Pod", "MODIFIED", bound)])
+    recorder.take(1e9 + 2, [Watched("Pod", "ADDED", waiting)])
+    recorder.take(1e9 + 9, [Watched("Pod", "DELETED", waiting)])
+    recorder.take(1e9 + 20, [Watched("Pod", "DELETED", bound)])
+    recorder.take(1e9 + 25, [Watched("Pod", "ADDED", last)])
+    nodes = (read_node(node("n0", cpu="4")),)
+    stage = staged(Snapshot(nodes=nodes), asking.setups("").default, AnswerOptions(now=1e9))
+    player = TracePlayer(stage, "trellis")
+    found: list[str] = []
+    player.on_bound = lambda name, _node, _at: found.append(name)
+    player.play(read_lines(recorder.lines(), "t"), lambda _pods, _seconds: None)
+
+    assert ["default/a", "default/c"] == found
+    summary = player.summary()
+    assert (3, 2, 1) == (summary.pods, summary.bound, summary.never_bound)
+
+
 def test_a_trace_keeps_the_fraction_of_a_second():
     """Back-offs end at whole seconds; what was listed arrives when decisions begin."""
     listed, later = (read_pod(pod(name)) for name in ("listed", "later"))
