@@ -357,7 +357,7 @@ class CapacityBefore:
 
 
 def _has_rules(pod: Pod) -> bool:
-    """Whether a filter may have a rule of the pod about other pods."""
+    """Return whether a filter may have a rule of the pod about other pods."""
     return pod.spec.affinity is not None or bool(pod.spec.topology_spread_constraints)
 
 

@@ -32,7 +32,7 @@ def was_whole(members: Iterable[Pod], described_by: Iterable[tuple[str, Any]]) -
 def never_whole(
     placed: Sequence[Placed], waiting: Sequence[Pod], size: int, described: Iterable[str | None]
 ) -> bool:
-    """Whether it is certain that the group has never had all its members bound.
+    """Return whether it is certain that the group has never had all its members bound.
 
     It is certain if the waiting members are exactly the missing ones and all existed before the
     first of the others was bound: a member of a complete group would still be bound. A member that
