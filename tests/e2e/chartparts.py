@@ -1,4 +1,4 @@
-"""What takes the rights that the usual run of a profile does without: measurements, NodeMetrics,
+"""Actions that use the rights outside of a profile's usual run: measurements, NodeMetrics,
 agents.
 """
 
@@ -29,7 +29,7 @@ TOKEN_SECRET = "prometheus-token"
 
 
 def with_a_provider() -> str:
-    """Return a configuration of one's own: the chart's, with a provider instead of load agents."""
+    """Return the chart's configuration with a provider instead of load agents."""
     (text,) = (
         one["data"]["config.yaml"]
         for one in render("profile=all", f"fullnameOverride={RELEASE}")
@@ -69,7 +69,7 @@ async def measured(server: Server) -> None:
 
 
 async def measured_by_prometheus(server: Server) -> None:
-    """A topology's Prometheus is asked with the token of a Secret."""
+    """The operator queries the Prometheus of a topology with the token of a Secret."""
     asked: list[str | None] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -131,9 +131,9 @@ async def packed(server: Server) -> None:
 
 
 async def composite_groups(server: Server) -> None:
-    """A composite group of two gangs of one, as Kubernetes 1.37 serves them.
+    """Place a composite group of two gangs of one pod, as Kubernetes 1.37 serves them.
 
-    All three are told that they are placed.
+    The status of all three reports the placement.
     """
     root = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default"
     named = ("podgroups/one", "podgroups/two", "compositepodgroups/app")
@@ -156,7 +156,9 @@ async def composite_groups(server: Server) -> None:
 
 
 async def kueue(server: Server) -> None:
-    """A group in a tree that a Topology of Kueue describes; Kueue comes after the daemon."""
+    """Place a group in a tree that a Kueue Topology describes; Kueue is installed after the
+    daemon.
+    """
     folder = EXAMPLES / "workloads"
     (definition,) = yaml.safe_load_all((folder / "kueue-definition.yaml").read_text())
     topology, group, job = yaml.safe_load_all((folder / "kueue-topology.yaml").read_text())
@@ -187,7 +189,7 @@ def _is_served(definition: Json) -> bool:
 
 
 async def volcano(server: Server) -> None:
-    """A gang in Volcano's words; Volcano's kinds come after the daemon."""
+    """Place a gang described by Volcano's objects; its kinds are installed after the daemon."""
     text = (EXAMPLES / "volcano" / "definitions.yaml").read_text()
     for definition in yaml.safe_load_all(text):
         await server.post(DEFINITIONS, definition)
@@ -225,9 +227,7 @@ def _latencies(microseconds: int) -> Json:
 
 
 async def metrics_come_and_go(server: Server) -> None:
-    """A NodeMetric is made for each node, set right when it says something else, and not without a
-    node.
-    """
+    """A NodeMetric is made for each node, corrected after a change, and deleted with the node."""
     path = f"{METRICS}/node-0"
     await server.until(METRICS, lambda found: "node-0" in names(found))
     wanted = (await server.get(path))["spec"]
@@ -240,7 +240,7 @@ async def metrics_come_and_go(server: Server) -> None:
 
 
 async def provided(server: Server) -> None:
-    """Where no agent reports, a NodeMetric says what the metrics server has measured."""
+    """Where no agent reports, a NodeMetric has the measurements of the metrics server."""
     for kind, plural, scope in (
         ("NodeMetrics", "nodes", "Cluster"),
         ("PodMetrics", "pods", "Namespaced"),
@@ -264,7 +264,7 @@ async def provided(server: Server) -> None:
 
 
 def _measuring(kind: str, plural: str, scope: str) -> Json:
-    """Return a definition that stands in for the metrics server's own API."""
+    """Return a definition that replaces the metrics server's own API."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1beta1", "served": True, "storage": True}
     approval = {"api-approved.kubernetes.io": "unapproved, this stands in for a server"}
@@ -282,7 +282,7 @@ def _measuring(kind: str, plural: str, scope: str) -> Json:
 
 
 def established(definition: Json) -> bool:
-    """Whether a definition's objects are served."""
+    """Return whether a definition's objects are served."""
     conditions = definition.get("status", {}).get("conditions") or ()
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
@@ -323,7 +323,7 @@ async def bandwidth_agent(server: Server) -> None:
 
 @asynccontextmanager
 async def netperf_agent(server: Server) -> AsyncIterator[None]:
-    """Run the agent of a node, which looks who the others are: nobody."""
+    """Run the agent of a node, which lists its peers: there are none."""
     spec = await server.template("daemonsets", f"{RELEASE}-netperf-agent")
     (server.folder / "key").write_text("0123456789abcdef" * 2)
     port, metrics = free_ports(2)

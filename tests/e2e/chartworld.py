@@ -1,8 +1,8 @@
-"""The chart by helm on a server, and its programs as their pods say: configuration, arguments,
+"""The chart by helm on a server, and its programs as their pods define: configuration, arguments,
 rights.
 
 A program gets the arguments, the file and the ServiceAccount's token that a kubelet would give it,
-and nothing else. For each profile there is something that only works when all of that is right.
+and nothing else. Each profile has a check that passes only when all of that is right.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Version(NamedTuple):
-    """What a release is made of: its chart, and its program with the environment that it takes."""
+    """The parts of a release: its chart, its program and the environment of the program."""
 
     chart: Path = ROOT / "charts" / "trellis"
     program: tuple[str, ...] = (sys.executable, "-m", "scheduler.cli.main")
@@ -94,12 +94,12 @@ class Server:
         assert response.ok, f"PATCH {path}: {response.code} {response.message}"
 
     async def delete(self, path: str) -> None:
-        """Take an object away."""
+        """Delete an object."""
         response = await self._client.request("DELETE", path)
         assert response.ok, f"DELETE {path}: {response.code} {response.message}"
 
     async def dry_run(self, path: str, body: Json) -> str:
-        """Let the server look at an object as strictly as it can; return why it would refuse it."""
+        """Validate an object by a strict dry run; return the server's reason to refuse it."""
         path += "?dryRun=All&fieldManager=dry&force=true&fieldValidation=Strict"
         response = await self._client.request(
             "PATCH", path, json.dumps(body).encode(), content_type="application/apply-patch+yaml"
@@ -124,7 +124,7 @@ class Server:
     async def chart(
         self, verb: str, *values: str, config: str = "", version: Version = HERE
     ) -> str:
-        """Install or upgrade the release; `config` instead of what a profile makes of it."""
+        """Install or upgrade the release; `config` replaces the configuration of a profile."""
         given = ("image.registry=registry.example", *values)
         sets = [word for value in given for word in ("--set", value)]
         if config:
@@ -138,8 +138,8 @@ class Server:
         return await asked(lambda: self.get(path), holds, path)
 
     async def says(self, *lines: str) -> None:
-        """Wait until these stand among the daemon's metrics: what it knows decides, not what is
-        there.
+        """Wait until these lines are among the daemon's metrics: they show its state, not the
+        server's.
         """
 
         async def metrics() -> list[str]:
@@ -152,7 +152,7 @@ class Server:
         await asked(metrics, set(lines).issubset, " and ".join(lines))
 
     async def metrics_for(self, token: str) -> int:
-        """Return the code with which the daemon answers somebody who asks for its metrics."""
+        """Return the code of the daemon's response to a user who requests its metrics."""
         async with (
             aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
             session.get(f"{self._url}/metrics", ssl=False) as answer,
@@ -165,7 +165,7 @@ class Server:
             await self.until(f"{PODS}/{name}", lambda found: found["spec"].get("nodeName"))
 
     async def template(self, plural: str, name: str) -> Json:
-        """Return what the pods of a workload of the release are."""
+        """Return the pod template of a workload of the release."""
         path = f"/apis/apps/v1/namespaces/{NAMESPACE}/{plural}/{name}"
         found: Json = (await self.get(path))["spec"]["template"]["spec"]
         return found
@@ -182,7 +182,7 @@ class Server:
 
     @asynccontextmanager
     async def daemon(self, version: Version = HERE) -> AsyncIterator[None]:
-        """Run the daemon as the Deployment says; nothing that it asks may be forbidden."""
+        """Run the daemon as the Deployment defines; none of its requests may be forbidden."""
         spec = await self.template("deployments", RELEASE)
         (volume,) = (one for one in spec["volumes"] if one["name"] == "config")
         maps = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}"
@@ -211,7 +211,7 @@ class Server:
         node: str = "",
         version: Version = HERE,
     ) -> AsyncIterator[asyncio.subprocess.Process]:
-        """Run the only container of a pod; `places` says where its mounts are here."""
+        """Run the only container of a pod; `places` maps its mounts to local paths."""
         (container,) = spec["containers"]
         kubeconfig = await self.kubeconfig_of(spec["serviceAccountName"])
         words = list(container["args"])
@@ -263,14 +263,14 @@ def waiting(name: str, **fields: Any) -> Json:
 
 
 async def plain(server: Server) -> None:
-    """Pods that want nothing special."""
+    """Place pods without special requirements."""
     for number in range(3):
         await server.post(PODS, waiting(f"plain-{number}"))
     await server.bound("plain-0", "plain-1", "plain-2")
 
 
 async def network(server: Server) -> None:
-    """The documentation's shop: its pods are placed, and both operators write what they see."""
+    """Place the pods of the documentation's shop; both operators write their statuses."""
     objects = [
         one
         for file in ("topology.yaml", "shop.yaml")
@@ -357,7 +357,7 @@ async def pod_groups(server: Server) -> None:
 
 
 async def numa(server: Server) -> None:
-    """Only one node reports a zone that holds the pod."""
+    """Only one node reports a zone that can hold the pod."""
     path = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
     for number in range(6):
         amount = "6" if number == 4 else "1"

@@ -1,4 +1,4 @@
-"""Fixtures: a server with a namespace of one's own, on the sandbox and on a real kube-apiserver."""
+"""Fixtures: a server with a namespace for the test, on the sandbox and on a real kube-apiserver."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

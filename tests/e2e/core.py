@@ -1,5 +1,5 @@
-"""What takes the rights that every scheduler needs: victims, volumes that wait for a node, a Lease
-that is gone.
+"""Actions that use the rights of every scheduler: evictions, volumes with late binding, a lost
+Lease.
 """
 
 from typing import Any
@@ -40,9 +40,9 @@ async def evicting(server: Server) -> None:
 
 
 async def waiting_in_vain(server: Server) -> None:
-    """A pod that fits nowhere is tried again when a node comes.
+    """A pod that fits nowhere is retried when a node is added.
 
-    Told the same twice, its event is a series.
+    Its repeated event becomes a series.
     """
     stuck = waiting("stuck")
     stuck["spec"]["nodeSelector"] = {"stuck": "here"}
@@ -66,9 +66,9 @@ async def waiting_in_vain(server: Server) -> None:
 
 
 async def storing(server: Server) -> None:
-    """A volume that is there is reserved, and one that is not is asked for.
+    """An existing volume is reserved, and a missing one is requested.
 
-    The rest is its controller's.
+    Its controller does the rest.
     """
     for name, provisioner in (("kept", "kubernetes.io/no-provisioner"), ("made", "example.com/x")):
         body = {
@@ -100,7 +100,7 @@ async def storing(server: Server) -> None:
 
 
 async def leading(server: Server) -> None:
-    """A Lease that somebody deletes is there again, and events tell who leads."""
+    """A deleted Lease is created again, and events name the leader."""
     held = await server.until(f"{LEASE}/{RELEASE}", _is_held)
     await server.delete(f"{LEASE}/{RELEASE}")
     uid = held["metadata"]["uid"]
@@ -112,7 +112,7 @@ async def leading(server: Server) -> None:
 
 
 async def asked_for_metrics(server: Server) -> None:
-    """Whoever asks for metrics is asked about, and so is what they may."""
+    """A request for metrics causes a review of the token and of the rights."""
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     await server.post(accounts, {"metadata": {"name": "curious"}})
     token = await server.post(f"{accounts}/curious/token", {"spec": {}})
@@ -166,7 +166,7 @@ def _volume(name: str) -> Json:
 
 
 async def _bind(server: Server, name: str) -> None:
-    """Do what the controller of volumes does."""
+    """Do the work of the volume controller."""
     done = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     await server.patch(f"{CLAIMS}/{name}", {"metadata": done, "spec": {"volumeName": name}})
     await server.patch(f"{CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
@@ -175,9 +175,9 @@ async def _bind(server: Server, name: str) -> None:
 
 # What any profile does; the Lease last, for a while nobody leads.
 async def allocating(server: Server) -> None:
-    """Devices of a claim and of an extended resource.
+    """Allocate the devices of a claim and of an extended resource.
 
-    What an earlier attempt left is taken away.
+    Leftovers of an earlier attempt are deleted.
     """
     await _join(server, node("devices", labels={"devices": "here"}))
     await server.post(f"{DEVICES}/deviceclasses", gpu_class(extendedResourceName="core/gpu"))

@@ -1,7 +1,7 @@
-"""An extender on a real socket, in the test's own loop: it answers by a rule and keeps what it was
-asked.
+"""An extender on a real socket, in the loop of the test: it responds by a rule and records its
+requests.
 
-kube-scheduler and ours are pointed at the same one, so what each of them sends can be compared.
+kube-scheduler and Trellis use the same one, so that their requests can be compared.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Rule = Callable[[str, Json], Awaitable[Any]]
 
 @dataclass
 class ExtenderServer:
-    """What has been asked so far, in order; `connections` counts those that were opened."""
+    """The recorded requests, in order; `connections` counts the opened connections."""
 
     url: str = ""
     asked: list[tuple[str, Json]] = field(default_factory=list)

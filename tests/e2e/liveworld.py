@@ -53,7 +53,7 @@ class World:
             assert 201 == answer.status, await answer.text()
 
     async def nodes(self, *sizes: str) -> list[str]:
-        """Create nodes that this case's pods may use, and nobody else's."""
+        """Create nodes that only pods of this case may use."""
         names = [f"n{number}-{self.ns}" for number in range(len(sizes))]
         for name, cpu in zip(names, sizes, strict=True):
             await self.node(name, cpu=cpu, labels={"case": self.ns})
@@ -73,7 +73,7 @@ class World:
         spec: dict[str, Any] | None = None,
         **fields: Any,
     ) -> None:
-        """Create a pod of ours that asks for this case's nodes."""
+        """Create a pod of Trellis that selects this case's nodes."""
         whole = {"schedulerName": scheduler, "nodeSelector": {"case": self.ns}, **(spec or {})}
         raw = pod(name, namespace=self.ns, spec=whole, **fields)
         del raw["spec"]["nodeName"]
@@ -87,7 +87,7 @@ class World:
             assert 200 == answer.status, await answer.text()
 
     async def ended(self, name: str) -> None:
-        """Let a pod succeed."""
+        """Set the phase of a pod to Succeeded."""
         url = f"{self.url}/api/v1/namespaces/{self.ns}/pods/{name}/status"
         body = {"status": {"phase": "Succeeded"}}
         headers = {"Content-Type": "application/merge-patch+json"}
@@ -113,7 +113,7 @@ class World:
         return bool(await self.node_of(name))
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for a condition, asking every so often."""
+        """Wait for a condition, checking it at an interval."""
         await until(holds, f"what {self.ns} waits for")
 
     async def run(self, *words: str, path: str = "") -> tuple[int, str, str]:
@@ -146,7 +146,7 @@ class World:
 
 @asynccontextmanager
 async def entered(kubeconfig: Path) -> AsyncIterator[World]:
-    """Make a namespace of one's own on the server that a kubeconfig names."""
+    """Create a namespace for the test on the server that a kubeconfig names."""
     config = yaml.safe_load(await asyncio.to_thread(kubeconfig.read_text))
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"])
@@ -183,7 +183,7 @@ async def daemon(world: World, folder: Path, *, config: Path | None = None) -> A
 
 
 async def answers(url: str) -> bool:
-    """Whether an endpoint that anybody may ask says yes."""
+    """Return whether an endpoint without access control responds with success."""
     try:
         async with aiohttp.ClientSession() as session, session.get(url, ssl=False) as answer:
             return answer.status == 200

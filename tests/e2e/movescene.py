@@ -1,4 +1,4 @@
-"""The pods of the tests in which something else happens while a MovePlan is executed."""
+"""The pods of the tests in which another event happens while a MovePlan is executed."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -39,8 +39,8 @@ STEP_S = 30
 
 
 class Case(NamedTuple):
-    """A server, the controller of the pods that move, and whether the daemon is killed beside what
-    else happens.
+    """A server, the controller of the moved pods, and whether the daemon is killed beside the other
+    event.
     """
 
     server: str
@@ -156,7 +156,7 @@ class Scene:
         return {"metadata": {"name": "web"}, "spec": spec}
 
     async def grow(self) -> None:
-        """Let the controller want three pods."""
+        """Raise the replicas of the controller to three."""
         if self.case.controller == "gangs":
             group = f"{self.live.core}/configmaps/gang"
             await self.live.send("PATCH", group, {"data": {"size": "3"}})

@@ -227,13 +227,13 @@ def state_of(plan: Json) -> tuple[str, ...]:
 
 
 def is_web(pod: Json) -> bool:
-    """Whether a pod is of the Deployment and stays."""
+    """Return whether a pod is of the Deployment and not under deletion."""
     meta = pod["metadata"]
     return meta.get("labels", {}).get("app") == "web" and "deletionTimestamp" not in meta
 
 
 def is_ready(pod: Json) -> bool:
-    """Whether a pod is Ready."""
+    """Return whether a pod is Ready."""
     conditions = pod.get("status", {}).get("conditions", ())
     return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
 
@@ -282,7 +282,7 @@ class Daemon:
             await pause()
 
     async def kill(self) -> None:
-        """End it by SIGKILL."""
+        """End the process by SIGKILL."""
         assert self._process is not None
         await self._end(self._process.kill)
 

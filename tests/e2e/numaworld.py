@@ -40,7 +40,7 @@ PACKING = {
 
 
 class NumaWorld:
-    """Nodes by number of zones; `args` are those of the plugin."""
+    """Nodes by number of zones; `args` are the arguments of the plugin."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class NumaWorld:
         return resource
 
     def tick(self, seconds: float) -> None:
-        """Move the clock, stopping at every moment when something is due."""
+        """Move the clock, stopping at every due time."""
         end = self.clock.now() + seconds
         while True:
             self.settle()

@@ -154,7 +154,7 @@ class World:
         await until_ok(self.client, TOPOLOGIES, ok=here)
 
     async def change_spec(self) -> None:
-        """List a way twice, which is a new generation."""
+        """List a link twice, which raises the generation."""
         await self.send(
             "PATCH",
             f"{TOPOLOGIES}/nt-default",

@@ -1,5 +1,4 @@
-"""Traces a plain pod through a whole daemon on the sandbox: which files are entered, in one
-process.
+"""Traces a plain pod through a whole daemon on the sandbox: the entered files, in one process.
 
 python -m tests.e2e.podsway
 """
@@ -42,8 +41,8 @@ def noting(found: set[str]) -> Callable[[FrameType, str, object], None]:
 
 
 async def traced(before: int = 3) -> set[str]:
-    """Return the files entered while the pod after so many of its kind goes from creation to
-    binding.
+    """Return the files entered from creation to binding of the pod after so many others of its
+    kind.
     """
     clock, meters = RealClock(), Meters()
     found: set[str] = set()
@@ -79,7 +78,7 @@ async def traced(before: int = 3) -> set[str]:
 
 
 async def placed(sandbox: Sandbox, user: ApiClient, number: int) -> None:
-    """Make a plain pod and wait until it is on a node."""
+    """Create a plain pod and wait until it is on a node."""
     name = f"way-{number}"
     container = {
         "name": "main",

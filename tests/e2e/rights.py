@@ -1,6 +1,6 @@
-"""What accounts may do by the roles of a release, beside what they asked for on a server.
+"""Rights of accounts by the roles of a release, compared with their requests on a server.
 
-A right is as small as can be: one verb on one resource, and one name where the role says so.
+A right is as small as possible: one verb on one resource, and one name where the role names it.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ ACCOUNTS = "system:serviceaccount:"
 
 
 class Right(NamedTuple):
-    """One thing that a user may do; no `namespace`: everywhere, no `name`: with all of them."""
+    """One right of a user; without `namespace` in all namespaces, without `name` on all names."""
 
     user: str
     verb: str
@@ -32,7 +32,7 @@ class Right(NamedTuple):
         return f"{self.user.rpartition(':')[2]}: {self.verb} {what}{where}"
 
     def covers(self, asked: "Right") -> bool:
-        """Whether a request needs this right."""
+        """Return whether a request needs this right."""
         return (
             self[:4] == asked[:4]
             and self.namespace in ("", asked.namespace)
@@ -41,7 +41,7 @@ class Right(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What was asked, and whether roles allow it."""
+    """A request, and whether roles allow it."""
 
     asked: Right
     allowed: bool
@@ -52,7 +52,7 @@ Noted = Callable[[], list[Request]]
 
 @contextmanager
 def noted_in_sandbox() -> Iterator[Noted]:
-    """Note what accounts ask of sandboxes in this process."""
+    """Record the requests of accounts to sandboxes in this process."""
     noted: list[Request] = []
     decide = Rbac.allows
 
@@ -69,12 +69,12 @@ def noted_in_sandbox() -> Iterator[Noted]:
 
 
 def audit_of_accounts(folder: Path) -> Audit:
-    """Return an audit log of everything that ServiceAccounts ask for."""
+    """Return an audit log of all requests of ServiceAccounts."""
     return Audit(folder, {"userGroups": ["system:serviceaccounts"]})
 
 
 def noted_by(audit: Audit) -> Noted:
-    """Return what reads from an audit log what accounts have asked for."""
+    """Return a reader of the requests of accounts from an audit log."""
     return lambda: [_request(entry) for entry in audit.entries() if "objectRef" in entry]
 
 
@@ -94,7 +94,7 @@ def _request(entry: Json) -> Request:
 
 
 def granted(documents: list[Json]) -> set[Right]:
-    """Return the rights that roles among these objects give, to whom they are bound."""
+    """Return the rights that the roles among these objects grant, by subject."""
     roles = {
         (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one["rules"]
         for one in documents
@@ -123,7 +123,7 @@ def _rights(user: str, namespace: str, rule: Json) -> Iterator[Right]:
 
 
 def refused(requests: list[Request]) -> set[Right]:
-    """Return what was asked for and not allowed."""
+    """Return the requests that were not allowed."""
     return {request.asked for request in requests if not request.allowed}
 
 

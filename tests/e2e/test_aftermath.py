@@ -1,4 +1,4 @@
-"""What is left of decisions: the history of a pod, the daemon's page of the past, a support bundle,
+"""The records of decisions: the history of a pod, the daemon's page of the past, a support bundle,
 a profile.
 
 The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiserver.
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.allow_blocking("a test reads its files")
 async def test_history_from_the_daemon_and_from_its_log(world: World, tmp_path: Path):
     """Attempts with reasons, in order.
 
-    The log tells the same, and what the cluster was like in between.
+    The log has the same, and the state of the cluster in between.
     """
     (node,) = await world.nodes("2")
     await world.pod("large", requests={"cpu": "3"})
@@ -73,7 +73,7 @@ async def test_history_from_the_daemon_and_from_its_log(world: World, tmp_path: 
 
 
 async def test_a_support_bundle_and_its_profile(world: World, tmp_path: Path):
-    """Everything that helps, no secret, and with --hash-names no name of anybody's."""
+    """The bundle has all useful data, no secret, and with --hash-names no name of a user."""
     await world.nodes("2")
     await world.pod("confidential-pod", requests={"cpu": "1"})
     await world.pod("confidential-giant", requests={"cpu": "99"})

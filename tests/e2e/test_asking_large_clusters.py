@@ -1,6 +1,4 @@
-"""How long `explain` takes on a live cluster of 5,000 nodes, from the start of the program to its
-end.
-"""
+"""The duration of `explain` on a live cluster of 5,000 nodes, from start to end of the program."""
 
 import asyncio
 import os
@@ -22,14 +20,14 @@ RACK, ZONE = "topology.trellis.dev/rack", "topology.kubernetes.io/zone"
 
 
 class Figures(NamedTuple):
-    """What one call took: the clock, and the processor of the program alone; in seconds."""
+    """The times of one call in seconds: the clock, and the processor of the program alone."""
 
     clock_s: float
     cpu_s: float
 
 
 async def furnish(world: World) -> None:
-    """Nodes in racks and zones.
+    """Create nodes in racks and zones.
 
     A pod that fits, one that fits nowhere, a group that fits and one that does not.
     """
@@ -60,9 +58,7 @@ async def furnish(world: World) -> None:
 
 
 async def explained(world: World, name: str, folder: Path) -> Figures:
-    """Run the verb in a process of its own, whose modules are compiled as those of an installation
-    are.
-    """
+    """Run the verb in a process of its own, with compiled modules as in an installation."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), monotonic()
     compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
     words = ["explain", f"{world.ns}/{name}", "-o", "json"]
@@ -92,7 +88,7 @@ async def test_explain_of_a_live_cluster_of_5000_nodes(world: World, tmp_path: P
 
 
 async def clear_nodes(world: World) -> None:
-    """Take the nodes of this case away again: a real server goes on to the next."""
+    """Delete the nodes of this case: a real server is used by the next one."""
     where = f"{world.url}/api/v1/nodes?labelSelector=case%3D{world.ns}"
     timeout = aiohttp.ClientTimeout(total=300)
     async with world.session.delete(where, timeout=timeout) as answer:

@@ -1,5 +1,5 @@
-"""The bandwidth agent against an API server: what it advertises, when it writes, what it leaves
-alone.
+"""The bandwidth agent against an API server: advertised capacity, times of writes, unchanged
+fields.
 """
 
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 class Kernel:
-    """One card, whose speed a test changes."""
+    """A network card whose speed a test changes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -50,7 +50,7 @@ async def advertised(world: World) -> tuple[int | None, int | None]:
 
 
 async def test_the_node_says_what_its_link_says(world: World, tmp_path: Path):
-    """Both fields in bit/s beside the others; anew when the link changes or the node forgets."""
+    """Both fields in bit/s are set beside the others, and again after a change of link or node."""
     kernel, clock = Kernel(tmp_path / "sys"), ManualClock(1000.0)
     settings = BandwidthSettings("n1", "eth0", sysfs=kernel.root, check_s=60)
     agent = BandwidthAgent(settings, Api(world.client, 5.0), clock)
@@ -76,9 +76,9 @@ async def test_the_node_says_what_its_link_says(world: World, tmp_path: Path):
 
 
 async def test_what_cannot_be_read_changes_nothing_and_says_why(world: World, tmp_path: Path):
-    """Nothing is advertised before a speed is known; a known one stays.
+    """No capacity is advertised before a speed is known; a known one stays.
 
-    Each reason is told once.
+    Each reason is logged once.
     """
     kernel, clock = Kernel(tmp_path / "sys"), ManualClock(1000.0)
     settings = BandwidthSettings("n1", "eth0", sysfs=kernel.root, check_s=0)

@@ -1,7 +1,7 @@
-"""The chart by helm on a server: a release through all profiles, and what stays when it goes.
+"""The chart by helm on a server: a release through all profiles, and its leftovers after removal.
 
-Each time the daemon gets what its Deployment says and nothing else; a right that is missing shows
-as an answer 403 in its log.
+Each time the daemon gets the environment of its Deployment and nothing else; a missing right is a
+response 403 in its log.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def left_behind(server: Server) -> list[str]:
-    """Return what the release's label is on, whatever its kind, as `resource name`."""
+    """Return the objects of any kind with the release's label, as `resource name`."""
     found = []
     groups = [one["preferredVersion"] for one in (await server.get("/apis"))["groups"]]
     roots = ["/api/v1", *(f"/apis/{one['groupVersion']}" for one in groups)]

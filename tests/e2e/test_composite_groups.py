@@ -1,4 +1,4 @@
-"""CompositePodGroups with a daemon beside a server of Kubernetes 1.37: placed, told, and the same
+"""CompositePodGroups with a daemon beside a server of Kubernetes 1.37: placed, reported, and equal
 after a restart.
 """
 
@@ -67,10 +67,10 @@ async def where(cluster: Cluster, group: str, count: int) -> set[str]:
 
 
 async def test_what_becomes_of_a_composite_group_is_told_through_a_restart(tmp_path: Path):
-    """Two of three replicas are needed and one fits: all wait, each told why.
+    """Two of three replicas are needed and one fits: all wait with a reason.
 
-    A node comes while nobody decides; whoever comes then places two, and tells the third that it
-    stays out, until there is room for it.
+    A node is added while no daemon runs; the next daemon places two, and reports to the third that
+    it waits until there is capacity for it.
     """
     async with sandbox(tmp_path, RELEASES[1]) as kubeconfig:
         async with running(kubeconfig) as cluster:

@@ -57,7 +57,7 @@ async def pods(world: World) -> dict[str, Json]:
 
 
 def is_decided(found: Mapping[str, Json]) -> bool:
-    """Return whether the single pod is bound, and all others are or say why not."""
+    """Return whether the single pod is bound, and all others are bound or have a reason."""
     return all(
         one["spec"].get("nodeName") or (name != "single" and message(one))
         for name, one in found.items()

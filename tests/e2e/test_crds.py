@@ -28,7 +28,7 @@ def conditions(answer: Response) -> dict[str, str]:
 
 
 async def test_definitions_are_taken_and_keep_every_field(world: World):
-    """No warning condition, the short names are there, and objects in use come back unchanged."""
+    """No warning condition, the short names exist, and objects in use are stored unchanged."""
     for path in sorted(CRDS.glob("*.yaml")):
         definition = yaml.safe_load(path.read_text())
         await world.send("POST", f"{DEFINITIONS}?fieldValidation=Strict", definition)

@@ -51,7 +51,7 @@ def test_an_unknown_scenario_is_wrong_usage():
     ],
 )
 def test_a_chapter_comes_as_told(scenario: str, expectations: int):
-    """Each further chapter ends by itself, quietly, with everything that it says seen."""
+    """Each further chapter ends without input or errors, and its output has all announced lines."""
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, "demo", "--once", "--scenario", scenario],
         capture_output=True,

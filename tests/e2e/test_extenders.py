@@ -1,4 +1,4 @@
-"""The daemon with extenders on the embedded API server: pods go where they say, over HTTPS."""
+"""The daemon with extenders on the embedded API server: extenders choose the nodes, over HTTPS."""
 
 import asyncio
 import base64
@@ -63,12 +63,12 @@ class World:
 
 
 def is_bound(pod: Json) -> bool:
-    """Whether a pod has a node."""
+    """Return whether a pod has a node."""
     return bool(pod["spec"].get("nodeName"))
 
 
 def is_refused(pod: Json) -> bool:
-    """Whether a pod says why it has none."""
+    """Return whether a pod's condition has a reason."""
     return any(c["status"] == "False" for c in pod["status"].get("conditions", ()))
 
 

@@ -1,4 +1,4 @@
-"""The daemon polls load-watcher and places pods by what it says."""
+"""The daemon polls load-watcher and places pods by its figures."""
 
 from pathlib import Path
 
@@ -25,7 +25,9 @@ operators: {{enabled: false}}
 
 @pytest.mark.long
 async def test_pods_avoid_the_node_that_load_watcher_calls_busy(world: World, tmp_path: Path):
-    """The larger node would win by room; it is busy, and /metrics says how old that is."""
+    """The larger node would win by capacity; it is busy, and /metrics has the age of this
+    figure.
+    """
     small, large = await world.nodes("4", "16")
 
     async def answer(_request: web.Request) -> web.Response:

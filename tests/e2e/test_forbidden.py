@@ -51,7 +51,7 @@ class Values(NamedTuple):
 
     @property
     def has_volcano(self) -> bool:
-        """Whether Volcano's PodGroups are written."""
+        """Return whether Volcano's PodGroups are written."""
         return any("volcano" in one for one in self.sets)
 
 
@@ -111,7 +111,7 @@ async def robbed(server: Server) -> AsyncIterator[Thief]:
 
 
 async def furnished(server: Server) -> None:
-    """Make what a thief would look at."""
+    """Create the objects that an attacker would read."""
     there = {one["metadata"]["name"] for one in (await server.get("/api/v1/namespaces"))["items"]}
     for space in {"shop", "other", NAMESPACE} - there:
         await server.post("/api/v1/namespaces", {"metadata": {"name": space}})
@@ -137,7 +137,7 @@ async def furnished(server: Server) -> None:
 
 
 def never(values: Values) -> list[tuple[str, str, Body]]:
-    """Return what nobody with this account may do."""
+    """Return the requests that this account may never make."""
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "evil"}]
     rbac = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     found: list[tuple[str, str, Body]] = [
@@ -207,7 +207,7 @@ def never(values: Values) -> list[tuple[str, str, Body]]:
 
 
 def always(values: Values) -> list[tuple[str, str, Body]]:
-    """Return what the account is there for, so that no refusal is for a reason of another kind."""
+    """Return the requests of the account's purpose, so that a refusal has no other cause."""
     found: list[tuple[str, str, Body]] = [
         ("GET", "/api/v1/pods", None),
         ("GET", f"{LEASE}/{RELEASE}", None),
@@ -232,7 +232,7 @@ def always(values: Values) -> list[tuple[str, str, Body]]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RealCluster]:
-    """One real server for all combinations."""
+    """Start one real server for all combinations."""
     with start_cluster((), "forbidden") as found:
         found.kubectl("apply", "-f", str(DEFINITIONS))
         found.kubectl("wait", "--for=condition=Established", "-f", str(DEFINITIONS))

@@ -100,7 +100,7 @@ def member(number: int, template: Json) -> Json:
 
 
 async def test_the_designs_example(cluster: Cluster):
-    """8 pods, rack pack, node spread: 3 + 3 + 2 in one rack, written as the design text says."""
+    """8 pods, rack pack, node spread: 3 + 3 + 2 in one rack, in the spelling of the design text."""
     for number in range(6):
         made = await cluster.send("POST", "/api/v1/nodes", node(number))
         made["status"] |= node(number)["status"]
@@ -143,9 +143,10 @@ async def add_nodes(cluster: Cluster, racks: list[str]) -> None:
 
 
 async def test_a_gang_in_kubernetes_own_words(cluster: Cluster):
-    """Nothing while the rack is too small; then all in one rack, told by condition and event.
+    """No pod starts while the rack is too small; then all are in one rack, with condition and
+    event.
 
-    In the newest version that the server serves, with that version's condition.
+    The version is the newest that the server serves, with the condition of this version.
     """
     api = await served(lambda path: cluster.send("GET", path))
     await add_nodes(cluster, ["a", "b"])

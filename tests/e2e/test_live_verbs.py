@@ -1,4 +1,4 @@
-"""`explain`, `snapshot` and what the daemon remembers, against running servers.
+"""`explain`, `snapshot` and the memory of the daemon, against running servers.
 
 The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiserver.
 """
@@ -18,7 +18,9 @@ from tests.e2e.liveworld import World, daemon
 
 
 async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Path):
-    """Computed here from what the server lists; the snapshot places the same pods the same way."""
+    """The result is computed locally from lists of the server; the snapshot places the same pods
+    the same way.
+    """
     small, large = await world.nodes("1", "8")
     await world.pod("p", requests={"cpu": "2"})
     await world.pod("huge", requests={"cpu": "99"})
@@ -69,7 +71,7 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Pa
 
 
 async def test_capacity_of_a_live_cluster(world: World, tmp_path: Path):
-    """Counted in what the server lists, like that of a snapshot of it."""
+    """The capacity is counted from lists of the server, and equals that of a snapshot."""
     await world.nodes("2", "3")
     shape, cluster = tmp_path / "shape.yaml", tmp_path / "cluster.json"
     only = {"schedulerName": "trellis", "nodeSelector": {"case": world.ns}}
@@ -142,7 +144,7 @@ async def test_what_the_daemon_decided(world: World, tmp_path: Path):
 
 
 async def test_the_leader_is_found_and_reached_by_port_forward(world: World, tmp_path: Path):
-    """The Lease names the pod, kubectl forwards; here a stand-in for kubectl says to which port."""
+    """The Lease names the pod, kubectl forwards; a substitute for kubectl returns the port."""
     await world.nodes("8")
     await world.pod("p")
     async with daemon(world, tmp_path) as url:
@@ -185,7 +187,7 @@ def rule(*resources: str) -> dict[str, Any]:
 
 
 def test_explain_with_few_rights(real_cluster: RealCluster, capsys: pytest.CaptureFixture[str]):
-    """Nodes and one namespace's pods are enough; what is left out is said.
+    """Nodes and one namespace's pods are enough; missing kinds are named.
 
     Without nodes it is an error.
     """

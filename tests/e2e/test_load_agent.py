@@ -36,7 +36,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 class Kernel:
-    """A kernel whose counters stand in files."""
+    """A kernel whose counters are in files."""
 
     def __init__(self, root: Path) -> None:
         self.proc, self.cgroups = root / "proc", root / "cgroup"
@@ -66,7 +66,7 @@ async def agent(world: World, kernel: Kernel) -> AsyncIterator[LoadAgent]:
 
 
 def metric(spec: Json) -> Json:
-    """Return an object that nobody has reported to yet."""
+    """Return an object without a report."""
     return {
         "apiVersion": "slo.koordinator.sh/v1alpha1",
         "kind": "NodeMetric",
@@ -82,7 +82,7 @@ async def until(world: World, holds: Callable[[Json], Any]) -> Json:
 
 
 async def test_an_agent_waits_reports_and_names_itself(world: World, tmp_path: Path):
-    """Status, source and time are written once the object is there; pods come by their uid."""
+    """Status, source and time are written once the object exists; pods are listed by their uid."""
     kernel = Kernel(tmp_path)
     raw = pod("static", node_name="n1", requests={"cpu": "1"})
     raw["metadata"]["annotations"] = {"kubernetes.io/config.hash": UID}
@@ -112,7 +112,9 @@ async def test_an_agent_waits_reports_and_names_itself(world: World, tmp_path: P
 
 
 async def test_a_kernel_that_cannot_be_read_is_silence(world: World, tmp_path: Path):
-    """Nothing is reported rather than a guess; the agent goes on when it can read again."""
+    """No report is written instead of a guess; the agent continues when the files can be read
+    again.
+    """
     kernel = Kernel(tmp_path)
     stat = (kernel.proc / "stat").read_text()
     (kernel.proc / "stat").write_text("gone\n")

@@ -38,7 +38,7 @@ async def define(world: World) -> None:
 
 
 async def exists(world: World, name: str) -> bool:
-    """Whether a NodeMetric is there."""
+    """Return whether a NodeMetric exists."""
     async with world.session.get(f"{world.url}{METRICS}/{name}") as answer:
         return answer.status == 200
 
@@ -67,7 +67,7 @@ async def placed(world: World) -> Counter[str]:
 
 
 def only_on(node: str) -> dict[str, Any]:
-    """Return the spec of a pod that wants one node."""
+    """Return the spec of a pod that selects one node."""
     named = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = {"nodeSelectorTerms": [{"matchFields": [named]}]}
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
@@ -75,7 +75,7 @@ def only_on(node: str) -> dict[str, Any]:
 
 
 async def is_refused(world: World, name: str) -> bool:
-    """Whether a pod says why it has no node."""
+    """Return whether a pod's condition has a reason."""
     async with world.session.get(f"{world.url}/api/v1/namespaces/{world.ns}/pods/{name}") as answer:
         status = (await answer.json())["status"]
     return any(one["type"] == "PodScheduled" for one in status.get("conditions", ()))

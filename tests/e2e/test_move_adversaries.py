@@ -1,5 +1,5 @@
-"""A MovePlan on a running server beside what else happens in a cluster: another scheduler, a lost
-node, a rollout, a scale-up, each with and without a SIGKILL of the daemon.
+"""A MovePlan on a running server beside other events: another scheduler, a lost node, a rollout, a
+scale-up, each with and without a SIGKILL of the daemon.
 
 In each case: no budget is violated, nothing is over capacity, a pod that may not move stays, each
 evicted pod is bound again, and the plan ends with a reason.
@@ -28,7 +28,7 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @asynccontextmanager
 async def beside(scene: Scene, process: Daemon) -> AsyncIterator[None]:
-    """Let the block happen while the daemon runs, or between its SIGKILL and the next one."""
+    """Run the block while the daemon runs, or between its SIGKILL and the next one."""
     if scene.case.kills:
         await process.kill()
     yield

@@ -32,9 +32,9 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 class Pair:
-    """Two daemons, of which the one that was started first leads.
+    """Two daemons, the first of which leads.
 
-    One is started only while the other leads: of two that wait for a lease to end either may take
+    The second starts only while the first leads: of two that wait for a lease to end either may get
     it.
     """
 
@@ -43,7 +43,7 @@ class Pair:
         self.running: list[tuple[asyncio.subprocess.Process, asyncio.Task[Any]]] = []
 
     async def start(self) -> None:
-        """Start one more."""
+        """Start one more daemon."""
         config = self.folder / "config.yaml"
         elects = CONFIG.replace("leaderElection: {leaderElect: false}\n", ELECTS)
         await asyncio.to_thread(config.write_text, elects)
@@ -72,7 +72,7 @@ class Pair:
         await asyncio.wait_for(drain, PATIENCE_S)
 
     async def close(self) -> None:
-        """Kill both."""
+        """Kill both daemons."""
         while self.running:
             await self._kill()
 

@@ -31,7 +31,7 @@ async def live(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 
 async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Path) -> None:
-    """Nothing moves before the approval; the budget is kept; a SIGKILL after each change of the
+    """No pod moves before the approval; the budget is kept; a SIGKILL after each change of the
     plan's state changes nothing.
     """
     world = live.world

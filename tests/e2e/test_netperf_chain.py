@@ -56,7 +56,7 @@ profiles:
 
 
 def workload(name: str, *needs: str) -> Json:
-    """Return a workload of the application and what it depends on."""
+    """Return a workload of the application and its dependencies."""
     whole = {"kind": "Deployment", "apiVersion": "apps/v1", "name": name, "selector": name}
     ways = [
         {"workload": {**whole, "name": one, "selector": one}, "maxNetworkCost": 10000}
@@ -73,7 +73,7 @@ async def send(world: World, method: str, path: str, body: Json | None = None) -
 
 
 class Cluster:
-    """Three nodes, each in a zone with an agent; the links between them stand in a file."""
+    """Three nodes, each in a zone with an agent; the links between them are in a file."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
@@ -85,7 +85,7 @@ class Cluster:
         (folder / "key").write_text("a key for the agents of a test")
 
     def links(self, **delays: int) -> None:
-        """Say how many microseconds the way from `here` to each other zone takes."""
+        """Set the delay in microseconds from `here` to each other zone."""
         links: list[Json] = [
             {
                 "origin": self.nodes[0],
@@ -157,7 +157,7 @@ class Cluster:
             yield
 
     async def are_settled(self) -> bool:
-        """Whether the agents together know three pairs, each from at least three probes."""
+        """Return whether the agents together have three pairs, each from at least three probes."""
         pages = ""
         for port in self.pages:
             try:
@@ -189,8 +189,8 @@ class Cluster:
             assert process.returncode == 0
 
     async def is_quiet(self) -> bool:
-        """Whether Prometheus knows three pairs, and the start of the programs is out of its
-        averages.
+        """Return whether Prometheus has three pairs whose averages exclude the start of the
+        programs.
         """
         query = "avg_over_time(netperf_p50_latency_microseconds[1m])"
         url = f"http://127.0.0.1:{self.prometheus}/api/v1/query"
@@ -208,7 +208,7 @@ class Cluster:
         )
 
     async def measure(self) -> None:
-        """Let the operator ask Prometheus, and wait for the first costs."""
+        """Run the operator's query to Prometheus, and wait for the first costs."""
         body = {
             "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
             "kind": "NetworkTopology",
@@ -232,7 +232,7 @@ class Cluster:
         await self.world.until(has_costs)
 
     async def costs(self) -> dict[str, int]:
-        """Return what the operator wrote for the ways out of the zone `here`."""
+        """Return the costs that the operator wrote for paths from the zone `here`."""
         path = f"{TOPOLOGIES}/namespaces/{self.world.ns}/networktopologies/measured"
         tables = (await send(self.world, "GET", path)).get("status", {}).get("weights", [])
         return {

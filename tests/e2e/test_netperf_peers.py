@@ -35,7 +35,9 @@ def part(name: str, service: str, *endpoints: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_agents_are_the_endpoints_of_their_service(world: World):
-    """All slices of the one Service, without those that are not ready; a failure is an ApiError."""
+    """All slices of the one Service count, without those that are not ready; a failure is an
+    ApiError.
+    """
     ready, unready = {"conditions": {"ready": True}}, {"conditions": {"ready": False}}
     one = {"addresses": ["10.1.0.1"], "nodeName": "n1", "zone": "a", **ready}
     two = {"addresses": ["10.1.0.2"], "nodeName": "n2", "zone": "b", **ready}

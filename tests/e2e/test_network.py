@@ -76,7 +76,7 @@ class World:
             await until_ok(self._client, path)
 
     async def nodes(self) -> None:
-        """Create four nodes in each zone, each with room for eight pods of the shop."""
+        """Create four nodes in each zone, each with capacity for eight pods of the shop."""
         amounts = {"cpu": "800m", "memory": "4Gi", "pods": "110"}
         for zone, region in ZONES.items():
             labels = {
@@ -128,7 +128,7 @@ class World:
         return await asked(order, lambda found: found and found != other_than, "an order")
 
     async def note(self, pod: str, reason: str) -> str:
-        """Wait for an event on a pod and return what it says."""
+        """Wait for an event on a pod and return its message."""
         where = f"regarding.name={pod},reason={reason}"
         path = f"/apis/events.k8s.io/v1/namespaces/shop/events?fieldSelector={where}"
         found = await asked(

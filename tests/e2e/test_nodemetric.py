@@ -143,7 +143,7 @@ async def prometheus() -> AsyncIterator[FakePrometheus]:
 
 
 async def test_objects_follow_nodes_and_policies(world: World):
-    """One object per node; the ConfigMap's change reaches all; a wrong one changes nothing."""
+    """One object per node; the ConfigMap's change reaches all; an invalid one changes nothing."""
     world.nodes("n1", "n2")
     async with mirrored(world), world.operators(settings()):
         await world.health.wait_for("running")
@@ -161,7 +161,7 @@ async def test_objects_follow_nodes_and_policies(world: World):
 
 
 async def test_a_first_configuration_that_is_wrong_makes_nothing(world: World):
-    """It becomes right, and then the objects appear."""
+    """After its correction the objects are created."""
     await configure(world, {"metricReportIntervalSeconds": -1}, method="POST")
     world.nodes("n1")
     async with mirrored(world), world.operators(settings()):
@@ -180,9 +180,9 @@ def _last_error(world: World) -> str:
 async def test_figures_come_from_prometheus_where_no_agent_is(
     world: World, prometheus: FakePrometheus
 ):
-    """Node, pods, time and source stand in the object.
+    """Node, pods, time and source are in the object.
 
-    A silent node's figures stay as they were.
+    A silent node's figures are unchanged.
     """
     raw = await world.send("POST", "/api/v1/nodes", node("n1"))  # else it is cleaned up as lost
     world.view.note(world.cluster.put_node(read_node(raw)))

@@ -1,4 +1,4 @@
-"""Bursts of pods on NUMA nodes whose agents report late: nobody is refused by a kubelet."""
+"""Bursts of pods on NUMA nodes whose agents report late: no kubelet refuses a pod."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ SMALL = {
 
 
 def burst(args, nodes, pods, *, rounds=20, scope="pod"):
-    """Create all pods at once and let time pass; return the world."""
+    """Create all pods at once and advance the clock; return the world."""
     source = Random(3)
     zones = [source.choice([2, 4, 8]) for _ in range(nodes)]
     settings = f"policy=single-numa-node scope={scope} report-after=30s"
@@ -60,7 +60,7 @@ def test_without_the_cache_kubelets_refuse_pods():
 
 
 def test_more_pods_than_zones_fill_every_zone():
-    """With one pod to a zone, as many run as there are zones: the exact bound is reached."""
+    """With one pod per zone, as many run as there are zones: the exact bound is reached."""
     world = NumaWorld(CACHE, [2, 4, 8, 2])
     world.tick(31)
     for number in range(20):
@@ -72,7 +72,7 @@ def test_more_pods_than_zones_fill_every_zone():
 
 
 def test_a_deleted_pod_makes_room_at_once():
-    """What was reserved for a pod is free when it goes, without a new report."""
+    """The reservation of a deleted pod is free without a new report."""
     world = NumaWorld(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=600s")
     world.create(guaranteed("first", 3))
     world.create(guaranteed("second", 3))
@@ -86,7 +86,7 @@ def test_a_deleted_pod_makes_room_at_once():
 
 
 def test_a_foreign_pod_makes_a_node_wait_for_one_report():
-    """Nobody knows which zone a stranger took until the agent says so.
+    """The zone of a foreign pod is unknown until the agent reports.
 
     Then the node is used again.
     """
@@ -104,8 +104,8 @@ def test_a_foreign_pod_makes_a_node_wait_for_one_report():
 
 
 def test_a_node_that_stays_invalid_says_so_once():
-    """When no report comes for minutes, an event on the node and a gauge tell why and since
-    when.
+    """Without a report for minutes, an event on the node and a gauge state the reason and the
+    start.
     """
     world = NumaWorld(CACHE, [2, 2])
     world.tick(31)
@@ -126,7 +126,7 @@ def test_a_node_that_stays_invalid_says_so_once():
 
 
 def test_a_silent_agent_stops_no_more_than_its_node():
-    """Pods beyond what is certain wait while an agent is silent, and none is refused."""
+    """Pods beyond the certain capacity wait while an agent is silent, and none is refused."""
     world = NumaWorld(CACHE, [2, 2])
     world.tick(31)
     world.report_after("n000", 1e9)
@@ -144,7 +144,7 @@ def test_a_silent_agent_stops_no_more_than_its_node():
 
 @pytest.mark.parametrize("mode", ["Enabled", "Disabled"])
 def test_preemption_frees_a_zone(mode):
-    """The victim's share goes back to the zone it runs in, so that one victim is enough."""
+    """The victim's share returns to the zone it runs in, so that one victim is enough."""
     world = NumaWorld(CACHE | {"preemptionMode": mode}, [2])
     world.tick(31)
     for name in ("first", "second"):
@@ -161,7 +161,7 @@ def test_preemption_frees_a_zone(mode):
 
 
 def test_reports_count_from_the_moment_they_are_there():
-    """A report that comes, changes or goes at run time is used at once; nothing is restarted."""
+    """A report that is added, changed or deleted at run time is used at once, without a restart."""
     world = NumaWorld({}, [2], settings="zones=2 policy=none report-after=0s")
     world.write("n000", SMALL | POLICY)
     world.create(guaranteed("large", 3))
@@ -222,7 +222,7 @@ def test_a_burst_at_length(args):
 
 @pytest.mark.long
 def test_the_scenario_comes_true():
-    """`trellis demo --scenario numa` goes through sandbox, daemon and simulated kubelets."""
+    """`trellis demo --scenario numa` runs through sandbox, daemon and simulated kubelets."""
     command = [sys.executable, "-m", "scheduler.cli.main", "demo", "--once", "--scenario", "numa"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
 

@@ -39,7 +39,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_the_status_follows_the_nodes(world: World):
-    """The kind is waited for in peace.
+    """The operator waits for the kind without errors.
 
     Then nodes, spec and status stay in step, and nothing else.
     """
@@ -70,7 +70,7 @@ async def test_the_status_follows_the_nodes(world: World):
 
 
 async def test_a_crash_of_kopf_stays_its_own(world: World):
-    """It starts again and serves on; our signals, our tasks and the loop never notice."""
+    """The operator is restarted; signals, tasks and the loop of the daemon are not affected."""
     loop = asyncio.get_running_loop()
     terminated, ours = asyncio.Event(), asyncio.create_task(asyncio.Event().wait())
     loop.add_signal_handler(signal.SIGTERM, terminated.set)
@@ -101,7 +101,9 @@ async def test_a_crash_of_kopf_stays_its_own(world: World):
 
 
 async def test_churn_is_few_writes(world: World):
-    """However fast nodes come and go, the status is written once per interval, and ends right."""
+    """However fast nodes change, the status is written once per interval, and is right at the
+    end.
+    """
     churn, interval_s, step_s = 100, 0.3, 0.005
     loop = asyncio.get_running_loop()
     await world.define()
@@ -167,7 +169,9 @@ async def test_a_definition_that_goes_is_no_crash(world: World):
 
 
 async def test_new_tokens_and_authorities_are_taken_over(tmp_path: Path):
-    """A server that comes back with other ones is served on, and nothing counts as a crash."""
+    """After a server's return with other credentials the operator continues, and no crash is
+    counted.
+    """
     clock, store = RealClock(), new_store(RealClock())
     async with ApiServer(store) as server:
         port = int(server.url.rpartition(":")[2])
@@ -189,7 +193,7 @@ async def test_new_tokens_and_authorities_are_taken_over(tmp_path: Path):
 
 
 async def test_a_watch_that_is_cut_or_fell_behind_goes_on(tmp_path: Path):
-    """After cut connections, and a 410 for a watch that is too late, what is new is served.
+    """After cut connections, and a 410 for a watch that is too late, new changes are handled.
 
     No crash.
     """

@@ -1,6 +1,4 @@
-"""The daemon's page in Chromium: a token lets in, the slider goes back in time, a decision log,
-too.
-"""
+"""The daemon's page in Chromium: access by token, the slider to the past, and a decision log."""
 
 import asyncio
 import contextlib
@@ -52,7 +50,7 @@ async def furnish(world: World) -> None:
 
 
 async def come_in(tab: Tab, token: str) -> None:
-    """Say who one is."""
+    """Enter the user's token."""
     await tab.run(
         f"(() => {{ document.querySelector('#token').value = '{token}';"
         " document.querySelector('button.main').click(); })()"
@@ -85,7 +83,7 @@ async def look_back(tab: Tab) -> None:
 
 @asynccontextmanager
 async def tunnel(port: int) -> AsyncIterator[int]:
-    """Lead another port of this machine to `port`, as kubectl port-forward does.
+    """Forward another port of this machine to `port`, as kubectl port-forward does.
 
     No kubelet runs here.
     """
@@ -109,7 +107,9 @@ async def tunnel(port: int) -> AsyncIterator[int]:
 
 
 async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
-    """Without a token nothing is shown; with one what its user may list; the log shows the same."""
+    """Without a token no data is shown; with one the data that its user may list; the log shows the
+    same.
+    """
     log, config = tmp_path / "log", tmp_path / "config.yaml"
     (port,) = free_ports(1)
     text = f"{QUIET}decisionLog: {{path: {log}}}\npage: {{port: {port}}}\n"

@@ -44,9 +44,8 @@ scrape_configs:
 
 
 class Exporter:
-    """Two CPUs of which one and a half are busy, and a pod that uses a quarter.
-
-    Until it falls silent.
+    """An exporter of two CPUs, one and a half busy, and a pod that uses a quarter, until it is
+    stopped.
     """
 
     def __init__(self) -> None:
@@ -86,7 +85,7 @@ async def exporter() -> AsyncIterator[tuple[Exporter, int]]:
 async def test_figures_are_those_of_the_exporters_and_end_with_them(
     exporter: tuple[Exporter, int], tmp_path: Path
 ):
-    """Rates, memory and pods come out as they went in; a silent exporter's node is left out."""
+    """Rates, memory and pods are those of the exporters; a silent exporter's node is left out."""
     served, scraped = exporter
     (port,) = free_ports(1)
     config = tmp_path / "prometheus.yml"

@@ -47,12 +47,12 @@ def rounds(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def few_rounds(request: pytest.FixtureRequest) -> int:
-    """Return how many rounds a test has of which one takes long."""
+    """Return the number of rounds of a test whose single round is long."""
     return wanted_rounds(2 if request.node.callspec.params["kubeconfig"] == "real" else 5)
 
 
 def wanted_rounds(usual: int) -> int:
-    """Return the rounds that the environment wants."""
+    """Return the number of rounds from the environment."""
     return int(os.environ.get("TRELLIS_ROUNDS", usual))
 
 
@@ -114,7 +114,7 @@ class Crowd:
 
     @asynccontextmanager
     async def stream(self, churned: Sequence[str]) -> AsyncIterator[None]:
-        """Create a pod of priority 0 every now and then, and delete one that runs besides the
+        """Create a pod of priority 0 at an interval, and delete one that runs besides the
         fillers.
         """
 
@@ -183,7 +183,7 @@ class Daemons:
         await asyncio.wait_for(drain, PATIENCE_S)
 
     async def _exited(self, process: asyncio.subprocess.Process, drain: Drain) -> str:
-        """Return why a daemon is not running: its exit code and the end of what it wrote."""
+        """Return why a daemon is not running: its exit code and the end of its output."""
         written = await asyncio.wait_for(drain, PATIENCE_S)
         return f"exit {process.returncode}: {written[1].decode()[-2000:]}"
 
@@ -196,7 +196,7 @@ class Daemons:
         return str((found.get("spec") or {}).get("holderIdentity") or "")
 
     async def close(self) -> None:
-        """Kill those that run."""
+        """Kill the running daemons."""
         for process, drain in self.running.values():
             if process.returncode is None:
                 process.kill()
@@ -275,7 +275,7 @@ async def rounds_of(
 async def test_a_gang_of_higher_priority_is_bound_first(
     world: World, tmp_path: Path, size: int, rounds: int
 ):
-    """Pods of priority 0 that wait longer, and those that come meanwhile, do not delay it."""
+    """Pods of priority 0 that wait longer or are created meanwhile do not delay it."""
     found = await rounds_of(world, tmp_path, size, rounds)
     assert max(found) < WITHIN_S, found
 
@@ -284,7 +284,7 @@ async def test_a_gang_of_higher_priority_is_bound_first(
 async def test_of_equal_priority_the_older_gang_is_bound_first(
     world: World, tmp_path: Path, size: int, few_rounds: int
 ):
-    """The stream comes after the gang, and waits for it."""
+    """The pods of the stream are younger than the gang, and wait for it."""
     found = await rounds_of(world, tmp_path, size, few_rounds, priority=0)
     assert max(found) < WITHIN_S, found
 

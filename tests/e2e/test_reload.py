@@ -60,14 +60,14 @@ def token_of(world: World) -> str:
 
 
 async def profiles(world: World, url: str) -> list[str]:
-    """Return the profiles that the daemon says it runs; none while it is away."""
+    """Return the profiles in the daemon's status; none while it is down."""
     page = await get(f"{url}/configz", token_of(world))
     config: dict[str, Any] = json.loads(page or "{}").get("componentconfig", {})
     return [one["schedulerName"] for one in config.get("profiles", [])]
 
 
 async def metric(world: World, url: str, line: str) -> bool:
-    """Whether a line stands among the metrics."""
+    """Return whether a line is among the metrics."""
     return line in (await get(f"{url}/metrics", token_of(world))).splitlines()
 
 
@@ -83,9 +83,9 @@ async def reasons(world: World) -> dict[str, str]:
 
 
 async def test_a_changed_file_is_used(world: World, tmp_path: Path):
-    """A new profile places its pods; a bad file changes nothing and is told.
+    """A new profile places its pods; an invalid file changes nothing and is reported.
 
-    A good one is used again.
+    A valid one is used again.
     """
     mounted = Mounted(tmp_path / "etc")
     await asyncio.to_thread(mounted.write, text("trellis"))

@@ -1,7 +1,8 @@
-"""Least privilege: what the chart's roles allow is used, and what its programs ask for is allowed.
+"""Least privilege: all rights of the chart's roles are used, and all requests of its programs are
+allowed.
 
-Every request of daemon, operators and agents is noted: by the sandbox's own check, and in the audit
-log of a real server. What the account may not do is tried in test_forbidden.
+Every request of daemon, operators and agents is recorded: by the sandbox's own check, and in the
+audit log of a real server. Forbidden requests of the account are tried in test_forbidden.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -69,7 +70,7 @@ SECRET = ["rbac.secrets[0].namespace=default", f"rbac.secrets[0].name={TOKEN_SEC
 
 
 class Part(NamedTuple):
-    """Values of the chart, and what takes the rights that come with them."""
+    """Values of the chart, and the actions that use the rights of these values."""
 
     values: list[str]
     steps: list[Step]
@@ -129,9 +130,9 @@ LATER |= {(verb, "devicetaintrules") for verb in ("list", "watch")}
 async def opened(
     kind: str, folder: Path, release: str = RELEASES[0]
 ) -> AsyncIterator[tuple[Server, Noted]]:
-    """Open a server of six nodes that notes what accounts ask.
+    """Open a server of six nodes that records the requests of accounts.
 
-    Of a later release only the sandbox's.
+    A later release exists only as a sandbox.
     """
     async with AsyncExitStack() as stack:
         if kind == "sandbox":
@@ -145,20 +146,20 @@ async def opened(
 
 
 async def rights_of(server: Server) -> set[Right]:
-    """Return what the roles of the release allow."""
+    """Return the rights of the roles of the release."""
     manifest = yaml.safe_load_all(await server.helm("get", "manifest", RELEASE))
     return granted([one for one in manifest if one])
 
 
 def asked_of(noted: Noted) -> set[str]:
-    """Return the resources that somebody has asked for."""
+    """Return the resources in the requests of a subject."""
     return {request.asked.resource for request in noted()}
 
 
 @pytest.mark.parametrize("profile", PARTS)
 @pytest.mark.parametrize("kind", [pytest.param("sandbox", marks=pytest.mark.long), "real"])
 async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str, tmp_path: Path):
-    """Each part of the chart does what it is for, and needs for it what its roles say."""
+    """Each part of the chart works, and needs the rights of its roles for it."""
     part = PARTS[profile]
     config = part.config()
     values = part.values if config else [f"profile={profile}", *part.values]
@@ -187,7 +188,7 @@ async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str
 
 @pytest.mark.long
 async def test_rights_on_what_the_next_release_serves(tmp_path: Path):
-    """Composite groups are read, and told what became of them; nothing more is asked for."""
+    """Composite groups are read, and their status is written; there is no other request."""
     async with opened("sandbox", tmp_path, RELEASES[1]) as (server, noted):
         await server.chart("install", "profile=sakkara")
         rights = await rights_of(server)

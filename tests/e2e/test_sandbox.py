@@ -1,4 +1,4 @@
-"""The whole sandbox as kubectl sees it: workloads, rollouts, drains, and the command line around
+"""The whole sandbox as kubectl shows it: workloads, rollouts, drains, and the command line around
 it.
 """
 
@@ -45,7 +45,7 @@ spec: {maxUnavailable: 2, selector: {matchLabels: {app: web}}}
 
 
 class Binder:
-    """The simplest scheduler: every new pod goes to the next node that takes pods."""
+    """The simplest scheduler: every new pod is bound to the next node that takes pods."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
@@ -137,7 +137,7 @@ async def test_a_deployment_lives_and_moves(sandbox):
 
 
 async def test_the_examples_work(sandbox):
-    """Every manifest of the documentation's folder can be applied and comes to run."""
+    """Every manifest of the documentation's folder can be applied, and its pods run."""
     lines = await sandbox.apply(str(EXAMPLES / "workloads.yaml"))
     assert lines
 

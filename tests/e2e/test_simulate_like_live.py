@@ -1,4 +1,4 @@
-"""What the daemon does with a cluster is what `simulate` says of its snapshot."""
+"""The result of the daemon for a cluster equals that of `simulate` for its snapshot."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def _zone_is(zone: str) -> dict[str, Any]:
 
 
 async def fill(world: World) -> None:
-    """Create nodes of two zones and pods that want more than there is."""
+    """Create nodes of two zones and pods that request more than their capacity."""
     random = Random(7)
     for index in range(6):
         name = f"n{index}-{world.ns}"
@@ -54,11 +54,11 @@ async def fill(world: World) -> None:
 
 
 async def outcomes(world: World) -> dict[str, tuple[str, list[str]]]:
-    """Return each pod's node, and everything that was said about it while it had none.
+    """Return each pod's node, and all its messages before it had one.
 
-    What is bound wakes pods that it may help, and their next decision may read differently. Events
-    tell the first one; when the next follows before the pod's new version is known, its event
-    counts as a repeat, as with kube-scheduler, and the condition alone has the newer text.
+    A bound pod wakes pods that it may help, and their next decision may have another message.
+    Events have the first one; when the next follows before the pod's new version is known, its
+    event counts as a repeat, as with kube-scheduler, and the condition alone has the newer text.
     """
     pods, events = f"{world.url}/api/v1", f"{world.url}/apis/events.k8s.io/v1"
     async with world.session.get(f"{pods}/namespaces/{world.ns}/pods") as answer:
@@ -83,7 +83,7 @@ async def outcomes(world: World) -> dict[str, tuple[str, list[str]]]:
 def unsaid(
     foretold: dict[str, tuple[str, str]], found: dict[str, tuple[str, list[str]]]
 ) -> dict[str, tuple[str, list[str]]]:
-    """Return the pods of which nobody has said what was foretold, with what was said."""
+    """Return the pods without the predicted message, with their messages."""
     return {
         name: (text, found[name][1])
         for name, (_, text) in foretold.items()

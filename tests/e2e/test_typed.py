@@ -75,7 +75,9 @@ def gang(name: str, size: int) -> list[dict[str, Any]]:
 
 
 def story(gangs: int) -> list[dict[str, Any]]:
-    """Gangs that fit, one that no rack holds, a Deployment, and a pod with a label nothing has."""
+    """Create gangs that fit, one that no rack holds, a Deployment, and a pod with a label without
+    match.
+    """
     labels = {"app": "serve"}
     spec = {"replicas": 4, "selector": {"matchLabels": labels}}
     spec["template"] = {"metadata": {"labels": labels}, "spec": pod_spec(1)}
@@ -134,7 +136,9 @@ async def told(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 
 async def _settled(world: World) -> bool:
-    """Whether the last gang and the Deployment are on nodes, and the huge gang has an answer."""
+    """Return whether the last gang and the Deployment are on nodes, and the huge gang has a
+    message.
+    """
     async with world.session.get(f"{world.url}/api/v1/pods") as answer:
         pods = (await answer.json())["items"]
     waiting = [one for one in pods if not one["spec"].get("nodeName")]

@@ -96,7 +96,7 @@ def posted(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 async def read(world: World, path: str) -> dict[str, Any]:
-    """Return what the server answers to a path."""
+    """Return the server's response to a path."""
     async with world.session.get(world.url + path) as answer:
         found: dict[str, Any] = await answer.json()
         return found

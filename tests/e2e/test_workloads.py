@@ -30,7 +30,7 @@ pytestmark = [
 async def bound(
     at: ScenarioStage, count: int, of: Callable[[Pod], bool] = lambda _: True
 ) -> list[Pod]:
-    """Wait until so many pods have a node; return those that are asked for."""
+    """Wait until so many pods have a node; return the selected ones."""
     await until(
         at.store,
         lambda store: count == sum("nodeName" in one.obj["spec"] for one in store.list(PODS)),
@@ -48,7 +48,7 @@ def zones(pods: Iterable[Pod]) -> set[str]:
 
 
 async def admit(at: ScenarioStage, pods: list[Pod]) -> None:
-    """Do what Kueue does when a queue has room: take the gate away and say which nodes it has."""
+    """Act as Kueue with quota in a queue: remove the gate and set the selector of its nodes."""
     client = await ApiClient.connect(str(at.kubeconfig), clock=RealClock(), meters=Meters())
     chosen = {"topology.kubernetes.io/zone": "z2"}
     body = json.dumps({"spec": {"schedulingGates": None, "nodeSelector": chosen}}).encode()
