@@ -234,7 +234,7 @@ class Api:
         await asked(opened, lambda code: code == 200, where)
 
     def record(self, entry: Any) -> None:
-        """Add to the transcript."""
+        """Add an entry to the transcript."""
         # Copied at once: a test may use the answer's dicts for its next request.
         self.transcript.append(json.loads(json.dumps(entry)))
 

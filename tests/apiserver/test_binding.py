@@ -68,7 +68,7 @@ async def test_binding_checks_the_version(api: Api):
 
 
 async def test_binding_an_unknown_pod(api: Api):
-    """404 names the pod."""
+    """The response 404 names the pod."""
     assert 404 == (await api.post("pods/none/binding", binding("none", "n1"))).code
 
 
@@ -80,7 +80,7 @@ async def test_binding_a_gated_pod(api: Api):
 
 
 async def test_binding_a_deleted_pod(api: Api):
-    """A pod on its way out is not bound."""
+    """A pod under deletion is not bound."""
     body = pod()
     body["metadata"]["finalizers"] = ["example.com/hold"]
     await api.post("pods", body)

@@ -84,7 +84,7 @@ async def test_unknown_fields_are_pruned(api: Api, w: Widgets):
 
 
 async def test_unknown_fields_are_errors_when_strict(api: Api, w: Widgets):
-    """fieldValidation=Strict names them."""
+    """fieldValidation=Strict reports them by name."""
     body = w.body(spec={"size": 1, "bogus": 1})
 
     assert 400 == (await api.post(w.path, body, fieldValidation="Strict")).code
@@ -141,7 +141,7 @@ async def test_updates_need_a_version(api: Api, w: Widgets):
 
 
 async def test_updates_of_an_old_version_conflict(api: Api, w: Widgets):
-    """Optimistic concurrency as everywhere."""
+    """The optimistic concurrency is that of built-in kinds."""
     made = await api.post(w.path, w.body(), record=False)
     await api.put(f"{w.path}/w", {**made.body, "spec": {"size": 5}}, record=False)
 
@@ -278,7 +278,7 @@ async def test_schemas_must_be_structural(api: Api, what: str):
 
 
 async def test_a_definition_must_be_named_after_its_kind(api: Api):
-    """plural.group."""
+    """The name of a definition must be plural.group."""
     w = Widgets(api)
     definition = widgets(w.plural, w.kind)
     definition["metadata"]["name"] = api.name("other")

@@ -17,7 +17,7 @@ async def next_type(stream: Stream) -> str:
 
 
 async def test_an_unassigned_pod_goes_at_once(api: Api):
-    """No kubelet has to stop containers."""
+    """No kubelet has to stop containers, so the pod is deleted at once."""
     await api.post("pods", pod())
     gone = await api.delete("pods/p")
 
@@ -56,7 +56,7 @@ async def test_the_grace_period_can_be_a_parameter(api: Api):
 
 
 async def test_the_pod_says_its_own_grace_period(api: Api):
-    """terminationGracePeriodSeconds is the default."""
+    """terminationGracePeriodSeconds of the pod is the default."""
     await bound(api, terminationGracePeriodSeconds=3)
 
     assert 3 == (await api.delete("pods/p")).meta["deletionGracePeriodSeconds"]

@@ -63,7 +63,7 @@ async def test_a_core_event_shows_as_new(api: Api):
 
 
 async def test_series_are_patched(api: Api):
-    """The second time counts."""
+    """A repeated event is patched with a series."""
     new = V1.format(ns=api.ns)
     await api.post(new, event(api))
     series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:05.000000Z"}}

@@ -18,7 +18,7 @@ async def running(api: Api, *, ready: bool = True, **spec: Any) -> None:
 
 
 async def with_budget(api: Api, allowed: int, *, current: int = 2, desired: int = 1) -> None:
-    """A budget that a controller has looked at."""
+    """Return a budget whose controller has observed it."""
     made = await api.post("poddisruptionbudgets", budget(minAvailable=1), record=False)
     status = {
         "disruptionsAllowed": allowed,
@@ -65,7 +65,7 @@ async def test_eviction_beyond_the_budget_is_refused(api: Api):
 
 
 async def test_eviction_waits_for_a_fresh_budget(api: Api):
-    """A budget that its controller has not seen yet refuses for now."""
+    """A budget that its controller has not observed yet refuses evictions."""
     await running(api)
     await api.post("poddisruptionbudgets", budget(maxUnavailable=1), record=False)
     refused = await api.post("pods/p/eviction", EVICTION)
@@ -109,7 +109,7 @@ async def test_eviction_with_a_grace_period(api: Api):
 
 
 async def test_eviction_of_an_unknown_pod(api: Api):
-    """404."""
+    """The response is 404."""
     assert 404 == (await api.post("pods/p/eviction", EVICTION)).code
 
 

@@ -61,7 +61,7 @@ async def test_writes_to_what_has_gone(api: Api):
 
 
 async def test_an_eviction_that_a_budget_refuses(api: Api):
-    """429; Retry-After is set only if the server knows the time."""
+    """The response is 429; Retry-After is set only if the server knows the time."""
     await running(api)
     await with_budget(api, allowed=0, current=1)
     refused = await api.post("pods/p/eviction", EVICTION)

@@ -301,7 +301,7 @@ async def test_scaling_an_old_version_conflicts(api: Api):
 
 
 async def test_scaling_below_zero_is_refused(api: Api):
-    """422."""
+    """The response is 422."""
     await api.post("deployments", deployment(), record=False)
     reply = await api.patch("deployments/web/scale", {"spec": {"replicas": -1}}, record=False)
 

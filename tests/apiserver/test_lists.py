@@ -48,7 +48,7 @@ async def test_empty_lists_have_items(api: Api):
     ],
 )
 async def test_label_selectors(api: Api, selector: str, expected: str):
-    """The whole grammar."""
+    """The whole grammar of selectors is valid."""
     await fill(api)
 
     assert expected.split() == (await api.get("configmaps", labelSelector=selector)).names
@@ -56,7 +56,7 @@ async def test_label_selectors(api: Api, selector: str, expected: str):
 
 @pytest.mark.parametrize("selector", ["a in", "a in (b", "=x", "a=b=c", "a b", "a,,b", "-a=b"])
 async def test_malformed_label_selectors(api: Api, selector: str):
-    """400."""
+    """The response is 400."""
     assert 400 == (await api.get("configmaps", labelSelector=selector, record=False)).code
 
 
@@ -119,7 +119,7 @@ async def test_unknown_fields_cannot_select(api: Api, where: str, selector: str)
 
 
 async def test_both_selectors_must_hold(api: Api):
-    """Labels and fields together."""
+    """Labels and fields must both match."""
     await fill(api)
     got = await api.get("configmaps", labelSelector="n>1", fieldSelector="metadata.name!=c")
 
@@ -176,7 +176,7 @@ async def test_a_page_as_large_as_the_list_has_no_token(api: Api):
 
 
 async def test_a_broken_token_is_refused(api: Api):
-    """400."""
+    """The response is 400."""
     assert 400 == (await api.get("leases", **{"continue": "%%%"}, record=False)).code
 
 

@@ -232,7 +232,7 @@ async def test_delete_with_an_old_version_conflicts(api: Api):
 
 
 async def test_a_deleted_name_is_free_again(api: Api):
-    """Recreating gives another uid."""
+    """A new object of that name has another uid."""
     first = await api.post("configmaps", config())
     await api.delete("configmaps/c")
     second = await api.post("configmaps", config())
@@ -254,7 +254,7 @@ async def test_deletecollection_takes_what_the_selector_finds(api: Api):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_dry_run_stores_nothing(api: Api, method: str):
-    """dryRun=All answers as without it, and changes nothing."""
+    """dryRun=All has the same response, and stores nothing."""
     if method == "POST":
         reply = await api.post("configmaps", config(a="1"), dryRun="All")
         assert 201 == reply.code
@@ -365,7 +365,7 @@ async def test_lease_renewals_are_plain_updates(api: Api):
 
 @pytest.mark.parametrize("spec", [{"leaseDurationSeconds": 0}, {"leaseTransitions": -1}])
 async def test_malformed_leases_are_refused(api: Api, spec: dict[str, Any]):
-    """Durations are positive."""
+    """Durations must be positive."""
     assert 422 == (await api.post("leases", lease(**spec))).code
 
 

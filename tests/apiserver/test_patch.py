@@ -28,7 +28,7 @@ JSON_OPERATIONS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", JSON_OPERATIONS)
 async def test_json_patch(api: Api, what: str):
-    """RFC 6902."""
+    """The operations of RFC 6902 are applied."""
     await api.post("configmaps", config(a="1"))
 
     assert 200 == (await api.patch("configmaps/c", JSON_OPERATIONS[what], JSON_PATCH)).code
@@ -43,7 +43,7 @@ async def test_json_patch(api: Api, what: str):
     ],
 )
 async def test_json_patch_that_does_not_fit(api: Api, operations: list[dict[str, Any]]):
-    """422, and nothing is changed."""
+    """The response is 422, and nothing is changed."""
     await api.post("configmaps", config(a="1"))
     reply = await api.patch("configmaps/c", operations, JSON_PATCH)
 
@@ -212,7 +212,7 @@ async def test_a_patch_cannot_change_the_uid(api: Api):
 
 
 async def test_a_patch_that_changes_nothing_is_no_write(api: Api):
-    """The version stays."""
+    """The version of the object is unchanged."""
     made = await api.post("configmaps", config(a="1"))
     same = await api.patch("configmaps/c", {"data": {"a": "1"}})
 
@@ -220,12 +220,12 @@ async def test_a_patch_that_changes_nothing_is_no_write(api: Api):
 
 
 async def test_patching_a_missing_object(api: Api):
-    """404, except for apply."""
+    """The response is 404, except for apply."""
     assert 404 == (await api.patch("configmaps/none", {"data": {"a": "1"}})).code
 
 
 async def test_an_unknown_patch_type_is_refused(api: Api):
-    """415."""
+    """The response is 415."""
     await api.post("configmaps", config(a="1"))
     reply = await api.patch("configmaps/c", {"data": {}}, "application/json", record=False)
 
@@ -240,7 +240,7 @@ async def test_a_patch_is_validated(api: Api):
 
 
 async def test_a_patch_cannot_rename(api: Api):
-    """The name is fixed."""
+    """The name cannot be changed."""
     await api.post("configmaps", config(a="1"))
     reply = await api.patch("configmaps/c", {"metadata": {"name": "other"}}, record=False)
 

@@ -113,7 +113,7 @@ async def test_dependents_with_another_owner_stay(api: Api):
 
 
 async def test_orphans_lose_their_owner_and_stay(api: Api):
-    """propagationPolicy Orphan."""
+    """propagationPolicy Orphan removes their owner reference."""
     owner = (await api.post("configmaps", config("owner"))).body
     await owned(api, "child", owner)
     await api.delete("configmaps/owner", {"propagationPolicy": "Orphan"})

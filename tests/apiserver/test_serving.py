@@ -22,7 +22,7 @@ async def test_version(api: Api):
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 async def test_health(api: Api, path: str):
-    """ok."""
+    """The response is `ok`."""
     assert "ok" == (await api.get(path)).body
 
 
@@ -323,7 +323,7 @@ async def test_metadata_only(api: Api):
 
 
 async def test_an_unknown_token_is_unauthorized(api: Api):
-    """401."""
+    """The response is 401."""
     assert 401 == (await api.get("pods", headers={"Authorization": "Bearer wrong"})).code
 
 
@@ -338,7 +338,7 @@ async def test_anonymous_callers_are_refused(api: Api):
 
 
 async def test_token_review(api: Api):
-    """A program may ask for the owner of a token."""
+    """The review names the owner of a token."""
     path = "/apis/authentication.k8s.io/v1/tokenreviews"
     known = await api.post(path, {"spec": {"token": "admin-token"}}, record=False)
     unknown = await api.post(path, {"spec": {"token": "nobody-knows"}}, record=False)

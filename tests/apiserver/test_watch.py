@@ -56,7 +56,7 @@ async def test_a_watch_without_version_starts_with_what_is(api: Api):
 
 
 async def test_a_watch_from_zero_starts_with_what_is(api: Api):
-    """The same for resourceVersion=0."""
+    """The same events are sent for resourceVersion=0."""
     await api.post("leases", {"metadata": {"name": "a"}})
     async with await api.watch("leases", resourceVersion="0") as stream:
         assert [("ADDED", "a")] == await stream.types(1)

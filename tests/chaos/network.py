@@ -28,7 +28,7 @@ LARGEST = 64 << 20
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer in the server's place; `is_carried_out` lets the request happen before."""
+    """An answer in the server's place; `is_carried_out` carries the request out before."""
 
     code: int
     reason: str
@@ -83,7 +83,7 @@ class Network:
         self._ports: list[int] = []
 
     def kubeconfig(self, folder: Path, gate: int) -> Path:
-        """Write an admin's kubeconfig that leads through a gate."""
+        """Write an admin's kubeconfig for the address of a gate."""
         config = yaml.safe_load(self._cluster.kubeconfig.read_text())
         for one in config["clusters"]:
             one["cluster"] = {"server": f"http://127.0.0.1:{self._ports[gate]}"}

@@ -89,7 +89,7 @@ class Campaign:
                 self._daemons[gate] = self._stack.enter_context(started)
 
     def close(self) -> None:
-        """End whatever runs."""
+        """Stop all running processes."""
         for one in self._daemons.values():
             one.send(signal.SIGCONT)
         self._stack.close()

@@ -16,7 +16,7 @@ def names_in(expression: str) -> set[str]:
 
 
 def base(name: str) -> str:
-    """Return the name of a metric from that of one of its series."""
+    """Return the name of a metric from the name of one of its series."""
     for suffix in SUFFIXES:
         if name.endswith(suffix):
             return name.removesuffix(suffix)

@@ -64,7 +64,7 @@ def labels_of(query: str) -> set[str]:
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed (make tools)")
 def test_they_are_config_maps_for_grafanas_sidecar():
-    """One ConfigMap each, with its label and folder; none by default."""
+    """Each dashboard is one ConfigMap with its label and folder; there is none by default."""
     maps = [
         one
         for one in render("grafanaDashboard.enabled=true", "grafanaDashboard.namespace=grafana")

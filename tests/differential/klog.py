@@ -63,7 +63,7 @@ class Follower:
         self._file.close()
 
     def forget(self) -> None:
-        """Begin a new count."""
+        """Reset the count."""
         self.attempts.clear()
         self.order.clear()
         self.seen.clear()

@@ -73,7 +73,9 @@ class Recorder:
         file.write_bytes(msgspec.json.encode(configurations) + b"\n")
 
     def _fewest(self) -> list[Decision]:
-        """Return the kept decisions without those, largest first, whose properties others show."""
+        """Return the kept decisions without those whose properties other ones have, largest
+        first.
+        """
         left = {one.id: (size, one) for size, one in self._kept.values()}
         shown = Counter(mark for name in left for mark in self._marks[name])
         for name in sorted(left, key=lambda name: (-left[name][0], name)):

@@ -57,7 +57,7 @@ def installed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_example_is_what_the_tutorial_says():
-    """File by file."""
+    """Each file of the example equals the text of the tutorial."""
     reported = {block.file: block.text for block in blocks(PAGE) if block.file}
 
     assert {"rack_age.py", "test_rack_age.py", "pyproject.toml", "config.yaml"} == set(reported)

@@ -1,4 +1,4 @@
-"""Links between the repository's own pages lead somewhere."""
+"""Links between the repository's own pages resolve."""
 
 import re
 from pathlib import Path

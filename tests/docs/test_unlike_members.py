@@ -1,4 +1,4 @@
-"""The examples of heterogeneous members come out as their page states, and are those of
+"""The examples of heterogeneous members have the results that their page states, and equal
 docs/examples.
 """
 

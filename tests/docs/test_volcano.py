@@ -1,4 +1,4 @@
-"""The examples of Volcano's objects come out as their pages state."""
+"""The examples of Volcano's objects have the results that their pages state."""
 
 import pytest
 import yaml

@@ -590,7 +590,7 @@ def test_somebody_binds_to_our_node_while_the_pod_waits():
 
 
 def test_somebody_binds_elsewhere_while_a_call_is_under_way():
-    """The plugin's call is answered into the void."""
+    """The answer of the plugin's call is ignored."""
     rig = rig_with(nodes=2, prebind="call")
     node = rig.engine.bindings._pods["uid-p"].node
     rig.api.bind_foreign("default/p", "n1" if node == "n0" else "n0")

@@ -55,7 +55,7 @@ def test_many_cases_are_answered(chunk: int):
 
 
 def test_a_case_is_the_same_for_ever():
-    """Its number is enough to repeat it."""
+    """The number of a case is enough to repeat it."""
     first = [specs.line(number) for number in range(300)]
     assert first == [specs.line(number) for number in range(300)]
     assert 90 < len({specs.line(number) for number in range(100)})

@@ -38,7 +38,7 @@ class Report(msgspec.Struct):
     seconds: float = 0.0
 
     def add(self, other: "Report") -> None:
-        """Take in another report."""
+        """Add the counts of another report."""
         self.outcomes += other.outcomes
         self.errors += other.errors
         self.watched += other.watched

@@ -43,7 +43,7 @@ LOADS = ((1, False), (20, False), (20, True))
 
 
 def lines_of(files: Sequence[str]) -> int:
-    """Return the lines of those of these files below `scheduler/` that exist."""
+    """Return the lines of the existing ones of these files below `scheduler/`."""
     paths = [ROOT / "scheduler" / file for file in files]
     return sum(len(path.read_text().splitlines()) for path in paths if path.exists())
 

@@ -141,7 +141,7 @@ def wide_lines() -> int:
 
 
 def tests_size() -> tuple[int, int]:
-    """Return the lines of `tests/`, and those of files without tests."""
+    """Return the lines of `tests/`, and the number of its files without tests."""
     files = python_files("tests")
     return sum(map(lines, files)), sum(
         lines(file) for file in files if not HARNESS.search(name_of(file))

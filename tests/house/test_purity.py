@@ -79,7 +79,7 @@ def test_no_wall_clock_and_no_global_random_in_the_core():
     ],
 )
 def test_the_purity_check_finds(code: str):
-    """The check sees through aliases and local imports."""
+    """The check finds impure calls behind aliases and local imports."""
     assert impure_calls(ast.parse(code))
 
 

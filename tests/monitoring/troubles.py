@@ -45,7 +45,7 @@ async def somebody_holds_the_lease(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def it_is_down(one: Watched) -> AsyncIterator[None]:
-    """The process has ended."""
+    """Return whether the process has ended."""
     await one.stop()
     yield
     await one.start()

@@ -119,7 +119,7 @@ PACKED = {"rack": {"type": "pack"}}
 
 
 class Wire:
-    """A way to the API server that can be cut."""
+    """A connection to the API server that can be cut."""
 
     def __init__(self, host: str, port: int) -> None:
         self._there = (host, port)
@@ -127,7 +127,7 @@ class Wire:
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> int:
-        """Begin; return the port."""
+        """Start listening; return the port."""
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
@@ -138,7 +138,7 @@ class Wire:
             writer.transport.abort()
 
     async def close(self) -> None:
-        """End."""
+        """Close all connections."""
         assert self._server is not None
         self._server.close()
         self.cut()
@@ -239,7 +239,7 @@ class Watched:
         os.kill(self.pid if pid is None else pid, number)
 
     def helpers(self) -> list[int]:
-        """Return the daemon's child processes: the solver's, while there is one."""
+        """Return the daemon's child processes: that of the solver, while it runs."""
         path = Path(f"/proc/{self.pid}/task/{self.pid}/children")
         return [int(word) for word in path.read_text().split()] if path.exists() else []
 
@@ -290,14 +290,14 @@ class Watched:
     async def until(
         self, holds: Callable[[], Awaitable[bool]], limit_s: float = DEADLINE_S
     ) -> None:
-        """Wait for a condition, asking every so often."""
+        """Wait for a condition, checking it at an interval."""
         async with asyncio.timeout(limit_s):
             while not await holds():
                 await pause(0.2)
 
 
 async def pause(seconds: float) -> None:
-    """Let real time pass: that of the processes beside us."""
+    """Sleep in real time, for the processes of the test."""
     await asyncio.to_thread(threading.Event().wait, seconds)
 
 

@@ -58,7 +58,7 @@ class Tab:
         return reported["result"].get("value")
 
     async def until(self, expression: str, timeout_s: float = 30.0) -> None:
-        """Wait for an expression to become true, looked at once a frame."""
+        """Wait for an expression to become true, evaluated once per frame."""
         turn = f"if ((() => {{ return {expression}; }})()) return true;"
         late = f"if (performance.now() - began > {timeout_s * 1000}) return null;"
         loop = f"for (;;) {{ {turn} {late} await new Promise((f) => setTimeout(f, 16)); }}"

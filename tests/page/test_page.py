@@ -116,7 +116,7 @@ def cluster(number_of_nodes, number_of_pods):
 
 
 def shown(plain, *, changed=lambda drawn: None):
-    """Work on plain objects, with changes to the page's copy of them."""
+    """Run the page's functions on plain objects, with changes to the page's copy of them."""
     world = read_snapshot(items_of(SourceFile("test", json.dumps(plain).encode())))
     work = Work(setups(""), options("", Ties.NAME, None, details=False))
     drawn = sections(world, world.taken_at)

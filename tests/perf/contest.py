@@ -63,7 +63,7 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Contest:
-    """The state of a run under way."""
+    """The state of a running measurement."""
 
     def __init__(self, cluster: RealCluster, scheduler: Scheduler, api: Api) -> None:
         self.cluster = cluster

@@ -161,7 +161,7 @@ class Client:
         self.arrived.append(body["metadata"]["name"])
 
     async def delete_pod(self, name: str) -> None:
-        """Delete a pod; one that the scheduler evicted is gone already."""
+        """Delete a pod; a pod that the scheduler evicted is already deleted."""
         self._deleted.add(name)
         url = f"{self._world.url}/api/v1/namespaces/{self._world.ns}/pods/{name}"
         async with self._world.session.delete(url) as answer:
@@ -193,7 +193,7 @@ class Client:
 
 
 async def live(folder: Path, wanted: argparse.Namespace) -> Manifest:
-    """Run the hour; return what the API server showed."""
+    """Run the hour; return the results seen by the API server."""
     shape, kubeconfig = plain_shape(wanted.nodes), folder / "kubeconfig"
     config = folder / "config.yaml"
     text = CONFIG.format(log=folder / "decisions.log")

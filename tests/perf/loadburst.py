@@ -64,7 +64,7 @@ def report(name: str, random: Random) -> dict[str, Any]:
 
 
 class Seen:
-    """The daemon's metrics at one moment."""
+    """The daemon's metrics at one time."""
 
     def __init__(self, text: str) -> None:
         self.buckets: dict[str, dict[float, float]] = {TURNS: {}, LAG: {}}

@@ -82,7 +82,7 @@ class Waits:
 
     @property
     def open(self) -> int:
-        """How many wait now."""
+        """Return how many pods wait now."""
         return len(self._since)
 
     def _changed(self, resource: Resource, change: StoreChange) -> None:
@@ -123,7 +123,7 @@ class Load:
             await asyncio.sleep(max(0.0, due - monotonic()))
 
     async def clean(self) -> None:
-        """Take pods away a moment after they are bound, until cancelled."""
+        """Delete pods shortly after they are bound, until cancelled."""
         while True:
             namespace, name = await self._waits.bound.get()
             await asyncio.sleep(0)
@@ -165,7 +165,7 @@ class Load:
         self._store.change(kind, namespace, name, edit)
 
     async def ebb(self) -> None:
-        """Take the flood away."""
+        """Delete the pods of the flood."""
         for stored in list(self._store.list(PODS, FLOODED)):
             self._store.delete(PODS, FLOODED, stored.obj["metadata"]["name"], AT_ONCE)
             await asyncio.sleep(0)

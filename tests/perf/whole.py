@@ -59,7 +59,7 @@ class Row(msgspec.Struct):
     seconds: list[float] = []
 
     def dearer(self, other: str) -> int:
-        """Return how many applications are dearer when they are placed whole."""
+        """Return how many applications cost more when they are placed whole."""
         return sum(a > b for a, b in zip(self.costs[WHOLE], self.costs[other], strict=True))
 
 

@@ -230,12 +230,12 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
     @property
     def nodes(self) -> int:
-        """How many nodes it has."""
+        """Return its number of nodes."""
         return sum(op.count for op in self.ops if isinstance(op, CreateNodes))
 
     @property
     def measured_pods(self) -> int:
-        """How many pods are measured."""
+        """Return the number of measured pods."""
         return sum(op.count for op in self.ops if isinstance(op, CreatePods) and op.collect_metrics)
 
     @property

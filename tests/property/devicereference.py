@@ -29,7 +29,7 @@ class BrokenError(Exception):
 
 
 class TooLargeError(Exception):
-    """More combinations than it is worth trying."""
+    """The number of combinations exceeds the limit of the enumeration."""
 
 
 # Clusters that need more are left to the step limit of the plugin's own search.

@@ -132,7 +132,7 @@ def terminate_pod(rig: Rig, pick: Pick) -> None:
 
 
 def finish_pod(rig: Rig, pick: Pick) -> None:
-    """A bound pod ends."""
+    """End a bound pod."""
     rig.api.finish(f"default/{PODS[pick(len(PODS))]}")
 
 
@@ -170,28 +170,28 @@ def _any_ready(rig: Rig, pick: Pick) -> int | None:
 
 
 def perform(rig: Rig, pick: Pick) -> None:
-    """An effect is carried out and answered."""
+    """Carry out an effect and answer it."""
     place = _any_ready(rig, pick)
     if place is not None:
         rig.perform(place)
 
 
 def perform_twice(rig: Rig, pick: Pick) -> None:
-    """An effect is carried out twice; the second answer counts."""
+    """Carry out an effect twice; the second answer counts."""
     place = _any_ready(rig, pick)
     if place is not None:
         rig.perform(place, times=2)
 
 
 def lose_answer(rig: Rig, pick: Pick) -> None:
-    """An effect is carried out and its answer lost."""
+    """Carry out an effect and lose its answer."""
     place = _any_ready(rig, pick)
     if place is not None:
         rig.perform(place, deliver=False)
 
 
 def refuse(rig: Rig, pick: Pick) -> None:
-    """An effect fails."""
+    """Fail an effect."""
     place = _any_ready(rig, pick)
     if place is not None:
         rig.refuse(place, REFUSALS[pick(len(REFUSALS))])
@@ -212,7 +212,7 @@ def swallow(rig: Rig, pick: Pick) -> None:
 
 
 def arrive(rig: Rig, pick: Pick) -> None:
-    """A delayed effect arrives."""
+    """Carry out a delayed effect."""
     if rig.strays:
         rig.arrive(pick(len(rig.strays)))
 

@@ -44,7 +44,7 @@ CPUS = 4
 
 
 class KilledError(Exception):
-    """The daemon's process ends here."""
+    """The daemon's process ends at this line."""
 
 
 class Outcome(msgspec.Struct):

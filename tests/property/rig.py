@@ -173,7 +173,7 @@ class Rig:
             self.answers.append(Answer(effect.id, 0, "Timeout", "no answer"))
 
     def swallow(self, place: int) -> None:
-        """Lose an effect without a word; the engine must notice by itself."""
+        """Lose an effect without an answer; the engine must find this by a timeout."""
         if isinstance(self.wire[place], Bind | Look | Call | AskExtender | Solve):
             del self.wire[place]
 

@@ -282,7 +282,7 @@ def own_rule(rng: Random, count: int) -> LevelRule:
 
 
 def placements(mixed: GroupProblem) -> Iterator[Counts]:
-    """Yield every way to place pods that breaks no rule."""
+    """Yield all placements that break no rule."""
     rows = []
     for kind in mixed.roles:
         each = (range(min(kind.count, slots) + 1) for slots in kind.slots)

@@ -336,7 +336,7 @@ class ClusterMachine(RuleBasedStateMachine):
             self.check()
 
     def teardown(self) -> None:
-        """Check once more."""
+        """Check a last time."""
         if not self.failed:
             self.check()
 

@@ -69,7 +69,7 @@ def outcome(text):
 
 @given(st.text(max_size=200))
 def test_any_text_is_refused_or_loaded(text):
-    """No text makes the reader fail in another way."""
+    """For any text the reader returns a result or its own error."""
     outcome(text)
 
 

@@ -57,7 +57,7 @@ def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_what_is_in_the_way_is_smallest_and_true(batch):
-    """No smaller set of the rules conflicts, and giving up the named ones helps."""
+    """No smaller set of the rules conflicts, and relaxing the named ones helps."""
     refused = 0
     for number in range(BATCH):
         group = rolegroups.classed(Random(f"refused {batch}/{number}"))

@@ -220,7 +220,7 @@ class Accounts(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def drop_report(self, data):
-        """A report is deleted."""
+        """Delete a report."""
         if not self.reports:
             return
         name = data.draw(st.sampled_from(sorted(self.reports)))

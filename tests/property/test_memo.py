@@ -1,6 +1,6 @@
 """The framework's caches per shape and per kind of pods change no decision.
 
-A runner that has seen such pods before must decide as one that sees everything for the first time.
+A runner that has seen such pods before must decide like one without caches.
 """
 
 from random import Random

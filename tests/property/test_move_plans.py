@@ -60,7 +60,7 @@ def check_end(world: MoveWorld) -> None:
 
 
 async def test_an_approved_plan_moves_its_pods_to_their_destinations():
-    """One after the other; each replacement is on the planned node."""
+    """The moves run one after the other; each replacement is on the planned node."""
     world = small(Random(1))
     await approved(world)
     assert world.status.phase == "Proposed"
@@ -80,7 +80,7 @@ async def test_an_approved_plan_moves_its_pods_to_their_destinations():
 
 
 async def test_each_evicted_pod_has_an_event_that_names_the_plan_and_the_nodes():
-    """No running pod is evicted without it."""
+    """Every evicted pod has the event before its deletion."""
     world = small(Random(1))
     await approved(world)
     await finish(world)
@@ -92,7 +92,7 @@ async def test_each_evicted_pod_has_an_event_that_names_the_plan_and_the_nodes()
 
 @pytest.mark.parametrize("spec", [{}, {"approved": "another"}, {"paused": True}])
 async def test_without_its_own_approval_nothing_is_evicted(spec):
-    """No approval, that of another plan, or a paused plan."""
+    """The plan has no approval, that of another plan, or is paused."""
     world = small(Random(1))
     await approved(world)
     world.put_plan(**({"approved": ""} | spec))
@@ -207,7 +207,7 @@ async def test_a_destination_that_is_filled_after_the_eviction_ends_the_plan():
 
 
 async def test_a_rollout_or_scale_down_ends_the_plan():
-    """No controller creates the replacement: the reservation does not last until the deadline."""
+    """No controller creates the replacement: the reservation ends before the deadline."""
     world = small(Random(1))
     world.is_rollout = True
     await until_evicted(world)

@@ -130,7 +130,7 @@ async def policy_left_on(seed: int, minutes: int, rest: int) -> PolicyWorld:
 
 
 async def passed(world: PolicyWorld) -> None:
-    """Let a minute pass."""
+    """Advance the clock by a minute."""
     world.policy()
     for _ in range(4):
         await world.step(15)

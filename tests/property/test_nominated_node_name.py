@@ -105,7 +105,7 @@ class Cluster:
         self.check()
 
     def settle(self) -> None:
-        """Let all back-offs end, then victims leave and questions be answered."""
+        """Wait until all back-offs end, then delete victims and answer requests."""
         self.now += BACKOFF_S
         for _ in range(100):
             self.step(events=0)

@@ -64,7 +64,7 @@ def test_levels_are_in_the_order_of_amounts(held):
 
 
 def test_sizes_that_people_write_are_the_least_of_their_levels():
-    """They are compared by levels alone."""
+    """Such sizes are compared by their levels alone."""
     gib = 2**30 * 1000
     assert all(level_of(cpus * 500)[1] for cpus in range(1, 1024))
     assert all(level_of(number * gib // 2)[1] for number in range(1, 1000))
@@ -128,7 +128,7 @@ def test_one_row_is_judged_as_all_are(seed):
 
 
 def seen(columns: ZoneColumns, size: int, topologies: Any = None) -> ZoneView:
-    """Return a columns as the view of all nodes sees it."""
+    """Return a column as it is in the view of all nodes."""
     nodes: Any = SimpleNamespace(size=size, is_live=True)
     return ZoneView(columns, topologies, nodes)
 

@@ -184,7 +184,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.next_flush = self.now + 30
 
     def requeue(self, known: Known) -> None:
-        """Make active, or let the back-off end first."""
+        """Move a pod to the active queue, or end its back-off first."""
         if known.pending or known.backoff_ends <= self.now:
             self.enter(known)
         else:
@@ -217,7 +217,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(priority=st.integers(0, 2), gated=st.sampled_from([False, False, False, True]))
     def add(self, priority: int, gated: bool) -> None:
-        """A pod appears."""
+        """Add a pod."""
         name = f"p{self.tick()}"
         pod = make_pod(name, priority=priority, gates=["g"] if gated else [])
         known = self.model[f"uid-{name}"] = Known(pod, GATED, self.now, self.now)
@@ -369,7 +369,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0, 0.25, 0.9, 1, 2.5, 10, 30, 270]))
     def flush(self, seconds: float) -> None:
-        """Time passes, and the queues are looked through."""
+        """Advance the clock, and flush the queues."""
         self.now += seconds
         for where in (BACKOFF, ERRORS):
             over = [

@@ -93,12 +93,12 @@ def test_crowds_are_told_what_each_pod_would_be(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_groups_and_those_who_evict_change_what_pods_are_told(monkeypatch: pytest.MonkeyPatch):
-    """The same beside groups."""
+    """The same with pods in groups."""
     assert compare(groups, range(20), monkeypatch) > 10
 
 
 def test_pods_with_claims_are_tried_each_on_its_own(monkeypatch: pytest.MonkeyPatch):
-    """The same beside claims."""
+    """The same with pods that have claims."""
     compare(test_claims_alone.play, range(10), monkeypatch)
 
 

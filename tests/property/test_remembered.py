@@ -135,7 +135,7 @@ def preemptors() -> list[Pod]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_remembered_dry_runs_are_like_new_ones(seed):
-    """Whatever events happen, node, victims and message are those without a cache."""
+    """Whatever events happen, node, victims and message equal those without a cache."""
     random = Random(seed)
     world = World(random)
     happenings = [world.pod] * 8 + [world.pod_changes] * 6 + [world.nomination] * 4

@@ -13,7 +13,7 @@ INT64 = range(-(2**63), 2**63)
 
 
 class FailedError(Exception):
-    """A CEL error."""
+    """An error of a CEL evaluation."""
 
 
 def literal(text, value):
@@ -117,7 +117,7 @@ truths = st.recursive(
 
 @given(truths)
 def test_a_selector_says_what_its_tree_means(tree):
-    """Verdicts and failures agree."""
+    """Verdicts and failures agree with the tree."""
     text, meaning = tree
     program = compile_selector(text)
     try:

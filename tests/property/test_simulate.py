@@ -141,7 +141,9 @@ ODD = (
 
 
 def rarely(usual, odd):
-    """One time in fifty, `odd`: objects would otherwise hardly ever be accepted as a whole."""
+    """Return `odd` one time in fifty: otherwise objects would hardly ever be accepted as a
+    whole.
+    """
     return st.integers(0, 49).flatmap(lambda number: usual if number else odd)
 
 

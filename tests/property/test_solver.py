@@ -171,7 +171,7 @@ def test_a_better_answer_in_hand_is_never_thrown_away(batch):
 
 
 def _check_bounds(answer, best, instance):
-    """No bound is above the optimum, and an answer called optimal is one."""
+    """No bound is above the optimum, and an answer called optimal is optimal."""
     values = [stage.value for stage in answer.stages]
     for at, stage in enumerate(answer.stages):
         if values[:at] == best[:at]:

@@ -191,7 +191,7 @@ def test_the_least_cut_is_that_of_all_ways_to_divide_pods():
 
 
 def test_pods_that_may_be_divided_in_too_many_ways_have_the_least_cut_of_all(monkeypatch):
-    """It is the minimum cut over all sizes of the parts."""
+    """The result is the minimum cut over all sizes of the parts."""
     weights, numbers = np.array([[0, 2], [2, 0]]), np.array([2, 3])
     exact = leastcut.least_cuts(weights, numbers)
     monkeypatch.setattr(leastcut, "MOST_DIVISIONS", 1)

@@ -162,13 +162,13 @@ def test_all_pairs_of_obstacles():
 
 
 def test_the_conflict_is_the_smallest_and_suggestions_help():
-    """A few random situations."""
+    """The test has a few random situations."""
     check_many(FEW, 0)
 
 
 @pytest.mark.long
 def test_the_conflict_is_the_smallest_and_suggestions_help_in_many_situations():
-    """The same in many."""
+    """The same for many situations."""
     check_many(MANY, 10_000)
 
 
@@ -182,5 +182,5 @@ def test_the_conflict_of_a_group_is_the_smallest_and_suggestions_help():
 
 @pytest.mark.long
 def test_the_conflict_of_a_group_is_the_smallest_in_many_situations():
-    """The same for many."""
+    """The same for many groups."""
     check_many(MANY_GROUPS, 10_000, check_group)

@@ -145,11 +145,11 @@ class Apart(Plugin[NoArgs]):
         return Companions(group, counts)
 
     def add_pod(self, state: Companions, placed: Placed, row: int) -> None:
-        """Count one more."""
+        """Count one more pod."""
         state.counts[row] += label(placed.pod, "apart") == state.group
 
     def remove_pod(self, state: Companions, placed: Placed, row: int) -> None:
-        """Count one less."""
+        """Count one pod less."""
         state.counts[row] -= label(placed.pod, "apart") == state.group
 
     def filter(self, cycle: Cycle, nodes: Nodes, state: Companions) -> Rejected | None:
@@ -163,7 +163,7 @@ class Evictor(Plugin[NoArgs]):
     reads = ("pod.deleted", "self.labels")
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Hold the pod while its evictions are under way."""
+        """Reject the pod while its evictions are not complete."""
         if self.handle.is_preempting(pod.metadata.uid):
             return unschedulable("waiting for evictions")
         return None

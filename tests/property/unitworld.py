@@ -46,10 +46,11 @@ ABOVE_ZERO = 2**31
 
 
 class World(NamedTuple):
-    """A cluster: `described` are the groups that are evicted as a whole, with the priority in their
+    """A cluster: `described` are the groups that are evicted as a whole, with the priority of their
     objects.
 
-    Such a priority counts up to that of the pods; that of Kubernetes' own groups counts by itself.
+    Such a priority counts up to that of the pods; the priority of Kubernetes' own groups counts
+    alone.
     """
 
     nodes: Sequence[Node]

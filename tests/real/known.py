@@ -147,7 +147,7 @@ RULES: tuple[Known, ...] = (
 
 
 def classify(differences: Iterable[Difference]) -> list[Difference]:
-    """Return the differences, those that a rule covers with its reason."""
+    """Return the differences; those covered by a rule have its reason."""
     return [msgspec.structs.replace(each, why=_why(each)) for each in differences]
 
 

@@ -130,7 +130,7 @@ class Daemons:
         proxy.cut = lambda gate: self.running[gate].program.process.kill()
 
     def start(self) -> None:
-        """Start those that do not run."""
+        """Start the daemons that do not run."""
         for gate in range(self.count):
             if not self.is_alive(gate):
                 way = self.proxy.kubeconfig(self.cluster.folder, gate)
@@ -156,7 +156,7 @@ class Daemons:
         return kept
 
     def close(self) -> None:
-        """End whatever runs."""
+        """Stop all running processes."""
         self._exit.close()
 
 
@@ -220,7 +220,7 @@ class Life:
         await self.until(lambda pods: all(map(is_bound, pods.values())), "the group's start")
 
     async def live(self) -> None:
-        """Live through it."""
+        """Run the lifecycle."""
         await self.begin()
         lost = (await self.pods())["g-3"]["spec"]["nodeName"]
         # A foreign pod takes the capacity of the deleted one: one watch reports both, in this

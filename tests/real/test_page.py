@@ -70,7 +70,7 @@ async def seen_by(kubeconfig: Path, namespace: str) -> str:
 
 @pytest.mark.allow_blocking("a test furnishes its cluster")
 async def test_a_user_of_one_namespace_sees_nothing_of_another(own_real_cluster: RealCluster):
-    """A user who may list the pods of `page-a` alone sees those; an administrator sees both
+    """A user who may list only the pods of `page-a` sees only those; an administrator sees both
     namespaces.
     """
     furnish(own_real_cluster)

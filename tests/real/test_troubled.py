@@ -152,7 +152,7 @@ async def test_gangs_in_bursts_overcommit_nothing(own_real_cluster, report):
 
 
 def leading(replicas: Sequence[Replica]) -> list[Replica]:
-    """Return the replica that leads, if there is one at the moment."""
+    """Return the present leader, if there is one."""
     return [one for one in replicas if one.daemon.engine.is_leading]
 
 

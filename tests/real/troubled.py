@@ -45,7 +45,7 @@ class Troubled(ApiClient):
     is_dead = False
 
     def prepare(self, random: Random) -> None:
-        """Begin without trouble."""
+        """Start without faults."""
         self.refusals, self._random = {}, random
         self._under_way: set[asyncio.Task[Response]] = set()
         self._watches: set[_Cut] = set()

@@ -40,7 +40,7 @@ class WriteProxy:
         self._ports: list[int] = []
 
     def kubeconfig(self, folder: Path, gate: int = 0) -> Path:
-        """Write an admin's kubeconfig that leads through a gate."""
+        """Write an admin's kubeconfig for the address of a gate."""
         config = yaml.safe_load(self._cluster.kubeconfig.read_text())
         for one in config["clusters"]:
             one["cluster"] = {"server": f"http://127.0.0.1:{self._ports[gate]}"}

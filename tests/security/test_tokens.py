@@ -35,7 +35,7 @@ def test_a_token_in_a_configuration_is_refused():
 
 
 def test_settings_with_a_token_do_not_print_it():
-    """Whatever logs them."""
+    """The token is not in any log of the settings."""
     settings = HttpSettings("http://p", token="hunter2")
 
     assert "hunter2" not in f"{settings} {settings!r}"

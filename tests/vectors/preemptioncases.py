@@ -123,7 +123,7 @@ class _Table:
 
 
 class _From(Random):
-    """A source that lets the walk begin at a given node."""
+    """A random source that starts the walk at a given node."""
 
     def __init__(self, offset):
         super().__init__(0)

@@ -48,7 +48,7 @@ def leaves(tree):
 
 
 def paths(tree, above=()):
-    """Return the names on the way to each leaf, the leaf last."""
+    """Return the names on the path to each leaf, the leaf last."""
     found: dict[str, tuple[str, ...]] = {}
     for name, below in tree.items():
         is_inner = isinstance(below, dict)

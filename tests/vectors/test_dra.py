@@ -24,5 +24,5 @@ RUNNERS = _Runners({"cel.json": run_selector, "cel-recorded.json": run_selector}
 
 
 def test_vector(vector):
-    """One case."""
+    """Run one case."""
     RUNNERS[vector.file](vector)

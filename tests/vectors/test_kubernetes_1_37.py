@@ -28,5 +28,5 @@ RUNNERS = {
 
 
 def test_case(vector):
-    """The case's expectation holds."""
+    """Run one case and compare its expectation."""
     RUNNERS[vector.file](vector)

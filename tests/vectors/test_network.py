@@ -548,7 +548,7 @@ RUNNERS = {
 
 
 def test_case(vector):
-    """The case's expectation holds."""
+    """Run one case and compare its expectation."""
     if vector.file not in RUNNERS:
         pytest.fail(f"no runner for {vector.path}")
     RUNNERS[vector.file](vector)

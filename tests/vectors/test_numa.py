@@ -201,7 +201,7 @@ def _run_sequence(case):
 
 
 class World:
-    """An engine with this plugin alone, that has seen the case's objects."""
+    """An engine with this plugin alone and the case's objects."""
 
     def __init__(self, case):
         registry = Registry(IN_TREE)
@@ -408,7 +408,7 @@ def _amounts(found):
 
 
 def run_args(case, expect):
-    """Accept or refuse arguments."""
+    """Check that arguments are accepted or refused as expected."""
     assert set(expect) <= {"valid", "errorContains"}, "unknown expectation"
     args = msgspec.convert(case["args"], NodeResourceTopologyMatchArgs)
     faults = [f"{field}: {message}" for field, message in args.validate()]
@@ -444,7 +444,7 @@ RUNNERS = {
 
 
 def test_case(vector):
-    """The case's expectation holds."""
+    """Run one case and compare its expectation."""
     if vector.file not in RUNNERS:
         pytest.fail(f"no runner for {vector.path}")
     RUNNERS[vector.file](vector)

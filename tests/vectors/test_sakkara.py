@@ -106,7 +106,7 @@ def has_soft_numbers(case):
 
 
 def instance_of(case):
-    """Return the instance that the plugin makes of the case's documents."""
+    """Return the instance of the case's documents as the plugin makes it."""
     data = model.group(case["group"], "group")["data"]
     spec = configmap.from_config_map("default", data, "the case")
     groups.check_levels(spec, tuple(case["levels"]))
@@ -224,7 +224,7 @@ RUNNERS = {"cases.json": run_placement, "preemption.json": run_preemption}
 
 
 def test_case(vector):
-    """The case's expectation holds."""
+    """Run one case and compare its expectation."""
     if vector.file not in RUNNERS:
         pytest.fail(f"no runner for {vector.path}")
     RUNNERS[vector.file](vector)

@@ -42,7 +42,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("invariant", BREAKS)
 def test_the_invariants_notice_what_breaks_them(root, invariant):
-    """An answer that is spoilt on purpose is found out."""
+    """The invariants find a falsified answer."""
     from tests.vectors.frame import vectors
 
     (case,) = (one.case for one in vectors(root, "workload/gang.json") if "exactly" in one.id)

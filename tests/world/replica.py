@@ -70,7 +70,7 @@ class Strides:
         self._now_s = 0.0
 
     def __call__(self) -> float:
-        """Return seconds since some moment."""
+        """Return seconds since an arbitrary time."""
         self._now_s += self._random.choice((1e-6, 1e-5, 1e-4, TURN_S))
         return self._now_s
 

@@ -28,7 +28,7 @@ def read(part: str) -> dict[str, dict[str, Any]]:
 
 
 def _real() -> set[tuple[int, str]]:
-    """Return code and reason of every failure that a real server was seen to answer."""
+    """Return code and reason of every failure recorded from a real server."""
     found = {(reported["code"], reported["reason"]) for reported in read("trouble").values()}
     for file in CASES.glob("*.json"):
         for case in json.loads(file.read_text()).values():

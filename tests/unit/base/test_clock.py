@@ -6,7 +6,7 @@ from scheduler.base.clock import ManualClock, RealClock, parse_rfc3339, rfc3339,
 
 
 def test_the_real_clock_never_goes_back():
-    """It is also the present time, approximately."""
+    """Its time is also close to the present time."""
     clock = RealClock()
     first, second = clock.now(), clock.now()
 

@@ -1,4 +1,4 @@
-"""Suggestions, byte limits."""
+"""Spelling suggestions and limits by bytes."""
 
 import pytest
 from hypothesis import given

@@ -33,7 +33,7 @@ WRONG = {
 
 @pytest.mark.parametrize("pattern", WRONG)
 def test_what_is_wrong_is_said_in_the_words_of_go(pattern):
-    """They appear in the API server's rejections, and in conditions."""
+    """The messages appear in the API server's rejections, and in conditions."""
     with pytest.raises(RegexError) as reported:
         Regex(pattern)
 
@@ -69,7 +69,7 @@ def test_matches_are_those_of_go():
 
 
 def test_names_of_scripts_are_known():
-    """As the API server knows them."""
+    """The set of names is that of the API server."""
     assert compile_selector(r"'αβγ'.matches('^\\p{Greek}+$')").evaluate(DEVICE)
     with pytest.raises(CelCompileError):
         compile_selector(r"device.driver.matches('\\p{Klingon}')")

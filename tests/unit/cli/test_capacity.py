@@ -108,7 +108,7 @@ def test_which_nodes_at_least_cost(ask, tmp_path):
     ],
 )
 def test_what_is_wrong_with_nodes_is_named(ask, tmp_path, monkeypatch, flags, said):
-    """In one line."""
+    """The message has one line."""
     monkeypatch.chdir(tmp_path)
     code, _, err = ask(CLUSTER, [pod("web", requests={"cpu": "1"})], *flags)
     assert code == 2
@@ -158,7 +158,7 @@ def test_pods_that_lose_their_node(ask):
     ],
 )
 def test_what_cannot_be_counted_is_refused(ask, shape, flags, said):
-    """One line that names what to do, and exit code 2."""
+    """One line names the remedy; the exit code is 2."""
     code, out, err = ask(CLUSTER, shape, *flags)
     assert code == 2
     assert out == ""
@@ -217,7 +217,7 @@ def test_groups_are_counted_whole(ask, described, shape):
 
 
 def test_a_group_of_a_composite_group_is_no_shape(ask):
-    """The error states it; how often the whole tree fits is not counted."""
+    """The error names the reason; the number of whole trees is not counted."""
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 2}},
         "parentCompositePodGroupName": "app",

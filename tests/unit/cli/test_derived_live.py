@@ -151,7 +151,7 @@ async def test_a_kind_that_is_not_served_is_a_notice(capsys, tmp_path):
 
 
 async def test_a_kind_that_may_not_be_listed_is_a_notice(capsys, tmp_path):
-    """Also if groups are derived only in namespaces that request them."""
+    """The same if groups are derived only in namespaces that request them."""
     async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
         fill(sandbox, is_served=True)
         sandbox.store.create(kinds.CLUSTERROLES, READER)
@@ -208,7 +208,7 @@ async def test_every_verb_finds_a_derived_group_by_its_name(capsys, tmp_path, si
 
 
 def test_the_tree_of_topology_and_of_the_page_names_derived_groups(capsys, tmp_path):
-    """Also without a daemon, which would otherwise derive them."""
+    """The same without a daemon, which would otherwise derive them."""
     bound = pod("w-0", labels={LABEL: "w"}, node_name="n0", spec={"schedulerName": "trellis"})
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node("n0"), bound]}))

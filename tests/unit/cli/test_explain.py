@@ -144,7 +144,7 @@ def test_wrong_usage_of_snapshot(argv, error, capsys):
 
 
 def test_durations():
-    """As kubectl writes them."""
+    """The format is that of kubectl."""
     assert [30.0, 30.0, 120.0, 3600.0] == [seconds(text) for text in ("30", "30s", "2m", "1h")]
     for wrong in ("", "s", "0", "-1s", "1.5s", "1d"):
         with pytest.raises(InputError):

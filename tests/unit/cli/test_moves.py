@@ -42,7 +42,7 @@ def test_a_pod_of_8_fits_after_three_moves(ask):
 
 
 def test_explain_names_the_moves_after_which_a_pod_fits(capsys):
-    """One line below the explanation of the pending pod."""
+    """One line below the explanation of the pending pod names them."""
     code = run(["explain", "train", "--snapshot", CLUSTER, "--snapshot", TRAIN])
 
     assert code == 3
@@ -174,7 +174,7 @@ def test_explain_names_the_moves_after_which_a_group_fits(capsys, gang):
 
 @pytest.mark.parametrize(("want", "said"), [("1", "1 fits after 3"), ("2", "2 fit after 6")])
 def test_capacity_names_the_moves_after_which_the_copies_fit(capsys, ask, want, said):
-    """One line below the answer, and the plan of `moves` has as many moves."""
+    """One line below the answer names them, and the plan of `moves` has as many moves."""
     code = run(["capacity", "--snapshot", CLUSTER, "-f", TRAIN, "--want", want])
 
     assert code == 3

@@ -90,7 +90,7 @@ def test_words_of_kubectl(words, target):
 
 @pytest.mark.parametrize("words", [[], ["a", "b", "c"], ["dply", "x"], ["pod/"], ["a/b/c"]])
 def test_other_words_are_refused(words):
-    """One line that names the forms or the types."""
+    """One line names the valid forms or types."""
     with pytest.raises(InputError, match=r"NAME|types are|did you mean"):
         target_of(words)
 
@@ -151,7 +151,7 @@ def test_capacity_of_what_is_there_and_of_amounts(ask, words, said):
     ],
 )
 def test_shapes_that_say_nothing_are_refused(ask, words, said):
-    """One line, exit code 2."""
+    """One line is printed; the exit code is 2."""
     code, out, err = ask("capacity", *words)
     assert (2, "") == (code, out)
     assert said in err

@@ -57,7 +57,7 @@ def test_the_order_is_that_of_the_lines(piped, few):
 
 
 def test_nothing_comes(piped):
-    """Without a line there is no answer."""
+    """Without an input line there is no answer."""
     assert b"" == piped(b"")
     assert b"" == piped(b"\n \n")
 
@@ -74,7 +74,7 @@ def test_an_answer_does_not_wait_for_the_next_line():
 
 
 def test_a_process_that_ends(piped):
-    """Its lines have no answers: that must not look like a normal end."""
+    """Missing answers for its lines must not look like a normal end."""
     with pytest.raises(TrellisError, match="ended with code 3"):
         piped(b"1\n2\n3\n", lambda _line: os._exit(3))
 

@@ -52,7 +52,7 @@ def test_check_says_what_a_file_schedules(tmp_path, capsys):
 
 
 def test_check_tells_all_mistakes_of_a_file(monkeypatch, capsys):
-    """One line per mistake with its place; exit code 2."""
+    """Each mistake has one line with its place; the exit code is 2."""
     stdin(monkeypatch, f"{HEAD}paralelism: 3\nprofiles: 5\n".encode())
 
     assert 2 == run(["config", "check", "-"])
@@ -138,7 +138,7 @@ def test_plugins_lists_all_of_them(capsys):
 
 
 def test_plugins_can_be_named(capsys):
-    """Only those are shown; a wrong name is an error with a suggestion."""
+    """Only the named plugins are printed; a wrong name is an error with a suggestion."""
     assert "NodePorts\n" == out_of(["plugins", "NodePorts", "-o", "name"], capsys)
     assert 2 == run(["plugins", "Nodeports"])
     assert '(did you mean "NodePorts"?)' in capsys.readouterr().err

@@ -61,7 +61,7 @@ class ImageLocality(Plugin[NoArgs]):
 
 
 class Extra(Plugin[NoArgs]):
-    """Not a default plugin."""
+    """A plugin that is not a default."""
 
     def filter(self, cycle, nodes):
         """Reject nothing."""
@@ -90,7 +90,7 @@ class DefaultBinder(Plugin[NoArgs]):
     """Binds."""
 
     def bind(self, cycle, node):
-        """Bind nothing."""
+        """Return without binding."""
 
 
 def registry():

@@ -77,7 +77,7 @@ def test_a_gate_in_a_file(gates, fault):
 
 
 def test_the_flag():
-    """As kube-scheduler reads it."""
+    """The format is that of kube-scheduler."""
     assert {} == read_gates("")
     read = read_gates(
         " TaintTolerationComparisonOperators=T , PodLevelResources=1,GangScheduling=f"
@@ -100,6 +100,6 @@ def test_the_flag():
     ],
 )
 def test_a_wrong_flag(text, fault):
-    """One line that names the gate."""
+    """One line names the gate."""
     with pytest.raises(ConfigError, match=fault):
         read_gates(text)

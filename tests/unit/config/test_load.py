@@ -54,7 +54,7 @@ def test_a_file_that_says_nothing_of_an_election_is_told_nothing_of_it():
 
 
 def test_names_that_are_written_out_are_kept():
-    """Also the default scheduler's, with a warning about its Lease."""
+    """The same for the default scheduler's name, with a warning about its Lease."""
     text = f"""{HEAD}
 leaderElection: {{resourceName: kube-scheduler, resourceNamespace: kube-system}}
 profiles: [{{schedulerName: default-scheduler}}]

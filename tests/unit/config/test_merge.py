@@ -107,7 +107,7 @@ def test_mistakes_have_kube_schedulers_texts():
 
 
 def test_a_plugin_of_kube_scheduler_that_does_not_exist_here_is_refused_by_name():
-    """Enabling it must not look successful."""
+    """A file that enables such a plugin must not be accepted without effect."""
     _, problems = lists({"score": set_of("PodTopologySpread=5")})
 
     assert [

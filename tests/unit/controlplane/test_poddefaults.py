@@ -47,7 +47,7 @@ ONE = {"cpu": "1", "memory": "1Gi"}
     ],
 )  # fmt: skip
 def test_requests_that_are_left_out_are_the_sum_of_the_containers(given, containers, requests):
-    """KEP-2837."""
+    """The sum follows KEP-2837."""
     assert requests == (filled(given, *containers) or {}).get("requests")
 
 

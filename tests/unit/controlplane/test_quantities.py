@@ -35,19 +35,19 @@ from scheduler.controlplane.quantities import canonical, value
     ],
 )
 def test_canonical_spelling(written: object, expected: str):
-    """As kube-apiserver writes it."""
+    """The form is that of kube-apiserver."""
     assert expected == canonical(written)
 
 
 @pytest.mark.parametrize("written", ["", "x", "1x", "1.2.3", "1 Gi", "Gi", "1e", "--1"])
 def test_malformed_amounts(written: str):
-    """ValueError."""
+    """The error is a ValueError."""
     with pytest.raises(ValueError, match="quantit"):
         canonical(written)
 
 
 def test_values_compare_across_suffixes():
-    """The exact amount."""
+    """Amounts are compared exactly."""
     assert value("1Gi") == 1024**3
     assert value("100m") == Decimal("0.1")
     assert value("1M") < value("1Mi")

@@ -50,7 +50,9 @@ def test_the_early_designs_documents_become_todays():
 
 
 def test_the_later_designs_keys_become_todays():
-    """costList, originCosts and costs; selectors that the name stood for; plugin names."""
+    """The keys are costList, originCosts and costs, selectors in place of a name, and plugin
+    names.
+    """
     app, network, config = (converted(one) for one in documents("later.yaml"))
 
     assert {"P1", "P2", "P3"} == {

@@ -98,7 +98,7 @@ REPORT: Json = {
 
 
 def test_reports_of_agents_stay_as_they_are():
-    """Agents' reports are taken in both versions, without loss."""
+    """Agents' reports are accepted in both versions, without loss."""
     for version in DEFINITIONS["NodeResourceTopology"]["spec"]["versions"]:
         schema = Schema(version["schema"]["openAPIV3Schema"])
         report = copy.deepcopy(REPORT)

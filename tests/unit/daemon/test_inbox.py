@@ -27,7 +27,7 @@ def test_texts_are_those_of_the_events_in_their_order():
 
 
 def test_nothing_is_encoded_where_nobody_records():
-    """Texts cost time."""
+    """Texts would cost time."""
     inbox = Inbox()
     inbox.put(Leading(active=True))
 

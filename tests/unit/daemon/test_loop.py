@@ -61,7 +61,7 @@ def flooded(engine: Slow, turns: int) -> None:
 
 
 class Outside:
-    """Accepts nothing."""
+    """Accepts no effects."""
 
     def submit(self, _effects: Any) -> None:
         raise AssertionError
@@ -81,14 +81,14 @@ def test_a_flood_of_events_leaves_as_much_to_be_tried():
 
 
 def test_long_attempts_make_turns_short():
-    """However little is taken in."""
+    """The number of handled events does not matter."""
     engine = Slow(event_s=0.0, pod_s=TURN_S * 0.4)
     flooded(engine, 10)
     assert 2 == engine.tried[-1]
 
 
 def test_where_nobody_waits_a_turn_is_for_taking_in():
-    """No active pod is delayed by that."""
+    """No active pod is delayed by the longer intake."""
     engine = Slow(event_s=TURN_S / 100, pod_s=0.0)
     engine.waiting = False
     flooded(engine, 1)

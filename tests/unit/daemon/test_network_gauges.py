@@ -125,7 +125,7 @@ def test_only_calculated_costs_have_an_age():
 
 
 def test_nothing_is_shown_that_nobody_decides_by():
-    """Without a network plugin there is no age, and no cost."""
+    """Without a network plugin the metrics have no age and no cost."""
     world = Setting("without")
     for raw in (GROUP, COSTS):
         world.see(read_object(raw)[1])

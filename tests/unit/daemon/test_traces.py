@@ -100,7 +100,7 @@ def test_what_is_sampled_away_leaves_nothing():
 
 
 def test_they_are_off_until_somebody_says_where_to(monkeypatch: pytest.MonkeyPatch):
-    """Nothing is imported then; without the extra the message names it."""
+    """No tracing module is imported then; without the extra the message names it."""
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     assert Traces.wanted(Tracing(), "1", ManualClock(NOW)) is None
 

@@ -89,7 +89,7 @@ def wide_fields(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("amount", AMOUNTS, ids=str)
 def test_a_pod_may_ask_for_any_amount(amount):
-    """It counts as the largest amount (or 0).
+    """The request counts as the largest amount (or 0).
 
     The next pod is placed.
     """
@@ -117,7 +117,7 @@ def test_a_pod_may_ask_for_little_with_containers_that_ask_for_all():
 @pytest.mark.parametrize("amount", AMOUNTS, ids=str)
 @pytest.mark.parametrize("resource", ["cpu", "memory", "pods", "example.com/x"])
 def test_a_node_may_offer_any_amount(amount, resource):
-    """Scores stay within their range, and pods find their way."""
+    """Scores stay within their range, and pods are placed."""
     world = World()
     world.hear(node("n1", allocatable={resource: amount}))
     world.pod("good", requests={"cpu": "1"})
@@ -143,7 +143,7 @@ def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
 
 @pytest.mark.parametrize("port", [HUGE, -1, 65536, 2**31 - 1, -(2**31)])
 def test_a_port_out_of_range_hurts_nobody(port):
-    """Whether it is reported or accepted, the next pod is placed."""
+    """The next pod is placed whether the port is rejected or accepted."""
     world = World()
     world.pod("held", node_name="n0", host_ports=[port])
     world.pod("absurd", host_ports=[port])

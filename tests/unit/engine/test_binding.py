@@ -120,7 +120,7 @@ def smaller(rig: Rig) -> None:
 
 
 def gone(rig: Rig) -> None:
-    """Let the node go."""
+    """Delete the node."""
     rig.api.remove("Node", "n0")
     rig.watch("Node")
     rig.run(0)
@@ -182,7 +182,7 @@ def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_smal
 
 
 def test_room_that_no_plugin_asked_for_is_not_asked_for_later():
-    """No plugin counts memory here: a lack of it keeps no pod from its node."""
+    """No plugin counts memory here: a lack of it rejects no pod."""
     rig = rig_of(pods=())
     rig.api.put("Pod", make_pod("p", requests={"cpu": "1", "memory": "65Gi"}))
     rig.watch("Pod")

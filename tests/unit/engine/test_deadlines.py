@@ -1,4 +1,4 @@
-"""Deadlines beside a plain dict that is searched through."""
+"""Deadlines beside a plain dict that is scanned."""
 
 from random import Random
 

@@ -32,13 +32,13 @@ from tests.unit.framework.stage import Stage, made
 
 
 def decision_of(stage: Stage, **fields: Any) -> Decision:
-    """Decide the stage's pod."""
+    """Decide the pod of the stage."""
     attempt = Attempt(stage.cycle, stage.nodes, stage.runner, stage.states, **fields)
     return decide(attempt)
 
 
 class TestMessage:
-    """kube-scheduler's sentence."""
+    """The message of kube-scheduler."""
 
     def rejection(self, plugin: str, rows: list[int], *texts: tuple[str, list[int]]) -> Rejection:
         """Return a rejection of `rows` (0/1 flags) with these reasons."""
@@ -50,7 +50,7 @@ class TestMessage:
         return Rejection(plugin, mask, whole)
 
     def test_counts_are_sorted_as_text(self):
-        """`10 a` comes before `2 b`, as plain strings sort."""
+        """`10 a` is before `2 b`, as plain strings sort."""
         many = [1] * 10 + [0] * 2
         two = [0] * 10 + [1] * 2
         text = fit_message(
@@ -108,10 +108,10 @@ class TestMessage:
 
 
 class TestDecide:
-    """The numbered steps, seen from their outcome."""
+    """The numbered steps of a decision, by their outcome."""
 
     def test_no_nodes_at_all(self):
-        """Only that sentence, and no plugin."""
+        """The message is the only result, and no plugin runs."""
         decision = decision_of(Stage(nodes=0))
 
         assert "no nodes available to schedule pods" == decision.message
@@ -153,7 +153,7 @@ class TestDecide:
         assert text == decision_of(stage).message
 
     def test_plugins_that_exclude_each_other_are_to_blame(self):
-        """They wake the pod, not only a new node."""
+        """These plugins wake the pod, not only a new node."""
         decision = decision_of(
             Stage(
                 made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0"]))),
@@ -176,7 +176,7 @@ class TestDecide:
         assert ("B",) == decision.rejected_by
 
     def test_one_feasible_node_is_taken_unscored(self):
-        """No pre-score, no score, so no error of theirs either."""
+        """No pre-score and no score run, so they cannot fail either."""
         cls = made(
             "A",
             filter=lambda _s, _c, n: reject(~n.rows_named(["n1"]), "x"),

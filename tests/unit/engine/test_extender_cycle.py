@@ -31,7 +31,7 @@ FILTER = ConfiguredExtender(0, "http://f", filters=True)
 
 
 class Talk:
-    """A rig whose questions to extenders are answered by hand."""
+    """A rig whose requests to extenders are answered by the test."""
 
     def __init__(
         self, *extenders: ConfiguredExtender, nodes: int = 2, cpu: int = 4, **pod: Any
@@ -58,7 +58,7 @@ class Talk:
         return found
 
     def say(self, question: AskExtender, **answer: Any) -> None:
-        """Answer a question."""
+        """Answer a request."""
         body = ExtenderAnswer(**answer)
         self.rig.hear(Answer(question.id, 200, body=body))
         self.rig.run()
@@ -95,7 +95,7 @@ def test_a_filter_sees_what_the_plugins_left():
 
 
 def test_a_node_without_room_is_not_shown():
-    """Plugins filter first."""
+    """Plugins filter before extenders."""
     talk = Talk(FILTER, nodes=3, cpu=3, requests={"cpu": 2})
 
     assert ("n0", "n1") == talk.question().nodes
@@ -303,7 +303,7 @@ def test_the_pod_is_asked_to_go():
 
 
 def test_somebody_else_binds_the_pod():
-    """Then no decision is left to make."""
+    """The cycle ends without a decision."""
     talk = Talk(FILTER)
     talk.rig.api.bind_foreign("default/p", "n1")
     talk.rig.watch("Pod")
@@ -395,7 +395,9 @@ def test_the_promised_node_is_asked_about_alone():
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_the_others_are_asked_about_when_it_does_not_pass(*, fails: bool):
-    """Whether the extender rejects it or fails: as in kube-scheduler, all nodes come next."""
+    """Rejection and failure of the extender have the same effect: as in kube-scheduler, all nodes
+    are tried next.
+    """
     talk = Talk(FILTER, nominated="n1")
     if fails:
         talk.fail(talk.question())
@@ -545,7 +547,7 @@ def test_a_failed_bind_is_looked_up(*, is_bound: bool):
 
 
 def test_an_ignorable_binder_that_fails_leaves_it_to_the_plugins():
-    """Then the pod is bound as usual."""
+    """The pod is bound by the plugins."""
     talk = Talk(ConfiguredExtender(0, "http://b", binds=True, ignorable=True))
     talk.fail(talk.question())
     talk.rig.perform(next(i for i, e in enumerate(talk.rig.wire) if isinstance(e, Look)))

@@ -317,7 +317,7 @@ def test_the_gate_looks_at_a_group_once_when_all_its_members_have_news(monkeypat
 
 
 def test_later_pods_cannot_keep_a_group_waiting():
-    """They are put off until the group has its nodes, and keep their order."""
+    """Such pods wait until the group has its nodes, and keep their order."""
     floor = Floor(nodes=4, size=6)
     first = the_solve(floor.run())
     for number in range(16):
@@ -504,7 +504,7 @@ def test_members_whose_node_goes_or_becomes_smaller_have_no_place(what: str):
 
 
 def test_a_member_that_something_else_holds_is_not_counted():
-    """Its group is not complete without it, and the others' condition states it."""
+    """Without this member the group is incomplete, and the others' condition states it."""
     floor = Floor(nodes=1, size=2)
     gone = make_pod("g-1", labels=LABELS)
     floor.hear(Watched("Pod", "DELETED", gone))

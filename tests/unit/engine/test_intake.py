@@ -32,7 +32,7 @@ class TestBadObjects:
         assert 4000 == rig.engine.cluster.table.allocatable("cpu")[0]
 
     def test_a_bad_bound_pod_is_told_and_does_not_count(self):
-        """The others do."""
+        """The other pods count."""
         rig = rig_with()
         rig.api.put("Pod", make_pod("bad", cpu="lots", node="n0"))
         rig.api.put("Pod", make_pod("good", node="n0"))
@@ -42,7 +42,7 @@ class TestBadObjects:
         assert 1000 == rig.engine.cluster.table.requested("cpu")[0]
 
     def test_a_bad_waiting_pod_is_told_so_itself(self):
-        """Its attempt fails as a SchedulerError; others are scheduled."""
+        """The attempt of the pod fails as a SchedulerError; others are scheduled."""
         rig = rig_with()
         rig.api.put("Pod", make_pod("bad", cpu="lots", priority=9))
         rig.api.put("Pod", make_pod("good"))
@@ -60,7 +60,7 @@ class TestStrangers:
     """Pods that are not ours, or not yet."""
 
     def test_a_pod_of_another_scheduler_is_not_queued(self):
-        """It counts once it is bound."""
+        """The pod counts once it is bound."""
         rig = rig_with()
         rig.api.put("Pod", make_pod("f", scheduler="another"))
         rig.watch("Pod")
@@ -71,7 +71,7 @@ class TestStrangers:
         assert 1 == len(rig.engine.cluster.pods)
 
     def test_a_terminating_pod_is_not_queued(self):
-        """It would only be rejected."""
+        """An attempt would only be rejected."""
         rig = rig_with()
         terminating = with_meta(make_pod("p"), deletion_timestamp="2026-01-01T00:00:00Z")
         rig.api.put("Pod", terminating)
@@ -96,7 +96,7 @@ class TestTerminating:
     """A pod whose deletion is requested while it waits."""
 
     def test_at_its_turn_it_is_dropped_with_an_event(self):
-        """kube-scheduler's words."""
+        """The event has kube-scheduler's text."""
         rig = rig_with("p")
         rig.api.terminate("default/p")
         rig.watch("Pod")

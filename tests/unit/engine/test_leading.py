@@ -7,7 +7,7 @@ from tests.property.rig import Rig
 
 
 def test_nobody_is_tried_without_the_lease():
-    """Events are taken in, pods stay in the queue."""
+    """Events are processed, pods stay in the queue."""
     rig = Rig()
     rig.lead(active=False)
     rig.api.put("Node", make_node("n0"))

@@ -51,7 +51,7 @@ def test_names_without_end_cost_no_room():
 
 
 def test_amounts_past_what_a_column_holds_are_never_there():
-    """They are clamped, not wrapped around."""
+    """Such amounts are clamped, not wrapped around."""
     table = Needs()
     table.add("absurd", 0, [("cpu", 10**30)])
     assert [] == table.within([(0, {"cpu": 10**18})])

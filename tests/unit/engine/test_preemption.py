@@ -162,7 +162,7 @@ def test_victims_that_leave_already_are_not_evicted_again():
 
 
 def test_a_victim_that_is_leaving_is_seen_to_leave_while_its_bind_is_in_doubt():
-    """Whether it was bound is unknown; it is known to be terminating, which is enough."""
+    """Its bind is unknown; it is known to be terminating, which is enough."""
     rig = rig_with(make_pod("low", cpu=2), boss())
     bind = rig.wire.index(effects(rig, Bind)[0])
     rig.swallow(bind)

@@ -47,7 +47,7 @@ def test_nobody_is_taken_early_while_somebody_blocked_is_active():
 
 
 def test_a_blocked_profile_is_not_taken_from_the_back_off():
-    """It waits for its turn there too."""
+    """The profile waits for its turn there too."""
     rig = two_profiles()
     rig.run()
     rig.api.put("Node", make_node("n0"))

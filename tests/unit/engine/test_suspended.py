@@ -21,7 +21,7 @@ from tests.property.making import make_pod
 
 
 class Stage:
-    """SuspendedCycles with their ends."""
+    """SuspendedCycles with a record of their ends."""
 
     def __init__(self) -> None:
         self.outbox = Outbox()
@@ -141,7 +141,7 @@ def test_a_profile_waits_for_an_extender_and_not_for_the_solver():
 
 @pytest.mark.parametrize("error", [PluginError("X", "Filter", "no"), InputError("bad")])
 def test_an_error_out_of_a_cycle_ends_it(error: Exception):
-    """Its starter receives it, wherever it is raised."""
+    """The starter of the cycle receives it, wherever it is raised."""
 
     def breaks(*, late: bool) -> CycleSteps:
         if late:
@@ -182,7 +182,7 @@ def test_a_dropped_cycle_is_closed_without_a_word():
 
 
 def test_all_are_dropped_when_nobody_may_be_asked_any_more():
-    """Their keys come back in the order they began."""
+    """Their keys are returned in the order they began."""
     stage = Stage()
     for key in ("c", "a", "b"):
         stage.begin(asks((ask_extender(),)), key)

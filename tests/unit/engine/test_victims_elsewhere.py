@@ -51,7 +51,7 @@ def engine(*, is_on: bool) -> Engine:
 
 
 def show(found: Engine, kind: str, one: Any) -> None:
-    """Show an object."""
+    """Add an object."""
     found.handle(Watched(kind, "ADDED", one), NOW)
 
 

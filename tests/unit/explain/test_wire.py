@@ -28,7 +28,7 @@ def world():
 
 
 def test_it_comes_out_as_it_went_in():
-    """Objects in their order, the question, how it is to be answered."""
+    """Objects are in their order, with the question and the form of the answer."""
     there = world()
     question = Question("explain", pod="default/x")
     lines = list(packed(question, there, AnswerOptions(now=3.0), "text"))
@@ -41,7 +41,7 @@ def test_it_comes_out_as_it_went_in():
 
 @pytest.mark.parametrize("lines", [b"", b"{}", b"x\n", b'{"question":{"what":"dance"}}'])
 def test_what_is_no_question_is_refused(lines):
-    """With that error."""
+    """The error names the fault."""
     with pytest.raises(InputError, match="not a question about a cluster"):
         unpacked(lines)
 

@@ -103,7 +103,7 @@ def test_cells_answer_for_a_few_rows():
 
 
 def test_pods_of_one_key_share_it():
-    """Whatever their shapes."""
+    """They share it whatever their shapes."""
     stage = Played(by_cpu())
     stage.attempt()
     stage.attempt(make_pod("other", labels={"app": "other"}))

@@ -61,14 +61,14 @@ def test_terms_follow_the_single_label_rules(expressions):
     ],
 )
 def test_fields(fields, names: list[str]):
-    """metadata.name with In and NotIn, nothing else."""
+    """metadata.name with In and NotIn is the only field."""
     stage = Stage()
 
     assert stage.rows(*names) == stage.nodes.term_mask(term(fields=fields)).tolist()
 
 
 def test_an_empty_term_matches_nothing():
-    """And no labels at all match every node."""
+    """Empty labels match every node."""
     stage = Stage()
 
     assert not stage.nodes.term_mask(term()).any()
@@ -126,7 +126,7 @@ class TestRejected:
         assert [("a", 1), ("b", 2)] == list(both.histogram(self.mask(0, 1, 1)))
 
     def test_a_union_with_nothing(self):
-        """From either side."""
+        """Either side of the union may be empty."""
         one = reject(self.mask(1), "a")
 
         assert one is one | None

@@ -58,7 +58,7 @@ class Ages:
         self.seen = len(cluster.table)
 
     def apply(self, change: Change) -> None:
-        """Count."""
+        """Count the changes."""
         self.seen += 1
 
     def columns(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class TestRegistry:
     """Classes by name."""
 
     def test_names_are_unique_and_exact(self):
-        """As kube-scheduler looks them up."""
+        """The lookup is that of kube-scheduler."""
         found = Registry([Rack])
 
         assert found.get("Rack") is Rack
@@ -135,7 +135,7 @@ class TestRegistry:
             Registry().load_entry_points()
 
     def test_a_broken_package_is_named(self, monkeypatch: pytest.MonkeyPatch):
-        """Whatever its import raises."""
+        """The error names it whatever its import raises."""
         offers = [EntryPoint("a", "nowhere.at.all:Plugin", "trellis.plugins")]
         monkeypatch.setattr(registry_module, "entry_points", lambda group: offers)
 

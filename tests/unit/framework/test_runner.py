@@ -93,7 +93,7 @@ class TestKeys:
         assert ["filter", "filter"] == calls
 
     def test_hypothetical_nodes_are_put_to_whoever_follows_something(self):
-        """Its data lacks hypothetical pods."""
+        """The plugin is called because its data lacks hypothetical pods."""
         calls: list[str] = []
         follows = made(
             "A",
@@ -108,7 +108,7 @@ class TestKeys:
         assert ["A"] == calls
 
     def test_who_lost_its_pre_filter_is_asked_in_any_case(self):
-        """It has to return Skip itself, as kube-scheduler's plugins do."""
+        """The plugin has to return Skip itself, as kube-scheduler's plugins do."""
         cls = made(
             "A",
             unread={"pre_filter": "no state"},
@@ -382,7 +382,7 @@ class TestPostFilter:
 
 
 class TestScore:
-    """Pre-score, weights, normalisation, range."""
+    """Tests of pre-score, weights, normalisation and range."""
 
     def score(self, *classes: type[Plugin[Any]], **kwargs: Any) -> tuple[Stage, Any, Any]:
         stage = Stage(*classes, **kwargs)
@@ -469,7 +469,7 @@ class TestScore:
 
 
 class TestReserveAndPermit:
-    """Order, early end, waiting."""
+    """Tests of order, early end and waiting."""
 
     def test_reserve_ends_at_the_first_rejection(self):
         """Later plugins do not run; the status has the plugin's name."""

@@ -12,7 +12,7 @@ from tests.unit.framework.stage import Stage
 
 
 class Recorder(Plugin[NoArgs]):
-    """Writes down its calls."""
+    """A plugin that records its calls."""
 
     def __init__(self, args: NoArgs, handle: Any) -> None:
         super().__init__(args, handle)
@@ -37,7 +37,7 @@ class Last(Recorder):
 
 
 class Broken(Plugin[NoArgs]):
-    """Raises in between."""
+    """A plugin that raises."""
 
     def reserve(self, cycle: Cycle, node: str) -> None:
         return None

@@ -157,7 +157,7 @@ class TestReturned:
         assert said in self.fault(method, **{method: lambda *_: answer})
 
     def test_what_normalize_returns(self):
-        """It is checked like the scores."""
+        """Its result is checked like the scores."""
         scores = np.zeros(3, dtype=np.int64)
         said = self.fault("score", score=lambda *_: scores, normalize=lambda *_: [1, 2, 3])
 

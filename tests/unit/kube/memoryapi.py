@@ -132,7 +132,7 @@ class MemoryApi:
         timeout_s: float = REQUEST_TIMEOUT_S,
         guard: Callable[[], None] | None = None,
     ) -> Response:
-        """Answer as the sandbox would, unless a fault comes first."""
+        """Answer as the sandbox would, unless a fault is injected."""
         if guard is not None:
             guard()
         self.running += 1

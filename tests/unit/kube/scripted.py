@@ -40,7 +40,7 @@ class Conversation:
         await self.raw("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
 
     def reset(self) -> None:
-        """Break the connection off."""
+        """Break the connection."""
         self.writer.transport.abort()
 
     async def until_gone(self) -> None:

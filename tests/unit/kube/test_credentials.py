@@ -160,7 +160,7 @@ async def test_a_refused_token_is_read_again_at_once(tmp_path: Path):
 
 
 async def test_a_source_that_breaks_leaves_the_old_access(tmp_path: Path):
-    """A kubeconfig that is unreadable for a moment has no effect."""
+    """A kubeconfig that is unreadable for a short time has no effect."""
     path = kubeconfig(tmp_path, {"token": "secret"})
     found = await load(path)
     path.write_text("{")
@@ -288,7 +288,7 @@ async def test_of_several_files_the_first_to_say_something_wins(tmp_path: Path):
 
 
 async def test_the_file_of_a_token_is_newer_than_the_token(tmp_path: Path):
-    """Where both are given the file counts, unless it cannot be read."""
+    """The file counts if both are given, unless it cannot be read."""
     path = kubeconfig(tmp_path, {"token": "old", "tokenFile": "token"})
     without = await load(path)
     (tmp_path / "token").write_text("new")

@@ -180,5 +180,5 @@ def test_any_object_is_read_or_reported(edits: list[tuple[str, Any]]):
 
 
 def test_nulls_go_at_every_depth():
-    """Inside lists and dictionaries."""
+    """Nulls are removed inside lists and dictionaries."""
     assert {"a": [1, {}], "c": {}} == without_nulls({"a": [1, None, {"b": None}], "c": {"d": None}})

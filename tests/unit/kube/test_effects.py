@@ -322,7 +322,7 @@ async def test_a_full_queue_asks_to_wait():
 
 
 async def test_a_status_patch_says_only_what_it_is_about():
-    """The condition and the nomination go out field by field as kube-scheduler sends them."""
+    """The condition and the nomination are sent field by field, as by kube-scheduler."""
     async with running() as run:
         uid = run.pod("a")
         await run.carry_out(status(uid, "a", "0/1 nodes are available: 1 no."))

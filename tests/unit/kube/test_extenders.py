@@ -227,7 +227,7 @@ async def test_its_own_error_is_handed_on():
 
 
 async def test_another_status_than_200_is_a_failure():
-    """In kube-scheduler's words."""
+    """The message is that of kube-scheduler."""
     async with talking(saying(web.Response(status=503, text="busy"))) as (extenders, server):
         reply = await ask(extenders, "filter", "n1")
 
@@ -248,7 +248,7 @@ async def test_an_answer_of_another_shape_is_a_failure(answer: Any):
 
 
 async def test_an_answer_that_is_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch):
-    """It is not read to its end."""
+    """The answer is not read to its end."""
     monkeypatch.setattr(extenders_module, "MOST_BYTES", 1000)
     async with talking(saying({"Error": "x" * 2000})) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
@@ -296,7 +296,7 @@ async def test_a_pod_that_is_gone_is_not_asked_about():
 
 
 async def test_nothing_is_bound_behind_the_fence():
-    """Binding writes; asking does not."""
+    """A bind is a write; other verbs are not."""
     fence = Fence(ManualClock(), inf)
     async with talking(saying({}), fence=fence) as (extenders, server):
         fence.close()
@@ -420,7 +420,7 @@ async def test_both_sides_show_certificates(folder: Path, *, as_data: bool):
 
 
 async def test_without_a_ca_nothing_is_checked_if_https_is_enabled(folder: Path):
-    """kube-scheduler's odd rule; without enableHTTPS the system's authorities are used."""
+    """kube-scheduler's rule; without enableHTTPS the system's authorities are used."""
     async with talking(saying({}), tls=serving(folder), enable_https=True) as (blind, _):
         assert (await ask(blind, "filter", "n1")).ok
     async with talking(saying({}), tls=serving(folder)) as (careful, _):

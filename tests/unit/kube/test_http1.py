@@ -35,7 +35,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 @given(st.sampled_from(sorted(ANSWERS)), st.lists(st.integers(0, 1000), max_size=20))
 def test_an_answer_is_the_same_however_it_is_cut(name: str, places: list[int]):
-    """Where the network splits the bytes of an answer makes no difference."""
+    """The split of the bytes over packets makes no difference."""
     data, code, body = ANSWERS[name]
 
     answers = feed(cut(data, places))

@@ -119,7 +119,7 @@ async def test_the_first_takes_the_lease_and_keeps_it():
 
 
 async def test_a_standby_waits_and_takes_over():
-    """While the holder renews, no other leads; when it is gone, another does within lease + 5 s."""
+    """While the holder renews, no other leads; after its end another does within lease + 5 s."""
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)

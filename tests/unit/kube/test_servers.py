@@ -228,7 +228,7 @@ async def test_a_kind_is_picked_up_when_it_is_defined(world: World):
 
 
 async def test_a_closed_client_leaves_no_socket(kubeconfig: Path):
-    """Nor that of an abandoned watch."""
+    """The same for an abandoned watch."""
     client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
     socket = None
     while socket is None:

@@ -1,4 +1,4 @@
-"""A reflector reports every object of its kind to the engine, once, whatever happens on the way."""
+"""A reflector reports every object of its kind to the engine, once, whatever faults occur."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -492,7 +492,7 @@ async def test_garbage_in_a_watch_is_survived():
 
 
 async def test_garbage_at_the_same_place_twice_makes_a_new_list():
-    """When going on meets the same garbage, only a list gets past it."""
+    """A continued watch would read the same garbage, so only a new list gets past it."""
     run = Run()
 
     async with run.running():

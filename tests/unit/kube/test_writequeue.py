@@ -1,4 +1,4 @@
-"""Lanes: how they stop."""
+"""The end of lanes."""
 
 import asyncio
 

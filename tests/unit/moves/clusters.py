@@ -173,7 +173,7 @@ class Steps:
         self.left = left
 
     def take(self) -> None:
-        """Use one; TooLargeError if there is none."""
+        """Use one step; TooLargeError if none is left."""
         self.left -= 1
         if self.left < 0:
             raise TooLargeError

@@ -21,7 +21,7 @@ CLAIM = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
 
 
 def gpu_node(name, gpus="4", **more):
-    """A node with GPUs."""
+    """Return a node with GPUs."""
     return node(name, cpu="64", memory="64Gi", **more) | {
         "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110", GPU: gpus}}
     }

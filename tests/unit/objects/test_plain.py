@@ -9,7 +9,7 @@ from scheduler.objects.plain import read_node, read_object, read_pod
 
 
 def test_nulls_mean_not_set_and_times_become_text():
-    """The result of YAML equals what the API server would have sent."""
+    """The result of YAML equals the object that the API server would have sent."""
     pod = read_pod(
         {
             "metadata": {

@@ -18,7 +18,7 @@ selectors = st.builds(LabelSelector, labels, st.lists(requirements, max_size=3).
 
 
 def holds(requirement: LabelSelectorRequirement, labels: dict[str, str]) -> bool:
-    """Return the meaning of one expression, written plainly."""
+    """Return the result of one expression, by plain code."""
     there = requirement.key in labels
     listed = labels.get(requirement.key) in requirement.values
     return {

@@ -121,7 +121,7 @@ class Shop:
         return status
 
     def nodes(self, count: int) -> None:
-        """Have this many nodes."""
+        """Create this many nodes."""
         for number in range(max(count, len(self.cluster.table))):
             name = f"n{number}"
             if number < count:

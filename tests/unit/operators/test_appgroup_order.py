@@ -48,7 +48,7 @@ def straightened(algorithm, labels):
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS, "Khan", ""])
 @given(graph=graphs, by_name=st.booleans())
 def test_everybody_stands_before_what_it_depends_on(algorithm, graph, by_name):
-    """Or there is a cycle, which is valid; in any case every workload has exactly one position."""
+    """A cycle is valid; in any case every workload has exactly one position."""
     listed = workloads(graph, by_name=by_name)
     found = order_of(listed, algorithm)
     known = nx.DiGraph(graph_of(listed))
@@ -65,7 +65,7 @@ def test_everybody_stands_before_what_it_depends_on(algorithm, graph, by_name):
 
 
 def test_an_unknown_name_means_kahn():
-    """Also an absent one."""
+    """The same for an absent name."""
     listed = workloads({"w0": ["w1", "w2"], "w1": ["w3"], "w2": [], "w3": []})
 
     assert order_of(listed, "KahnSort") == order_of(listed, "Khan") == order_of(listed, "")

@@ -115,7 +115,7 @@ def test_unknown_workloads_and_labels_are_named():
     ],
 )
 def test_bad_input_names_its_field(given_spec, field):
-    """It is no failure: there is a status in any case."""
+    """The status is written all the same."""
     status = judged(given_spec)
 
     if field is not None:
@@ -125,7 +125,7 @@ def test_bad_input_names_its_field(given_spec, field):
 
 
 def test_costs_stand_beside_the_order():
-    """Where they are known."""
+    """The costs are in the status where they are known."""
     cost = Statistics(min_cost=1, avg_cost=2, max_cost=3)
     status = judged(spec({"a": [], "b": []}), costs={"b": cost}, total=cost)
 

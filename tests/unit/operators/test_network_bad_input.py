@@ -60,7 +60,7 @@ def group(*workloads: Json, algorithm: str = "KahnSort") -> Json:
 
 
 def network(*ways: Json, key: str = REGION_LABEL, **spec: Any) -> Json:
-    """Return a spec; every way is an origin `east` of its own."""
+    """Return a spec; every link is an origin `east` of its own."""
     origins = [{"origin": "east", "costList": [way]} for way in ways]
     levels = [{"topologyKey": key, "originList": origins}]
     return {"weights": [{"name": "UserDefined", "topologyList": levels}], **spec}

@@ -58,7 +58,7 @@ def test_statistics_tell_least_mean_and_greatest():
 
 
 def test_a_group_without_pods_books_nothing():
-    """Nor one without dependencies."""
+    """The same for a group without dependencies."""
     group = msgspec.convert(app_group({"a": {"b": (5, "1G")}, "b": {}}), AppGroup)
 
     assert {} == booked({("default", "app"): group.spec.members}, {})

@@ -148,7 +148,7 @@ async def test_an_operator_that_is_gone_leaves_links_that_decide_nothing():
 
 
 def test_the_plugin_reads_the_users_costs_beside_the_bare_links():
-    """Spec comes first, so a status that shows bookings changes no decision."""
+    """Spec precedes status, so a status that shows bookings changes no decision."""
     links = {
         "name": "UserDefined",
         "topologyList": [

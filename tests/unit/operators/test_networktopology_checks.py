@@ -63,7 +63,7 @@ def test_unlike_costs_of_a_way_and_its_way_back_are_told():
 
 
 def test_a_key_that_nobody_reads_is_told():
-    """A misspelt label would silently cost every way its price."""
+    """A misspelt label would remove the costs of every link without a message."""
     reported = next(iter(doubts(spec(key="topology.kubernetes.io/zones"))))
     assert 'did you mean "topology.kubernetes.io/zone"?' in reported
 

@@ -95,7 +95,7 @@ class Shop(shop.Shop):
         }
 
     def writes(self) -> list[str]:
-        """Methods of the requests for slices since the last look."""
+        """Return the methods of the requests for slices since the last call."""
         found = [method for method, path in self.asked if KIND.plural in path]
         self.asked.clear()
         return found

@@ -64,7 +64,7 @@ CALCULATED = NetworkTopologyStatus(weights=spec(OTHER_TABLE).weights)
 def test_ready_says_whether_the_tables_can_be_used(
     ways: list[Any], previous: NetworkTopologyStatus, ready: str, reason: str
 ):
-    """A way belongs to a table, a key and a direction; listed twice it is in doubt."""
+    """A link belongs to a table, a key and a direction; listed twice it is in doubt."""
     got = status_of(spec(*ways), observed(previous))
 
     assert (3, 2) == (got.node_count, got.observed_generation)

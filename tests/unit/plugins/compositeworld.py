@@ -1,4 +1,4 @@
-"""Trees of groups of scheduling.k8s.io as plain objects: short to write."""
+"""Trees of groups of scheduling.k8s.io as plain objects, by short helpers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters with a tree and groups, as plain objects: short to write."""
+"""Clusters with a tree and groups, as plain objects, by short helpers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Selectors over plain manifests, the slow way: the references of spread and affinity share
-them.
-"""
+"""Slow selectors over plain manifests: the references of spread and affinity share them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -50,7 +50,7 @@ class World:
 
 
 def restrictions(world, pod):
-    """VolumeRestrictions."""
+    """Return the reference result of VolumeRestrictions."""
     single = []
     for name, claim in world.named(pod, ephemeral=False):
         if claim is None:
@@ -81,7 +81,7 @@ def _same_disk(one, other):
 
 
 def limits(world, pod):
-    """NodeVolumeLimits."""
+    """Return the reference result of NodeVolumeLimits."""
     if not pod.spec.volumes or all(v.rbd for v in pod.spec.volumes):
         return None
     for name, claim in world.named(pod):
@@ -136,7 +136,7 @@ def _counted(world, pod):
 
 
 def zone(world, pod):
-    """VolumeZone."""
+    """Return the reference result of VolumeZone."""
     wanted = []
     for name, claim in world.named(pod, ephemeral=False):
         if claim is None:
@@ -166,7 +166,7 @@ def zone(world, pod):
 
 
 def binding(world, pod):
-    """VolumeBinding."""
+    """Return the reference result of VolumeBinding."""
     named = world.named(pod)
     if not named:
         return None

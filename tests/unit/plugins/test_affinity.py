@@ -266,7 +266,7 @@ def test_terms_that_do_not_parse():
 
 
 def test_the_weight_has_its_range():
-    """hardPodAffinityWeight lies in 0..100."""
+    """hardPodAffinityWeight must be in 0..100."""
     with pytest.raises(ConfigError, match=r"hardPodAffinityWeight: .*not in valid range \[0-100\]"):
         evaluate(InterPodAffinity, args={"hardPodAffinityWeight": 101}, nodes=[], pod=pod())
 

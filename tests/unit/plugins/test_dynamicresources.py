@@ -430,7 +430,7 @@ def test_a_pod_is_held_until_its_claims_are_there():
     ],
 )
 def test_arguments(args, faults):
-    """They are checked as kube-scheduler checks them."""
+    """The checks are those of kube-scheduler."""
     assert faults == list(args.validate())
 
 

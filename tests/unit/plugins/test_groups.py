@@ -74,7 +74,7 @@ def test_user_story_a(using):
 
 
 def test_user_story_b():
-    """One server, two to four pods on each node used, spread."""
+    """The group has one server, and two to four spread pods on each used node."""
     rules = {"server": {"type": "pack"}, "node": {"type": "spread", "min": 2, "max": 4}}
     done = place(*tree(STORY_B, "server", "node"), group("g", 6, rules), *members("g", 6))
 
@@ -270,7 +270,7 @@ def test_a_priority_that_somebody_wrote_into_a_config_map_evicts_nobody():
 
 
 def test_members_that_may_not_preempt_do_not():
-    """preemptionPolicy Never is honoured."""
+    """preemptionPolicy Never of members is respected."""
     old = [member(f"old-{n}", on="a", priority=0) for n in range(4)]
     never = {"preemptionPolicy": "Never"}
     done = place(

@@ -317,7 +317,7 @@ def victims(simulation):
 
 
 def important(objects):
-    """Return objects with a priority above that of others."""
+    """Return objects with a higher priority."""
     for one in objects:
         one["spec"]["priority"] = 9
     return objects

@@ -295,7 +295,7 @@ def test_a_group_is_held_while_the_hypernodes_are_no_tree():
 
 
 def test_our_groups_may_call_the_tree_by_its_name():
-    """Rules for its tiers."""
+    """The rules name its tiers."""
     rules = {"sakkara.group/topology": "hypernodes"}
     rules["sakkara.group/constraints"] = '{"tier-1": {"type": "spread"}}'
     spread = pod_group("g", 4, annotations=rules)

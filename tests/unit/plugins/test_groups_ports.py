@@ -46,7 +46,7 @@ def test_more_members_than_nodes_name_the_port(cpus):
 
 @pytest.mark.parametrize("cpus", [("1",), ("1", "2")])
 def test_as_many_members_as_nodes_fit(cpus):
-    """One member per node."""
+    """Each node gets one member."""
     done = place(*tree({"r0": {"a": 8, "b": 8}}), gang(2), *ported(2, cpus=cpus))
 
     assert {"a", "b"} == {one.node for one in done.pods}

@@ -106,7 +106,7 @@ def test_a_gang_is_placed_whole_or_waits():
 
 
 def test_members_beyond_the_minimum_are_placed_where_there_is_room():
-    """Four of six."""
+    """Four of six are placed."""
     done = place(*tree(ONE_RACK), pod_group("g", 3), *members("g", 6))
     assert 4 == done.summary.scheduled
 

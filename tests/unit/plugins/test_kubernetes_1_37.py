@@ -351,7 +351,7 @@ def test_a_request_with_derived_attributes_is_an_error(is_list, release):
     ],
 )
 def test_alpha_fields_of_pods_are_read_past(spec):
-    """A manifest that has them is placed as one that does not."""
+    """A manifest with such fields is placed like one without them."""
     assert "n1" == results(place(NODES[0], pod("p", spec=spec), release=V1_37))["p"]
 
 

@@ -64,7 +64,7 @@ def test_all_features_must_be_declared(wanting, fitting):
     ],
 )
 def test_ordinary_pods_are_skipped(spec):
-    """They need no feature."""
+    """Such pods need no feature."""
     assert SKIP == evaluate(NodeDeclaredFeatures, nodes=NODES, pod=pod(spec=spec)).pre_filter
 
 

@@ -402,7 +402,7 @@ def test_a_node_that_no_longer_fits_is_refused_at_reserve():
     ],
 )
 def test_arguments(args, faults):
-    """The texts are kube-scheduler's."""
+    """The messages are those of kube-scheduler."""
     assert faults == list(args.validate())
 
 

@@ -140,7 +140,7 @@ def test_the_namespace_belongs_to_the_claim():
 
 
 def hinted(change, wanted):
-    """Return what the plugin hints about a change for a waiting pod."""
+    """Return the plugin's hint about a change for a waiting pod."""
     scene = Scene(VolumeRestrictions)
     return scene.plugin.hint(change, read_pod(wanted))
 

@@ -40,7 +40,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Town:
-    """A cluster in a scene, and again in plain dictionaries of manifests."""
+    """A cluster in a scene, and the same cluster in plain dictionaries of manifests."""
 
     def __init__(self, plugin: type[Plugin[Any]], args: Mapping[str, Any] | None = None) -> None:
         self.scene = Scene(plugin, args)
@@ -49,7 +49,7 @@ class Town:
         self.objects: dict[str, Manifest] = {}
 
     def do(self, move: Move) -> Change:
-        """Carry a move out on both sides and let the trackers follow."""
+        """Apply a move on both sides and update the trackers."""
         return self.scene.follow(self._do(move))
 
     def of(self, kind: str) -> list[Manifest]:

@@ -105,7 +105,7 @@ class TestJob:
         assert 1 == len(here.pods())
 
     def test_suspended_it_runs_nothing(self):
-        """Suspending takes the pods away without counting them; resuming brings them back."""
+        """A suspension deletes the pods without counting them; a resumption makes them anew."""
         here = World(actors=[Jobs])
         here.apply(JOBS, job(run="1h"))
         here.edit(JOBS, "sum", suspend=True)
@@ -123,7 +123,7 @@ class TestJob:
         assert ["Running"] == here.phases()
 
     def test_the_deadline_ends_it(self):
-        """After activeDeadlineSeconds the pods are taken away and the job has failed."""
+        """After activeDeadlineSeconds the pods are deleted and the job has failed."""
         here = World(actors=[Jobs])
         here.apply(JOBS, job("activeDeadlineSeconds: 30", run="1h"))
         here.tick(29.0)

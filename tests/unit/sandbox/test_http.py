@@ -26,7 +26,7 @@ class Wire(asyncio.Transport):
         self.closed = True
 
     def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
-        """Nothing is buffered here."""
+        """Do nothing: there is no buffer."""
 
 
 def echo(request: HttpRequest, _connection: HttpConnection) -> bytes:
@@ -78,7 +78,7 @@ def test_pipelined_requests_are_answered_in_order():
 
 
 def test_connection_close_closes():
-    """After the answer."""
+    """The connection is closed after the response."""
     connection, wire = connect()
     connection.data_received(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
 

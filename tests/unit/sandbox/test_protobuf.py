@@ -94,7 +94,7 @@ def test_unknown_fields_are_skipped():
     ],
 )
 def test_malformed_bodies_are_refused(body: bytes):
-    """400, never a crash."""
+    """The response is 400, never a crash."""
     with pytest.raises(StatusError) as caught:
         read_protobuf(body)
     assert 400 == caught.value.code

@@ -125,7 +125,7 @@ class TestReading:
 
 class TestWatching:
     def test_changes_come_in_order_with_what_was_before(self):
-        """ADDED, MODIFIED, DELETED."""
+        """The events are ADDED, MODIFIED and DELETED, each with the former object."""
         store = make_store()
         watch = store.watch(CONFIGMAPS, wake=nothing)
         put(store, "c", a="1")

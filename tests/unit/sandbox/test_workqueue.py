@@ -150,7 +150,7 @@ class TestTurns:
         assert 2 == controller.acted.count("default/a")
 
     def test_a_fault_hits_nobody_else(self):
-        """A fault in hearing or acting is counted; writes and other controllers go on."""
+        """An exception of a controller is counted; writes and other controllers continue."""
         store = make()
 
         class Broken(Recorder):

@@ -124,7 +124,7 @@ class World:
         self.store.change(resource, namespace, name, edit)
 
     def get(self, resource: Resource, name: str, namespace: str = "default") -> Object:
-        """The current object."""
+        """Return the current object."""
         return self.store.get(resource, namespace if resource.namespaced else "", name).obj
 
     def pods(self, namespace: str = "default") -> list[Object]:

@@ -95,7 +95,7 @@ class House:
 
 @dataclass
 class Visitor:
-    """A client; `get` answers with status, headers and text."""
+    """A client; `get` returns status, headers and text."""
 
     session: ClientSession
     url: str

@@ -60,7 +60,7 @@ async def test_unknown_token_is_401(house: House):
 
 
 async def test_reviews_have_the_form_of_the_api(house: House):
-    """Both reviews carry what authentication.k8s.io and authorization.k8s.io define."""
+    """Both reviews have the fields of authentication.k8s.io and authorization.k8s.io."""
     house.reviewer.users["good"]["extra"] = {"scopes": ["a", "b"]}
     async with house.serving() as visitor:
         visitor.token = "good"

@@ -33,7 +33,7 @@ def server(house: House, host: str) -> tuple[PageServer, int]:
 
 
 async def answered(url: str, **headers: str) -> tuple[int, str]:
-    """Return status and text; certificates are not looked at."""
+    """Return status and text, without a check of certificates."""
     async with (
         aiohttp.ClientSession() as session,
         session.get(url, headers=headers, ssl=False, allow_redirects=True) as answer,

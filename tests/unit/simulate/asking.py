@@ -41,12 +41,12 @@ def pod(name, **fields):
 
 
 def snapshot(*objects, given=()):
-    """Read plain objects."""
+    """Return a snapshot of plain objects."""
     return read_snapshot(items_of_objects(objects, "objects"), items_of_objects(given, "given"))
 
 
 def place(*objects, given=(), using=None, **options):
-    """Simulate plain objects."""
+    """Simulate plain objects and return the result."""
     world = snapshot(*objects, given=given)
     return simulate(world, using or default_setup(), AnswerOptions(**options))
 

@@ -85,7 +85,7 @@ def test_writes_without_effect_and_lost_races():
     ],
 )
 def test_patches(content_type, body):
-    """The three kinds of patches lead to the same."""
+    """The three kinds of patches have the same result."""
     server = Server()
     answer, _ = server.ask("PATCH", f"{CLAIMS}/c", body, content_type)
 

@@ -328,7 +328,7 @@ def test_amounts_that_the_api_server_refuses_are_an_error(resources, container, 
 
 
 def test_pod_level_requests_follow_a_limit_range():
-    """kube-apiserver defaults a pod once more when it reads it."""
+    """kube-apiserver applies the defaults once more when it reads a pod."""
     limits = manifest_of(
         "LimitRange",
         "v1",

@@ -18,7 +18,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def world(*objects):
-    """A snapshot of plain objects."""
+    """Return a snapshot of plain objects."""
     return read_snapshot(items_of(SourceFile("test", json.dumps(list(objects)).encode())))
 
 

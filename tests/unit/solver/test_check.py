@@ -56,7 +56,7 @@ def test_every_broken_rule_is_named(rack, node, counts, said):
     ],
 )
 def test_broken_rules_between_members_are_named(domains, said):
-    """Rules over sets of leaves are looked at, too."""
+    """Rules over sets of leaves are checked, too."""
     plain = group(TREE, 4, rack=LevelRule(), node=LevelRule())
     instance = Instance(plain.levels, plain.leaves, 4, (), (domains,))
 

@@ -69,7 +69,7 @@ def test_a_node_that_comes_touches_all_but_its_going():
 
 
 def test_the_waiting_pod_itself():
-    """Labels, tolerations, gates, and asking for less."""
+    """The facts are labels, tolerations, gates, and smaller requests."""
     pod = make_pod("p", gates=["g"])
 
     def found(new: Any, *, shrank: bool = False) -> set[str]:

@@ -55,7 +55,7 @@ def change(random, cluster):
 
 
 def counted(cluster, wanted):
-    """Count pod by pod."""
+    """Return the counts by a loop over the pods."""
     column = np.zeros(cluster.table.size, dtype=np.int64)
     for placed in cluster.pods:
         meta, row = placed.pod.metadata, cluster.table.rows.get(placed.node)

@@ -132,7 +132,7 @@ class TestStatus:
         assert {"cpu": 300} == self.requests({"cpu": "300m"}, {"cpu": "200m"}, {"cpu": "100m"})
 
     def test_allocated_counts_only_with_actual_ones(self):
-        """kube-scheduler: allocatedResources alone is not looked at."""
+        """kube-scheduler ignores allocatedResources alone."""
         assert {"cpu": 100} == self.requests({"cpu": "100m"}, None, {"cpu": "300m"})
 
     def test_an_infeasible_resize_drops_the_spec(self):
@@ -168,7 +168,7 @@ class TestStatus:
 
 
 class TestNames:
-    """Which resources scheduling counts."""
+    """Tests of the resources that scheduling counts."""
 
     @pytest.mark.parametrize(
         ("name", "is_in"),
@@ -238,7 +238,7 @@ def test_absurd_requests_do_not_overflow(amounts: list[Any], pods: int):
 
 
 class TestShapes:
-    """Interned specs."""
+    """Tests of interned specs."""
 
     def test_replicas_share_a_shape(self):
         """Name, uid, status and node make no difference; spec and labels do."""

@@ -38,7 +38,7 @@ def started(text: str | None) -> Any:
 
 
 def test_starts_are_the_same_in_any_company():
-    """However many are odd, and how."""
+    """The starts are equal for any number and kind of odd ones."""
     pods = [started(text) for text in TEXTS]
     rows = [*([pod] for pod in pods), *combinations(pods, 2), pods, []]
     lists = RowLists(rows.__getitem__)

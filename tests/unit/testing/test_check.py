@@ -37,7 +37,7 @@ class RefusesItsDefaults(Plugin[NegativeArgs]):
 
 
 class ServesNothing(Plugin[NoArgs]):
-    """Has no extension point."""
+    """A plugin without an extension point."""
 
 
 class ScoresTooHigh(Plugin[NoArgs]):
@@ -48,7 +48,7 @@ class ScoresTooHigh(Plugin[NoArgs]):
 
 
 class ReturnsAList(Plugin[NoArgs]):
-    """Scores are no column."""
+    """A plugin whose scores are a list instead of a column."""
 
     def score(self, cycle: Cycle, nodes: Nodes):
         return [0] * nodes.size
@@ -94,7 +94,7 @@ class Remembers(Plugin[NoArgs]):
 
 
 class CountsRows(Plugin[NoArgs]):
-    """Scores by row."""
+    """A plugin whose scores depend on the row."""
 
     def score(self, cycle: Cycle, nodes: Nodes):
         return np.arange(nodes.size, dtype=np.int64)

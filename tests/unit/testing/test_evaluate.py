@@ -64,7 +64,7 @@ NODES = [rack("old", 400), rack("mid", 90), rack("new", 0)]
 
 
 def test_a_plugin_is_tested_in_three_lines():
-    """A class, plain manifests, and its verdict by node name."""
+    """The test needs a class, plain manifests, and the expected verdict by node name."""
     got = evaluate(RackAge, args={"maxAgeDays": 100}, nodes=NODES, pod=pod())
 
     assert ("node(s) were on an old rack",) == got.filter["old"].reasons

@@ -14,7 +14,7 @@ class DoorArgs(Args):
 
 
 class Door(Plugin[DoorArgs]):
-    """Holds every pod at permit until it is let in."""
+    """A plugin that holds every pod at permit until permission is given."""
 
     def permit(self, _cycle: Cycle, _node: str) -> Status:
         return wait(self.args.seconds)
@@ -30,7 +30,7 @@ class Fussy(Plugin[NoArgs]):
 
 
 class Broken(Plugin[NoArgs]):
-    """Raises."""
+    """A plugin that raises."""
 
     def filter(self, _cycle: Cycle, _nodes: Nodes) -> Rejected:
         raise ValueError("not today")

@@ -99,7 +99,7 @@ async def test_faults_are_values(odd, kind, code):
 
 
 async def test_what_a_library_prints_does_not_disturb(odd):
-    """Standard output belongs to the answers."""
+    """Standard output is reserved for the answers."""
     assert b"7" == (await odd.run("chatter", b"7", LONG_S)).body
 
 

@@ -83,7 +83,7 @@ def test_a_link_without_a_speed_says_why(tmp_path, links, reason):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../../secret"])
 def test_a_name_is_no_path(tmp_path, name):
-    """Only interfaces are read."""
+    """Only files of interfaces are read."""
     with pytest.raises(LinkError, match="no such interface"):
         speed(sysfs(tmp_path, eth0="up 1 device"), name)
 
@@ -122,7 +122,7 @@ def routes(proc: Path, v4: str, v6: str) -> None:
 
 
 def test_without_a_default_route_an_interface_must_be_named(tmp_path):
-    """Also if the files are missing or invalid."""
+    """The same if the files are missing or invalid."""
     with pytest.raises(LinkError, match="name an interface"):
         default_link(tmp_path)
     routes(tmp_path, route("eth0", flags="what"), "")

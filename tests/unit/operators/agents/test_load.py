@@ -145,7 +145,7 @@ def test_percentiles_are_of_the_rates_between_looks():
 
 
 def test_a_counter_that_goes_back_begins_anew():
-    """A restarted container must not look like negative use."""
+    """A restarted container must not appear as negative usage."""
     series = Series(60)
     for at, cpu_s in ((0, 100), (5, 105), (10, 1), (15, 6)):
         series.add(UsageSample(at, cpu_s, 0))
@@ -190,7 +190,7 @@ def test_the_status_tells_node_system_and_pods(tmp_path):
 
 
 def test_a_pod_that_went_leaves_its_use_with_the_pods(tmp_path):
-    """Its usage does not appear as a burst of the system's."""
+    """Its usage does not appear as a burst of the system's usage."""
     proc, groups = tmp_path / "proc", tmp_path / "cgroup"
     put(groups / "cgroup.controllers", "cpu memory")
     sampler = Sampler(proc, groups)

@@ -140,7 +140,7 @@ async def test_other_nodes_and_too_much_are_refused(responder: NetperfResponder,
 
 
 async def test_a_node_that_is_not_there_is_a_reason(keys: Keys):
-    """No process listens."""
+    """No process listens on it."""
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ProbeError) as caught:

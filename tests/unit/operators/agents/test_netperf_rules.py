@@ -187,7 +187,7 @@ def test_every_pair_has_its_turn_within_the_round(sizes: tuple[int, ...]):
 
 
 def test_a_node_more_moves_few_pairs():
-    """Representatives between zones stay, except where the new node takes over."""
+    """Representatives between zones stay, except where the new node replaces one."""
     before = cluster(20, 20, 20)
     after = [*before, peer("new", "z1")]
     moved = 0
@@ -224,7 +224,7 @@ def told(latencies: Latencies, now: float) -> dict[str, dict[tuple[str, ...], ob
 
 
 def test_percentiles_are_told_with_both_ends():
-    """Nearest rank, node names and zones as labels, the moment beside them."""
+    """Nearest rank, node names and zones as labels, and the time."""
     latencies = Latencies("a")
     latencies.zone = "z1"
     latencies.put(peer("b", "z2"), [float(one) for one in range(100, 0, -1)], 50.0)

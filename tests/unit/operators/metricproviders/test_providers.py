@@ -37,7 +37,7 @@ class Source:
 
 
 def metrics(path: str, _query: dict[str, str]) -> object:
-    """Answer as metrics.k8s.io does."""
+    """Answer like metrics.k8s.io."""
     usage = {"cpu": "1500m", "memory": "2Gi"}
     items: list[dict[str, object]]
     if path.endswith("/nodes"):
@@ -82,7 +82,7 @@ QUERY = Query(FigureName(CPU), "rate", labels=("instance",), times="times", wind
 
 
 async def test_prometheus_figures_are_as_old_as_their_samples():
-    """The time comes from the second query; a series missing there is silent and left out."""
+    """The time is that of the second query; a series missing there is left out."""
     answers = {
         "rate": vector(
             ({"instance": "a:9100"}, 500, "1.5"),

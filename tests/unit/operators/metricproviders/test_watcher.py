@@ -280,6 +280,6 @@ def test_nobody_is_asked_when_no_profile_wants_figures():
     ],
 )
 def test_a_provider_that_cannot_be_asked_is_refused_by_field(provider: str, says: str):
-    """Before the start."""
+    """The refusal precedes the start."""
     with pytest.raises(Exception, match=says):
         load(FILE % f"{{metricProvider: {provider}}}", file="x", registry=Registry(IN_TREE))

@@ -23,7 +23,7 @@ STRATEGY = {"enable": True, "metricReportIntervalSeconds": 30}
 
 
 def policies(section: object) -> Policies:
-    """Read a section."""
+    """Return the policies of a section."""
     return read_policies({SECTION: json.dumps(section)})
 
 
@@ -160,7 +160,7 @@ def test_half_a_report_is_none():
 
 
 def test_percentiles_are_passed_on_by_window():
-    """Only those that have both resources."""
+    """Only percentiles of both resources are passed on."""
     figures = WHOLE | {
         FigureName(CPU, "p95"): Figure(3.0, 980.0, 300),
         FigureName(MEMORY, "p95"): Figure(2**30, 980.0, 300),
