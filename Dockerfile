@@ -23,14 +23,19 @@ COPY docs/examples ./docs/examples
 COPY operators ./operators
 COPY scheduler ./scheduler
 # The build backend comes from the lock, so this step needs no network. What runs needs neither the
-# backend nor pip, nor the tests, headers and type stubs of its libraries, nor OR-Tools' routing and
-# MathOpt packages. The rest is compiled here, as the root file system is read-only later; by hash, so
-# that the same sources give the same bytes.
+# backend nor pip, nor the tests, headers and type stubs of its libraries, nor NumPy's build tools,
+# OR-Tools' packages besides its solvers, and the messages of Google's APIs, which the exporter over
+# HTTP does not import. The rest is compiled here, as the root file system is read-only later; by
+# hash, so that the same sources give the same bytes.
 RUN /opt/trellis/bin/pip install --no-deps --no-build-isolation --no-index . \
     && /opt/trellis/bin/pip uninstall -q -y setuptools pip \
     && find /opt/trellis -type d \( -name tests -o -path '*/numpy/_core/include' \
-       -o -path '*/ortools/constraint_solver' -o -path '*/ortools/math_opt' \) -prune -exec rm -rf {} + \
-    && find /opt/trellis -name '*.pyi' -delete \
+       -o -path '*/numpy/distutils' -o -path '*/numpy/f2py' \
+       -o -path '*/google/api' -o -path '*/google/type' -o -path '*/google/rpc' \
+       -o -path '*/google/cloud' -o -path '*/google/longrunning' -o -path '*/google/logging' \
+       -o -path '*/ortools/constraint_solver' -o -path '*/ortools/math_opt' -o -path '*/ortools/graph' \
+       -o -path '*/ortools/set_cover' -o -path '*/ortools/scheduling' \) -prune -exec rm -rf {} + \
+    && find /opt/trellis \( -name '*.py[ix]' -o -name '*.pxd' -o -name '*.[ah]' -o -name '*.proto' \) -delete \
     && /opt/trellis/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/trellis/lib
 
 FROM build AS sbom

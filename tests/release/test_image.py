@@ -127,6 +127,15 @@ def test_it_says_its_version(image: Image):
     assert (0, True) == (done.returncode, f"trellis {VERSION}" in out), out
 
 
+def test_it_can_send_spans(image: Image):
+    """The exporter of OpenTelemetry that `tracing` uses is there, with all that it imports."""
+    module = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    done = start(image, "python", "-c", f"import {module}")
+    out, _ = done.communicate(timeout=60)
+
+    assert (0, "") == (done.returncode, out)
+
+
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
     """Return the kubeconfig of a small cluster, readable for every user."""
