@@ -42,7 +42,7 @@ async def asked(
 
 
 async def pause(seconds: float = POLL_S) -> None:
-    """Yield for a moment between two checks of a program that cannot notify the test."""
+    """Sleep shortly between two checks of a program that cannot notify the test."""
     moment = asyncio.Event()
     timer = asyncio.get_running_loop().call_later(seconds, moment.set)
     try:

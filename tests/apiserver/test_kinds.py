@@ -197,7 +197,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 async def test_invalid_objects_are_refused(api: Api, what: str):
-    """422 in the server's words."""
+    """The response is 422 with the server's message."""
     where, body = REFUSED[what]
 
     assert 422 == (await api.post(where, {**body, "metadata": {"name": "o"}})).code

@@ -294,7 +294,7 @@ async def test_unknown_fields_can_be_errors(api: Api):
 
 
 async def test_unknown_fields_can_be_ignored(api: Api):
-    """fieldValidation=Ignore drops them without a word."""
+    """fieldValidation=Ignore drops them without an error."""
     reply = await api.post("configmaps", {**config(), "bogus": 1}, fieldValidation="Ignore")
 
     assert 201 == reply.code

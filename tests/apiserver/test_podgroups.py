@@ -71,7 +71,7 @@ async def test_a_group_is_completed(api: Api, what: str):
 @pytest.mark.usefixtures("serves_v1alpha2")
 @pytest.mark.parametrize("what", REFUSED)
 async def test_an_invalid_group_is_refused(api: Api, what: str):
-    """422 in the server's words."""
+    """The response is 422 with the server's message."""
     assert 422 == (await api.post(WHERE, group(REFUSED[what]))).code
 
 

@@ -66,7 +66,7 @@ def test_kubectl_works_through_the_kubeconfig(real_cluster: RealCluster):
 
 
 def test_kube_scheduler_places_a_pod_beside_it(real_cluster: RealCluster):
-    """The peer that we compare with runs on the cluster with its own user and rights."""
+    """The peer of the comparison runs on the cluster with its own user and rights."""
     assert 201 == real_cluster.request("POST", "/api/v1/nodes", NODE)[0]
     # Other tests may have left nodes of their own.
     how = {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"case": "realcluster"}}

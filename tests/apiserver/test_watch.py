@@ -9,7 +9,7 @@ async def version_of(api: Api, where: str = "configmaps") -> str:
 
 
 async def test_changes_arrive_in_order(api: Api):
-    """ADDED, MODIFIED, DELETED with the object of that moment."""
+    """ADDED, MODIFIED and DELETED have the object at the time of the event."""
     start = await version_of(api)
     async with await api.watch("configmaps", resourceVersion=start) as stream:
         await api.post("configmaps", config("w", a="1"))

@@ -97,7 +97,7 @@ class Campaign:
     # User actions
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request as a user who retries while the server is away."""
+        """Send a request as a user who retries while the server is down."""
         while True:
             try:
                 code, answer = await self._api.request(method, path, body)
@@ -230,7 +230,7 @@ def group(name: str) -> dict[str, Any]:
 
 
 async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> dict[str, Any]:
-    """Play this many faults; return the events, with `broken` by invariant."""
+    """Cause this many faults; return the events, with `broken` by invariant."""
     dice = Random(seed)
     network = Network(cluster, 2, Random(seed))
     async with Api(cluster) as api, network.running():
@@ -265,7 +265,7 @@ async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> di
 
 
 def main(arguments: list[str]) -> int:
-    """Play a campaign and print its result."""
+    """Run a campaign and print its result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--seed", type=int, help="a fresh one without")

@@ -1,4 +1,4 @@
-"""The metric names of ours in a PromQL expression."""
+"""The metric names of Trellis in a PromQL expression."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The dashboards: explained, of metrics that exist, without a word to the outside."""
+"""The dashboards have descriptions, use existing metrics and refer to no external service."""
 
 import json
 import re
@@ -23,7 +23,9 @@ NAMES = {spec.name for spec in Meters.table().values()}
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_dashboard_can_be_imported_anywhere(name: str):
-    """The dashboard asks for the data source, has its own ids and refers to no external object."""
+    """The dashboard has a variable for the data source, has its own ids and refers to no external
+    object.
+    """
     one = FOUND[name]
     ids = [panel["id"] for panel in one["panels"]]
 
@@ -41,7 +43,9 @@ def test_a_dashboard_can_be_imported_anywhere(name: str):
     ("name", "panel"), PANELS, ids=lambda one: one if isinstance(one, str) else one["title"]
 )
 def test_a_panel_says_what_it_shows(name: str, panel: dict[str, Any]):
-    """Title, description, unit; each query reads metrics of ours, of the chosen release alone."""
+    """Title, description, unit; each query reads metrics of Trellis, of the chosen release
+    alone.
+    """
     del name
     assert panel["title"]
     assert panel["description"].endswith(".")

@@ -28,15 +28,17 @@ class Known(NamedTuple):
 
 
 def _claims_twice(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
-    """Hold where the peer lost a race with itself over a claim that two volumes of the pod name."""
+    """Return whether the peer lost a race with itself over a claim that two volumes of the pod
+    name.
+    """
     claims = _claims(decision.pod)
     conflict = "the object has been modified" in str(peer)
     return path == "result" and conflict and len(claims) > len(set(claims))
 
 
 def _equally_important(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold if pods of a node are equally important, so that only their order decides which is
-    reprieved. The message may state the number of victims.
+    """Return whether pods of a node are equally important, so that only their order decides which
+    is reprieved. The message may state the number of victims.
     """
     if path == "message":
         texts = {re.sub(r"preempting \d+ victims?", "", str(text)) for text in (peer, ours)}
@@ -64,7 +66,9 @@ def _has_equals(decision: Decision, node: str) -> bool:
 
 
 def _claim_shared(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold if several pods use a ReadWriteOncePod claim of the pod: the peer counts one of them."""
+    """Return whether several pods use a ReadWriteOncePod claim of the pod: the peer counts one of
+    them.
+    """
     if decision.peer.result != "Unschedulable" or path.startswith("simulate/feasible"):
         return False
     namespace = decision.pod["metadata"]["namespace"]
@@ -85,7 +89,9 @@ def _claim_shared(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool
 
 
 def _spread_dry_run(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold if a dry run spreads a pod beside terminating ones, or by a selector for all pods."""
+    """Return whether a dry run spreads a pod beside terminating ones, or by a selector for all
+    pods.
+    """
     if decision.peer.result != "Unschedulable" or path == "plugins":
         return False
     hard = _hard_constraints(decision.pod)
@@ -100,8 +106,8 @@ def _spread_dry_run(decision: Decision, path: str, _peer: Any, _ours: Any) -> bo
 
 
 def _spread_beside_nominated(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold if a pod spread by a selector for all pods meets a nominated one, which the peer counts
-    then.
+    """Return whether a pod spread by a selector for all pods meets a nominated one, which the peer
+    counts then.
     """
     if path == "plugins" or all(
         one.get("labelSelector") for one in _hard_constraints(decision.pod)
@@ -117,8 +123,8 @@ def _spread_beside_nominated(decision: Decision, path: str, _peer: Any, _ours: A
 
 
 def _named_beside_narrowing(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold if the pod is nominated, and the peer names the plugin that rejected that node for
-    others as well.
+    """Return whether the pod is nominated, and the peer names the plugin that rejected that node
+    for others as well.
     """
     if path != "message" or not decision.pod["status"].get("nominatedNodeName"):
         return False
@@ -127,8 +133,8 @@ def _named_beside_narrowing(decision: Decision, path: str, peer: Any, ours: Any)
 
 
 def _forgetful(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold if claims of the pod require distinct values, which the peer does not keep between
-    devices.
+    """Return whether claims of the pod require distinct values, which the peer does not keep
+    between devices.
     """
     return any(
         "distinctAttribute" in one
@@ -138,7 +144,7 @@ def _forgetful(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
 
 
 def _two_drivers(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold if pools of two drivers have one name and counters: the peer confuses them."""
+    """Return whether pools of two drivers have one name and counters: the peer confuses them."""
     drivers: dict[str, set[str]] = {}
     for one in decision.objects:
         if one["kind"] == "ResourceSlice" and _device_claims(decision):
@@ -149,12 +155,12 @@ def _two_drivers(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool
 
 
 def _empty_extended_claim(_decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
-    """Hold where the peer makes a claim for extended resources that the node serves itself."""
+    """Return whether the peer makes a claim for extended resources that the node serves itself."""
     return path == "result" and "nil or empty request mappings" in str(peer)
 
 
 def _all_but_used_up(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold if a claim requests all devices and a shareable one has a share in use.
+    """Return whether a claim requests all devices and a shareable one has a share in use.
 
     The peer leaves a device without enough capacity out of "all devices".
     """
@@ -170,7 +176,7 @@ def _all_but_used_up(decision: Decision, _path: str, _peer: Any, _ours: Any) -> 
 
 
 def _all_of_a_faulty_pool(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
-    """Hold where the peer fails a pod, or its preemption, over all devices of an incomplete or
+    """Return whether the peer fails a pod, or its preemption, over all devices of an incomplete or
     invalid pool.
     """
     text = "asks for all devices, but resource pool"
@@ -184,7 +190,7 @@ def _all_of_a_faulty_pool(decision: Decision, path: str, peer: Any, _ours: Any) 
 
 
 def _admin_access(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold if admin access to a device needs free counters or capacity for the peer.
+    """Return whether admin access to a device needs free counters or capacity for the peer.
 
     One of the devices that either side selects consumes counters, may be shared, or is allocated to
     another claim with admin access. If neither side selects one, any such device counts.
@@ -239,14 +245,18 @@ def _device(result: Manifest) -> tuple[str, str, str]:
 
 
 def _claim_that_simulate_creates(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
-    """Hold where simulate creates the claim of an ephemeral volume, which does not exist yet."""
+    """Return whether simulate creates the claim of an ephemeral volume, which does not exist
+    yet.
+    """
     text = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
     waits = decision.ours is not None and text in str(decision.ours.message)
     return path.startswith("simulate/") and (waits or text in str(peer))
 
 
 def _scored_without_claims(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold if the peer scores 0 for the volumes of a pod that has none to score (since 1.37)."""
+    """Return whether the peer scores 0 for the volumes of a pod that has none to score (since
+    1.37).
+    """
     return (
         _release(decision) >= V1_37
         and path.startswith("scores/")
@@ -256,7 +266,7 @@ def _scored_without_claims(decision: Decision, path: str, peer: Any, ours: Any) 
 
 
 def _which_error(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold if dry runs of preemption end with errors: their order determines which error is
+    """Return whether dry runs of preemption end with errors: their order determines which error is
     reported.
     """
     error = 'preemption: .*running "DynamicResources" filter plugin: '
@@ -269,8 +279,8 @@ def _which_error(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
 
 
 def _excluding_namespaces(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where a namespaceSelector of the pod matches no labels: the peer takes all namespaces
-    then.
+    """Return whether a namespaceSelector of the pod matches no labels: the peer takes all
+    namespaces then.
     """
     return any(
         expression["operator"] in {"NotIn", "DoesNotExist"}

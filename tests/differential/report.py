@@ -43,11 +43,11 @@ class Report:
         (self._folder / f"case-{name}.json").write_bytes(_pretty(case))
 
     def complain(self, case: Case, error: Exception) -> None:
-        """Keep a case that could not be played."""
+        """Keep a case that could not run."""
         self._complaints.append(f"{case.id}: {str(error)[:400]}")
 
     def add(self, case: Case, decisions: list[Decision], notes: Counter[str]) -> None:
-        """Take in a case that was played."""
+        """Add the result of a case."""
         self._counts["cases"] += 1
         self._counts.update(notes)
         self._families.update(case.families)

@@ -63,7 +63,7 @@ class Run:
         self.families = dict.fromkeys(chosen, 0.7) if chosen else FAMILIES
 
     async def everything(self, cluster: RealCluster) -> None:
-        """Play all cases, block by block, each block under a configuration of its own."""
+        """Run all cases, block by block, each block under a configuration of its own."""
         async with Api(cluster, connections=8) as api:
             for name, labels in NAMESPACES.items():
                 meta = {"name": name, "labels": labels}
@@ -138,7 +138,7 @@ class Run:
     async def _case(
         self, stage: Stage, ours: Ours, case: Case, config: str, *, is_last: bool = False
     ) -> bool:
-        """Play one case and report it; return false if it is to be played again."""
+        """Run one case and report it; return false if it has to be repeated."""
         decisions: list[Decision] = []
         notes: Counter[str] = Counter()
         try:

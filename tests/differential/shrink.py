@@ -13,7 +13,7 @@ Differs = Callable[[Case], Awaitable[bool]]
 
 
 async def shrunk(case: Case, differs: Differs) -> Case:
-    """Return a case from which no object can be removed; `differs` plays one."""
+    """Return a case from which no object can be removed; `differs` runs one."""
 
     async def pods(kept: list[Any]) -> bool:
         return bool(kept) and await differs(Case(case.id, case.families, case.objects, kept))

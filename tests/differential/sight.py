@@ -96,7 +96,7 @@ class Sight:
         )
 
     async def settle(self) -> None:
-        """Wait until the metrics have counted the expected events, and a moment for the others."""
+        """Wait until the metrics have counted the expected events, and shortly for the others."""
         deadline = monotonic() + PATIENCE_S
         while any(self._counted[name] < count for name, count in self._expected.items()):
             found = _HANDLED.findall(self._scheduler.get("/metrics"))

@@ -1,6 +1,4 @@
-"""Decisions of the real kube-scheduler that were recorded once: ours are the same, at both
-doors.
-"""
+"""Decisions of the real kube-scheduler, recorded once: both interfaces of Trellis give the same."""
 
 from collections import Counter
 from functools import cache

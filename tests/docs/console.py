@@ -67,7 +67,7 @@ def _first(command: str) -> str:
 
 
 def environment(folder: Path, installed: Path | None = None) -> dict[str, str]:
-    """Return a shell's environment in which `trellis` is ours and state stays in the folder."""
+    """Return a shell's environment with this `trellis`, whose state stays in the folder."""
     programs = [
         installed or Path(sys.executable).parent,
         ROOT / ".tools/bin",

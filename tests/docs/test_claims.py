@@ -18,7 +18,7 @@ COLUMNS = re.compile(r"kubectl get (\w+)[^`\n]*?custom-columns=(\S+?)[`\s]")
 
 
 def columns() -> Iterator[tuple[str, str, str]]:
-    """Yield page, kind and path of every column that a page lets kubectl print."""
+    """Yield page, kind and path of every column in a page's kubectl output."""
     for page in PAGES:
         for plural, listed in COLUMNS.findall(page.read_text(encoding="utf-8")):
             if plural not in BY_PLURAL:  # of our own definitions, which have no field table

@@ -17,7 +17,9 @@ EXAMPLE = ROOT / "docs/examples/plugin"
 
 
 def run(words: list[str], folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, with the packages in `path` in addition to ours."""
+    """Run a command in a folder, with the packages in `path` in addition to those of the
+    project.
+    """
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join((str(path), str(ROOT))),
         "PYTHONDONTWRITEBYTECODE": "1",

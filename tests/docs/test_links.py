@@ -36,7 +36,7 @@ def leads(page: Path, link: str) -> bool:
 
 
 def anchors(text: str) -> set[str]:
-    """Return the anchors that a Markdown reader makes of the headings."""
+    """Return the anchors of the headings as a Markdown reader generates them."""
     headings = HEADING.findall(FENCE.sub("", text))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

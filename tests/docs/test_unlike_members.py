@@ -19,7 +19,7 @@ NODES = [
 
 @pytest.mark.parametrize("name", unlike.INVARIANTS)
 def test_an_example_stands_as_it_says(name):
-    """All rules hold, counted by hand; the minimised values are proven."""
+    """All rules hold, by a plain count; the minimised values are proven."""
     pods = [one | {"spec": one["spec"] | {"priority": 0}} for one in unlike.pods(name)]
     done = place(*NODES, unlike.group(name), *pods)
 

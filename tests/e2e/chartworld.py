@@ -107,7 +107,7 @@ class Server:
         return "" if response.ok else response.message
 
     async def helm(self, *words: str) -> str:
-        """Run helm as the administrator; return what it prints."""
+        """Run helm as the administrator; return its output."""
         process = await asyncio.create_subprocess_exec(
             str(HELM),
             *words,
@@ -134,7 +134,7 @@ class Server:
         return await self.helm(verb, RELEASE, str(version.chart), *more, *sets)
 
     async def until(self, path: str, holds: Any) -> Json:
-        """Ask for an object or a list until it is as wanted."""
+        """Read an object or a list until it has the wanted state."""
         return await asked(lambda: self.get(path), holds, path)
 
     async def says(self, *lines: str) -> None:
@@ -255,7 +255,7 @@ async def six_nodes(kubeconfig: Path, folder: Path) -> AsyncIterator[Server]:
 
 
 def waiting(name: str, **fields: Any) -> Json:
-    """Return a pod of ours."""
+    """Return a pod of Trellis without a node."""
     raw = pod(name, requests={"cpu": "500m", "memory": "64Mi"}, **fields)
     raw["spec"]["schedulerName"] = "trellis"
     del raw["spec"]["nodeName"], raw["status"]

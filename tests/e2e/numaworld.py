@@ -81,7 +81,7 @@ class NumaWorld:
         self.store.delete(PODS, "default", name, Deletion(grace_period_s=0))
 
     def write(self, name: str, report: Object) -> None:
-        """Write a node's report as a stranger would, in place of its agent."""
+        """Write a node's report as another client, in place of its agent."""
         machine = self.machines[name]
         machine.numa = None
         resource = self._reports()
@@ -179,7 +179,7 @@ class NumaWorld:
         return float(1 - free / sum(zone.capacity[resource] for zone in zones))
 
     def report_after(self, name: str, seconds: float) -> None:
-        """Let the agent of a node take so long from now on."""
+        """Set the reporting delay of a node's agent."""
         self._numa(name).report_after_s = seconds
 
     def _numa(self, name: str) -> Any:

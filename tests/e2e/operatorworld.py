@@ -204,7 +204,7 @@ class Seen:
 
 
 async def until_ok(client: ApiClient, path: str, *, ok: bool = True) -> None:
-    """Ask for something until the answer is, or is no longer, a success."""
+    """Repeat a request until it succeeds, or no longer succeeds."""
     await asked(lambda: client.request("GET", path), lambda response: response.ok == ok, path)
 
 

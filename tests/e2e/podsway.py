@@ -29,7 +29,7 @@ ROOMS = ("daemon/", "engine/", "framework/", "kube/")
 
 
 def noting(found: set[str]) -> Callable[[FrameType, str, object], None]:
-    """Return a profile function that collects the files of ours that are entered."""
+    """Return a profile function that collects the entered files of the project."""
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         if event == "call":

@@ -54,7 +54,7 @@ async def told(cluster: Cluster, plural: str, name: str, reason: str, text: str 
 
 
 async def where(cluster: Cluster, group: str, count: int) -> set[str]:
-    """Return the racks of so many bound pods of a group."""
+    """Return the racks of the bound pods of a group, once so many are bound."""
 
     def bound(found: Json) -> list[str]:
         own = (one for one in found["items"] if one["metadata"]["name"].startswith(f"{group}-"))

@@ -71,7 +71,7 @@ def message(one: Json) -> str:
 
 
 async def outcome(world: World, folder: Path, text: str) -> dict[str, Json]:
-    """Let a daemon with this file decide all pods; return them."""
+    """Run a daemon with this file until all pods are decided; return them."""
     file = folder / "file.yaml"
     whole = text + "leaderElection: {leaderElect: false}\n---" + QUIET.partition("---")[2]
     await asyncio.to_thread(file.write_text, whole)

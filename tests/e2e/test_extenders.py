@@ -115,7 +115,7 @@ def names(body: Json) -> list[str]:
 
 
 async def judge(client: list[ApiClient], verb: str, body: Json) -> Any:
-    """Filter by the pod's name, like higher numbers, and bind by the API server."""
+    """Filter by the pod's name, prefer higher numbers, and bind by the API server."""
     if verb == "bind":
         target = {"kind": "Node", "name": body["Node"]}
         meta = {"name": body["PodName"], "uid": body["PodUID"]}

@@ -82,7 +82,7 @@ COMBINATIONS = {
 
 
 class Thief:
-    """Somebody with the token of the daemon's account."""
+    """A client with the token of the daemon's account."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client

@@ -45,7 +45,7 @@ class Cluster:
         return answer
 
     async def data_until(self, name: str, status: str) -> dict[str, str]:
-        """Ask for a ConfigMap until its status is that."""
+        """Read a ConfigMap until it has this status."""
         path = f"{MAPS}/{name}"
         found = await asked(
             lambda: self.send("GET", path), lambda one: one["data"].get("status") == status, path

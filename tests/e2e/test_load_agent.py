@@ -76,7 +76,7 @@ def metric(spec: Json) -> Json:
 
 
 async def until(world: World, holds: Callable[[Json], Any]) -> Json:
-    """Ask for the object until it satisfies."""
+    """Read the object until the condition holds."""
     path = f"{METRICS}/n1"
     return await asked(lambda: world.send("GET", path), holds, path)
 

@@ -88,7 +88,7 @@ async def objects(world: World) -> dict[str, Json]:
 
 
 async def until(world: World, holds: Callable[[dict[str, Json]], Any]) -> dict[str, Json]:
-    """Ask for the objects until they satisfy."""
+    """Read the objects until the condition holds."""
     return await asked(lambda: objects(world), holds, "the NodeMetrics")
 
 

@@ -41,7 +41,9 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 async def furnish(world: World) -> None:
-    """Room for one of two pods; a third waits for another scheduler, which is not ours to show."""
+    """Create capacity for one of two pods; a third pod belongs to another scheduler and is not
+    shown.
+    """
     await world.nodes("2")
     await world.pod("foreign", scheduler="somebody-else")
     await world.pod("first", requests={"cpu": "1500m"})

@@ -1,6 +1,4 @@
-"""The Prometheus provider against a real server that scrapes what node-exporter and cAdvisor
-serve.
-"""
+"""The Prometheus provider against a real server that scrapes node-exporter and cAdvisor."""
 
 import os
 import shutil

@@ -251,7 +251,7 @@ async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> flo
 async def rounds_of(
     world: World, folder: Path, size: int, count: int, *, priority: int = 100, trouble: str = ""
 ) -> list[float]:
-    """Play rounds with one crowd; return the seconds of each."""
+    """Run rounds with one crowd; return the seconds of each."""
     crowd = Crowd(world, size, priority)
     daemons = Daemons(world, folder, elects=trouble == "fail-over")
     for value in {0, priority}:

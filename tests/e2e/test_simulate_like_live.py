@@ -13,7 +13,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def spec_of(random: Random) -> dict[str, Any]:
-    """Return what one pod wishes for."""
+    """Return the random requirements of one pod."""
     selector = {"labelSelector": {"matchLabels": {"app": random.choice("xy")}}}
     apart = {"topologyKey": "kubernetes.io/hostname"} | selector
     spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"} | selector
@@ -92,7 +92,7 @@ def unsaid(
 
 
 async def test_the_daemon_does_what_simulate_says(world: World, tmp_path: Path):
-    """Node by node and word by word, for a snapshot taken before the daemon begins."""
+    """Nodes and messages are equal, for a snapshot taken before the daemon starts."""
     await fill(world)
     file = tmp_path / "before.json"
     code, out, err = await world.run("snapshot")

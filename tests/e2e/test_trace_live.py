@@ -34,7 +34,9 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 async def test_a_watched_cluster_becomes_a_trace(world: World, tmp_path: Path):
-    """`trace` until Ctrl-C; played with the same configuration, each pod gets the node it had."""
+    """`trace` runs until Ctrl-C; replayed with the same configuration, each pod gets its former
+    node.
+    """
     await world.nodes("8", "4")
     nodes = tmp_path / "nodes.json"
     process = await world.start(["trace", "--nodes", str(nodes)])
@@ -63,7 +65,7 @@ async def test_a_watched_cluster_becomes_a_trace(world: World, tmp_path: Path):
 
 
 def _replayed(nodes: Path, trace: bytes, namespace: str) -> dict[str, str]:
-    """Play a trace with the built-in configuration; return the node of each pod."""
+    """Replay a trace with the built-in configuration; return the node of each pod."""
     world = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
     stage = staged(world, asking.setups("").default, AnswerOptions(ties=Ties.UID))
     player, found = TracePlayer(stage, "trellis"), {}

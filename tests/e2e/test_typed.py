@@ -1,4 +1,4 @@
-"""Sixty commands as people type them, against a live sandbox in the middle of a story.
+"""Sixty commands in the spelling of users, against a live sandbox in use.
 
 Each answers, or gives one line that states what is wrong. `typed/commands.txt` lists them. Under
 `long` a dozen run on ten nodes and all on 300; the forms of words alone are in

@@ -133,7 +133,7 @@ async def test_the_command_line_answers_within_three_commands(
 
 @pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)")
 async def test_the_page_answers_within_three_actions(led: tuple[World, str], tmp_path: Path):
-    """After a login with the user's token, the answer is in sight; the console has no complaint."""
+    """After a login with the user's token, the answer is visible; the console has no error."""
     world, url = led
     users = yaml.safe_load(world.kubeconfig.read_text())["users"]
     async with browser(tmp_path / "profile") as tab:

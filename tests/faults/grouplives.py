@@ -432,7 +432,7 @@ def proves_torso(rig: Lives, group: str, size: int) -> bool:
 
 
 def live(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Counter[str]:
-    """Play a lifecycle to its end and check it; return its statistics."""
+    """Run a lifecycle to its end and check it; return its statistics."""
     rig = ended(seed, unlike, rig_of)
     judge(rig)
     return rig.seen

@@ -143,7 +143,7 @@ class JobRecovery(Killer):
                 self.store.replace(PODS, one, one.obj | {"spec": spec, "status": status})
 
     def live(self) -> None:
-        """Let the scheduler and the controllers go on until both rest."""
+        """Run the scheduler and the controllers until both are idle."""
         self.control()
         super().live()
         self.report()
@@ -198,7 +198,7 @@ class JobRecovery(Killer):
             self.store.delete(PODS, "default", name, Deletion(grace_period_s=0))
 
     def lose(self) -> None:
-        """Let a pod be deleted, whether it runs or waits."""
+        """Delete a pod, whether it runs or waits."""
         if self.api.pods:
             self.drop(self.random.choice(list(self.api.pods.values())).metadata.name)
 

@@ -149,7 +149,7 @@ class Recovery(Killer):
         return self.api.pods.get(f"default/{self.name_of.get(slot, '')}")
 
     def replace(self) -> None:
-        """Let controllers make the members that are missing, in any order."""
+        """Create the missing members as controllers do, in any order."""
         lacking = [at for at in range(self.slots) if at not in self.over and not self.pod_of(at)]
         self.random.shuffle(lacking)
         for slot in lacking:
@@ -186,7 +186,7 @@ class Recovery(Killer):
                 self.over.add(slot)
 
     def lose(self) -> None:
-        """Let a member be deleted, whether it runs or waits."""
+        """Delete a member, whether it runs or waits."""
         there = [at for at in range(self.slots) if self.pod_of(at)]
         if there:
             self.api.remove("Pod", f"default/{self.name_of[self.random.choice(there)]}")

@@ -287,7 +287,7 @@ def test_nothing_that_runs_is_deleted_whether_a_write_arrives_or_not(
 
 
 def survivors(rig: Rig) -> None:
-    """Check that the members that were not lost run, and that none was asked to terminate."""
+    """Check that the members that were not lost run, and that none is terminating."""
     running = {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
     leaving = [pod.metadata.name for pod in rig.api.pods.values() if pod.is_terminating]
 

@@ -331,7 +331,7 @@ def test_the_leader_is_lost_in_the_middle_of_a_bind(arrives: bool):
 
 
 def test_another_leader_binds_what_we_were_binding():
-    """Without the lease we only watch; the other's bind ends our attempt."""
+    """Without the lease the engine only watches; the other's bind ends its attempt."""
     rig = rig_with(nodes=2)
     rig.lead(active=False)
     rig.api.bind_foreign("default/p", "n1")
@@ -629,7 +629,7 @@ def test_a_lost_lease_outlives_a_permit_timeout():
 
 
 def test_events_of_a_stranger_are_passed_over():
-    """Pods of other schedulers that are not bound do not exist for us."""
+    """Unbound pods of other schedulers are ignored."""
     rig = rig_with()
     rig.api.put("Pod", make_pod("other", scheduler="another"))
     rig.watch("Pod")

@@ -152,7 +152,7 @@ def noisy(seed: int, unlike: int) -> TreeLives:
 
 
 def live(seed: int, unlike: int = 0) -> Counter[str]:
-    """Play a lifecycle to its end and check it; return its statistics."""
+    """Run a lifecycle to its end and check it; return its statistics."""
     rig = noisy(seed, unlike)
     for name in TREE:
         known = rig.on_server(name)

@@ -29,7 +29,7 @@ def show(report: trial.Report) -> None:
 
 
 def told(counts: Counter[str]) -> str:
-    """Return counts in words."""
+    """Return counts as a text."""
     return ", ".join(f"{count} {name}" for name, count in counts.most_common())
 
 

@@ -49,7 +49,7 @@ def lines_of(files: Sequence[str]) -> int:
 
 
 def entered(number: int) -> set[CodeType]:
-    """Return the functions of ours that `Engine.run` enters for the pod with this number of its
+    """Return the project's functions that `Engine.run` enters for the pod with this number of its
     kind.
     """
     drive = decisions.Drive(50)

@@ -58,7 +58,7 @@ def product_lines() -> int:
 
 
 def imports() -> "nx.DiGraph[str]":
-    """Return which module of ours imports which, functions included."""
+    """Return the project's imports by module, those in functions included."""
     modules = {_module(file): file for file in python_files(*PRODUCT)}
     graph: nx.DiGraph[str] = nx.DiGraph()
     for module, file in modules.items():

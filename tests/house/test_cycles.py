@@ -9,7 +9,7 @@ from tests.house.structure import imports
 
 
 def test_no_cycle_of_imports_between_files():
-    """Each file is understood, and imported first, without a file that imports it in turn."""
+    """Each file is importable first, without a file that imports it in turn."""
     assert [] == [
         sorted(part) for part in nx.strongly_connected_components(imports()) if len(part) > 1
     ]

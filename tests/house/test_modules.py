@@ -20,7 +20,7 @@ def test_every_module_says_what_it_owns():
 
 
 def test_names_say_what_is_inside():
-    """Names of modules state their content: no `utils` and the like."""
+    """Names of modules state their content: a name such as `utils` is rejected."""
     files = python_files(*PRODUCT)
 
     assert [] == [name_of(file) for file in files if VAGUE & set(file.with_suffix("").parts[-2:])]

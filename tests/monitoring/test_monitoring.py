@@ -29,7 +29,7 @@ class Alarms:
         self._prometheus = prometheus
 
     async def have_fired(self, names: Iterable[str]) -> None:
-        """Wait until each of these has fired; some troubles mend themselves meanwhile."""
+        """Wait until each of these has fired; some faults end without action meanwhile."""
         missing = set(names)
         deadline = RealClock().now() + PATIENCE_S
         while missing:

@@ -276,7 +276,7 @@ class Watched:
         return [*await self.pods(size, labels={"sakkara.group.name": name}, **how), name]
 
     async def measured(self, hours_ago: float) -> None:
-        """Let the network's costs have been calculated some time ago."""
+        """Set the time of the network's cost calculation to the past."""
         at = rfc3339(RealClock().now() - 3600 * hours_ago)
         path = f"{TOPOLOGIES}/nt-default/status"
         await self.send("PATCH", path, {"status": {"weightCalculationTime": at}}, headers=MERGE)

@@ -68,7 +68,7 @@ async def act(tab: Tab, action: Action) -> None:
 
 
 async def walk(tab: Tab, question: str) -> None:
-    """Answer a question on the page that the tab shows: the answer is in sight at the end."""
+    """Answer a question on the page of the tab: the answer is visible at the end."""
     actions, answer = QUESTIONS[question]
     assert len(actions) <= 3
     for action in actions:
@@ -78,7 +78,7 @@ async def walk(tab: Tab, question: str) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_a_question_is_answered_within_three_actions(tmp_path, question):
-    """The answer is in sight, without a complaint of the console."""
+    """The answer is visible, and the console has no error."""
     work, _ = shown(cluster(300))
     page = PageSite(work.feed, work.answers)
     address = await page.start()

@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compete(
     load: Workload, contestants: Sequence[str], repeat: int, output: Path
 ) -> dict[str, Any]:
-    """Let the contestants take turns on a workload; write after every run; return the report."""
+    """Run the contestants in turns on a workload; write after every run; return the report."""
     now = datetime.fromtimestamp(RealClock().now(), UTC)
     file = output / f"{load.name}-{now:%Y%m%dT%H%M%SZ}.json"
     report: dict[str, Any] = {
@@ -109,7 +109,7 @@ def play(load: Workload, name: str) -> Run:
 
 
 def summary(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return medians of each contestant and the ratios of ours to the others."""
+    """Return medians of each contestant and the ratios of Trellis to the others."""
     names = list(dict.fromkeys(run.contestant for run in runs))
     found = {name: medians([run for run in runs if run.contestant == name]) for name in names}
     others = {name: each for name, each in found.items() if name != OURS}
@@ -117,7 +117,7 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> Table:
-    """Return the report as a table: medians per contestant, then the ratios of ours to them."""
+    """Return the report as a table: medians per contestant, then the ratios of Trellis to them."""
     shown = Table(title=f"{report['workload']['name']} (medians of {report['repeat']})")
     shown.add_column("contestant")
     for heading, _, _ in COLUMNS:

@@ -63,7 +63,7 @@ WITH_GANGS: dict[str, Scheduler] = {
 
 
 def join(name: str, checkout: Path) -> None:
-    """Let another checkout of ours take part in all contests under a name."""
+    """Add another checkout of the project as a contestant under a name."""
     CONTESTANTS[name] = Trellis(name, checkout=checkout)
     WITH_GANGS[name] = Trellis(name, checkout=checkout, plugins=GROUPS)
 

@@ -25,7 +25,7 @@ GPU = "nvidia.com/gpu"
 
 
 class EvictionPlay(GangPlay):
-    """A play that keeps the answers of victim searches, with their CPU seconds."""
+    """A run that keeps the answers of victim searches, with their CPU seconds."""
 
     def __init__(self) -> None:
         super().__init__(times_each=True)
@@ -62,7 +62,7 @@ def groups_of_four(_folder: Path) -> dict[str, Any]:
 
 
 def _gangs(size: int) -> Callable[[EvictionPlay], None]:
-    """Return the filling of all nodes by groups of this size, their members dealt out in turn."""
+    """Return the filling of all nodes by groups of this size, their members distributed in turn."""
 
     def fill(play: EvictionPlay) -> None:
         many = NODES // size

@@ -29,7 +29,7 @@ LABEL = "sakkara.topology.rack"
 
 
 class GangPlay(Play):
-    """A play with groups: the solver answers, and writes about groups are accepted."""
+    """A run with groups: the solver answers, and writes about groups are accepted."""
 
     def __init__(self, *, times_each: bool) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def many_small(_folder: Path) -> dict[str, Any]:
 
 
 def few_large(_folder: Path) -> dict[str, Any]:
-    """3 gangs of 1,000 with few racks and full nodes wished for."""
+    """3 gangs of 1,000 with a preference for few racks and full nodes."""
     play, figures = played(GangPlay(times_each=True), 3, 1000, cpu="1")
     return {**figures, "worstSolveSeconds": max(play.solve_s)} | _solver(play)
 

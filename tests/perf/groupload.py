@@ -89,7 +89,7 @@ async def send(client: ApiClient, method: str, path: str, body: dict[str, Any]) 
 
 
 async def lateness(spans: Spans) -> None:
-    """Note by how much the loop is late, looking a hundred times a second."""
+    """Record the delay of the loop, sampled a hundred times a second."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + 0.01

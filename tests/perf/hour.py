@@ -221,7 +221,7 @@ async def live(folder: Path, wanted: argparse.Namespace) -> Manifest:
 async def _create(
     client: Client, load: Load, wanted: argparse.Namespace, watching: "asyncio.Task[None]"
 ) -> None:
-    """Create what arrives and delete what is due until the time has passed."""
+    """Create arriving pods and delete due ones until the time has passed."""
     now = time.monotonic()
     end, following = now + wanted.seconds, now + load.pause(wanted.rate)
     due: list[tuple[float, str]] = []
@@ -246,7 +246,7 @@ async def _create(
 
 
 def replayed(folder: Path) -> tuple[dict[str, str], Manifest]:
-    """Make the trace of the decision log and play it; return nodes by pod, and the figures."""
+    """Make the trace of the decision log and run it; return nodes by pod, and the figures."""
     nodes, trace = folder / "nodes.json", folder / "trace.jsonl"
     words = ["trace", "--decision-log", str(folder / "decisions.log"), "--nodes", str(nodes)]
     with trace.open("wb") as out:

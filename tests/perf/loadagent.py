@@ -146,7 +146,7 @@ async def prepare(client: ApiClient, uids: list[str]) -> dict[str, str]:
 
 
 async def watch(client: ApiClient, seconds: float, pids: dict[str, int]) -> dict[str, Any]:
-    """Read counters every half second for a while; return them by name as (moment, value)."""
+    """Read counters every half second for a while; return them by name as (time, value)."""
     clock = RealClock()
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in pids}
     held = []

@@ -95,7 +95,7 @@ def build(random: Random) -> tuple[Scene, Decoder]:
 
 
 def take(scene: Scene, decoder: Decoder, line: bytes) -> None:
-    """Take in a line of the watch."""
+    """Process a line of the watch."""
     event = decoder.line(line)
     assert isinstance(event, Watched)
     scene.follow(scene.cluster.put_object(event.kind, event.object))

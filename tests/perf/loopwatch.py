@@ -101,7 +101,7 @@ class LoopWatch:
         self._undo.append(lambda: setattr(target, method, inner))
 
     def figures(self, longer_than_ms: float = 5.0) -> dict[str, Any]:
-        """Return the spans of every name that held on for so long at least once, longest first."""
+        """Return the spans of every name that lasted so long at least once, longest first."""
         long = [one for one in self.spans.items() if 1000 * one[1].longest_s > longer_than_ms]
         long.sort(key=lambda one: -one[1].longest_s)
         return {name: spans.figures() for name, spans in long}

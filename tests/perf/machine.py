@@ -59,7 +59,7 @@ def speed() -> dict[str, float]:
 
 
 def versions(assets: Path | None) -> dict[str, str]:
-    """Return the versions of ours, of its dependencies and of the real programs, if present."""
+    """Return the versions of Trellis, of its dependencies and of the real programs, if present."""
     describe = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     found = {
         "trellis": f"{VERSION} {_said(describe)}",

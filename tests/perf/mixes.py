@@ -154,7 +154,7 @@ def least_imbalance(mix: Mix, used: Shape) -> float:
 
 
 def play(mix: Mix, policy: Compared, seed: int) -> Outcome:
-    """Play one seed."""
+    """Run one seed."""
     kinds, _ = mix
     nodes = [
         TraceNode(f"{cpu}-{memory}-{number}", cpu, memory, 0, "")

@@ -145,7 +145,7 @@ class Load:
             await asyncio.sleep(0)
 
     async def changes(self) -> None:
-        """Let a node and a waiting pod of the flood change, over and over, until cancelled."""
+        """Change a node and a waiting pod of the flood, over and over, until cancelled."""
         nodes = [stored.obj["metadata"]["name"] for stored in self._store.list(NODES)]
         number = 0
         while True:

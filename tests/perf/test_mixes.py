@@ -28,7 +28,7 @@ def test_two_kinds_of_nodes_can_balance_unequal_totals():
 
 
 def test_no_play_passes_its_floors():
-    """A short play of nodes of two kinds stays above both floors."""
+    """A short run with nodes of two kinds stays above both floors."""
     kinds = [((8000, 16_384), 2), ((4000, 32_768), 2)]
     mix = (kinds, [((1000, 1024), 0.5), ((1000, 8192), 0.3), ((3000, 12_288), 0.2)])
     for policy in mixes.policies(mix).values():

@@ -10,7 +10,7 @@ from tests.perf.test_loadaware import keep
 
 @pytest.mark.parametrize("name", ["noReports", "bestEffortReserving", "burstable"])
 def test_no_decision_changes(name):
-    """A small case is played, and every pod is placed as without the plugin."""
+    """A small case runs, and every pod is placed as without the plugin."""
     found = numaidle.compare(numaidle.CASES[name], nodes=12, size=8, pairs=1)
 
     assert 0 < found["withoutLeastUs"] <= found["withoutUs"]

@@ -265,7 +265,7 @@ def load(name: str) -> Workload:
 
 
 def names() -> list[str]:
-    """Return the names of all workloads that are played on a real API server."""
+    """Return the names of all workloads that run on a real API server."""
     return sorted(file.stem for file in FOLDER.glob("*.yaml"))
 
 

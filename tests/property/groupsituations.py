@@ -84,7 +84,7 @@ class GroupSituation:
         self.fields.append("spec.resourceClaims[gpu]")
 
     def _pod_group(self, source, size):
-        """Describe the group in Kubernetes' words, and let its members name it so."""
+        """Describe the group by a PodGroup of Kubernetes, and name it in its members."""
         for one in self.members:
             one["metadata"]["labels"] = {}
             if source == COSCHEDULING:

@@ -148,7 +148,7 @@ class ModelApi:
             self.log["Pod"].append(Watched("Pod", "DELETED", pod))
 
     def bind_foreign(self, key: str, node: str) -> None:
-        """Let another scheduler bind a pod."""
+        """Bind a pod as another scheduler."""
         pod = self.pods.get(key)
         if pod is not None and not pod.spec.node_name:
             self._bind(pod, node, "another")

@@ -137,7 +137,7 @@ def finish_pod(rig: Rig, pick: Pick) -> None:
 
 
 def bind_elsewhere(rig: Rig, pick: Pick) -> None:
-    """Another scheduler binds a pod of ours."""
+    """Bind a pod of Trellis as another scheduler."""
     rig.api.bind_foreign(f"default/{PODS[pick(len(PODS))]}", NODES[pick(len(NODES))])
 
 
@@ -243,7 +243,7 @@ def run(rig: Rig, pick: Pick) -> None:
 
 
 def time_passes(rig: Rig, pick: Pick) -> None:
-    """Advance the time: by a moment, to the engine's next wake-up, or by minutes."""
+    """Advance the time: shortly, to the engine's next wake-up, or by minutes."""
     ends = rig.engine.next_wakeup()
     choice = pick(8)
     if choice == 0:

@@ -318,7 +318,7 @@ class MoveWorld:
     # Time.
 
     async def step(self, seconds: float = 5.0) -> None:
-        """Let the daemon act once, and the cluster go on; a killed daemon starts again."""
+        """Run one step of the daemon and of the cluster; a killed daemon starts again."""
         try:
             await self.operator.look()
             self.turn(seconds)
@@ -326,7 +326,7 @@ class MoveWorld:
             self.start()
 
     def turn(self, seconds: float) -> None:
-        """Let time pass: pods end, are bound and become Ready."""
+        """Advance the time: pods end, are bound and become Ready."""
         self.clock.advance(seconds)
         for uid, end in list(self.dying.items()):
             if self.clock.now() >= end:

@@ -204,7 +204,7 @@ class Rig:
         return len(self.lists[kind]) + len(self.api.log[kind]) - self.position[kind]
 
     def watch(self, kind: str, most: int = 1_000_000) -> None:
-        """Deliver the next events of a kind, in order; those of a list come first."""
+        """Deliver the next events of a kind, in order; list events are first."""
         for _ in range(min(most, self.behind(kind))):
             if self.lists[kind]:
                 self.hear(self.lists[kind].pop(0))
@@ -297,7 +297,7 @@ class Rig:
             raise AssertionError("the engine does not come to rest")
 
     def _end_terminating(self) -> None:
-        """Let the kubelets finish with the bound pods that are to go."""
+        """End the terminating bound pods, as kubelets do."""
         for key, pod in list(self.api.pods.items()):
             if pod.is_terminating and pod.spec.node_name:
                 self.api.remove("Pod", key)

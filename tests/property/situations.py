@@ -73,18 +73,18 @@ class Situation:
         return made
 
     def ask(self, resource, amount):
-        """Let the pod request something."""
+        """Add a random request to the pod."""
         resources = self.pod["spec"]["containers"][0]["resources"]
         for kind in ("requests", "limits"):  # all Guaranteed, for which NUMA zones are aligned
             resources.setdefault(kind, {})[resource] = amount
 
     def claim(self, name, volume):
-        """Let the pod use a claim that is bound to a volume."""
+        """Add a bound claim to the pod."""
         self.objects += [_volume(f"pv-{name}", **volume), _claim(name, f"pv-{name}")]
         self.use(name)
 
     def use(self, name):
-        """Let the pod use a claim."""
+        """Add a claim to the pod."""
         source = {"name": name, "persistentVolumeClaim": {"claimName": name}}
         self.pod["spec"].setdefault("volumes", []).append(source)
 

@@ -107,7 +107,7 @@ def _check(case):
 @settings(max_examples=25)
 @given(clusters())
 def test_so_many_fit_and_not_one_more(case):
-    """The count is the engine's, and equals the one by hand where that is possible."""
+    """The count is that of the engine, and equals a plain count where that is possible."""
     _check(case)
 
 

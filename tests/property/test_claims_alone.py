@@ -143,7 +143,7 @@ INSTEAD: Mapping[Move, Move] = {
 
 
 def play(seed: int) -> Rig:
-    """Play a run, check for devices allocated twice after each move, and settle."""
+    """Run random moves, check for devices allocated twice after each move, and settle."""
     rig = Rig(build, (*KINDS, *CLAIM_KINDS))
     random = Random(seed)
     pick = random.randrange
@@ -161,7 +161,7 @@ def play(seed: int) -> Rig:
 
 
 def nothing_left(seed: int) -> int:
-    """Play a run and check it; return how many pods were bound with claims."""
+    """Run random moves and check the end; return how many pods were bound with claims."""
     rig = play(seed)
     assert [] == given_twice(rig.api), seed
     assert [] == rig.api.overcommitted, seed

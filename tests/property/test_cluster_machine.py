@@ -126,7 +126,7 @@ class CpuTracker:
         self.cpu: Counter[str] = Counter()
 
     def rebuild(self, cluster: Cluster) -> None:
-        """Start afresh."""
+        """Build the state from the objects."""
         self.cpu = Counter()
         for placed in cluster.pods:
             self.cpu[placed.node] += placed.requests.get("cpu", 0)
@@ -235,7 +235,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(assumed for _, _, assumed in self.pods.values()))
     @rule(data=st.data(), newer=pods)
     def renew(self, data: Any, newer: Pod) -> None:
-        """The watch shows a newer version of a pod that we have assumed, not bound yet."""
+        """The watch shows a newer version of an assumed pod that is not bound yet."""
         waiting = sorted(uid for uid, (_, _, assumed) in self.pods.items() if assumed)
         uid = data.draw(st.sampled_from(waiting))
         pod = with_spec(make_pod(uid, uid=uid), containers=newer.spec.containers)
@@ -255,7 +255,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(assumed for _, _, assumed in self.pods.values()))
     @rule(data=st.data())
     def confirm(self, data: Any) -> None:
-        """The watch shows an assumed pod bound where we put it."""
+        """The watch shows an assumed pod bound on the assumed node."""
         waiting = sorted(uid for uid, (_, _, assumed) in self.pods.items() if assumed)
         pod, node, _ = self.pods[data.draw(st.sampled_from(waiting))]
         self.put_pod(with_spec(pod, node_name=node))

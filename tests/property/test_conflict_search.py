@@ -80,7 +80,7 @@ def test_what_is_stated_is_true_whatever_stays_unknown(seed, withheld):
 
 
 def test_a_search_without_time_names_no_long_list():
-    """Twelve rules that were not looked at are true to conflict, and no help."""
+    """A list of twelve rules that were not reduced would be correct, but no help."""
     rules = [Conflict("", "rule", str(n)) for n in range(2 * MOST_NAMED)]
     asked = []
 

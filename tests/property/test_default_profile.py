@@ -75,7 +75,7 @@ def _spec(pick: Pick, app: str) -> dict[str, Any]:
 
 
 def any_pod(rig: Rig, pick: Pick) -> None:
-    """A pod with wishes appears."""
+    """Create a pod with random requirements."""
     name = PODS[pick(len(PODS))]
     if f"default/{name}" not in rig.api.pods:
         app = "xy"[pick(2)]

@@ -32,7 +32,7 @@ WORDS = {LACKING: None, INCOMPLETE: None, INVALID: "invalid", FAILED: "broken"}
 
 
 class Room:
-    """A cluster with a catalog that follows it, as the engine would let it."""
+    """A cluster with a catalog that follows it, as in the engine."""
 
     def __init__(self):
         self.cluster = Cluster()

@@ -109,7 +109,7 @@ def mended_at_all(instance: Instance) -> bool:
 
 @pytest.mark.parametrize("first", range(0, 200, 100))
 def test_a_partial_repair_breaks_nothing_new(first: int):
-    """If any repair is possible one is found, and no rule is broken that held before."""
+    """If any repair is possible one is found, and no rule is broken that was kept before."""
     assert sum(check(seed) for seed in range(first, first + 100)) >= 10
 
 

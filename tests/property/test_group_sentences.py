@@ -28,7 +28,7 @@ FEW, MANY = 8, 200
 
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch):
-    """Let trials end: the time limit is for a terminal, and a slow machine is no finding."""
+    """Remove the time limit of trials: it is for a terminal, and a slow machine is no fault."""
     monkeypatch.setattr(grouptrials, "ALL_TRIALS_S", 600.0)
     monkeypatch.setattr(grouped, "CONFLICT_S", 600.0)
     monkeypatch.setattr(grouptrials, "SOLVER_S", 60.0)

@@ -229,7 +229,7 @@ class Accounts(RuleBasedStateMachine):
 
     @rule(data=st.data(), assume=st.booleans())
     def place(self, data, assume):
-        """A pod is bound, changed, moved, or assumed by us."""
+        """Bind, change, move or assume a pod."""
         name = data.draw(st.sampled_from(["p0", "p1", "p2", "p3"]))
         where = data.draw(st.sampled_from(NODES))
         raw = data.draw(pods(name, where))

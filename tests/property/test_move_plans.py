@@ -23,7 +23,7 @@ def small(random: Random) -> MoveWorld:
 
 
 async def approved(world: MoveWorld) -> None:
-    """Let the plan be calculated, and approve it."""
+    """Wait until the plan is calculated, and approve it."""
     world.put_plan()
     for _ in range(8):  # the daemon may be killed meanwhile
         await world.step()
@@ -175,7 +175,7 @@ async def until_evicted(world: MoveWorld) -> PlannedMove:
 
 
 async def aborted_after(world: MoveWorld) -> float:
-    """Let the plan end with ReplacementMissing; return the seconds that this takes."""
+    """Wait until the plan ends with ReplacementMissing; return the seconds that this takes."""
     begun = world.clock.now()
     await finish(world)
     finished = {one.type: one.reason for one in world.status.conditions}

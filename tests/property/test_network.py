@@ -1,4 +1,4 @@
-"""The network family against slow models: verdicts, bookings after a year of churn, the queue's
+"""The network plugins against slow models: verdicts, bookings after a year of churn, the queue's
 order.
 """
 
@@ -139,7 +139,7 @@ class Year:
         return {(one.level, one.origin, one.destination): bits for one, bits in totals.items()}
 
     def do(self, change: Any) -> None:
-        """Let the tracker follow a change of the cluster."""
+        """Apply a change of the cluster to the tracker."""
         if change.kind:
             self.tracker.apply(change)
 

@@ -189,7 +189,7 @@ WITHOUT = (moves.doorman, moves.change_pod, moves.bind_elsewhere)
 
 
 def happen(seed: int, *, unlike: bool = False) -> Iterator[Rig]:
-    """Play a run, move by move; members may be `unlike` in priority."""
+    """Run the moves one by one; members may be `unlike` in priority."""
     instead: Mapping[Move, Move] = {**INSTEAD, moves.create_pod: partial(any_pod, unlike=unlike)}
     rig = Rig(build)
     random = Random(seed)
@@ -203,7 +203,7 @@ def happen(seed: int, *, unlike: bool = False) -> Iterator[Rig]:
 
 
 def play(seed: int, *, unlike: bool = False) -> Rig:
-    """Play a run, and settle."""
+    """Run the moves, and settle."""
     *_, rig = happen(seed, unlike=unlike)
     rig.calm()
     return rig
@@ -231,7 +231,7 @@ def promises(engine: Engine) -> dict[str, str]:
 
 
 def nothing_left(seed: int, *, unlike: bool = False) -> Rig:
-    """Play a run; a restarted process decides nothing in it."""
+    """Run the moves; a restarted process decides nothing afterwards."""
     rig = play(seed, unlike=unlike)
     assert [] == rig.api.overcommitted
     before = rig.api.placed

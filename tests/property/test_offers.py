@@ -78,7 +78,7 @@ def _check(case):
 @settings(max_examples=15, deadline=None)
 @given(small_clusters())
 def test_the_fewest_of_each_kind(case):
-    """As computed by hand; the number suffices and one fewer does not."""
+    """The numbers equal those computed in the test; the number suffices and one fewer does not."""
     _check(case)
 
 

@@ -42,7 +42,7 @@ def rig_with(*pods: Pod, nodes: int = 1, cpu: int = 2) -> Rig:
 
 
 def create(rig: Rig, pod: Pod) -> None:
-    """Create a pod and let the engine try it."""
+    """Create a pod and run the engine's attempt."""
     rig.api.put("Pod", pod)
     rig.watch("Pod")
     rig.run(1)
@@ -219,7 +219,7 @@ def test_a_restart_while_evictions_are_under_way():
 
 
 def test_never_evicts_nobody():
-    """preemptionPolicy Never: the pod waits like any other, and takes free capacity."""
+    """preemptionPolicy Never: the pod waits like any other, and uses free capacity."""
     rig = rig_with(low("a"), boss(preemption_policy="Never"))
     assert ([], []) == (evictions(rig), nominations(rig))
     carry_out(rig)

@@ -120,8 +120,8 @@ def play(made: str, world: Promise) -> Rig:
 
 
 def turns(rig: Rig) -> None:
-    """Let the engine try one pod or group at a time, and deliver all events at once: small groups
-    are solved in a moment.
+    """Run one attempt of a pod or group at a time, and deliver all events at once: small groups are
+    solved immediately.
     """
     for _ in range(8):
         for kind in rig.kinds:

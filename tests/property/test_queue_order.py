@@ -417,7 +417,7 @@ class Usable:
 
 @pytest.mark.parametrize("wants_offers", [False, True])
 def test_offers_to_extenders_leave_out_nodes_of_planned_groups(*, wants_offers: bool):
-    """An extender that takes part in preemption changes nothing: the pod is put off."""
+    """An extender that takes part in preemption changes nothing: the pod is deferred."""
     stream = Stream(1, inline=True)
     for number in range(3):
         low = make_pod(f"old-{number}", cpu=NODE_CPUS, node=f"n{number}")
@@ -430,7 +430,7 @@ def test_offers_to_extenders_leave_out_nodes_of_planned_groups(*, wants_offers: 
 
 
 def evict_and_bind(stream: Stream, low: Iterable[Pod]) -> None:
-    """Answer the solver's questions, and let pods of `low` leave as soon as they are evicted."""
+    """Answer the solver's requests, and delete pods of `low` as soon as they are evicted."""
     for _ in range(6):
         stream.run()
         asked, stream.asked = stream.asked, []

@@ -53,7 +53,7 @@ class Life:
             self._claim(number)
 
     def step(self) -> None:
-        """Make one random event, and let a little time pass; then all invariants must hold."""
+        """Cause one random event, and advance the time a little; then all invariants must hold."""
         {0: self._any_node, 1: self._any_claim, 2: self._end_one, 3: self._end_one}.get(
             self.random.randrange(9), self._create
         )()

@@ -40,7 +40,9 @@ OURS = ("LoadAwareScheduling", "NodeResourceTopologyMatch", "NetworkOverhead")
 
 @cache
 def without_filters(*disabled):
-    """Return the setup with kube-scheduler's plugins and ours, except these (point, plugin)."""
+    """Return the setup with kube-scheduler's plugins and those of Trellis, except these (point,
+    plugin).
+    """
     ours = ", ".join(f"{{name: {name}}}" for name in OURS)
     plugins = [f"multiPoint: {{enabled: [{ours}]}}"]
     for point in sorted({point for point, _ in disabled}):
@@ -153,7 +155,7 @@ def test_each_obstacle_alone(obstacle):
 
 @pytest.mark.long
 def test_all_pairs_of_obstacles():
-    """Two obstacles share the nodes; sometimes one of them lets the pod pass."""
+    """Two obstacles share the nodes; sometimes one of them does not reject the pod."""
     pairs = list(combinations(OBSTACLES, 2))
     pending = [
         check_situation(seed, *blocked(Random(seed), pair)) for seed, pair in enumerate(pairs)

@@ -237,7 +237,7 @@ class Ledger(Plugin[NoArgs]):
 
 
 class Doorman(Plugin[NoArgs]):
-    """Let pods wait at permit; some pods allow or reject all waiting ones."""
+    """Pods wait at permit; some pods allow or reject all waiting ones."""
 
     reads = ("self.labels",)
 
@@ -302,33 +302,33 @@ class Trouble(Plugin[NoArgs]):
             raise RuntimeError(f"broken at {point}")
 
     def pre_enqueue(self, pod: Pod) -> None:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(pod, "pre_enqueue")
 
     def hint(self, change: Any, pod: Pod) -> bool:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(pod, "hint")
         return False
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> None:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(cycle.pod, "pre_filter")
 
     def filter(self, cycle: Cycle, nodes: Nodes, state: None) -> None:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(cycle.pod, "filter")
 
     def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
-        """Raise if the pod's label says so; otherwise find nothing."""
+        """Raise if the pod's label demands it; otherwise find nothing."""
         self._at(cycle.pod, "post_filter")
         return PostFiltered(unschedulable(), text="no luck")
 
     def pre_score(self, cycle: Cycle, nodes: Nodes, state: None) -> None:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(cycle.pod, "pre_score")
 
     def score(self, cycle: Cycle, nodes: Nodes, state: None) -> IntColumn:
-        """Raise if the pod's label says so; otherwise score all nodes equally."""
+        """Raise if the pod's label demands it; otherwise score all nodes equally."""
         self._at(cycle.pod, "score")
         return np.zeros(nodes.size, dtype=np.int64)
 
@@ -337,21 +337,21 @@ class Trouble(Plugin[NoArgs]):
         return raw
 
     def reserve(self, cycle: Cycle, node: str, state: None) -> None:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(cycle.pod, "reserve")
 
     def unreserve(self, cycle: Cycle, node: str, state: None) -> None:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(cycle.pod, "unreserve")
 
     def permit(self, cycle: Cycle, node: str) -> None:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(cycle.pod, "permit")
 
     def pre_bind(
         self, cycle: Cycle, node: str, state: None
     ) -> Generator[BindStep, CallResult, Status]:
-        """Raise if the pod's label says so, before, while waiting or when closed."""
+        """Raise if the pod's label demands it, before, while waiting or when closed."""
         self._at(cycle.pod, "pre_bind")
         if "predicate" in label(cycle.pod, "raise").split("."):
 
@@ -368,7 +368,7 @@ class Trouble(Plugin[NoArgs]):
         return SUCCESS
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
-        """Raise if the pod's label says so."""
+        """Raise if the pod's label demands it."""
         self._at(cycle.pod, "post_bind")
 
 

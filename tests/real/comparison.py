@@ -21,8 +21,8 @@ ERRORS = {kind.name for kind in waiting() if kind.settles == "error"}
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One value that differs: its position, the peer's value, ours, and the reason if it is
-    known.
+    """One value that differs: its position, the peer's value, that of Trellis, and the known reason
+    if any.
     """
 
     phase: str

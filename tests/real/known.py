@@ -1,7 +1,7 @@
-"""Differences between ours and kube-scheduler that are known, each with its reason.
+"""Known differences between Trellis and kube-scheduler, each with its reason.
 
-A rule names what it covers as narrowly as it can. An unknown difference fails the comparison:
-either it is a fault of ours, or it needs a rule here and an entry in docs/compatibility.md.
+A rule names its cases as narrowly as it can. An unknown difference fails the comparison: either it
+is a fault of Trellis, or it needs a rule here and an entry in docs/compatibility.md.
 """
 
 import re
@@ -39,12 +39,12 @@ def always(_peer: Any, _ours: Any) -> bool:
 
 
 def missing(_peer: Any, ours: Any) -> bool:
-    """Hold if only the peer has the value."""
+    """Return whether only the peer has the value."""
     return bool(ours == ABSENT)
 
 
 def extra(peer: Any, _ours: Any) -> bool:
-    """Hold if only ours has the value."""
+    """Return whether only Trellis has the value."""
     return bool(peer == ABSENT)
 
 

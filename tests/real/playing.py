@@ -49,7 +49,7 @@ class Recording(msgspec.Struct):
 
 
 class Stage:
-    """The cluster while the play is on, with all its pods in memory."""
+    """The cluster of a running case, with all its pods in memory."""
 
     def __init__(self, api: Api, running: Running) -> None:
         self.api = api
@@ -116,7 +116,7 @@ class Stage:
 async def play(
     cluster: RealCluster, scheduler: Scheduler, nodes: int, pods: int, profile: Json | None = None
 ) -> Recording:
-    """Play all phases with one scheduler; `profile` are fields of its one profile."""
+    """Run all phases with one scheduler; `profile` are fields of its one profile."""
     recording = Recording(scheduler.name)
     config = {"profiles": [{"schedulerName": scheduler.scheduler_name, **(profile or {})}]}
     name = scheduler.scheduler_name

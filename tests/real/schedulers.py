@@ -181,7 +181,7 @@ class Trellis:
 
 
 def under_test() -> Scheduler:
-    """Return ours, or the peer if TRELLIS_TEST_SCHEDULER names it."""
+    """Return Trellis, or the peer if TRELLIS_TEST_SCHEDULER names it."""
     wanted = os.environ.get("TRELLIS_TEST_SCHEDULER", "trellis")
     known: list[Scheduler] = [Trellis(), KubeSchedulerPeer()]
     return next(scheduler for scheduler in known if scheduler.name == wanted)

@@ -65,7 +65,7 @@ class Devices(Life):
         await self.api.expect("POST", f"{GROUP}/resourceslices", body)
 
     async def live(self) -> None:
-        """Live until every pod is bound."""
+        """Run until every pod is bound."""
         await self.begin()
         for name in NAMES:
             is_member = name != "alone"

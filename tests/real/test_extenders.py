@@ -1,4 +1,4 @@
-"""Ours sends the same extenders the same requests as kube-scheduler, with the same results."""
+"""Trellis sends the same extenders the same requests as kube-scheduler, with the same results."""
 
 import json
 import re

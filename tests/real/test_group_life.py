@@ -285,9 +285,9 @@ class Lives:
         self.api, self.source, self.daemons, self.kind = api, source, daemons, kind
 
     async def lived(self, cut_at: int, *, arrives: bool) -> int:
-        """Play one lifecycle, killed at a write, and check its result.
+        """Run one lifecycle, killed at a write, and check its result.
 
-        Return how many writes it had.
+        Return its number of writes.
         """
         proxy = self.daemons.proxy
         proxy.writes, proxy.cut_at, proxy.arrives = 0, cut_at, arrives

@@ -24,7 +24,7 @@ class Taken(Life):
     uids: dict[str, str]
 
     async def live(self) -> None:
-        """Live until the pod is bound."""
+        """Run until the pod is bound."""
         body = {"metadata": {"name": "boss"}, "value": 1000}
         await self.api.request("POST", CLASSES, body)  # it may exist already
         await self.begin()

@@ -40,7 +40,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def make_group(api: Api, job: Json) -> None:
-    """Create the objects that the Job controller makes of a Job, except the Workload."""
+    """Create the objects that the Job controller makes for a Job, except the Workload."""
     spec, name = job["spec"], job["metadata"]["name"]
     said = spec["scheduling"]
     least = said["schedulingPolicy"]["gang"].get("minCount", spec["parallelism"])

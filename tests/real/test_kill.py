@@ -1,4 +1,6 @@
-"""A scheduler may die at any moment: no pod is lost, none bound twice, no node overcommitted."""
+"""A scheduler may be killed at any time: no pod is lost, none bound twice, no node
+overcommitted.
+"""
 
 import signal
 from collections import Counter

@@ -40,7 +40,7 @@ def configuration(args, scheduler_name):
 
 
 async def prepare(api):
-    """Bring the kind to the API server, and let the scheduler read it."""
+    """Create the kind on the API server, and wait until the scheduler has read it."""
     definition = yaml.safe_load((ROOT / "crds/noderesourcetopologies.yaml").read_text())
     await api.expect("POST", DEFINITIONS, definition)
     rule = {

@@ -1,4 +1,6 @@
-"""The page shows a user exactly what the API server lets the user list: RBAC on a real one."""
+"""The page shows a user exactly the objects that the API server permits the user to list, with real
+RBAC.
+"""
 
 import ssl
 from pathlib import Path
@@ -154,7 +156,8 @@ class Visitor:
 
 @pytest.mark.allow_blocking("a test furnishes its cluster")
 async def test_the_daemons_page_shows_what_its_user_may_list(own_real_cluster: RealCluster):
-    """Nothing for strangers, one namespace for a user who may list it, all for an administrator.
+    """No object for unknown users, one namespace for a user who may list it, all for an
+    administrator.
 
     Also of the past.
     """

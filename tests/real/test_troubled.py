@@ -42,7 +42,7 @@ def node(name: str, cpu: str) -> bytes:
 
 
 def pod(name: str, cpu: str = "1", group: str = "", **spec: Any) -> bytes:
-    """Return a pod of ours."""
+    """Return a pod of Trellis."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     meta = {"name": name, "labels": {POD_GROUP: group} if group else {}}
     return json.dumps(

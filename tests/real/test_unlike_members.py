@@ -80,7 +80,7 @@ def places(pods: dict[str, Json]) -> dict[str, tuple[str, str]]:
 async def test_a_workload_lives_through_restarts_and_the_loss_of_a_node(
     server: Reachable, name: str
 ):
-    """Killed in the midst of words to members, and in the midst of binds."""
+    """The scheduler is killed during status writes to members, and during binds."""
     kind = type("Named", (Workload,), {"name": name})
     async with prepared(server, KIND, 1, kind) as lives:
         for cut_at, arrives in SOME_WRITES:

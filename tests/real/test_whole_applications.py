@@ -151,7 +151,7 @@ def zones(pods: dict[str, Json]) -> set[int]:
 
 
 async def test_an_application_lives_through_restarts_and_the_loss_of_a_node(server: Reachable):
-    """Killed in the midst of words to members, and in the midst of binds."""
+    """The scheduler is killed during status writes to members, and during binds."""
     async with prepared(server, SOURCE, 1, Application) as lives:
         for cut_at, arrives in SOME_WRITES:
             await lives.lived(cut_at, arrives=arrives)

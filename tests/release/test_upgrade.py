@@ -63,7 +63,9 @@ def commit_before() -> str:
 
 
 def installed(folder: Path, commit: str) -> Version:
-    """Build a commit's wheel and install it; its dependencies are ours where the locks agree."""
+    """Build a commit's wheel and install it; its dependencies are those of this one where the locks
+    agree.
+    """
     tree = copied(folder / "tree", commit)
     words = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
     run(sys.executable, "-m", *words, "-w", str(folder), str(tree), cwd=folder)

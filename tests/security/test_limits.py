@@ -119,7 +119,7 @@ def leaves(count: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.what)
 def test_more_than_the_limit_is_refused(limit: Limit):
-    """With an error of ours, which affects one object or one file and nothing else."""
+    """The error is one of the project, and affects one object or one file and nothing else."""
     with pytest.raises(limit.error):
         limit.exceed()
 

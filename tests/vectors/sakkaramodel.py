@@ -12,7 +12,7 @@ PLENTY = "4Ti"
 
 
 def config_map(name, label, data, namespace="default"):
-    """Return a ConfigMap with a label that makes it ours."""
+    """Return a ConfigMap with the label of Trellis."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

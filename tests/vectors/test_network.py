@@ -111,7 +111,7 @@ def _evaluated(case, **more):
 
 
 def _check_verdict(got, strict, wanted):
-    """The strict filter shows the counts also where the majority rule lets a node pass."""
+    """The strict filter shows the counts also where the majority rule accepts a node."""
     assert wanted["pass"] == got.is_success
     if "violated" in wanted:
         assert (wanted["violated"] == 0) == strict.is_success

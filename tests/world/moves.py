@@ -243,7 +243,7 @@ class Play(Plots):
         self.world.refusals.pop("", None)
 
     async def refuse(self) -> None:
-        """Let part of the API fail."""
+        """Fail a part of the API."""
         self.world.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
 
     async def put_off(self) -> None:

@@ -129,14 +129,14 @@ async def unlike(world: World) -> list[Breach]:
 
 
 async def stay(world: World, seconds: int) -> None:
-    """Let time pass, and restart ended processes, as a Deployment would."""
+    """Advance the time, and restart ended processes, as a Deployment would."""
     for _ in range(seconds):
         await world.pass_time(1)
         await world.revive()
 
 
 async def settle(one: Play, limit_s: float) -> None:
-    """Let time pass until all pods that fit are bound."""
+    """Advance the time until all pods that fit are bound."""
     world, began = one.world, one.world.clock.now()
     while not world.is_settled(one.groups):
         await world.pass_time(1)

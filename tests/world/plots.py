@@ -159,7 +159,7 @@ class Plots(Stages):
             await self._prompt(group)
 
     async def turned_away(self) -> None:
-        """Reject binds of a group for a moment, without any other event."""
+        """Reject binds of a group for a short time, without any other event."""
         async with self.crowded(8000):
             await self._undisturbed()
             self.world.refusals[BINDINGS] = (FORBIDDEN,)

@@ -154,7 +154,7 @@ class Races(Mishaps):
                 self.world.outside.change(path, {"status": {"phase": "Succeeded"}})
 
     async def calm(self) -> None:
-        """Let minutes pass without events, so that rare timers run."""
+        """Advance the time by minutes without events, so that rare timers run."""
         await self.world.pass_time(self.dice.choice((70.0, 330.0, 700.0)))
 
     def hold_up(self) -> None:

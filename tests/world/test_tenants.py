@@ -31,7 +31,7 @@ async def test_a_namespace_has_only_so_many_pods_in_pre_bind(monkeypatch: pytest
 
 
 async def flooded(pods: int, limit: int) -> None:
-    """Let a tenant's pods wait for volumes, and check the other pods."""
+    """Create a tenant's pods that wait for volumes, and check the other pods."""
     world = World(1)
     for number in range(10):
         world.node(f"n{number}", cpu="200", pods="200")

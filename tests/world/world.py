@@ -406,7 +406,7 @@ class World:
         ]
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
-        """Let time pass until a condition holds; return how long it took, in virtual seconds."""
+        """Advance the time until a condition holds; return the virtual seconds that this took."""
         began = self.clock.now()
         while not holds():
             if self.clock.now() - began >= timeout_s:
@@ -416,7 +416,7 @@ class World:
         return self.clock.now() - began
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         await asyncio.sleep(seconds)
 
     @property

@@ -1,4 +1,4 @@
-"""Generated wishes about other pods: affinity, anti-affinity, spreading."""
+"""Generated requirements about other pods: affinity, anti-affinity, spreading."""
 
 from tests.differential.kinds import Manifest
 from tests.differential.making.words import (

@@ -1,4 +1,4 @@
-"""Generated objects that speak of pods by their labels: services, controllers, budgets."""
+"""Generated objects that select pods by their labels: services, controllers, budgets."""
 
 from tests.differential.kinds import Manifest
 from tests.differential.making.words import LABELS, NAMESPACES, Dice, selector

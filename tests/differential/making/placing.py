@@ -1,4 +1,4 @@
-"""Generated wishes about nodes: tolerations, selectors, node affinity."""
+"""Generated requirements about nodes: tolerations, selectors, node affinity."""
 
 from tests.differential.kinds import Manifest
 from tests.differential.making.nodes import EFFECTS, TAINTS

@@ -1,4 +1,4 @@
-"""The words of generated objects, few enough that they meet, and how to pick them."""
+"""The label values of generated objects, few enough to coincide, and their random choice."""
 
 from random import Random
 from typing import Any, TypeVar

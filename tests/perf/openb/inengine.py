@@ -39,8 +39,8 @@ def play_engine(
     learns: bool = False,
     ties: Ties = Ties.NAME,
 ) -> Run:
-    """Play all arrivals of one seed; with `learns` the scheduler gets no information about
-    the mix.
+    """Run all arrivals of one seed; with `learns` the scheduler gets no information about the
+    mix.
     """
     shares = any(0 < pod.milli < WHOLE for pod in pods)
     cluster = Cluster(nodes, order, _configuration(() if learns else pods), ties, shares=shares)

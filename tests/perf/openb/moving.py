@@ -307,7 +307,7 @@ def _fewest(missing: int, gains: list[int]) -> int:
 def play(
     nodes: Sequence[TraceNode], pods: Sequence[TracePod], order: Order, policy: Policy, most: int
 ) -> tuple[Run, int]:
-    """Play all arrivals of one seed with at most `most` moves; return the run and its moves."""
+    """Run all arrivals of one seed with at most `most` moves; return the run and its moves."""
     state = State(nodes, order.ranks)
     replay, moving = Replay(state, policy), Moving(state)
     run = empty_run(state.capacity, len(order.pods))

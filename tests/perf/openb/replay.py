@@ -177,7 +177,7 @@ def play(
     fragmentation: "Fragmentation | None" = None,
     rng: np.random.Generator | None = None,
 ) -> Run:
-    """Play all arrivals of one seed."""
+    """Run all arrivals of one seed."""
     state = State(nodes, order.ranks)
     replay = Replay(state, policy, rng)
     asked = used = 0

@@ -101,7 +101,7 @@ def test_scheduler_metrics_are_those_of_kube_scheduler(name: str):
 
 
 def test_nothing_else_bears_the_prefix_of_kube_scheduler():
-    """`scheduler_` is for metrics that kube-scheduler has under that name; ours begin with
+    """`scheduler_` is for metrics that kube-scheduler has under that name; others begin with
     `trellis_`.
     """
     others = {"leader_election_", "kubernetes_", "rest_client_"}
@@ -148,7 +148,7 @@ def test_two_tables_share_nothing():
 
 
 def test_same_labels_are_the_same_value():
-    """A stored child and one that is looked up again count together."""
+    """A stored child and one of a second lookup count together."""
     family = Meters().schedule_attempts
     kept = family.labels("error", "trellis")
     kept.inc()

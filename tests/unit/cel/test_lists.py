@@ -1,4 +1,4 @@
-"""Attributes that are lists: what kube-scheduler 1.37 makes of stored selectors.
+"""Attributes that are lists: the results of kube-scheduler 1.37 for stored selectors.
 
 Estimated costs, verdicts and errors are those of the compiler's own cases in
 k8s.io/dynamic-resource-allocation v0.37.2 (`cel/compile_test.go`).
@@ -98,7 +98,7 @@ def test_a_result_that_is_no_bool_is_an_error(result, text):
     ],
 )
 def test_a_new_selector_may_not_use_lists(selector, text):
-    """An API server refuses what kube-scheduler 1.37 evaluates."""
+    """An API server refuses selectors that kube-scheduler 1.37 evaluates."""
     with pytest.raises(CelCompileError) as refused:
         compile_selector(selector)
 

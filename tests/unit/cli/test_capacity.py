@@ -58,7 +58,7 @@ def test_count_places_and_what_stops_the_next_one(ask):
 
 
 def test_the_limit_is_said(ask):
-    """The answer claims only what was counted."""
+    """The answer states only the counted number."""
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "1"})], "--limit", "2")
     assert code == 0
     assert out.startswith("at least 2 more of default/web fit\n")

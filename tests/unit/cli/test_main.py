@@ -73,7 +73,7 @@ def test_every_verb_has_help(verb, capsys):
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(argv, error, capsys):
-    """Nothing goes to stdout."""
+    """Nothing is written to stdout."""
     assert 2 == run(argv)
     out, err = capsys.readouterr()
 
@@ -99,7 +99,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_v(monkeypatch, capsys):
 
 
 def test_a_stray_v_after_two_dashes_belongs_to_the_verb(capsys):
-    """Words after `--` are never read as flags."""
+    """Arguments after `--` are never read as flags."""
     assert 2 == run(["plugins", "--", "-v"])
     assert 'plugin "-v" does not exist' in capsys.readouterr().err
 
@@ -109,7 +109,7 @@ def test_a_stray_v_after_two_dashes_belongs_to_the_verb(capsys):
     [("trellis plu", "plugins"), ("trellis config ", "check"), ("trellis plugins -o ", "yaml")],
 )
 def test_the_shell_completes_verbs_and_values(line, expected, monkeypatch, capsys):
-    """The verb on the line is loaded, so that its own words complete too."""
+    """The verb on the line is loaded, so that its own values complete too."""
     monkeypatch.setenv("_TRELLIS_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))

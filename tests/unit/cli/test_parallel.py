@@ -22,7 +22,7 @@ for number in range(6):
 
 
 def echo(line):
-    """Answer; a line that begins with a number makes that much work."""
+    """Echo the line; a line that begins with a number causes that much work."""
     number = int(line.split()[0])
     return b"%d %d %d" % (sum(range(number)), len(line), number)
 

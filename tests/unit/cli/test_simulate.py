@@ -74,7 +74,7 @@ def test_something_does_not_fit(cluster, tmp_path, capsys):
 
 
 def test_folders_and_several_files(cluster, tmp_path, monkeypatch, capsys):
-    """A folder stands for its manifests, `-` for standard input, files for one cluster."""
+    """A folder is read as its manifests, `-` as standard input, files as one cluster."""
     folder = tmp_path / "pods"
     folder.mkdir()
     for name in ("x", "y"):

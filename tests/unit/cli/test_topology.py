@@ -64,7 +64,7 @@ def rows(capsys):
 
 
 def test_the_tree_shows_room_and_groups(cluster, capsys):
-    """Each level adds up the units below it; nodes outside of a level come last."""
+    """Each level adds up the units below it; nodes outside of a level are last."""
     assert 0 == run(["topology", "--snapshot", cluster])
     found = rows(capsys)
 
@@ -105,7 +105,7 @@ def test_levels_are_labels_of_ones_own_choice(cluster, capsys):
 
 
 def test_trees_that_have_a_name_are_listed_and_shown(cluster, tmp_path, capsys):
-    """Kueue's Topology and a topology ConfigMap; nodes in neither come last."""
+    """Kueue's Topology and a topology ConfigMap are listed; nodes in neither are last."""
     more = tmp_path / "more.yaml"
     fabric = {
         "apiVersion": "kueue.x-k8s.io/v1beta1",

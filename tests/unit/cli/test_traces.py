@@ -44,7 +44,7 @@ def test_pods_that_never_fit_end_with_3(files, capsys):
 
 
 def test_two_configurations_are_played(files, tmp_path, capsys):
-    """`--against` plays the trace again under the other one."""
+    """`--against` runs the trace again under the other one."""
     argv, _ = files
     config = tmp_path / "config.yaml"
     config.write_text(
@@ -80,7 +80,7 @@ def test_the_page_is_one_file_and_escapes_names(files, capsys):
 
 
 def test_a_log_becomes_a_trace(tmp_path, capsys):
-    """Nodes for --snapshot, pods with arrival and duration, and the play of both."""
+    """Nodes for --snapshot, pods with arrival and duration, and the run of both."""
     log, nodes, trace = (tmp_path / name for name in ("log", "nodes.json", "trace.jsonl"))
     bound = read_pod(pod("b", node_name="a", spec={"schedulerName": "trellis"}))
     turns = [

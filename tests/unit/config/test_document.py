@@ -48,7 +48,7 @@ def test_scalars_mean_what_kubernetes_reads(scalar, value):
 
 
 def test_aliases_and_merges_are_resolved():
-    """`*x` stands for the value that `&x` names; explicit fields override `<<`."""
+    """`*x` is replaced by the value that `&x` names; explicit fields override `<<`."""
     text = "a: &x {b: 1, c: [1]}\nd:\n  <<: *x\n  b: 2\n"
 
     assert {"a": {"b": 1, "c": [1]}, "d": {"b": 2, "c": [1]}} == read(text)[0].plain()

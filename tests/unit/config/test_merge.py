@@ -21,7 +21,7 @@ def names(entries):
 
 
 def set_of(enabled="", disabled=""):
-    """Return a plugin set from `name` and `name=weight` words."""
+    """Return a plugin set from `name` and `name=weight` texts."""
     words = [word.partition("=") for word in enabled.split()]
     return {
         "enabled": [{"name": n, "weight": int(w)} if w else {"name": n} for n, _, w in words],

@@ -114,7 +114,7 @@ def test_a_file_of_newer_releases_loads_and_each_effect_is_named():
     ],
 )
 def test_a_mistake_in_it_is_refused(old, new, fault):
-    """With its place, in kube-scheduler's words."""
+    """The refusal has its place, and kube-scheduler's message."""
     with pytest.raises(InvalidConfigError) as refused:
         loaded(NEWER.replace(old, new))
 

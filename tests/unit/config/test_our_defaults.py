@@ -22,8 +22,8 @@ def loaded(text):
 
 
 def test_every_profile_has_the_default_plugins():
-    """A file changes what it names: another profile, weight or argument leaves our plugins
-    unchanged.
+    """A file changes only the named parts: another profile, weight or argument keeps the default
+    plugins.
     """
     usual = default_config(Registry(IN_TREE)).profiles[0]
     texts = (

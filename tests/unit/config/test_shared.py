@@ -60,7 +60,7 @@ def test_a_condition_has_a_type_and_a_status_of_the_api(given: str):
 
 
 def test_what_is_cut_is_told():
-    """With its position; defaults of ours are not reported."""
+    """The notice has its position; defaults of Trellis are not reported."""
     args = "{solverWorkers: 9, solverTimeLimitSeconds: 5}"
     found = loaded(args, "solver: {timeLimitSeconds: 2.5, workers: 8}")
 

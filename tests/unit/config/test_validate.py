@@ -1,4 +1,4 @@
-"""Rules across fields, in kube-scheduler's words."""
+"""Rules across fields, with kube-scheduler's messages."""
 
 import msgspec
 import pytest
@@ -110,7 +110,7 @@ def test_broken_rules_have_kube_schedulers_texts(config, expected):
     ],
 )
 def test_qualified_names(name, starts):
-    """Every fault of a name is reported, in Kubernetes' words."""
+    """Every fault of a name is reported, with Kubernetes' message."""
     found = list(qualified_name_faults(name))
 
     assert len(starts) == len(found)

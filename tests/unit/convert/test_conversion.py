@@ -105,7 +105,7 @@ def args_of(profile, plugin):
 
 
 def test_what_ran_under_every_policy_still_does():
-    """Taints and cordons were looked at whether a policy listed that or not."""
+    """Taints and cordons were respected with any policy."""
     taint = {"key": "example.com/broken", "effect": "NoExecute"}
     world = [
         node("good", cpu="1"),

@@ -96,7 +96,7 @@ def test_each_change_of_the_leader_is_kept_once():
 
 @pytest.mark.parametrize("raw", PODS, ids=lambda raw: raw["metadata"]["name"])
 def test_what_is_kept_says_what_the_decision_said(raw):
-    """Node by node the same verdict as a simulation shows in that moment, whatever changes
+    """The record has the same verdict per node as a simulation at that time, whatever changes
     later.
     """
     house = House()

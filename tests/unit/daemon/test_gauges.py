@@ -1,4 +1,4 @@
-"""The gauges of load figures: few series, right at the moment they are scraped."""
+"""The gauges of load figures: few series, right at the time of the scrape."""
 
 from scheduler.base.clock import ManualClock
 from scheduler.base.meters import Meters

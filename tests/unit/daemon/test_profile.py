@@ -43,7 +43,7 @@ async def test_what_used_the_processor_is_in_it(busy):
 @pytest.mark.skipif(not GO, reason="needs go, whose pprof reads it")
 @pytest.mark.allow_blocking("a test runs pprof")
 async def test_pprof_reads_it(busy, tmp_path):
-    """The function that ran comes first, with its file and its callers."""
+    """The function that ran is first, with its file and its callers."""
     file = tmp_path / "profile"
     file.write_bytes(await taken(0.5))
     command = [str(GO), "tool", "pprof", "-raw", str(file)]

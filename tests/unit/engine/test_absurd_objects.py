@@ -50,7 +50,7 @@ class World:
             self.engine.handle(line, 0.0)
 
     def pod(self, name: str = "p", **fields: Any) -> None:
-        """Take in a pod of ours."""
+        """Add a pod of Trellis."""
         raw = pod(name, **fields)
         raw["metadata"]["uid"] = name
         raw["spec"].setdefault("schedulerName", "trellis")

@@ -113,7 +113,7 @@ def test_a_fault_on_the_way_to_the_bind_ends_that_attempt(point: str, named: str
 
 
 def smaller(rig: Rig) -> None:
-    """Let the node offer half a core."""
+    """Reduce the node to half a core."""
     rig.api.put("Node", make_node("n0", allocatable={"cpu": "500m"}))
     rig.watch("Node")
     rig.run(0)
@@ -127,7 +127,7 @@ def gone(rig: Rig) -> None:
 
 
 def taken(rig: Rig) -> None:
-    """Let another client bind a pod that uses all of the node."""
+    """Bind a pod that uses all of the node, as another client."""
     rig.api.put("Pod", make_pod("foreign", cpu="16", node="n0"))
     rig.watch("Pod")
     rig.run(0)
@@ -244,7 +244,7 @@ def test_a_call_without_an_answer_fails_after_a_minute():
 
 
 def test_a_bind_without_an_answer_is_looked_up_after_a_minute():
-    """A swallowed bind is looked up, and tried again when it never happened."""
+    """A lost bind is looked up, and sent again when it was not carried out."""
     rig = rig_of()
     rig.swallow(rig.wire.index(bind_of(rig)))
     rig.pass_time(60)

@@ -44,7 +44,7 @@ def rig_with(words: str, *pods: str, cpu: int = 2) -> Rig:
 
 
 def request(rig: Rig, words: str) -> None:
-    """Let the namespace request groups by these words."""
+    """Request groups in the namespace by this annotation."""
     annotations = NamespaceAnnotations(words)
     rig.api.put("Namespace", Namespace(NamespaceMeta("default", annotations=annotations)))
 

@@ -129,7 +129,7 @@ def test_nodes_of_which_nothing_is_said_have_no_reason():
 
 
 def test_an_error_ends_the_attempt():
-    """The pod fails with the extender's words and waits its back-off."""
+    """The pod fails with the extender's message and waits its back-off."""
     talk = Talk(FILTER)
     talk.say(talk.question(), error="database is away")
 
@@ -384,7 +384,7 @@ def test_the_lease_is_lost():
 
 
 def test_the_promised_node_is_asked_about_alone():
-    """If it passes, the pod goes there and no other node is sent."""
+    """If it passes, the pod is placed there and no other node is sent."""
     talk = Talk(FILTER, nodes=3, nominated="n2")
     question = talk.question()
     assert ("n2",) == question.nodes

@@ -1,4 +1,4 @@
-"""The report of a failed attempt: patched only if a value differs, in kube-scheduler's words."""
+"""The report of a failed attempt: patched only if a value differs, with kube-scheduler's text."""
 
 import pytest
 
@@ -121,7 +121,7 @@ class TestNomination:
         assert failure.nomination_patch(queued, "n0") is not None
 
     def test_the_watch_has_the_last_word(self):
-        """Ours is compared with a nomination that another client has changed since."""
+        """The result is compared with a nomination that another client has changed since."""
         queued = queued_with(nominated="n0")
         failure.nomination_patch(queued, "n1")
         queued.renew(make_pod("p", nominated="n2"))

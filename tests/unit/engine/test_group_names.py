@@ -34,7 +34,7 @@ class Again(Floor):
         self.step()
 
     def step(self, seconds: float = 1.0) -> list[Effects]:
-        """Let the API server accept all effects of the scheduler, for one second."""
+        """Accept all effects of the scheduler for one second."""
         done: list[Effects] = []
         for _ in range(6):
             for effect in self.run():

@@ -49,7 +49,7 @@ class Engine:
 
 
 def test_each_group_is_looked_at_when_it_is_due_and_only_then():
-    """Against times kept in a plain table: after changes, refused requests and a new lease."""
+    """The times equal those in a plain table: after changes, refused requests and a new lease."""
     looks = 0
     for seed in range(300):
         rng = Random(seed)

@@ -216,7 +216,7 @@ def test_a_member_that_goes_while_its_group_is_in_the_line_takes_nobody_along():
 
 
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a turn of the engine take three members further."""
+    """Process three more members in one turn of the engine."""
     monkeypatch.setattr(groupflights, "AT_A_TIME", 3)
     monkeypatch.setattr(refusals, "AT_A_TIME", 3)
 

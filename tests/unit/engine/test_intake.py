@@ -57,7 +57,7 @@ class TestBadObjects:
 
 
 class TestStrangers:
-    """Pods that are not ours, or not yet."""
+    """Pods of other schedulers, and pods before their handover."""
 
     def test_a_pod_of_another_scheduler_is_not_queued(self):
         """The pod counts once it is bound."""

@@ -48,7 +48,7 @@ def engine_with(*objects):
 
 
 def told(engine, name="new"):
-    """Place a pod; return the notes of the events that speak of missing objects."""
+    """Place a pod; return the messages of the events about missing objects."""
     engine.handle(Watched("Pod", "ADDED", waiting(name)), NOW)
     effects = engine.run(NOW, 8)
     assert [name] == [effect.name for effect in effects if isinstance(effect, Bind)]

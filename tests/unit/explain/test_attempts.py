@@ -21,7 +21,7 @@ def attempt(name: str, at: float, node: str = "", message: str = "") -> AttemptR
 
 
 def placed(name: str, node: str = "", created: str = "2026-01-01T00:00:00Z"):
-    """Return a pod with the uid that `attempt` speaks of."""
+    """Return a pod with the uid in `attempt`."""
     raw = pod(name, node_name=node)
     raw["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": created}
     return read_pod(raw)

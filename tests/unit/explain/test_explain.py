@@ -1,4 +1,4 @@
-"""`explain` states for every node its verdict, and in words why it was chosen or not."""
+"""`explain` states the verdict of every node, and the reason of the choice."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -50,7 +50,7 @@ def test_why_one_node_wins_and_the_others_lose():
 
 
 def test_every_filter_speaks_for_itself():
-    """A node shows all that is against it, not the first objection alone."""
+    """A node shows all its rejections, not only the first one."""
     got = ask("p", *CLUSTER, pod("p", requests={"cpu": "2"})).explanation
     (kept,) = (one for one in got.nodes if one.name == "kept")
 
@@ -60,7 +60,7 @@ def test_every_filter_speaks_for_itself():
 
 
 def test_a_pod_that_is_placed():
-    """It is evaluated as if it were pending: its own usage does not count against it."""
+    """It is evaluated as if it were pending, without its own usage."""
     objects = (node("a"), node("b"), pod("p", node_name="b", requests={"cpu": "4"}))
     got = ask("p", *objects).explanation
 

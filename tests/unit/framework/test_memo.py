@@ -68,7 +68,7 @@ class Played(Stage):
         return feasible.tolist(), self.total.tolist(), scores
 
     def place(self, name: str, node: str, cpu: int = 1) -> None:
-        """Let a pod land on a node."""
+        """Place a pod on a node."""
         self.cluster.put_pod(make_pod(name, node=node, cpu=cpu))
 
     def asked(self) -> tuple[list[int], list[int]]:
@@ -256,7 +256,7 @@ def test_scores_out_of_range_are_found_as_ever():
 
 
 def test_a_hypothetical_view_finds_nothing_kept():
-    """Cached results are about the live nodes."""
+    """Cached results are valid for the live nodes only."""
     stage = Played(by_cpu())
     stage.place("a", "n0", cpu=3)
     stage.attempt()

@@ -195,7 +195,7 @@ class TestHandle:
         assert cluster.pods is handle.pods
 
     def test_equal_names_in_two_modules_are_two_trackers(self):
-        """A third-party plugin gets its own, whatever the name of ours."""
+        """A third-party plugin gets its own, whatever the name of a built-in one."""
         handle = EngineHandle(Cluster(), {})
         theirs: type[Ages] = type("Ages", (Ages,), {"__module__": "somewhere.ages"})
 

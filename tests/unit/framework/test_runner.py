@@ -553,7 +553,7 @@ class TestBind:
         return made(name, bind=bind)
 
     def test_pre_bind_comes_before_bind(self):
-        """Each call is sent in order, each answer goes to its caller."""
+        """Each call is sent in order, each answer reaches its caller."""
 
         def pre_bind(_self: Any, cycle: Cycle, node: str) -> Generator[Any, CallResult, Any]:
             answer = yield ApiCall("GET", "/x")
@@ -582,7 +582,7 @@ class TestBind:
 
     @pytest.mark.parametrize("point", ["PreBind", "Bind"])
     def test_failures_name_plugin_and_point(self, point: str):
-        """An Error status is wrapped as kube-scheduler does it; a rejection keeps its own words."""
+        """An Error status is wrapped as kube-scheduler does it; a rejection keeps its own text."""
 
         def answering_with(status: Status) -> Status | None:
             def call(_self: Any, *_: Any) -> Generator[Any, CallResult, Any]:

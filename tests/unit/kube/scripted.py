@@ -1,4 +1,4 @@
-"""A server on a real socket that plays a script: answers, wrong answers, cuts and hangs."""
+"""A server on a real socket that follows a script: answers, wrong answers, cuts and hangs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

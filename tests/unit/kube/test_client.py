@@ -162,7 +162,9 @@ async def test_a_refused_token_is_renewed_once():
 
 
 async def test_paths_are_checked():
-    """A path that would break out of its line is a fault of ours, and never reaches a socket."""
+    """A path that would break out of its line is a programming error, and never reaches a
+    socket.
+    """
     async with talking(ok) as (client, server):
         for path in ("/a b", "/a\r\nX: y", "/ä"):
             with pytest.raises(ValueError, match="path"):

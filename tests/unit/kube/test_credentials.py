@@ -400,7 +400,7 @@ async def test_inside_a_pod(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
 
 
 async def test_a_proxy_from_the_environment(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
-    """HTTPS_PROXY counts, NO_PROXY too, and the kubeconfig's proxy comes first."""
+    """HTTPS_PROXY counts, NO_PROXY too, and the kubeconfig's proxy has precedence."""
     nothing_around.setenv("HTTPS_PROXY", "http://proxy:3128")
     by_variable = (await load(kubeconfig(tmp_path, {}))).access.proxy
     by_file = (await load(kubeconfig(tmp_path, {}, **{"proxy-url": "http://p:1"}))).access.proxy

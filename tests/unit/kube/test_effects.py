@@ -75,7 +75,7 @@ class Run:
         return {answer.effect: answer.code for answer in self.answers()}
 
     def accidents(self, *accidents: Accident, on: str = "") -> None:
-        """Let these befall the next requests whose method and path contain `on`."""
+        """Inject these faults into the next requests whose method and path contain `on`."""
         left = list(accidents)
 
         def next_one(method: str, path: str) -> Accident | None:
@@ -272,7 +272,7 @@ async def test_who_is_put_off_still_fills_the_lane():
 
 
 async def test_a_webhook_that_fails_leaves_nothing_open():
-    """Admission comes before the write: the bind did not happen, and will not."""
+    """Admission precedes the write: the bind did not happen, and will not."""
     async with running() as run:
         uid = run.pod("a")
         text = 'Internal error occurred: failed calling webhook "w.example.com": timeout'
@@ -424,7 +424,7 @@ async def test_a_bind_does_not_wait_for_a_patch_that_keeps_failing():
 
 
 async def test_a_victim_is_marked_and_then_deleted():
-    """The mark names the preemptor; the deletion has the uid and no grace period of ours."""
+    """The mark names the preemptor; the deletion has the uid and no grace period of its own."""
     async with running() as run:
         uid = run.pod("a")
         await run.carry_out(Evict(1, "default", "a", uid, "trellis: preempting"))
@@ -458,7 +458,7 @@ async def test_a_victim_is_told_before_it_goes():
 
 @pytest.mark.parametrize("code", [403, 404, 422])
 async def test_a_victim_is_told_although_the_event_was_refused(code: int):
-    """A role that is wrong for some seconds is no reason to go without a word."""
+    """A role that is wrong for some seconds does not suppress the event."""
     async with running() as run:
         uid = run.pod("a")
         run.accidents(*[refused(code)] * 6, on="POST")
@@ -504,7 +504,7 @@ async def test_evicting_again_marks_only_once():
 
 
 async def test_an_eviction_spares_a_pod_that_took_the_name():
-    """The victim of that uid is gone; the new pod of the name is not touched."""
+    """The victim of that uid is deleted; the new pod of the name is not touched."""
     async with running() as run:
         run.pod("a")
         await run.carry_out(Evict(1, "default", "a", "of-the-old-one", "m"))

@@ -39,7 +39,7 @@ VERBS: dict[str, Any] = {
 
 
 def whole_pod(name: str, **spec: Any) -> Json:
-    """Return a pod as the API server sends it, with fields that we do not keep."""
+    """Return a pod as the API server sends it, with fields that Trellis drops."""
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "managedFields": [{}]}
     spec = {"containers": [{"name": "c", "image": "i", "env": [{"name": "A"}]}], **spec}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": spec}
@@ -64,7 +64,7 @@ def shown(obj: Json) -> Json:
 
 
 def feed(extenders: Extenders, kind: str, *objects: Json) -> None:
-    """Let the watch's decoder see objects, as a page of a list."""
+    """Decode objects with the watch's decoder, as a page of a list."""
     decoder = Decoder(BY_KIND[kind], lambda _: None, extenders.raw_objects.keeper(kind))
     decoder.page(msgspec.json.encode({"metadata": {}, "items": objects}))
 
@@ -207,7 +207,7 @@ async def test_answers_are_read_as_go_reads_them(answer: Any, nodes: tuple[str, 
 
 
 async def test_names_mean_nothing_from_an_extender_that_is_shown_nodes():
-    """kube-scheduler reads nodes in this case, and so do we."""
+    """Nodes are read in this case, as kube-scheduler does."""
     async with talking(saying({"NodeNames": ["n1"]})) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 

@@ -405,7 +405,7 @@ async def test_a_lease_is_taken_kept_and_given_back(world: World):
 
 
 async def test_who_may_not_is_told(target: ApiServer | RealCluster, world: World, tmp_path: Path):
-    """A wrong token is 401, a user without rights 403: values both, with the server's words."""
+    """A wrong token is 401, a user without rights 403: values both, with the server's message."""
     config = await asyncio.to_thread(_kubeconfig_of, world, target, tmp_path, "no-such-token")
     stranger = await ApiClient.connect(str(config), clock=RealClock(), meters=Meters())
     refused = await stranger.request("GET", "/api/v1/pods")

@@ -253,7 +253,7 @@ async def test_a_kind_that_is_not_offered_is_empty_until_it_appears():
 
 
 async def test_looking_again_can_be_asked_for():
-    """A caller that knows of a new definition can trigger the next check."""
+    """A caller with a new definition can trigger the next check."""
     run = Run(WIDGET)
 
     async with run.running():

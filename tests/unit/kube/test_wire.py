@@ -75,7 +75,7 @@ async def test_a_reset_is_told_and_not_repeated():
 
 
 async def test_half_an_answer_is_none():
-    """A server that dies in the middle of an answer has not answered."""
+    """A response cut by the end of the server counts as no response."""
 
     async def half(_: Asked, to: Conversation) -> None:
         await to.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")

@@ -1,4 +1,4 @@
-"""Quantities against an oracle in decimal arithmetic."""
+"""Quantities against a reference in decimal arithmetic."""
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 

@@ -88,7 +88,7 @@ class Shop:
         self.store.create(resource, {"metadata": {"name": name}, "spec": spec or {}}, "default")
 
     def deliver(self) -> None:
-        """Pass events on, as kopf would; while late, they pile up."""
+        """Pass events on, as kopf would; while late, they are collected."""
         if not self.is_late:
             for change in self.watch.changes():
                 self.operator.seen(change.type, change.stored.obj)
@@ -153,5 +153,5 @@ def a_store(source: Json, without: tuple[str, ...]) -> ObjectStore:
 
 
 async def passed(seconds: float) -> None:
-    """Let the loop's time jump."""
+    """Advance the loop's time."""
     await asyncio.sleep(seconds)

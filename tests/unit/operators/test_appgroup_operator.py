@@ -58,7 +58,7 @@ def condition(status: dict[str, Any], type_: str) -> tuple[str, str]:
 
 
 def place(at: Shop, name: str, workload_label: str, node: str, **labels: str) -> None:
-    """Let a running pod of the group appear on a node."""
+    """Bind a running pod of the group to a node."""
     marks = labels or {GROUP_LABEL: "a1", WORKLOAD_LABEL: workload_label}
     pod = with_status(make_pod(name, node=node, labels=marks), phase="Running")
     at.view.note(at.cluster.put_pod(pod))

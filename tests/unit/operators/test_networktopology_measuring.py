@@ -105,7 +105,7 @@ async def test_a_config_map_is_asked_every_few_minutes_and_its_last_answer_stays
 
 
 async def test_prometheus_is_asked_with_range_and_token():
-    """The query covers timeRangeInMinutes; the token comes from a Secret, and never appears in a
+    """The query covers timeRangeInMinutes; the token is read from a Secret, and never appears in a
     text.
     """
     seen: list[tuple[str, str]] = []

@@ -1,6 +1,4 @@
-"""The operator of NetworkTopology on the sandbox's store, in time that jumps, with faults on the
-way.
-"""
+"""The operator of NetworkTopology on the sandbox's store, in virtual time, with injected faults."""
 
 from itertools import pairwise
 

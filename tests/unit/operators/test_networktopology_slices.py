@@ -59,7 +59,7 @@ class Shop(shop.Shop):
             self.put_node(name, zone)
 
     def follow(self) -> None:
-        """Let the view see slices, as the scheduler's own watch would."""
+        """Send slices to the view, as the scheduler's own watch would."""
         for change in self.slice_watch.changes():
             part = read_as(KIND, change.stored.obj)
             is_gone = change.type == "DELETED"

@@ -25,7 +25,7 @@ seeds = st.integers(0, 2**32).map(Random)
 
 @contextmanager
 def many_rows_are(number: int) -> Iterator[None]:
-    """Let counts take the way for many rows from so few on; towns have five nodes."""
+    """Lower the limit of the code path for many rows; towns have five nodes."""
     before = rowcounts.DENSE
     rowcounts.DENSE = number
     try:

@@ -89,7 +89,7 @@ class Daemon:
         self.effects = []
 
     def see(self, raw, verb="ADDED"):
-        """Let the watch show an object."""
+        """Send an event of the watch about an object."""
         if raw["kind"] == "Pod":
             self.engine.handle(Watched("Pod", verb, read_pod(raw)), self.now)
         else:
@@ -97,7 +97,7 @@ class Daemon:
             self.engine.handle(Watched(kind.kind, verb, obj), self.now)
 
     def run(self):
-        """Let the engine work; return the calls it makes now."""
+        """Run the engine; return its present calls."""
         calls = []
         while new := list(self.engine.run(self.now, 10)):
             self.effects += new

@@ -56,7 +56,7 @@ def report(*objects):
 
 
 def test_the_rack_rule_and_the_request_are_named_with_the_largest_rack():
-    """The sentence of the issue, word by word; cpu is not short and is not named."""
+    """The message is exactly that of the issue; cpu is not short and is not named."""
     found = report(*rack("rack-0", 2), *rack("rack-1", 2), *gang(3))
 
     assert found.message == (

@@ -384,7 +384,7 @@ def test_two_config_maps_for_one_group_hold_it():
 
 @pytest.mark.parametrize("label", ["sakkara.topology.rack", "topology.trellis.dev/rack"])
 def test_racks_work_without_a_word_of_configuration(label):
-    """The sandbox's label makes racks like Sakkara's own."""
+    """The sandbox's label makes racks like Sakkara's own, without configuration."""
     nodes = tree({"r0": {"a": 1, "b": 1}, "r1": {"c": 2, "d": 2}})[:-1]
     for one, rack in zip(nodes, ("r0", "r0", "r1", "r1"), strict=True):
         one["metadata"]["labels"] = {label: rack}

@@ -33,7 +33,7 @@ def by_config_map(size, **keys):
 
 
 def by_pod_group(least, api_version, **keys):
-    """Return a PodGroup with classes; they stand in its annotations."""
+    """Return a PodGroup with classes, which are in its annotations."""
     annotations = {f"sakkara.group/{key}": text for key, text in says(**keys).items()}
     is_own = api_version.startswith("scheduling.k8s.io")
     spec = {"schedulingPolicy": {"gang": {"minCount": least}}} if is_own else {"minMember": least}

@@ -297,7 +297,7 @@ def test_keys_that_do_not_nest_are_refused_by_name():
 
 
 def test_many_unlike_members_are_refused_by_name():
-    """More kinds than can be looked through in time are not placed anyhow."""
+    """A group with more kinds than the search can enumerate is not placed."""
     children = [
         one
         for at in range(13)

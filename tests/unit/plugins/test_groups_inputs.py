@@ -116,7 +116,7 @@ def test_nodes_of_a_short_branch_share_no_unit() -> None:
 
 
 def test_a_pod_group_is_a_group_with_a_minimum() -> None:
-    """minMember is the size, rules stand in an annotation."""
+    """minMember is the size, and rules are in an annotation."""
     rules = {"sakkara.group/constraints": '{"node": {"factor": 2}}'}
     meta = AnnotatedMeta(name="g", namespace="ns", annotations=rules)
     spec = coscheduling.SOURCE.read(PodGroup(meta, PodGroupSpec(3)))

@@ -220,7 +220,7 @@ def test_slices_go_by_the_index_label_whatever_the_names_are():
 
 
 def test_a_pod_that_two_claim_is_held_with_both_named():
-    """A label of ours beside Kueue's."""
+    """The pod has a group label of Trellis beside that of Kueue."""
     torn = member("torn", "g", 1, labels={"sakkara.group.name": "g"})
     text = held(*nodes(), group("g", 1), torn)
     assert f"label sakkara.group.name (g) and label {K}pod-group-name (g)" in text

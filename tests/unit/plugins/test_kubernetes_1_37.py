@@ -242,7 +242,7 @@ def tagged(name="g0", **attribute):
 
 
 def selecting(selector, *devices, release=V1_37, **fields):
-    """Return where a pod goes, or why it waits, whose claim has a selector; n1 has devices."""
+    """Return the node or the reason of a pod whose claim has a selector; n1 has devices."""
     ask = {"deviceClassName": "gpu", "count": 1, "selectors": [{"cel": {"expression": selector}}]}
     made = claim("c", requests=[{"name": "r", "exactly": ask}])
     made["spec"]["devices"] |= fields

@@ -140,7 +140,7 @@ def test_in_tree_disks_count_as_their_driver_does():
 
 
 def test_a_volume_that_no_driver_serves_does_not_count():
-    """Host paths and the like take no place."""
+    """Volumes without a driver, such as host paths, take no place."""
     more = [claim("h", to="vh"), volume("vh", owner="h", hostPath={"path": "/x"})]
 
     assert set() == full(pod=using("a", "h"), more=more)

@@ -345,7 +345,7 @@ def test_a_report_that_nobody_can_place_waits():
 
 
 def test_changed_settings_are_taken_at_once():
-    """A kubelet that aligns otherwise since its restart is believed without a match."""
+    """A kubelet that aligns differently since its restart is accepted without a match."""
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], (), (), [])
     published(scene)

@@ -40,7 +40,7 @@ class Kept:
         self.budgets = self.handle.tracker(BudgetIndex)
 
     def follow(self, change: Change) -> None:
-        """Let the trackers follow a change."""
+        """Apply a change to the trackers."""
         for tracker in self.handle.trackers.values():
             if change.kind:
                 tracker.apply(change)

@@ -74,7 +74,7 @@ class VolumeApi:
         return stored
 
     def tell(self, kind: str, key: str) -> None:
-        """Let the watch show an object as it is now."""
+        """Send the present version of an object to the watch."""
         obj = read_as(BY_KIND[kind], self.objects[kind, key])
         self.engine.handle(Watched(kind, "MODIFIED", obj), self.now)
 

@@ -211,7 +211,7 @@ class TestDaemonSet:
         assert [] == here.pods()
 
     def test_taints_keep_new_pods_away(self):
-        """NoSchedule keeps new pods away but lets the old stay; cordons do neither."""
+        """NoSchedule rejects new pods and keeps old ones; cordons do neither."""
         here = World(actors=[DaemonSets], nodes=2)
         here.apply(DAEMONSETS, DAEMONSET)
         taint = {"key": "full", "effect": "NoSchedule"}

@@ -155,5 +155,5 @@ def test_a_name_used_twice_is_refused():
     ],
 )
 def test_durations(text, expected):
-    """Durations are read as people write them, or not at all."""
+    """Durations are read in Go's format; other texts are refused."""
     assert expected == seconds(text)

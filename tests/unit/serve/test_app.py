@@ -105,7 +105,9 @@ async def test_requests_are_counted_by_route(house: House):
 
 
 async def test_odd_requests_open_nothing(house: House):
-    """Whatever path, method and headers a stranger sends, only the three pages answer with 200."""
+    """For any path, method and headers of an unknown client, only the three pages respond
+    with 200.
+    """
     source = random.Random(20)
     seen = set()
     async with house.serving() as visitor:

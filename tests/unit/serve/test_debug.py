@@ -96,7 +96,9 @@ async def test_stacks_show_where_each_task_waits(house: House):
 
 
 async def test_verbosity_is_put_as_to_kube_scheduler(house: House):
-    """`PUT /debug/flags/v` takes a number and confirms in klog's words; nonsense is 400."""
+    """`PUT /debug/flags/v` takes a number and confirms it with klog's text; an invalid one is
+    400.
+    """
     async with house.serving() as visitor:
         visitor.token = "good"
         status, _, text = await visitor.get("/debug/flags/v", method="PUT", data="4\n")

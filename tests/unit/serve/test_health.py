@@ -1,4 +1,4 @@
-"""The health endpoints speak as Kubernetes' components do."""
+"""The health endpoints have the format of Kubernetes' components."""
 
 import json
 

@@ -126,7 +126,7 @@ async def test_there_is_a_limit_to_readers(page, session):
 
 
 async def test_bad_questions_are_told_what_is_wrong(page, session):
-    """Faults of the user are their text; too much is refused before it is looked at."""
+    """Faults of the user are reported as text; a body above the limit is refused unread."""
     headers = {"Authorization": f"Bearer {page[1]}"}
     async with session.get(page[0] + "api/explain?pod=a/c", headers=headers) as answer:
         assert (422, "a/c: no such pod") == (answer.status, (await answer.json())["message"])

@@ -224,7 +224,9 @@ def test_pods_on_unknown_nodes_weigh_nothing_here():
 
 
 def test_victims_go_and_the_preemptor_comes():
-    """Preemption is played to its end: victims removed, the preemptor placed, budgets charged."""
+    """The simulation includes preemption: victims removed, the preemptor placed, budgets
+    charged.
+    """
     low = [
         pod(name, node_name="n", requests={"cpu": "2"}, labels={"app": "low"})
         for name in ("low-a", "low-b")

@@ -75,7 +75,7 @@ def test_without_racks_none_can_go():
 
 
 def test_added_nodes_are_like_their_model_and_empty():
-    """Two more nodes like `a`, in its rack, under names that are free."""
+    """Two more nodes like `a` are in its rack, under free names."""
     more = changed(world(), NodeChanges(added=("2=a", "1=a")))
     names = [one.key for one in more.nodes]
     assert ["a", "b", "a-added-1", "a-added-2", "a-added-3"] == names

@@ -27,7 +27,7 @@ def test_one_object_a_list_and_several_documents():
 
 
 def test_a_typed_list_lends_its_kind():
-    """The API server leaves kind and apiVersion out of the items of a NodeList."""
+    """The API server omits kind and apiVersion in the items of a NodeList."""
     text = json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {}}]})
     (item,) = items_of(SourceFile("f", text.encode()))
     (same,) = items_of_objects([json.loads(text)], "objects")

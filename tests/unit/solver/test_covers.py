@@ -43,6 +43,6 @@ def test_the_least_is_the_least_of_all_choices(together):
 
 
 def test_too_many_sets_are_left_alone_and_one_never_is():
-    """Every set would become a row of the model; the whole cluster is always looked at."""
+    """Every set would become a row of the model; the set of the whole cluster is always used."""
     assert 0 == len(Covers([{0: 1}] * SETS, {0: 1}).sets(2, 1))
     assert [[0]] == Covers([{0: 1}], {0: 1}).sets(1, 10**9).tolist()

@@ -1,4 +1,4 @@
-"""The closed form of the last level's costs against the table that adds leaf after leaf."""
+"""The closed form of the last level's costs against the table built leaf by leaf."""
 
 from random import Random
 

@@ -84,7 +84,7 @@ def test_of_equal_pods_fewer_groups_are_hit():
 
 
 def test_single_pods_go_one_by_one():
-    """Of like single pods only as many go as are needed."""
+    """Of like single pods only the needed number is evicted."""
     asked = problem([1], 3, [gang("single", 0, {0: 1}, single=True, count=5)])
     answer = onerole.solve(asked)
 

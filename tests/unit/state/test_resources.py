@@ -185,7 +185,9 @@ class TestNames:
         ],
     )
     def test_counted(self, name: str, is_in: bool):
-        """Native ones, huge pages, vendor-prefixed ones; bare unknown names are left out."""
+        """The counted names are native ones, huge pages and vendor-prefixed ones; bare unknown
+        names are not.
+        """
         assert is_in == bool(counted({name: 1}))
         assert {} == counted({name: 0})
 

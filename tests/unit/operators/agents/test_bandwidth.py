@@ -11,7 +11,7 @@ ZERO = "0" * 32
 
 
 def sysfs(root: Path, **links: str) -> Path:
-    """Make links from words: `up 1000 device`, `lower=NAME`, `bonding`; a speed `-` is no file."""
+    """Make links from texts: `up 1000 device`, `lower=NAME`, `bonding`; a speed `-` is no file."""
     for name, words in links.items():
         folder = root / "class" / "net" / name
         folder.mkdir(parents=True)

@@ -105,7 +105,7 @@ def test_pods_are_found_under_every_name(tmp_path, group):
 
 
 def test_a_pod_that_goes_while_it_is_read_is_left_out(tmp_path):
-    """Its files are gone; the others are reported."""
+    """Its files are deleted; the other pods are reported."""
     unified(tmp_path, f"kubepods/pod{UID}", 5)
     (tmp_path / "kubepods" / f"pod{UID[:-1]}0").mkdir()
 

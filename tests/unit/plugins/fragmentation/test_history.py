@@ -55,11 +55,11 @@ class Site:
         return self.engine.cluster.store.of(KIND).get("gpu")
 
     def see(self, found, now):
-        """Let the engine watch a version of the object."""
+        """Send a version of the object to the engine."""
         self.engine.handle(Watched(KIND, "MODIFIED", found), now)
 
     def run_once(self, name, gpus, now, cpu="2"):
-        """Let a pod be bound and leave; return the engine's requests."""
+        """Bind a pod and delete it; return the engine's requests."""
         made = read_pod(pod(name, node_name="n", requests={"cpu": cpu, GPU: gpus}))
         self.engine.handle(Watched("Pod", "ADDED", made), now)
         self.engine.handle(Watched("Pod", "DELETED", made), now)

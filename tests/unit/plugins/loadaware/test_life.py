@@ -21,7 +21,7 @@ def two() -> dict[str, tuple[float, float]]:
 
 
 def place(play: Play, name: str) -> str:
-    """Let a small pod be placed, and return its node."""
+    """Place a small pod, and return its node."""
     play.ask(name, (0.5, 2.0), (0.3, 1.0))
     play.second()
     return play.load.pods[name][0]

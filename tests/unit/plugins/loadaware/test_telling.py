@@ -62,7 +62,7 @@ def test_a_window_that_is_reported_needs_no_word():
     ],
 )
 def test_what_is_missing_is_said(metric, expected):
-    """Silence has a word of its own."""
+    """The output has a text for missing reports."""
     found, line = figures(*metric)
 
     assert found[0] == expected
