@@ -1,4 +1,4 @@
-"""The cost of a waiting gang that does not fit: ours and kube-scheduler, one after the other.
+"""The cost of a waiting gang that does not fit: Trellis and kube-scheduler, one after the other.
 
     python -m tests.perf.waiting
 

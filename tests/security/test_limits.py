@@ -148,7 +148,7 @@ def test_a_long_note_is_cut():
 
 
 def test_workloads_beyond_the_most_are_told_of():
-    """An AppGroup that got past its definition is not ordered without end."""
+    """A fault names the limit of an AppGroup with more workloads than it."""
     entry = {"workload": {"kind": "Deployment", "name": "w", "selector": "w"}}
     many = {"workloads": [entry] * (MOST_WORKLOADS + 1)}
     spec = msgspec.convert(many, AppGroupSpec, strict=False)

@@ -56,7 +56,7 @@ def test_disabled_defaults_go_and_enabled_beats_disabled():
 
 
 def test_a_points_own_entries_that_overrule_come_first():
-    """Then the multiPoint entries, then the point's other entries."""
+    """The multiPoint entries follow, then the point's other entries."""
     found, _ = lists({"score": set_of("Extra=7 ImageLocality=5")})
 
     assert "ImageLocality=5 NodeAffinity=2 NodeResourcesFit=1 Extra=7" == found["score"]

@@ -151,7 +151,7 @@ def test_groups_of_equal_names_in_two_dialects_do_not_meet():
 
 
 def test_a_pod_that_two_claim_is_held_with_both_named():
-    """The same under one name: these are two objects."""
+    """Two kinds of objects claim the pod, also if both have one name."""
     torn = member("torn", "g")
     torn["metadata"]["labels"] = {"sakkara.group.name": "g"}
     held = place(*tree(ONE_RACK), pod_group("g", 1), group("g", 1), torn)

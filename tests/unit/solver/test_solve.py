@@ -61,7 +61,7 @@ def test_two_racks_of_one_name_are_two_racks():
 
 @pytest.mark.parametrize("solver", ["Auto", "Exact"])
 def test_held_pods_leave_other_racks_in_name_order(solver):
-    """Where no pod is bound yet, the first names take most all the same."""
+    """Where no pod is bound yet, the units with the first names get most pods as well."""
     rows = (*leaves({"r0": {"b": 2, "a": 2, "c": 2}}), Leaf(("r1", "d"), 8, fixed=1))
     instance = Instance((Level("rack", PACK), Level("node", PACK)), rows, 11)
 
