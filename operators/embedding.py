@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import signal
 import ssl
-from collections.abc import Collection, Coroutine
+import sys
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from contextvars import ContextVar
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import kopf
 import structlog
@@ -57,14 +61,16 @@ async def live(
     ]
     insights = Insights()
     registry = _registry(kind, operator, credentials, broken)
-    spawning = asyncio.create_task(_spawn(registry, insights))
+    generators = OpenGenerators()
+    spawning = asyncio.create_task(_spawn(registry, insights, generators))
     try:
         # Shielded: no owner would cancel the tasks of an interrupted start.
         tasks = [*ours, *await asyncio.shield(spawning)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         raise _why(tasks)
     finally:
-        await _finish(asyncio.create_task(_clear_up(ours, spawning, insights, stop_limit_s)))
+        clearing = _clear_up(ours, spawning, insights, generators, stop_limit_s)
+        await _finish(asyncio.create_task(clearing))
 
 
 async def live_unwatched(
@@ -84,7 +90,10 @@ async def live_unwatched(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _spawn(registry: kopf.OperatorRegistry, insights: Insights) -> Tasks:
+async def _spawn(
+    registry: kopf.OperatorRegistry, insights: Insights, generators: OpenGenerators
+) -> Tasks:
+    generators.follow()
     kept = KeptSignals(asyncio.get_running_loop())
     tasks = await kopf.spawn_tasks(
         registry=registry,
@@ -157,6 +166,7 @@ async def _clear_up(
     ours: list[asyncio.Future[None]],
     spawning: asyncio.Task[Tasks],
     insights: Insights,
+    generators: OpenGenerators,
     limit_s: float,
 ) -> None:
     """Cancel the operator's and kopf's tasks and wait for their end; errors are logged."""
@@ -165,6 +175,7 @@ async def _clear_up(
     await asyncio.wait([spawning])
     of_kopf = () if spawning.exception() else spawning.result()
     await _scanned(of_kopf, insights, limit_s)
+    started = generators.started()  # referred to from here: none is left to the garbage collector
     tasks = [*ours, *of_kopf]
     for task in tasks:
         task.cancel()
@@ -176,10 +187,54 @@ async def _clear_up(
     if pending:
         names = [_name(task) for task in pending]
         _log.warning("tasks do not end, although they are cancelled", tasks=names)
+    for generator in started:  # the oldest first: it ends those that it iterates over
+        await generator.aclose()
 
 
 def _name(task: asyncio.Future[Any]) -> str:
     return task.get_name() if isinstance(task, asyncio.Task) else "connection"
+
+
+class OpenGenerators:
+    """The asynchronous generators of one run of kopf that have started and not ended.
+
+    kopf does not close its watch stream if it is cancelled while it handles an event. The stream
+    and its task then stay until the garbage collector finds them, and fail if the loop ends first.
+    """
+
+    def __init__(self) -> None:
+        self._count = itertools.count()
+        self._open = WeakValueDictionary[int, AsyncGenerator[Any, Any]]()
+
+    def follow(self) -> None:
+        """Record the generators that this task, and tasks that it creates, start from now on."""
+        _run_of_kopf.set(self)
+        before = sys.get_asyncgen_hooks().firstiter
+        if not isinstance(before, _Recorder):
+            sys.set_asyncgen_hooks(firstiter=_Recorder(before))
+
+    def add(self, generator: AsyncGenerator[Any, Any]) -> None:
+        self._open[next(self._count)] = generator
+
+    def started(self) -> list[AsyncGenerator[Any, Any]]:
+        """Return those that have not ended, the oldest first."""
+        return list(self._open.values())
+
+
+class _Recorder:
+    """A hook of the interpreter for started generators: the loop's own, then that of the run."""
+
+    def __init__(self, before: Callable[[AsyncGenerator[Any, Any]], None] | None) -> None:
+        self._before = before
+
+    def __call__(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if self._before is not None:
+            self._before(generator)
+        if (run := _run_of_kopf.get()) is not None:
+            run.add(generator)
+
+
+_run_of_kopf: ContextVar[OpenGenerators | None] = ContextVar("run of kopf", default=None)
 
 
 WANTED_BY_KOPF = (signal.SIGINT, signal.SIGTERM)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import aiohttp
 import kopf
 import pytest
+from kopf._cogs.aiokits.aiotasks import Scheduler
 
 from operators.embedding import EndedError, KeptSignals, Login, live, quiet_settings, shared_access
 from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
@@ -118,6 +119,27 @@ async def test_a_second_cancellation_does_not_cut_the_clearing_short(credentials
         await task
 
     assert [] == left_by_kopf()
+
+
+async def test_its_stream_is_closed_if_cancelled_at_an_event(
+    credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+):
+    """kopf waits once between an event and its handler; its stream has no reader meanwhile."""
+    lives: list[asyncio.Task[None]] = []
+    spawn = Scheduler.spawn
+
+    async def cancelled_at(scheduler: Scheduler, *args: Any, **options: Any) -> None:
+        await spawn(scheduler, *args, **options)
+        lives[-1].cancel()
+        await forever()
+
+    monkeypatch.setattr(Scheduler, "spawn", cancelled_at)
+    for _ in range(2):
+        lives.append(asyncio.create_task(lived(Watcher(), credentials)))
+        with pytest.raises(asyncio.CancelledError):
+            await lives[-1]
+
+        assert [] == left_by_kopf()
 
 
 async def _forget() -> None:
