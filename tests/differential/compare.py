@@ -48,9 +48,12 @@ def through_the_door(pod: Any, ours: Outcome) -> dict[str, Any]:
     """Return the differences between `simulate --batch` and the engine alone for a pod."""
     if "error" in pod:
         return {"simulate": [ours.result, pod]}
-    compared: dict[str, tuple[Any, Any]] = {"victims": (ours.victims, _keys(pod["victims"]))}
-    if len(ours.best) > 1:
-        del compared["victims"]
+    victims = _keys(pod["victims"])
+    compared: dict[str, tuple[Any, Any]] = {"victims": (ours.victims, victims)}
+    if ours.victims and len(ours.best) > 1:
+        # Any of the best nodes may be chosen, with its own victims.
+        equal = [ours.candidates[node] for node in ours.best]
+        compared["victims"] = (equal, victims if victims not in equal else equal)
     # A pod that evicted others is nominated there, and placed later.
     makes_room = bool(ours.victims) or DEALLOCATED in ours.message
     if not makes_room:

@@ -58,6 +58,14 @@ class Watching(DefaultPreemption):
                 self.found = self.candidates(cycle, nodes, failure)
         return super().post_filter(cycle, nodes, failure)
 
+    def tie_break(self, nodes, failure):
+        """Return a tie-break by chance, as kube-scheduler's: every tied node is one of the best.
+
+        The usual one prefers victims that are being evicted already, so the peer's choice would
+        differ by chance. `simulate` uses it, and `through_the_door` compares its choice.
+        """
+        return lambda rows, _victims_of: failure.break_tie(rows)
+
 
 class Chooser(Random):
     """Chooses the peer's node if it is one of the best, and records the best ones."""

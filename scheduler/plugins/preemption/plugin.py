@@ -148,14 +148,14 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
                 return PostFiltered(
                     offers=offers_of(found.blocks, nodes),
                     choose=lambda offers: self._nominated(
-                        *best_offer(offers, nodes, self._units, self._tie_break(nodes, failure))
+                        *best_offer(offers, nodes, self._units, self.tie_break(nodes, failure))
                     ),
                 )
             if not self.args.prefer_victims_that_fit_elsewhere:
-                row, victims, violations = choose(found.blocks, self._tie_break(nodes, failure))
+                row, victims, violations = choose(found.blocks, self.tie_break(nodes, failure))
                 return self._nominated(nodes.name(row), victims, violations)
             elsewhere = Elsewhere(failure.attempted, failure.nominated)
-            tie_break = self._tie_break(nodes, failure)
+            tie_break = self.tie_break(nodes, failure)
             row, victims, violations = choose(found.blocks, tie_break, elsewhere.stranded)
             answer = self._nominated(nodes.name(row), victims, violations)
             return msgspec.structs.replace(answer, expected=elsewhere.destinations(victims))
@@ -235,10 +235,10 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return runs.choose(
             self._walk(cycle, failure),
             lambda rows: self._examine(cycle, nodes, failure, rows, ReasonCounts()),
-            self._tie_break(nodes, failure),
+            self.tie_break(nodes, failure),
         )
 
-    def _tie_break(self, nodes: Nodes, failure: FitFailure) -> TieBreak:
+    def tie_break(self, nodes: Nodes, failure: FitFailure) -> TieBreak:
         """Return a tie-break that prefers victims which are being evicted already.
 
         kube-scheduler decides by chance. The capacity that is about to become free often suffices
