@@ -1,4 +1,4 @@
-"""Text rules that several packages share: suggestions, byte limits, durations."""
+"""Text rules that several packages share: order of names, suggestions, byte limits, durations."""
 
 import difflib
 import re
@@ -18,6 +18,22 @@ _UNITS_S = {
 GO_NUMBER = r"(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})"
 GO_UNIT = "(?:ns|us|µs|μs|ms|s|m|h)"
 _PART = re.compile(f"({GO_NUMBER})({GO_UNIT})")
+_DIGITS = re.compile(r"([0-9]+)")
+
+# What `natural` returns: numbers by their length and digits, other parts after a -1.
+NameKey = tuple[tuple[int, str], ...]
+
+
+def natural(name: str) -> NameKey:
+    """Return a key that sorts `rack-2` before `rack-10`, and names of equal numbers by their text.
+
+    The order of names in every table and message; decisions that break ties by name compare texts.
+    """
+    key = [(-1, part) for part in _DIGITS.split(name)]
+    for at in range(1, len(key), 2):
+        digits = key[at][1].lstrip("0")
+        key[at] = len(digits), digits
+    return (*key, (-1, name))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

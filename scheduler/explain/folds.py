@@ -6,6 +6,7 @@ A cluster of 300 equal nodes has one row, with the racks that the nodes are in.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from scheduler.base.text import natural
 from scheduler.explain.texttable import TextTable
 from scheduler.groups.topology.tree import PRESETS
 from scheduler.objects.node import Node
@@ -37,13 +38,17 @@ def where_text(nodes: Iterable[str], racks: Mapping[str, str]) -> str:
 
 def counted(counts: Mapping[str, int]) -> str:
     """Return names with their counts, the first three: `node-0 x16, node-1 x8 and 4 more`."""
-    return listed(f"{name} x{number}" if number > 1 else name for name, number in counts.items())
+    return listed(
+        f"{name} x{counts[name]}" if counts[name] > 1 else name
+        for name in sorted(counts, key=natural)
+    )
 
 
 def counted_nodes(counts: Mapping[str, int]) -> str:
     """Return racks with their numbers of nodes: `rack-0 (16 nodes), rack-1 (1 node)`."""
     return listed(
-        f"{name} ({number:,} node{'s' if number != 1 else ''})" for name, number in counts.items()
+        f"{name} ({counts[name]:,} node{'s' if counts[name] != 1 else ''})"
+        for name in sorted(counts, key=natural)
     )
 
 
@@ -57,8 +62,8 @@ def listed(texts: Iterable[str]) -> str:
 def folded_counts(pods: Mapping[str, int], nodes: Sequence[Node]) -> TextTable:
     """Return one row for all nodes that take equally many pods, most first."""
     racks, by_count = racks_of(nodes), dict[int, list[str]]()
-    for name, number in pods.items():
-        by_count.setdefault(number, []).append(name)
+    for name in sorted(pods, key=natural):
+        by_count.setdefault(pods[name], []).append(name)
     rows = []
     for number, names in sorted(by_count.items(), reverse=True):
         in_racks = Counter(racks[name] for name in names if name in racks)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
+from scheduler.base.text import natural
 from scheduler.explain.folds import counted, where_text
 from scheduler.framework.groups import GroupReport
 
@@ -65,7 +66,11 @@ def in_order(groups: Sequence[GroupReport]) -> list[GroupReport]:
     rank = {status: at for at, status in enumerate(_FIRST)}
     return sorted(
         groups,
-        key=lambda one: (rank.get(shown_status(one), len(rank)), one.namespace, one.name),
+        key=lambda one: (
+            rank.get(shown_status(one), len(rank)),
+            natural(one.namespace),
+            natural(one.name),
+        ),
     )
 
 

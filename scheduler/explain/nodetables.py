@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 
+from scheduler.base.text import natural
 from scheduler.explain.texttable import TextTable
 from scheduler.simulate.verdicts import NodeVerdict
 
 
 def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> TextTable:
     """Return one row per node with its verdict and, where plugins scored, their weighted scores."""
-    listed = list(nodes)
+    listed = sorted(nodes, key=lambda node: natural(node.name))
     plugins = sorted({plugin for node in listed for plugin in node.scores})
     rows = [
         [

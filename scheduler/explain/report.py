@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from scheduler.base.text import go_duration
+from scheduler.base.text import NameKey, go_duration, natural
 from scheduler.explain.explain import Explanation, NodeExplanation
 from scheduler.explain.nodetables import verdict_text
 from scheduler.explain.simrows import pod_names
@@ -200,5 +200,5 @@ def _plugins_table(node: NodeExplanation) -> TextTable:
     return TextTable(titles, rows, heading=f"{node.name}: {node.why}")
 
 
-def _rank(node: NodeExplanation, chosen: str | None) -> tuple[bool, bool, int, str]:
-    return node.name != chosen, not node.feasible, -(node.total or 0), node.name
+def _rank(node: NodeExplanation, chosen: str | None) -> tuple[bool, bool, int, NameKey]:
+    return node.name != chosen, not node.feasible, -(node.total or 0), natural(node.name)

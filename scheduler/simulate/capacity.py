@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
+from scheduler.base.text import natural
 from scheduler.simulate.copies import MOST_PODS, fitting, shape_of, with_copies
 from scheduler.simulate.offers import Judge
 from scheduler.simulate.records import API_VERSION, PodResult, Result
@@ -88,7 +89,7 @@ def capacity(
         members=len(shape.pods) if shape.needed else UNSET,
         fits=fits,
         limited=fits == most,
-        nodes=tuple(NodeShare(name, shares[name]) for name in sorted(shares)),
+        nodes=tuple(NodeShare(name, shares[name]) for name in sorted(shares, key=natural)),
         message="" if refused is None else _filters_part(refused.message),
         notices=notices or UNSET,
     )

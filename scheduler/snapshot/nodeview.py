@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from scheduler.base.errors import InputError
+from scheduler.base.text import NameKey, natural
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.devices import Device, ResourceSlice
 from scheduler.objects.node import Node
@@ -28,8 +29,8 @@ def node_view(world: Snapshot, name: str) -> dict[str, Any]:
     }
 
 
-def _order(pod: Pod) -> tuple[int, str]:
-    return -(pod.spec.priority or 0), pod.key
+def _order(pod: Pod) -> tuple[int, NameKey]:
+    return -(pod.spec.priority or 0), natural(pod.key)
 
 
 def _pod(pod: Pod) -> dict[str, Any]:

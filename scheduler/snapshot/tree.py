@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.base.errors import ObjectError
+from scheduler.base.text import NameKey, natural
 from scheduler.framework.groups import title
 from scheduler.groups.sources.registry import group_of
 from scheduler.groups.topology import hypernodes
@@ -104,7 +105,7 @@ def named_trees(snapshot: Snapshot) -> list[NamedTree]:
         else:
             continue
         found.setdefault(named.name, named)
-    return [found[name] for name in sorted(found)]
+    return [found[name] for name in sorted(found, key=natural)]
 
 
 def hyper_tree(snapshot: Snapshot) -> Topology | None:
@@ -159,8 +160,8 @@ def tree(
 ) -> TreeUnit:
     """Return the cluster as a tree, by labels or as `named`.
 
-    Children by name, nodes without a unit last. `kept` are the nodes of the last tree, which are
-    updated: nodes with the same pods are not counted again.
+    Children in the natural order of their names, nodes without a unit last. `kept` are the nodes
+    of the last tree, which are updated: nodes with the same pods are not counted again.
     """
     pods: dict[str, list[Pod]] = {}
     for pod in snapshot.bound:
@@ -229,7 +230,7 @@ def _unit(
         for node in nodes:
             path = paths.get(node.metadata.name)
             parts.setdefault(NOWHERE if path is None else path[depth], []).append(node)
-        in_order = sorted(parts, key=lambda one: (one == NOWHERE, one))
+        in_order = sorted(parts, key=lambda one: (one == NOWHERE, natural(one)))
         children = tuple(
             _unit(levels[depth], one, parts[one], levels, depth + 1, paths, leaves)
             for one in in_order
@@ -256,7 +257,7 @@ def _sum(level: str, name: str, children: tuple[TreeUnit, ...]) -> TreeUnit:
         sum(child.closed for child in children),
         sum(child.pods for child in children),
         room,
-        dict(sorted(groups.items())),
+        _in_name_order(groups),
         children,
     )
 
@@ -274,8 +275,12 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
         taint.effect in ("NoSchedule", "NoExecute") for taint in node.spec.taints
     )
     return TreeUnit(
-        "node", node.metadata.name, 1, int(closed), len(pods), room, dict(sorted(groups.items()))
+        "node", node.metadata.name, 1, int(closed), len(pods), room, _in_name_order(groups)
     )
+
+
+def _in_name_order(groups: Mapping[str, int]) -> dict[str, int]:
+    return {name: groups[name] for name in sorted(groups, key=natural)}
 
 
 def _resources(snapshot: Snapshot) -> tuple[str, ...]:
@@ -292,5 +297,5 @@ def group_name(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{application}" if application else ""
 
 
-def _name(node: Node) -> str:
-    return node.metadata.name
+def _name(node: Node) -> NameKey:
+    return natural(node.metadata.name)

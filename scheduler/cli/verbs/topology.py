@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import InputError, ObjectError
+from scheduler.base.text import natural
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs.asking import options, read_cluster, read_files, setups, show_tables, tell
@@ -104,7 +105,9 @@ def _show(
         return
     ours = [one.scheduler_name for one in profiles]
     following = Following(frozenset(flags.scheduler_name or ours))
-    states = node_states(_followed(world, following), moment)
+    states = sorted(
+        node_states(_followed(world, following), moment), key=lambda state: natural(state.node)
+    )
     items = [msgspec.to_builtins(state) | {"name": state.node} for state in states]
     if flags.output is Output.TABLE:
         rows = [[column.text(item) for column in _COLUMNS] for item in items]

@@ -5,13 +5,12 @@ of Ray, pod index of a StatefulSet, and the index label of Kueue. A member that 
 (launcher, master, head, leader) comes first without one. Pure.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from scheduler.base.text import natural
 from scheduler.objects.pod import Pod
 
-_DIGITS: Final = re.compile(r"(\d+)")
 _LONGEST: Final = 9
 # Labels whose values are one index together, from the outer to the inner one; the first that a pod
 # has in full counts.
@@ -39,12 +38,6 @@ _ROLES: Final = (
 _LEADING: Final = frozenset(
     ("launcher", "master", "chief", "head", "headgroup", "leader", "driver")
 )
-
-
-def natural(name: str) -> tuple[Any, ...]:
-    """Return a key that sorts `pod-2` before `pod-10`."""
-    parts = _DIGITS.split(name)
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
 
 
 def index_of(pod: Pod) -> tuple[int, ...] | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.text import natural
 from scheduler.framework.groups import Fits, title
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import Inventory
@@ -191,7 +192,7 @@ def _inventory(inventory: Inventory, pods: PodIndex) -> str:
     users: Counter[str] = Counter()
     for user, number in inventory.users.items():
         users[_name(user, pods)] += number
-    ordered = sorted(users.items(), key=lambda one: (-one[1], one[0]))
+    ordered = sorted(users.items(), key=lambda one: (-one[1], natural(one[0])))
     text = (
         f"{inventory.free} of {inventory.total} {inventory.what} that match "
         f"{'is' if inventory.free == 1 else 'are'} free"

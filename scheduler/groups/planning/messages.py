@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import IntColumn
+from scheduler.base.text import natural
 from scheduler.framework.groups import Fits
 from scheduler.groups.planning import planning
 from scheduler.groups.planning.between import PORT
@@ -90,14 +91,15 @@ def apart(key: str, bound: Iterable[Placed], where: Mapping[str, str]) -> str:
     `where` has the value by node.
     """
     without = sorted(
-        f"{one.pod.metadata.name} runs on {one.node}" for one in bound if one.node not in where
+        (f"{one.pod.metadata.name} runs on {one.node}" for one in bound if one.node not in where),
+        key=natural,
     )
     if without:
         return f"{some(without)}, without the label {key} that all its members need in common"
     by_value: dict[str, str] = {}
-    for one in sorted(bound, key=lambda one: one.pod.metadata.name):
+    for one in sorted(bound, key=lambda one: natural(one.pod.metadata.name)):
         by_value.setdefault(where[one.node], f"{one.pod.metadata.name} on {one.node}")
-    places = [f"{value or EMPTY} ({named})" for value, named in sorted(by_value.items())]
+    places = [f"{value or EMPTY} ({by_value[value]})" for value in sorted(by_value, key=natural)]
     return f"its bound members are in several places by {key}: {some(places)}"
 
 
@@ -170,7 +172,7 @@ def left_out(task: GroupTask, fits: Fits) -> str:
         if all(ids[row] < 0 for row in outside):
             why = f"no label {label}"
             break
-    names = sorted(nodes.name(row) for row in outside)
+    names = sorted((nodes.name(row) for row in outside), key=natural)
     one = len(names) == 1
     which = f"node {names[0]}" if one else f"{len(names)} nodes ({some(names)})"
     verb, has = ("is", "it has") if one else ("are", "they have")
@@ -307,7 +309,8 @@ def _shared_claims(members: Sequence[Pod]) -> tuple[str, ...]:
         for entry in pod.spec.resource_claims
         if entry.resource_claim_name
     )
-    return tuple(sorted(name for name, many in counts.items() if many > 1))[:MOST_NAMED]
+    shared = (name for name, many in counts.items() if many > 1)
+    return tuple(sorted(shared, key=natural)[:MOST_NAMED])
 
 
 def named_rules(task: GroupTask, rules: Sequence[Conflict]) -> tuple[str, ...]:

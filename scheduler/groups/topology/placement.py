@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.groups.description.indexes import has_indexes, natural, order_of
+from scheduler.base.text import natural
+from scheduler.groups.description.indexes import has_indexes, order_of
 from scheduler.groups.topology.tree import ROOT
 from scheduler.objects.pod import Pod
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.base.errors import ObjectError
+from scheduler.base.text import natural
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.sources.inputs import LONGEST_TEXT, MOST_LEVELS, json_names, json_object
 
@@ -172,7 +173,7 @@ def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
         labels = " and ".join(lacking[:1] or list(tree.aliases))
         return f"no node has the label {labels}"
     if not len(rows):
-        named = ", ".join(sorted(tree.names)[:NAMED])
+        named = ", ".join(sorted(tree.names, key=natural)[:NAMED])
         more = f" and {len(tree.leaves) - NAMED} others" if len(tree.leaves) > NAMED else ""
         return (
             f"the topology ({tree.source}) names no node of this cluster: {named}{more} "
@@ -183,7 +184,7 @@ def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
     outside = np.flatnonzero(fitting).tolist()
     if not outside:
         return ""
-    named = ", ".join(sorted(nodes.name(row) for row in outside)[:NAMED])
+    named = ", ".join(sorted(map(nodes.name, outside), key=natural)[:NAMED])
     more = f" and {len(outside) - NAMED} others" if len(outside) > NAMED else ""
     return (
         f"only nodes that the topology ({tree.source}) does not name have free capacity: "

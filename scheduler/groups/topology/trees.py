@@ -14,6 +14,7 @@ import numpy as np
 
 from scheduler.base import reasons
 from scheduler.base.errors import ObjectError
+from scheduler.base.text import natural
 from scheduler.framework.groups import GroupEvent
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
@@ -111,7 +112,7 @@ class Trees:
         there = {topology.name_in(obj.data or {}) for obj in maps.values()}
         there.update(key for kind in KUEUE_KINDS for key in self._handle.objects(kind))
         there.update((hypernodes.NAME,) if self._hyper_nodes else ())
-        named = ", ".join(sorted(there)[:MOST_NAMED]) or "none"
+        named = ", ".join(sorted(there, key=natural)[:MOST_NAMED]) or "none"
         more = f" and {len(there) - MOST_NAMED} others" if len(there) > MOST_NAMED else ""
         raise ObjectError(
             f"no topology is called {name} (there are: {named}{more}): neither a "

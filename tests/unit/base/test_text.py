@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.base.text import cut_bytes, did_you_mean, go_duration
+from scheduler.base.text import cut_bytes, did_you_mean, go_duration, natural
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,28 @@ from scheduler.base.text import cut_bytes, did_you_mean, go_duration
 def test_the_nearest_known_word_is_offered(word: str, hint: str):
     """Case does not matter, and a word far from all others gets no hint."""
     assert hint == did_you_mean(word, ["NodeName", "NodeAffinity", "PrioritySort"])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["rack", "rack-1", "rack-2", "rack-10", "rack-10a", "rack-b"],
+        ["n-01", "n-1", "n-1-b", "n-2", "n-010"],
+        ["", "0", "00", "7", "a", "²"],
+        ["x-" + "9" * 5000, "x-1" + "0" * 5000],
+    ],
+)
+def test_numbers_in_names_are_ordered_as_numbers(names: list[str]):
+    """Equal numbers are ordered by their text, so that the order is total."""
+    backwards = names[::-1]
+    assert names == sorted(backwards, key=natural)
+
+
+@given(st.lists(st.text("ab01", max_size=4)))
+def test_the_natural_order_depends_on_no_input_order(names: list[str]):
+    """Two names have one key only if they are equal."""
+    backwards = names[::-1]
+    assert sorted(names, key=natural) == sorted(backwards, key=natural)
 
 
 @given(st.text(), st.integers(4, 40))
