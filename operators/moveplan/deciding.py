@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from operators.moveplan.status import (
     ABORTED,
     COMPLETED,
-    EXECUTING,
     IMPOSSIBLE,
     INVALID,
     PROPOSED,
@@ -32,6 +31,7 @@ from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.objects.moveplan import (
     DONE,
     EVICTED,
+    EXECUTING,
     PLANNED,
     RESERVED,
     MovePlan,

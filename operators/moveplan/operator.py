@@ -32,7 +32,6 @@ from operators.moveplan.owners import owner_of
 from operators.moveplan.reading import cluster_pages
 from operators.moveplan.status import (
     ABORTED,
-    EXECUTING,
     IMPOSSIBLE,
     INVALID,
     PROPOSED,
@@ -50,6 +49,7 @@ from scheduler.objects.kinds import MOVE_PLAN
 from scheduler.objects.moveplan import (
     DONE,
     EVICTED,
+    EXECUTING,
     MovePlan,
     MovePlanStatus,
     PlannedMove,
@@ -247,6 +247,7 @@ class MovePlanOperator:
             self._around.clock.now(),
             self._settings.config,
             tuple(sorted(self._cooling(plan))),
+            plan=plan.metadata.name,
         )
         found, error = await self._ask(question)
         status = found.status
@@ -287,7 +288,12 @@ class MovePlanOperator:
     ) -> deciding.Action:
         left = tuple(move for move in plan.status.moves if move.state != DONE)
         question = MoveQuestion(
-            CHECK, plan.spec, self._around.clock.now(), self._settings.config, moves=left
+            CHECK,
+            plan.spec,
+            self._around.clock.now(),
+            self._settings.config,
+            moves=left,
+            plan=plan.metadata.name,
         )
         found, error = await self._ask(question)
         check = MoveCheck(later=f"the check failed: {error}") if error else found.check

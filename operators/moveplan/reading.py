@@ -7,13 +7,14 @@ import msgspec
 from operators.api import NOT_FOUND
 from operators.client import Client
 from scheduler.base.errors import ApiError
-from scheduler.objects.kinds import DERIVABLE, WATCHED, Kind
+from scheduler.objects.kinds import DERIVABLE, MOVE_PLAN, WATCHED, Kind
 
 PAGE = 500
 FORBIDDEN = 403
 NEEDED = ("Node", "Pod")
 # Groups may be derived from these workloads; Jobs have failure policies as well.
-READ = (*WATCHED, *DERIVABLE)
+# Other plans reserve capacity.
+READ = (*WATCHED, *DERIVABLE, MOVE_PLAN)
 
 
 class _Meta(msgspec.Struct, frozen=True):

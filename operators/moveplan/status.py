@@ -11,11 +11,10 @@ from operators.moveplan.departures import Departure
 from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.objects.meta import Condition
-from scheduler.objects.moveplan import DONE, MovePlan, MovePlanStatus, PlannedMove
+from scheduler.objects.moveplan import DONE, EXECUTING, MovePlan, MovePlanStatus, PlannedMove
 
-PROPOSED, EXECUTING, COMPLETED, ABORTED, IMPOSSIBLE, INVALID = (
+PROPOSED, COMPLETED, ABORTED, IMPOSSIBLE, INVALID = (
     "Proposed",
-    "Executing",
     "Completed",
     "Aborted",
     "Impossible",

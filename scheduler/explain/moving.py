@@ -10,10 +10,18 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.framework.groups import title
-from scheduler.objects.moveplan import DONE, EVICTED, RESERVING, MovePlan, PlannedMove, serves
+from scheduler.objects.moveplan import (
+    DONE,
+    EVICTED,
+    EXECUTING,
+    RESERVING,
+    MovePlan,
+    PlannedMove,
+    serves,
+)
 from scheduler.objects.pod import Pod
 
-PROPOSED, EXECUTING = "Proposed", "Executing"
+PROPOSED = "Proposed"
 MOST_NODES = 3
 
 

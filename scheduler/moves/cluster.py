@@ -6,7 +6,7 @@ Raises InputError for an invalid goal.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 from typing import Any
@@ -126,6 +126,9 @@ class ProblemBuilder:
         )
         records = tuple(self._records(units))
         pinned = {node for node, pod in staying if not is_bound_to_node(pod)}
+        # A node that a MovePlan reserves is about to run a pod.
+        reserved = self._stage.engine.nominations.nodes()
+        pinned |= {self._rows[name] for name in reserved if name in self._rows}
         nodes = tuple(
             Node(node.metadata.name, free, at in pinned, headroom.get(node.metadata.name, 0))
             for at, (node, free) in enumerate(zip(self._nodes, amounts.free(), strict=True))
@@ -380,6 +383,7 @@ class _Scale:
 
     def __init__(self, stage: StagedEngine, nodes: Sequence[Any], pods: Iterable[Pod]) -> None:
         self._table, self._nodes = stage.engine.cluster.table, nodes
+        self._nominations = stage.engine.nominations
         self._requests = {pod.metadata.uid: _requests(pod) for pod in pods}
         found: defaultdict[str, int] = defaultdict(int)
         for requests in self._requests.values():
@@ -396,14 +400,20 @@ class _Scale:
         return tuple(requests.get(name, 0) // self._units[name] for name in self.resources)
 
     def free(self) -> Iterator[Amounts]:
-        """Yield the free amounts of each node."""
+        """Yield the free amounts of each node: what MovePlans reserve there is not free."""
         columns = [
-            (self._table.allocatable(name) - self._table.requested(name)) // self._units[name]
-            for name in self.resources
+            self._table.allocatable(name) - self._table.requested(name) for name in self.resources
         ]
         for node in self._nodes:
-            row = self._table.rows[node.metadata.name]
-            yield tuple(int(column[row]) for column in columns)
+            name = node.metadata.name
+            row = self._table.rows[name]
+            held = Counter[str]()
+            for placeholder in self._nominations.on(name).values():
+                held.update(_requests(placeholder))
+            yield tuple(
+                (int(column[row]) - held[resource]) // unit
+                for resource, column, unit in zip(self.resources, columns, self.units, strict=True)
+            )
 
 
 def _requests(pod: Pod) -> dict[str, int]:

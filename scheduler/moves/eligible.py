@@ -14,6 +14,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339
 from scheduler.moves import optouts
 from scheduler.moves.facts import ClusterFacts
+from scheduler.objects.moveplan import DONE, EXECUTING, MovePlan
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.policy import PodDisruptionBudget
@@ -73,6 +74,13 @@ class Eligibility:
         for _, budget in snapshot.objects:
             if isinstance(budget, PodDisruptionBudget):
                 self._budgets[budget.metadata.namespace].append(budget)
+        self._moving = {
+            move.uid: plan.metadata.name
+            for _, plan in snapshot.objects
+            if isinstance(plan, MovePlan) and plan.status.phase == EXECUTING
+            for move in plan.status.moves
+            if move.state != DONE
+        }
         self._replicas = Counter(owner_uid(pod) for pod in snapshot.bound if not pod.is_finished)
         self._unready = {
             owner_uid(pod)
@@ -123,6 +131,8 @@ class Eligibility:
         rules, namespace = self._rules, pod.metadata.namespace
         if pod.is_terminating:
             yield "it is terminating"
+        if (plan := self._moving.get(pod.metadata.uid)) is not None:
+            yield f"the MovePlan {plan} moves it"
         if pod.status.phase not in ("", "Running"):
             yield f"its phase is {pod.status.phase}"
         if pod.spec.scheduler_name not in self._profiles:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec.structs import replace
+
 from scheduler.base.errors import InputError
 from scheduler.moves.cluster import ProblemBuilder
 from scheduler.moves.eligible import MoveRules
@@ -10,6 +14,7 @@ from scheduler.moves.finding import MoveOptions, find_moves
 from scheduler.moves.goals import FitGoal, FreeGoal, LoadGoal, MoveGoal, RepairGoal, words
 from scheduler.moves.judging import PlanJudge, Step
 from scheduler.moves.records import MovesReport, PodMove
+from scheduler.objects.kinds import MOVE_PLAN
 from scheduler.objects.moveplan import (
     PLANNED,
     MoveOwner,
@@ -37,7 +42,8 @@ MOST_TEXT = 1000
 def answer(question: MoveQuestion, pages: list[bytes], setup: Setup) -> MoveAnswer:
     """Answer a question about a cluster; InputError for a goal or an object that is invalid."""
     world, facts = read_world(pages)
-    world = with_derived_groups(world, setup.loaded)
+    others = tuple(one for one in world.objects if not _is_plan(one, question.plan))
+    world = with_derived_groups(replace(world, objects=others), setup.loaded)
     answer_options = AnswerOptions(now=question.now, release=setup.loaded.release)
     goal = goal_of(question.spec.goal)
     if question.what == PLAN:
@@ -56,6 +62,11 @@ def read_world(pages: list[bytes]) -> tuple[Snapshot, ClusterFacts]:
             facts.take(item)
             reader.read((item,), are_live=True)
     return reader.snapshot(), facts
+
+
+def _is_plan(one: tuple[str, Any], name: str) -> bool:
+    kind, obj = one
+    return kind == MOVE_PLAN.kind and obj.metadata.name == name
 
 
 def goal_of(goal: PlanGoal) -> MoveGoal:

@@ -12,6 +12,7 @@ from scheduler.objects.meta import Condition, Int32, Int64, Object, ObjectMeta
 from scheduler.objects.pod import ContainerPort, Pod
 
 PLANNED, RESERVED, EVICTED, DONE = "Planned", "Reserved", "Evicted", "Done"
+EXECUTING = "Executing"  # the phase of a plan whose moves are carried out
 RESERVING = (RESERVED, EVICTED)
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 

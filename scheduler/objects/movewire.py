@@ -19,7 +19,8 @@ class MoveQuestion(Object, frozen=True):
     """Plan a spec, or check whether the first of `moves` (the remaining ones) may start now.
 
     `cooling` are uids of owners whose pods were moved too recently. `config` is the text of the
-    configuration in use, empty for the default one.
+    configuration in use, empty for the default one. `plan` is the name of the MovePlan: what it
+    reserves itself is not taken.
     """
 
     what: str
@@ -28,6 +29,7 @@ class MoveQuestion(Object, frozen=True):
     config: str = ""
     cooling: tuple[str, ...] = ()
     moves: tuple[PlannedMove, ...] = ()
+    plan: str = ""
     lengths: tuple[int, ...] = ()
 
 

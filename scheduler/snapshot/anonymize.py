@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from scheduler.snapshot.export import Object
 from scheduler.snapshot.hiddendevices import KINDS, DeviceWords
+from scheduler.snapshot.hiddenmoves import KIND as MOVE_PLAN
+from scheduler.snapshot.hiddenmoves import hidden_plan
 
 # Fields whose values are words of the API; times reveal no names either.
 _KEPT_FIELDS: Final = re.compile(
@@ -100,6 +102,8 @@ class Anonymizer:
         """Return an object with aliases for its names."""
         if obj["kind"] == "NodeResourceTopology":
             return self._report(obj)
+        if obj["kind"] == MOVE_PLAN:
+            return hidden_plan(obj, self)
         if obj["kind"] in KINDS:
             return self._devices.hidden(obj, self)
         hidden: Object = self._value(obj, "", obj["kind"])

@@ -19,7 +19,7 @@ from scheduler.snapshot.workloads.found import FoundWorkload
 from scheduler.snapshot.workloads.table import KINDS
 
 # The kinds in a snapshot of a cluster.
-READ: Final = (*kinds.WATCHED, *kinds.FED, *admission.KINDS)
+READ: Final = (*kinds.WATCHED, *kinds.FED, *admission.KINDS, kinds.MOVE_PLAN)
 
 
 @cache

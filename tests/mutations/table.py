@@ -622,7 +622,7 @@ MUTATIONS: Final = (
     Mutation(
         "an aborted plan keeps its reservations",
         MOVED, "Reservations.planned",
-        ' and plan.status.phase == "Executing"', "", (RESERVED, "-k", "ends_a_reservation"),
+        " and plan.status.phase == EXECUTING", "", (RESERVED, "-k", "ends_a_reservation"),
     ),
     Mutation(
         "an eviction names no uid",

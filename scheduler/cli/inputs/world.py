@@ -16,7 +16,6 @@ from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.output.progress import progress
 from scheduler.groups.sources import registry as sources
-from scheduler.objects.kinds import MOVE_PLAN
 from scheduler.objects.pod import Pod
 from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.stage import AnswerOptions, Setup
@@ -69,8 +68,7 @@ def read_world(
     namespace = source.access.namespace or "default"
     if source.is_live:
         with progress("listing the cluster"):
-            # The destinations that MovePlans reserve are taken.
-            kinds = (*asking.listed_kinds(*setups), MOVE_PLAN)
+            kinds = asking.listed_kinds(*setups)
             seen = asking.read_cluster(source.access, reader, kinds, note=note)
         namespace, wanted = seen.namespace, asking.taken_at(wanted, seen)
     else:

@@ -20,7 +20,14 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.engine.binding.nominations import Nominations
-from scheduler.objects.moveplan import EVICTED, RESERVING, MovePlan, PlannedMove, serves
+from scheduler.objects.moveplan import (
+    EVICTED,
+    EXECUTING,
+    RESERVING,
+    MovePlan,
+    PlannedMove,
+    serves,
+)
 from scheduler.objects.pod import Container, Pod, PodMeta, PodSpec, ResourceRequirements
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
@@ -76,7 +83,7 @@ class Reservations:
         sources: defaultdict[str, list[Reservation]] = defaultdict(list)
         for plan in self._cluster.store.of(PLAN_KIND).values():
             for order, move in enumerate(plan.status.moves, 1):
-                if move.state in RESERVING and plan.status.phase == "Executing":
+                if move.state in RESERVING and plan.status.phase == EXECUTING:
                     one = Reservation(plan, order, move)
                     if one.deadline > now:
                         found[move.target].append(one)

@@ -1,0 +1,145 @@
+"""A plan leaves alone what other MovePlans reserve and move; its own reservations are free to it.
+
+The same holds for answers about a snapshot: `trellis snapshot` writes the MovePlans of a cluster.
+"""
+
+import json
+
+import msgspec
+import pytest
+
+from scheduler.moves.goals import FreeGoal
+from scheduler.objects.movewire import CHECK, MoveCheck
+from scheduler.snapshot.anonymize import Anonymizer
+from scheduler.snapshot.decoding import READ
+from scheduler.snapshot.export import exported
+from tests.unit.moves.test_cluster import GPU, find, gpu_node, owned, two_nodes, waiting
+from tests.unit.moves.test_executing import ask, uids
+from tests.unit.simulate.asking import place, pod
+
+REASON = "so that secret/goal fits"
+
+
+def move(name, source, target, *, gpus, state, **fields):
+    """Return one move of a plan; `gpus` are reserved for the replacement."""
+    return {
+        "namespace": "default",
+        "name": name,
+        "uid": name,
+        "from": source,
+        "to": target,
+        "owner": {"kind": "ReplicaSet", "name": "db", "uid": "db"},
+        "requests": {"cpu": "1", GPU: str(gpus)},
+        "state": state,
+        "reason": REASON,
+        "deadline": "2099-01-01T00:00:00Z",
+        **fields,
+    }
+
+
+def plan(*moves, phase="Executing", name="other"):
+    """Return a MovePlan for a pod that other tests wait for."""
+    return {
+        "apiVersion": "trellis.dev/v1alpha1",
+        "kind": "MovePlan",
+        "metadata": {"name": name, "uid": name},
+        "spec": {"goal": {"waiting": "default/elsewhere"}, "approved": "1a2b"},
+        "status": {"phase": phase, "planHash": "1a2b", "summary": REASON, "moves": list(moves)},
+    }
+
+
+def reserving(gpus, target="n2", **fields):
+    """Return a plan whose evicted pod has GPUs of `target` reserved."""
+    return plan(move("gone", "n9", target, gpus=gpus, state="Evicted"), **fields)
+
+
+def targets(report):
+    """Return pods with their destinations."""
+    return [(one.pod, one.target) for one in report.moves]
+
+
+@pytest.mark.parametrize(("gpus", "moves"), [(1, [("default/a", "n2")]), (2, [])])
+def test_a_reserved_destination_is_taken(gpus, moves):
+    """Of the two free GPUs of n2, one or both are reserved for a pod that another plan moves."""
+    assert moves == targets(find(two_nodes(reserving(gpus))))
+
+
+def test_two_arrivals_do_not_share_what_is_left_beside_a_reservation():
+    """n2 takes either pod beside the reserved GPU, not both."""
+    objects = [
+        *(gpu_node(name) for name in ("n1", "n2", "n3")),
+        *(owned(name, "n1") for name in ("a", "b")),
+        owned("c", "n2"),
+        owned("d", "n3", gpus="3"),
+        waiting(),
+        reserving(2),
+    ]
+    assert {"n2", "n3"} == {target for _, target in targets(find(objects))}
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "moves"),
+    [
+        ("Executing", "Planned", [("default/b", "n1")]),
+        ("Executing", "Done", [("default/a", "n2")]),
+        ("Proposed", "Planned", [("default/a", "n2")]),
+    ],
+)
+def test_a_pod_that_an_executing_plan_moves_stays(phase, state, moves):
+    """The other pod moves instead; the reason names the plan. A proposed plan may never begin."""
+    other = plan(move("a", "n1", "n3", gpus=1, state=state), phase=phase)
+    report = find([*uids(two_nodes()), other])
+
+    assert moves == targets(report)
+    reasons = {one.reason: one.examples for one in report.excluded}
+    stays = phase == "Executing" and state == "Planned"
+    assert (("default/a",) if stays else None) == reasons.get("the MovePlan other moves it")
+
+
+@pytest.mark.parametrize(("target", "freed"), [("n1", "n2"), ("n2", "n1")])
+def test_a_node_with_a_reservation_becomes_not_free(target, freed):
+    """A pod is about to run there, so that the other node is the one that becomes free."""
+    nodes = [gpu_node("n1", gpus="8"), gpu_node("n2", gpus="8")]
+    objects = [*nodes, owned("a", "n1"), owned("b", "n2"), reserving(1, target)]
+    report = find(objects, FreeGoal(1, "", ()))
+
+    assert (freed,) == report.freed
+
+
+def test_the_check_of_a_plan_ignores_its_own_reservations_alone():
+    """All that n2 has left is reserved: for the move itself, or for another plan's."""
+    moves = ask(uids(two_nodes())).status.moves
+    world = [*uids(two_nodes()), reserving(2, name="mine")]
+
+    assert MoveCheck() == ask(world, CHECK, moves=moves, plan="mine").check
+    assert "n2 rejects default/a" in ask(world, CHECK, moves=moves, plan="another").check.stale
+
+
+def written(objects):
+    """Return objects as `trellis snapshot --anonymize` writes them."""
+    versions = {kind.name: kind.api_version for kind in READ}
+    clean = [exported(one["kind"], versions[one["kind"]], one) for one in objects]
+    hiding = Anonymizer()
+    hiding.learn(clean)
+    return [hiding.renamed(one) for one in clean]
+
+
+def test_an_anonymized_snapshot_keeps_what_is_reserved():
+    """The replacement alone gets the reserved GPUs, under its alias; no name or text is left."""
+    replacement = owned("db-new", "", owner="db")
+    replacement["spec"].pop("nodeName")
+    objects = [gpu_node("n1", gpus="1"), *uids([pod("rude", requests={GPU: "1"}), replacement])]
+    unit = {"unit": "default/gangway", "ordinal": "db-0", "present": ["gone"]}
+    other = plan(move("db-old", "n9", "n1", gpus=1, state="Evicted"))
+    group = plan(move("db-x", "n9", "n8", gpus=1, state="Planned", **unit), name="second")
+    before, hidden = [*objects, other, group], written([*objects, other, group])
+
+    for world in (before, hidden):
+        assert [False, True] == [one.node is not None for one in place(*world).pods]
+    text = json.dumps(hidden)
+    for word in ("secret", "db-", "rude", "gangway", "elsewhere", '"other"', '"second"', '"n9"'):
+        assert word not in text, word
+    moved = hidden[-1]["status"]["moves"][0]
+    assert ("Planned", {"cpu": "1", GPU: "1"}) == (moved["state"], moved["requests"])
+    assert 2 == len(moved["unit"].split("/"))
+    assert msgspec.json.encode(hidden)
