@@ -19,11 +19,11 @@ SecurePort = Annotated[
     typer.Option("--secure-port", min=-1, max=65535, help="Endpoints; 0: none, -1: any free port."),
 ]
 CertFile = Annotated[
-    str, typer.Option("--tls-cert-file", help="Certificate; without one we make our own.")
+    str, typer.Option("--tls-cert-file", help="The certificate; by default Trellis signs one.")
 ]
 KeyFile = Annotated[str, typer.Option("--tls-private-key-file", help="The certificate's key.")]
 ClientCaFile = Annotated[
-    str, typer.Option("--client-ca-file", help="Who signs certificates of clients.")
+    str, typer.Option("--client-ca-file", help="The CA of client certificates.")
 ]
 LeaderElect = Annotated[
     bool | None, typer.Option("--leader-elect/--no-leader-elect", help="Override the file.")
@@ -75,9 +75,11 @@ class DemoFlags(NamedTuple):
     """Play a narrated scenario in an embedded cluster."""
 
     once: Annotated[
-        bool, typer.Option("--once", help="End with a summary; exit 0 only if all went well.")
+        bool, typer.Option("--once", help="End with a summary; exit 0 only on success.")
     ] = False
-    name: Annotated[str | None, typer.Argument(metavar="[SCENARIO]", help="As --scenario.")] = None
+    name: Annotated[
+        str | None, typer.Argument(metavar="[SCENARIO]", help="The same as --scenario.")
+    ] = None
     scenario: Annotated[
         str, typer.Option("--scenario", help="A folder of docs/examples, or a scenario file.")
     ] = "demo"
@@ -141,7 +143,9 @@ class SimulateFlags(NamedTuple):
     ] = ""
     trace: Annotated[
         str,
-        typer.Option("--trace", metavar="F", help="Play arrivals: CSV or manifests; - is stdin."),
+        typer.Option(
+            "--trace", metavar="F", help="Simulate arrivals: CSV or manifests; - is stdin."
+        ),
     ] = ""
     details: Annotated[
         bool, typer.Option("--details", help="Every node's verdict and scores, for every pod.")
@@ -162,7 +166,7 @@ simulate = Command(SimulateFlags, "scheduler.cli.verbs.simulate.simulate")
 
 
 WatchFlag = Annotated[
-    bool, typer.Option("--watch", "-w", help="Print the answer again when it changes.")
+    bool, typer.Option("--watch", "-w", help="Print the result again when it changes.")
 ]
 
 
@@ -216,11 +220,11 @@ ShapeFlag = Annotated[
 ]
 LimitFlag = Annotated[
     int | None,
-    typer.Option("--limit", metavar="N", help="Stop counting there: 1000, at most 10000."),
+    typer.Option("--limit", metavar="N", help="Stop counting at N: 1000, at most 10000."),
 ]
 WantFlag = Annotated[
     int | None,
-    typer.Option("--want", metavar="N", help="Exit code 3 when fewer fit than these."),
+    typer.Option("--want", metavar="N", help="Exit code 3 if fewer than N fit."),
 ]
 
 
@@ -234,7 +238,7 @@ class ShapeFlags(NamedTuple):
     )
     gang: Annotated[
         int | None,
-        typer.Option("--gang", min=1, metavar="N", help="N such pods, all of them or none."),
+        typer.Option("--gang", min=1, metavar="N", help="N such pods, all or none."),
     ] = None
     rack: Annotated[bool, typer.Option("--rack", help="The gang in one rack.")] = False
 
@@ -279,11 +283,11 @@ class MovesFlags(NamedTuple):
     """Plan the fewest relocations of running pods that reach a goal. Nothing is evicted."""
 
     waiting: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="A pod or group that waits and is to fit.")
+        str, typer.Argument(metavar="[NAME]", help="A pending pod or group that must fit.")
     ] = ""
     namespace: flags.TargetNamespaceFlag = ""
     free: Annotated[
-        int, typer.Option("--free", metavar="N", min=0, help="So many nodes become free.")
+        int, typer.Option("--free", metavar="N", min=0, help="N nodes become free.")
     ] = 0
     level: Annotated[
         str,
@@ -293,16 +297,22 @@ class MovesFlags(NamedTuple):
     ] = ""
     selector: Annotated[
         str,
-        typer.Option("--selector", "-l", metavar="K=V", help="With --free: only nodes with these."),
+        typer.Option(
+            "--selector", "-l", metavar="K=V", help="With --free: only nodes with these labels."
+        ),
     ] = ""
     capacity: Annotated[
         int,
-        typer.Option("--capacity", metavar="N", min=0, help="So many copies of the -f shape fit."),
+        typer.Option("--capacity", metavar="N", min=0, help="N copies of the -f shape fit."),
     ] = 0
     load_below: Annotated[
         int,
         typer.Option(
-            "--load-below", metavar="PERCENT", min=0, max=100, help="No node is measured above it."
+            "--load-below",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="No node's measured use exceeds it.",
         ),
     ] = 0
     resource: Annotated[
@@ -312,7 +322,8 @@ class MovesFlags(NamedTuple):
         bool, typer.Option("--repair", help="Pods leave nodes that reject them now.")
     ] = False
     most: Annotated[
-        int, typer.Option("--most", metavar="N", min=1, max=5000, help="Moves of one plan.")
+        int,
+        typer.Option("--most", metavar="N", min=1, max=5000, help="The maximum number of moves."),
     ] = 16
     allow: Annotated[
         list[str] | None,
@@ -330,7 +341,7 @@ class MovesFlags(NamedTuple):
         typer.Option("--from-namespace", metavar="NS", help="Only its pods move; again for more."),
     ] = None
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0.1, max=600.0, help="For the search.")
+        float, typer.Option("--seconds", min=0.1, max=600.0, help="The time limit of the search.")
     ] = 10.0
     snapshot: flags.SnapshotFlag = None
     filename: ShapeFlag = None
@@ -352,7 +363,7 @@ AnonymizeFlag = Annotated[
 ]
 SourceFlag = Annotated[
     list[str] | None,
-    typer.Option("--snapshot", metavar="F", help="Files instead of a cluster, to clean them."),
+    typer.Option("--snapshot", metavar="F", help="Read files instead of a cluster."),
 ]
 
 
@@ -386,7 +397,9 @@ TreeFlag = Annotated[
 NodesFlag = Annotated[bool, typer.Option("--nodes", help="Down to the nodes.")]
 ProfilesFlag = Annotated[
     list[str] | None,
-    typer.Option("--scheduler-name", metavar="NAME", help="A profile; others' pods are foreign."),
+    typer.Option(
+        "--scheduler-name", metavar="NAME", help="A profile; other pods count as foreign."
+    ),
 ]
 
 
@@ -448,7 +461,7 @@ queue = Command(QueueFlags, "scheduler.cli.verbs.queue.queue")
 
 
 class StatusFlags(NamedTuple):
-    """noqa: S104 - scrapers and probes come from other nodes"""
+    """Show the leader, its configuration, kinds, rights and problems; exit 1 if there are any."""
 
     cluster: flags.ClusterFlags = flags.ClusterFlags()
     output: flags.OutputFlag = flags.Output.TABLE
@@ -460,7 +473,7 @@ status = Command(StatusFlags, "scheduler.cli.verbs.status.status")
 NamespaceFlag = Annotated[
     str,
     typer.Option(
-        "--namespace", "-n", help="To fall back on where you may not list all; else the context's."
+        "--namespace", "-n", help="Shown if you may not list all namespaces; else the context's."
     ),
 ]
 PortFlag = Annotated[
@@ -532,7 +545,7 @@ FileFlag = Annotated[
     str, typer.Option("--filename", "-f", metavar="F", help="Where to write it: a .tar.gz.")
 ]
 SecondsFlag = Annotated[
-    int, typer.Option("--seconds", min=0, max=300, help="Of the profile; 0 for none.")
+    int, typer.Option("--seconds", min=0, max=300, help="Duration of the profile; 0 for none.")
 ]
 HashNamesFlag = Annotated[
     bool, typer.Option("--hash-names", help="Names of objects as hashes, anew in each bundle.")

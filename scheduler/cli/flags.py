@@ -24,11 +24,13 @@ class Output(StrEnum):
 
 
 ConfigFlag = Annotated[
-    str, typer.Option("--config", metavar="F", help="The configuration file; defaults without.")
+    str, typer.Option("--config", metavar="F", help="The configuration file; else the defaults.")
 ]
 KubeconfigFlag = Annotated[
     str,
-    typer.Option("--kubeconfig", metavar="F", help="Else KUBECONFIG, ~/.kube/config, in-cluster."),
+    typer.Option(
+        "--kubeconfig", metavar="F", help="Default: KUBECONFIG, ~/.kube/config, in-cluster."
+    ),
 ]
 ContextFlag = Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")]
 LogLevelFlag = Annotated[str, typer.Option("--log-level", help="debug, info, warning, error")]
@@ -80,20 +82,20 @@ RemoveNodeFlag = Annotated[
     typer.Option(
         "--remove-node",
         metavar="NODE",
-        help="Without it; its pods move.",
+        help="Remove this node; its pods move.",
         autocompletion=complete_nodes,
     ),
 ]
 RemoveRackFlag = Annotated[
     list[str] | None,
-    typer.Option("--remove-rack", metavar="RACK", help="Without its nodes; their pods move."),
+    typer.Option("--remove-rack", metavar="RACK", help="Remove its nodes; their pods move."),
 ]
 OfferFlag = Annotated[
     list[str] | None,
     typer.Option(
         "--offer-nodes",
         metavar="COST=NODE",
-        help="Which of several kinds of nodes would do at least cost, and how many.",
+        help="Of several kinds of nodes, the number that suffices and the least cost.",
     ),
 ]
 DrainFlag = Annotated[
@@ -112,14 +114,14 @@ KubernetesFlag = Annotated[
     typer.Option(
         "--kubernetes",
         metavar="1.N",
-        help="The release whose behaviour counts; else the snapshot's, else 1.36.",
+        help="The Kubernetes release to follow; else the snapshot's, else 1.36.",
     ),
 ]
 TimeoutFlag = Annotated[
     str, typer.Option("--request-timeout", metavar="TIME", help="For one request: 30, 30s, 2m.")
 ]
 PastFlag = Annotated[
-    bool, typer.Option("--past", help="What the daemon decided, not what it would decide now.")
+    bool, typer.Option("--past", help="The daemon's last decision, not a new one.")
 ]
 DaemonFlag = Annotated[
     str,
@@ -128,11 +130,13 @@ DaemonFlag = Annotated[
     ),
 ]
 TokenFlag = Annotated[
-    str, typer.Option("--token", metavar="T", help="For the daemon; else that of the kubeconfig.")
+    str, typer.Option("--token", metavar="T", help="The daemon's token; else the kubeconfig's.")
 ]
 AuthorityFlag = Annotated[
     str,
-    typer.Option("--certificate-authority", metavar="F", help="Who has signed its certificate."),
+    typer.Option(
+        "--certificate-authority", metavar="F", help="The CA of the daemon's certificate."
+    ),
 ]
 
 

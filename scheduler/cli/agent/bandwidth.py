@@ -16,20 +16,20 @@ def bandwidth(
     kubeconfig: KubeconfigFlag = "",
     context: ContextFlag = "",
     interface: Annotated[
-        str, typer.Option("--interface", help="Else that of the default route.")
+        str, typer.Option("--interface", help="By default that of the default route.")
     ] = "",
     assume: Annotated[
-        str, typer.Option("--assume", help="For a link that does not tell its speed, such as 10G.")
+        str, typer.Option("--assume", help="For a link that reports no speed, such as 10G.")
     ] = "",
     sysfs: Annotated[Path, typer.Option("--sysfs", help="Where the host's /sys is.")] = Path(
         "/sys"
     ),
     proc: ProcFolder = PROC,
     every_seconds: Annotated[
-        float, typer.Option("--every-seconds", min=0.1, help="Between two looks at the link.")
+        float, typer.Option("--every-seconds", min=0.1, help="Between two readings of the link.")
     ] = 10.0,
     check_seconds: Annotated[
-        float, typer.Option("--check-seconds", min=1.0, help="Between two looks at the node.")
+        float, typer.Option("--check-seconds", min=1.0, help="Between two readings of the node.")
     ] = 300.0,
     log_level: LogLevelFlag = "info",
     log_format: LogFormatFlag = "auto",

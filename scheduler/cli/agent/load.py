@@ -20,7 +20,7 @@ def load(
         Path, typer.Option("--cgroups", help="Where the host's control groups are.")
     ] = Path("/sys/fs/cgroup"),
     sample_seconds: Annotated[
-        float, typer.Option("--sample-seconds", min=0.1, help="Between two looks.")
+        float, typer.Option("--sample-seconds", min=0.1, help="Between two samples.")
     ] = 5.0,
     log_level: LogLevelFlag = "info",
     log_format: LogFormatFlag = "auto",

@@ -29,7 +29,8 @@ KeyFile = Annotated[
     ),
 ]
 Namespace = Annotated[
-    str, typer.Option("--namespace", "-n", envvar="POD_NAMESPACE", help="Where the agents are.")
+    str,
+    typer.Option("--namespace", "-n", envvar="POD_NAMESPACE", help="The namespace of the agents."),
 ]
 Service = Annotated[
     str, typer.Option("--service", help="The Service whose endpoints are the agents.")
@@ -41,23 +42,27 @@ BindAddress = Annotated[str, typer.Option("--bind-address", help="Else all addre
 Port = Annotated[int, typer.Option("--port", min=0, max=65535)]
 MetricsPort = Annotated[int, typer.Option("--metrics-port", min=0, max=65535)]
 ProbesPerMinute = Annotated[
-    float, typer.Option("--probes-per-minute", min=0.1, max=600, help="At most, by this agent.")
+    float, typer.Option("--probes-per-minute", min=0.1, max=600, help="The maximum of this agent.")
 ]
 LeastSeconds = Annotated[
     float, typer.Option("--least-seconds", min=0.1, help="Between two probes of one pair.")
 ]
-RoundTrips = Annotated[int, typer.Option("--round-trips", min=1, max=900, help="Of one probe.")]
+RoundTrips = Annotated[
+    int, typer.Option("--round-trips", min=1, max=900, help="Round trips of one probe.")
+]
 ProbeSeconds = Annotated[
     float, typer.Option("--probe-seconds", min=0.01, max=30, help="The longest probe.")
 ]
-Pairs = Annotated[int, typer.Option("--pairs", min=1, max=10, help="Of nodes, between two zones.")]
+Pairs = Annotated[
+    int, typer.Option("--pairs", min=1, max=10, help="Pairs of nodes between two zones.")
+]
 RefreshSeconds = Annotated[
-    float, typer.Option("--refresh-seconds", min=0.1, help="Between two looks at the agents.")
+    float, typer.Option("--refresh-seconds", min=0.1, help="Between two lists of the agents.")
 ]
 Push = Annotated[str, typer.Option("--push", help="The URL of a Pushgateway.")]
 PushSeconds = Annotated[float, typer.Option("--push-seconds", min=1.0)]
 LinksFile = Annotated[
-    Path | None, typer.Option("--simulate-links", help="A file of delays, to try things out.")
+    Path | None, typer.Option("--simulate-links", help="A file of simulated delays, for tests.")
 ]
 
 app = typer.Typer(rich_markup_mode=None)
@@ -162,8 +167,10 @@ def throughput(
     host: Annotated[str, typer.Argument(help="Where an agent listens: an address or a name.")],
     key_file: KeyFile = None,
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = PORT,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, max=10, help="At most.")] = 5.0,
-    most: Annotated[str, typer.Option("--bytes", help="At most, 1Gi or less.")] = "100M",
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=10, help="The longest time.")
+    ] = 5.0,
+    most: Annotated[str, typer.Option("--bytes", help="The maximum amount, up to 1Gi.")] = "100M",
     output: flags.OutputFlag = flags.Output.TABLE,
 ) -> int:
     """Send bytes to an agent at full speed, and print the number that arrived."""

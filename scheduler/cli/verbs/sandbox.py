@@ -29,12 +29,12 @@ _DETACHED = "TRELLIS_SANDBOX_DETACHED"
 _START_LIMIT_S = 60.0
 _STOP_LIMIT_S = 15.0
 
-Name = Annotated[str, typer.Option("--name", help="Several sandboxes need several names.")]
+Name = Annotated[str, typer.Option("--name", help="The sandbox's name, if you run several.")]
 
 
 @sandbox.command()
 def up(
-    nodes: Annotated[int, typer.Option("--nodes", min=0, help="How many equal nodes.")] = 3,
+    nodes: Annotated[int, typer.Option("--nodes", min=0, help="The number of equal nodes.")] = 3,
     files: Annotated[
         list[str] | None,
         typer.Option("--filename", "-f", help="Manifests to apply: files, folders, - for stdin."),
@@ -48,7 +48,7 @@ def up(
     ] = None,
     release: Annotated[
         str,
-        typer.Option("--kubernetes", help="1.36 or 1.37: whose groups of pods it serves."),
+        typer.Option("--kubernetes", help="1.36 or 1.37: the release of its group APIs."),
     ] = "1.36",
     name: Name = "default",
     no_status: Annotated[
@@ -99,13 +99,13 @@ def down(name: Name = "default") -> None:
 
 @sandbox.command("list")
 def list_() -> None:
-    """List the sandboxes that run; as status."""
+    """List the running sandboxes; the same as status."""
     status()
 
 
 @sandbox.command()
 def status() -> None:
-    """List the sandboxes that run."""
+    """List the running sandboxes."""
     from scheduler.cli.output.printing import show_table
 
     found = detached.running()
