@@ -19,27 +19,11 @@ from scheduler.base.text import did_you_mean
 
 _Fields = dict[str, str]
 _POD: Final = "core.v1.Pod"
-# Fields that k8s.io/api v0.37.2 has and v0.36.3 has not. Their values are not checked.
-_SINCE_1_37: Final = {
-    "PodSpec": "evictionResponders",
-    "VolumeMount": "bindMountOptions",
-    "EmptyDirVolumeSource": "mode",
-    "HTTPGetAction": "protocol",
-    "GRPCAction": "mode",
-    "SecretVolumeSource": "defaultUser",
-    "ConfigMapVolumeSource": "defaultUser",
-    "DownwardAPIVolumeSource": "defaultUser",
-    "ProjectedVolumeSource": "defaultUser",
-    "KeyToPath": "user",
-    "DownwardAPIVolumeFile": "user",
-    "ServiceAccountTokenProjection": "user",
-    "ClusterTrustBundleProjection": "user",
-    "PodCertificateProjection": "user",
-}
 
 
 class _Table(msgspec.Struct, frozen=True):
     types: dict[str, _Fields]
+    gated: dict[str, frozenset[str]] = {}
 
 
 def check_spelling(pod: Any) -> None:
@@ -71,14 +55,18 @@ def _check(value: Any, of_type: str, path: str) -> None:
 @cache
 def _types() -> dict[str, _Fields]:
     """Return the table: type → field → the field's type, '' for a plain value or a map."""
-    file = resources.files("scheduler.objects").joinpath("types.json")
-    raw = msgspec.json.decode(file.read_bytes(), type=_Table).types
+    raw = _read("types.json").types
     found = {
         name: {f: _behind(code, raw) for f, code in fields.items()} for name, fields in raw.items()
     }
-    for name, field in _SINCE_1_37.items():
-        found[f"core.v1.{name}"][field] = ""
+    for name, gated in _read("types-1.37.json").gated.items():
+        found[name] |= dict.fromkeys(gated, "")
     return found
+
+
+def _read(name: str) -> _Table:
+    file = resources.files("scheduler.objects").joinpath(name)
+    return msgspec.json.decode(file.read_bytes(), type=_Table)
 
 
 def _behind(code: str, types: Mapping[str, object]) -> str:

@@ -35,7 +35,7 @@ _EXTRA = ("Scale", "DeleteOptions", "Status", "Eviction", "TokenRequest")
 
 def build_since(document, before):
     """Return the additions of a later release to the table `before`: its kinds of groups, Jobs'
-    fields about them, and rules that taint devices.
+    fields about them, rules that taint devices, and fields of pods whose gates are off.
     """
     table = build(document, _SINCE_1_37)
     job, spec = (dict(before["types"][name]) for name in ("batch.v1.Job", "batch.v1.JobSpec"))
@@ -49,7 +49,7 @@ def build_since(document, before):
         name = todo.pop()
         if name in new and name not in reached:
             reached[name] = new[name]
-            todo += [re.sub(r"^[\[\]{}]*|[ !].*$", "", code) for code in new[name].values()]
+            todo += map(_behind, new[name].values())
     kinds = {kind: name for kind, name in table["kinds"].items() if name in reached}
     return {
         "kinds": {**kinds, "batch/v1/Job~1.37": "batch.v1.Job~1.37"},
@@ -58,7 +58,27 @@ def build_since(document, before):
             "batch.v1.Job~1.37": job,
             "batch.v1.JobSpec~1.37": spec,
         },
+        "gated": gated(table["types"], before["types"]),
     }
+
+
+def gated(types, before):
+    """Return the fields that a later release adds to the types of a pod, by type: an API server
+    with its default gates drops them.
+    """
+    found, todo = {}, ["core.v1.PodSpec"]
+    while todo:
+        name = todo.pop()
+        if name in found or name not in before:
+            continue
+        found[name] = sorted(types[name].keys() - before[name].keys())
+        todo += [_behind(code) for code in types[name].values()]
+    return {name: fields for name, fields in sorted(found.items()) if fields}
+
+
+def _behind(code):
+    """Return the type of a field, or of its values if it is a list or a map."""
+    return re.sub(r"^[\[\]{}]*|[ !].*$", "", code)
 
 
 def build(document, rows=BUILT_IN):
@@ -199,6 +219,10 @@ def render(table):
     parts.append(",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["types"].items()))
     parts += ["},", '"wire": {']
     parts.append(",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["wire"].items()))
+    if "gated" in table:
+        parts += ["},", '"gated": {']
+        lines = (f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table["gated"].items())
+        parts.append(",\n".join(lines))
     parts += ["}", "}", ""]
     return "\n".join(parts)
 

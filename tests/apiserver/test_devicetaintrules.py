@@ -1,5 +1,5 @@
-"""Kinds and fields that Kubernetes 1.37 serves by default and 1.36 does not: DeviceTaintRules, and
-a field of CSIDrivers.
+"""Kinds and fields that Kubernetes 1.37 serves by default and 1.36 does not: DeviceTaintRules, a
+field of CSIDrivers, and fields of pods that it knows and drops.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from scheduler.sandbox.access.certificates import Certificates
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 from tests.apiserver.api import Api
+from tests.apiserver.manifests import container, pod
 from tests.apiserver.realcluster import ADMIN_TOKEN, LATER, RealCluster, start_cluster
 
 WHERE = "/apis/resource.k8s.io/v1/devicetaintrules"
@@ -91,3 +92,55 @@ async def test_a_driver_may_keep_pods_off_nodes_without_it(api: Api, given: bool
     made = await api.post("/apis/storage.k8s.io/v1/csidrivers", driver)
 
     assert bool(given) is made.body["spec"]["preventPodSchedulingIfMissing"]
+
+
+ITEM = {"path": "f", "user": 7}
+USER: dict[str, Any] = {"defaultUser": 7}
+LABELS = {"fieldRef": {"fieldPath": "metadata.labels"}}
+CERTIFICATE = {"signerName": "example.com/s", "keyType": "ED25519", "credentialBundlePath": "b"}
+SOURCES: list[dict[str, Any]] = [
+    {"serviceAccountToken": ITEM},
+    {"clusterTrustBundle": {**ITEM, "path": "t", "name": "b"}},
+    {"podCertificate": {**CERTIFICATE, "user": 7}},
+]
+GATED: dict[str, dict[str, Any]] = {
+    "responders": {"evictionResponders": [{"name": "example.com/x", "priority": 1}]},
+    "probes": {
+        "containers": [
+            container(
+                livenessProbe={"httpGet": {"port": 80, "protocol": "HTTP2"}},
+                readinessProbe={"grpc": {"port": 81, "mode": "TLS"}},
+            )
+        ]
+    },
+    "mounts": {
+        "volumes": [{"name": "v", "emptyDir": {"mode": 448}}],
+        "containers": [
+            container(
+                volumeMounts=[{"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}]
+            )
+        ],
+    },
+    "users": {
+        "volumes": [
+            {"name": "s", "secret": {"secretName": "s", "items": [{**ITEM, "key": "k"}], **USER}},
+            {"name": "c", "configMap": {"name": "c", "items": [{**ITEM, "key": "k"}], **USER}},
+            {"name": "d", "downwardAPI": {"items": [{**ITEM, **LABELS}], **USER}},
+            {"name": "p", "projected": {"sources": SOURCES, **USER}},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("fields", GATED)
+async def test_fields_whose_gates_are_off_are_dropped(api: Api, fields: str):
+    """A strict request with alpha fields is accepted without a warning; 1.36 does not know them."""
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": pod(**GATED[fields])["spec"]}
+    selector = {"matchLabels": {"app": "a"}}
+    body = {"metadata": {"name": "r"}, "spec": {"selector": selector, "template": template}}
+
+    made = await api.post("pods", pod(**GATED[fields]), fieldValidation="Strict")
+    sets = await api.post("replicasets", body, fieldValidation="Strict")
+
+    assert (201, 201) == (made.code, sets.code)
+    assert "Warning" not in made.headers

@@ -26,8 +26,8 @@ def test_the_table_is_the_real_servers(real_cluster: RealCluster):
 
 @pytest.mark.real
 def test_what_the_next_release_has_besides_is_its_servers():
-    """The additions of the next release equal its server's: groups of pods, and Jobs' fields about
-    them.
+    """The additions of the next release equal its server's: groups of pods, Jobs' fields about
+    them, and fields of pods whose gates are off.
     """
     with start_cluster(name="fields", is_later=True) as cluster:
         _, document = cluster.request("GET", "/openapi/v2")
@@ -35,6 +35,7 @@ def test_what_the_next_release_has_besides_is_its_servers():
 
     table = shipped("types-1.37.json")
     assert (made["kinds"], made["types"]) == (table["kinds"], table["types"])
+    assert made["gated"] == table["gated"]
 
 
 def test_every_type_is_linked():

@@ -15,7 +15,7 @@ from scheduler.controlplane.defaults import NO_NODE_INFO
 from scheduler.controlplane.quantities import canonical
 from scheduler.sandbox.api.protobuf import MEDIA_TYPE, read_protobuf
 from scheduler.sandbox.api.status import Object, StatusError, bad_request, failure
-from scheduler.sandbox.kinds.kinds import Resource
+from scheduler.sandbox.kinds.kinds import RELEASES, Resource
 from scheduler.sandbox.kinds.typetable import TypeShape, type_table
 
 _decode = msgspec.json.Decoder().decode
@@ -90,13 +90,23 @@ def check_kind(resource: Resource, obj: Object) -> None:
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
 
 
-def clean(resource: Resource, obj: Object, *, strict: bool = False, fill: bool = True) -> list[str]:
-    """Convert an object into stored form in place; return warnings for dropped fields.
+def clean(
+    resource: Resource,
+    obj: Object,
+    release: str = RELEASES[0],
+    *,
+    strict: bool = False,
+    fill: bool = True,
+) -> list[str]:
+    """Convert an object into stored form in place; return warnings for unknown fields.
 
-    `fill` adds the fields that are also written when empty; partial objects do not need them.
+    Fields that `release` knows, but whose gates are off, are dropped without a warning, as
+    kube-apiserver does. `fill` adds the fields that are also written when empty; partial objects do
+    not need them.
     """
     shape = type_table().of_resource(resource)
-    walk = _Walk(_ALWAYS_SHOWN if fill else {})
+    gated = {} if release == RELEASES[0] else type_table().gated
+    walk = _Walk(_ALWAYS_SHOWN if fill else {}, gated)
     try:
         if shape is not None:
             walk.struct(obj, shape, ())
@@ -148,9 +158,10 @@ class _WrongTypeError(Exception):
 
 
 class _Walk:
-    def __init__(self, shown: dict[str, Object]) -> None:
+    def __init__(self, shown: dict[str, Object], gated: dict[str, frozenset[str]]) -> None:
         self.unknown: list[str] = []
         self._shown = shown
+        self._gated = gated
 
     def struct(self, obj: Object, shape: TypeShape, path: _Path) -> None:
         fields = shape.fields or {}
@@ -158,7 +169,8 @@ class _Walk:
             field = fields.get(name)
             value = obj[name]
             if field is None:
-                self.unknown.append(_written((*path, name)))
+                if name not in self._gated.get(shape.name, ()):
+                    self.unknown.append(_written((*path, name)))
                 del obj[name]
             elif value is None:
                 # The only one that kube-apiserver itself writes as null.

@@ -271,7 +271,7 @@ def decode_into(
     check_kind(call.resource, obj)
     if not isinstance(obj.get("metadata", {}), dict | None):
         raise bad_request("metadata must be an object")
-    warnings = clean(call.resource, obj, strict=call.strict, fill=fill)
+    warnings = clean(call.resource, obj, store.kinds.release, strict=call.strict, fill=fill)
     if call.resource.custom:
         removed = store.rules.prune(call.resource, obj)
         unknown = [f'unknown field "{path}"' for path in removed]

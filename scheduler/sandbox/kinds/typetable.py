@@ -74,20 +74,27 @@ class _Raw(msgspec.Struct, frozen=True):
     kinds: dict[str, str]
     types: dict[str, dict[str, str]]
     wire: dict[str, str]
+    gated: dict[str, frozenset[str]] = {}
 
 
 class TypeTable:
-    """All types by name, linked on first use."""
+    """All types by name, linked on first use.
+
+    `gated` are, by type, fields of a pod that an API server of 1.37 knows and drops, because their
+    gates are off.
+    """
 
     def __init__(self, *contents: bytes) -> None:
         self.kinds: dict[str, str] = {}
         self.raw: dict[str, dict[str, str]] = {}
+        self.gated: dict[str, frozenset[str]] = {}
         self._raw_wire: dict[str, str] = {}
         for content in contents:
             raw = msgspec.json.decode(content, type=_Raw)
             self.kinds |= raw.kinds
             self.raw |= raw.types
             self._raw_wire |= raw.wire
+            self.gated |= raw.gated
         self._shapes: dict[str, TypeShape] = {}
         self._wire: dict[str, dict[int, WireField]] = {}
 
