@@ -33,6 +33,8 @@ from tests.perf.openb.replay import Policy, play
 
 _OWN = "FragmentationAware"
 _RANDOM_TIES, _LEARNED = "+random-ties", "+learned"
+# The daemon breaks ties by a hash of the pod's uid.
+_ENGINE_TIES = {"rank": Ties.NAME, "random": Ties.UID}
 PolicyMaker = Callable[[NodeFragmentation], Policy]
 
 
@@ -55,10 +57,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         values = NodeFragmentation(typical(pods))
         for seed in map(int, options.seeds.split(",")):
             bound = 0.0
-            if options.engine:
-                runs.append(_in_engine(options, nodes, pods, orders[seed], trace, seed))
             if options.bound:
                 bound = allocation_bound(nodes, [pods[row] for row in orders[seed].pods.tolist()])
+            if options.engine:
+                runs.append(_in_engine(options, nodes, pods, orders[seed], trace, seed, bound))
             for policy, make in makers.items():
                 begun = time.perf_counter()
                 is_random = options.ties == "random" or policy.endswith(_RANDOM_TIES)
@@ -79,14 +81,17 @@ def _in_engine(
     order: Order,
     trace: str,
     seed: int,
+    bound: float,
 ) -> table.Figures:
     """Return the figures of a run through the engine; `seconds` are of the processor."""
     begun = time.process_time()
-    ties = Ties.UID if options.ties == "random" else Ties.NAME
+    ties = _ENGINE_TIES[options.ties]
     run = play_engine(nodes, pods, order, learns=options.learned, ties=ties)
     spent = time.process_time() - begun
     name = f"{_OWN}, engine{', learned' if options.learned else ''}"
-    found = table.figures(trace, name, seed, run, 0.0, spent)
+    if ties is not Ties.NAME:
+        name += f", ties by {ties.name.lower()}"
+    found = table.figures(trace, name, seed, run, bound, spent)
     print(msgspec.json.encode(found).decode(), flush=True)
     return found
 
