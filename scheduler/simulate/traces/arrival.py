@@ -14,13 +14,15 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """`count` equal pods, one `pod` of a manifest, or another object (`kind`, `obj`).
 
     `where` is the file and line or item, `at_s` is in seconds after the start; `duration_s` None
-    never ends. A pod is deleted `deleted_after_s` from its arrival, bound or not; None: never.
+    never ends. `waited_s` is the recorded time from the arrival to the binding, None if unknown. A
+    pod is deleted `deleted_after_s` from its arrival, bound or not; None: never.
     `gang` is the number of the `count` pods that start together or not at all, 0 for single pods.
     """
 
     where: str
     at_s: float = 0.0
     duration_s: float | None = None
+    waited_s: float | None = None
     deleted_after_s: float | None = None
     namespace: str = ""
     shape: str = ""

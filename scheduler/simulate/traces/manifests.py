@@ -7,8 +7,9 @@
         trellis.dev/shape: small
 
 Times are seconds. A pod without a duration never ends, unless `trellis.dev/deleted-after` has the
-seconds from its arrival after which it is deleted, bound or not. An object without an arrival is
-there from the start. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at
+seconds from its arrival after which it is deleted, bound or not. `trellis.dev/waited` is the time
+from the arrival to the binding in the recording. An object without an arrival is there from the
+start. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at
 a time and are sorted by arrival; the objects of any other file are sorted here.
 """
 
@@ -27,6 +28,7 @@ from scheduler.state.resources import pod_requests
 
 ARRIVAL = "trellis.dev/arrival"
 DURATION = "trellis.dev/duration"
+WAITED = "trellis.dev/waited"
 DELETED_AFTER = "trellis.dev/deleted-after"
 SHAPE = "trellis.dev/shape"
 _LONGEST_SHAPE = 63
@@ -87,6 +89,7 @@ def _arrival(item: Item, where: str) -> Arrival | None:
         where=where,
         at_s=at,
         duration_s=duration,
+        waited_s=_seconds(notes, WAITED, where),
         deleted_after_s=_seconds(notes, DELETED_AFTER, where),
         namespace=namespace,
         shape=shape,

@@ -37,6 +37,9 @@ _CYCLES = 16
 _FRUITLESS = 10_000
 # Times of a trace are in microseconds; ends at one time come before arrivals.
 _RESOLUTION_S = 1e-6
+# A daemon takes time to bind, a play does not. A pod that a play binds up to this long before its
+# recorded binding ends at its recorded end, else its duration after its binding.
+_LATENCY_S = 5.0
 # Kubernetes' default of `terminationGracePeriodSeconds`.
 _GRACE_S = 30.0
 
@@ -47,7 +50,17 @@ class _Pod(msgspec.Struct):
     amounts: Mapping[str, int]
     arrived_at: float
     duration_s: float | None
+    waited_s: float | None = None
     bound_at: float | None = None
+    ends_at: float | None = None
+
+    def bind(self, now: float) -> None:
+        """Note the binding, and when the pod ends."""
+        self.bound_at = now
+        if self.duration_s is not None:
+            was_bound_at = self.arrived_at + (self.waited_s or 0.0)
+            is_latency = 0 <= was_bound_at - now <= _LATENCY_S
+            self.ends_at = self.duration_s + (was_bound_at if is_latency else now)
 
 
 class TracePlayer:
@@ -128,7 +141,7 @@ class TracePlayer:
             if following > moment + _RESOLUTION_S:
                 break
             self._pass(max(following, self._now))
-            while self._ends and self._ends[0][0] <= self._now:
+            while self._ends and self._ends[0][0] <= self._now + _RESOLUTION_S:
                 self._end(heappop(self._ends)[1])
             self._work()
             if wake is None and end is None:
@@ -207,7 +220,7 @@ class TracePlayer:
         self._samples.count(amounts)
         seconds = self._now - self._start
         joined = self._jobs.join(job, tally, seconds, arrival.gang)
-        entry = _Pod(tally, job, amounts, self._now, arrival.duration_s)
+        entry = _Pod(tally, job, amounts, self._now, arrival.duration_s, arrival.waited_s)
         self._pods[pod.metadata.uid] = entry
         self._waiting += 1
         if arrival.deleted_after_s is not None:
@@ -238,9 +251,7 @@ class TracePlayer:
         The end of a recorded victim is the one at which it had stopped.
         """
         pod = self._pods.get(victim.metadata.uid)
-        if pod is None or pod.duration_s is None or pod.bound_at is None:
-            return False
-        return 0 < pod.bound_at + pod.duration_s - now <= _GRACE_S
+        return pod is not None and pod.ends_at is not None and 0 < pod.ends_at - now <= _GRACE_S
 
     def _leave(self, pod: _Pod, *, is_done: bool) -> None:
         job = self._jobs.leave(pod.job, self._now - self._start, is_done=is_done)
@@ -271,7 +282,7 @@ class TracePlayer:
         pod, known = self._pods.get(uid), self._world.pod(uid)
         if pod is None or known is None or pod.bound_at is not None:
             return
-        pod.bound_at = self._now
+        pod.bind(self._now)
         self._waiting -= 1
         waited = max(self._now - pod.arrived_at, 0.0)
         pod.tally.waits.append(waited)
@@ -281,8 +292,8 @@ class TracePlayer:
         self._used.update(pod.amounts)
         for name in pod.amounts:
             self._peak[name] = max(self._peak[name], self._used[name])
-        if pod.duration_s is not None:
-            heappush(self._ends, (self._now + pod.duration_s, uid))
+        if pod.ends_at is not None:
+            heappush(self._ends, (pod.ends_at, uid))
         self.on_bound(known.key, node, self._now - self._start)
 
     def _lose(self) -> None:

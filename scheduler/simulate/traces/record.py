@@ -1,11 +1,9 @@
 """Turn the events of a cluster into a trace: one JSON object per line, sorted by arrival.
 
-The events are those of a decision log or of watches. A pod arrives with its first event and runs
-until it ends or is deleted: from its arrival if the scheduler bound it without rejecting it before
-(a play decides at once and would otherwise end it too early), else from its binding. Pods of
-`profiles` arrive without a node, so that a play decides for them; all others, and those that were
-bound at the start, arrive on their node. Other objects arrive when they first appear; later changes
-of them are left out.
+The events are those of a decision log or of watches. A pod arrives with its first event, waits
+until it is bound, and runs until it ends or is deleted. Pods of `profiles` arrive without a node,
+so that a play decides for them; all others, and those that were bound at the start, arrive on their
+node. Other objects arrive when they first appear; later changes of them are left out.
 
 A pod that was deleted before it was bound is deleted by a play as long after its arrival. The trace
 starts with the second in which decisions begin (`Leading`). Objects listed until then arrive at
@@ -18,12 +16,11 @@ from typing import Any
 
 import msgspec
 
-from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.engine.effects import Complete, Event, Leading, Listed, Watched
 from scheduler.engine.intake import identity
 from scheduler.objects.kinds import BY_KIND, NODE, POD
 from scheduler.objects.pod import Pod
-from scheduler.simulate.traces.manifests import ARRIVAL, DELETED_AFTER, DURATION
+from scheduler.simulate.traces.manifests import ARRIVAL, DELETED_AFTER, DURATION, WAITED
 
 
 class _Seen(msgspec.Struct):
@@ -31,7 +28,6 @@ class _Seen(msgspec.Struct):
     arrived_s: float
     obj: Any
     bound_s: float | None = None
-    is_rejected: bool = False
     ended_s: float | None = None
     is_ours: bool = False
 
@@ -78,11 +74,11 @@ class TraceRecorder:
         for seen in ordered:
             notes = {ARRIVAL: f"{seen.arrived_s:.6f}"}
             if seen.kind == POD.kind and seen.ended_s is not None:
-                from_s = seen.arrived_s
-                if seen.bound_s is not None and seen.is_rejected:
-                    from_s = seen.bound_s
-                name = DELETED_AFTER if seen.bound_s is None else DURATION
-                notes[name] = f"{max(seen.ended_s - from_s, 0.0):.6f}"
+                if seen.bound_s is None:
+                    notes[DELETED_AFTER] = _between(seen.arrived_s, seen.ended_s)
+                else:
+                    notes[WAITED] = _between(seen.arrived_s, seen.bound_s)
+                    notes[DURATION] = _between(seen.bound_s, seen.ended_s)
             yield _line(seen, notes)
 
     def _begin(self, *, is_leading: bool) -> None:
@@ -106,8 +102,6 @@ class TraceRecorder:
                 seen.is_ours = obj.spec.scheduler_name in self._profiles and not is_bound
         if not isinstance(obj, Pod):
             return
-        condition = obj.condition(POD_SCHEDULED)
-        seen.is_rejected |= condition is not None and condition.status == "False"
         if obj.is_finished:
             self._end(seen)
         elif obj.spec.node_name and seen.bound_s is None:
@@ -124,6 +118,11 @@ class TraceRecorder:
         for (known, name), seen in self._seen.items():
             if known == kind and name not in keys:
                 self._end(seen)
+
+
+def _between(earlier_s: float, later_s: float) -> str:
+    """Return the difference of two times that are rounded first, so that differences add up."""
+    return f"{round(later_s, 6) - round(earlier_s, 6):.6f}"
 
 
 def _line(seen: _Seen, notes: dict[str, str]) -> bytes:

@@ -98,7 +98,7 @@ def test_a_log_becomes_a_trace(tmp_path, capsys):
     assert 0 == run(["trace", "--decision-log", str(log), "--nodes", str(nodes)])
     out = capsys.readouterr().out
     notes = json.loads(out)["metadata"]["annotations"]
-    assert ["5.000000", "61.000000"] == list(notes.values())
+    assert ["5.000000", "1.000000", "60.000000"] == list(notes.values())
     assert "nodeName" not in json.loads(out)["spec"]
     trace.write_text(out)
     assert 0 == run(["simulate", "--snapshot", str(nodes), "--trace", str(trace), "-o", "json"])

@@ -247,33 +247,69 @@ def test_a_recorded_log_is_played_with_the_same_placements():
     assert placed == dict(found)
 
 
-@pytest.mark.parametrize("is_rejected", [False, True])
-def test_a_recorded_pod_ends_as_late_as_it_did(is_rejected):
-    """Its end precedes a pod of the same moment; a pod that waited for capacity runs as long as
-    recorded.
-    """
-    spec = {"schedulerName": "trellis"}
-    raw, late = (pod(name, requests={"cpu": "4"}, spec=spec) for name in ("first", "last"))
-    conditions = [{"type": "PodScheduled", "status": "False"}] if is_rejected else []
-    first = read_pod(raw | {"status": {"conditions": conditions}})
-    bound = read_pod(raw | {"spec": raw["spec"] | {"nodeName": "n0"}})
-    last = read_pod(late)
+def recorded(*turns, nodes=1):
+    """Return the notes of the trace of these turns, and the node and time of each pod it binds."""
     recorder = TraceRecorder(["trellis"])
     recorder.take(1e9, [Leading(active=True)])
-    recorder.take(1e9 + 0.1234567, [Watched("Pod", "ADDED", first)])
-    recorder.take(1e9 + 3, [Watched("Pod", "MODIFIED", bound)])
-    recorder.take(1e9 + 5, [Watched("Pod", "DELETED", bound), Watched("Pod", "ADDED", last)])
-    nodes = (read_node(node("n0")),)
-    player = TracePlayer(
-        staged(Snapshot(nodes=nodes), asking.setups("").default, AnswerOptions(now=1e9)), "trellis"
-    )
-    found: dict[str, float] = {}
-    player.on_bound = lambda name, _node, at: found.update({name: round(at, 1)})
-    player.play(read_lines(recorder.lines(), "t"), lambda _pods, _seconds: None)
+    for at, *events in turns:
+        recorder.take(1e9 + at, events)
+    lines = list(recorder.lines())
+    known = tuple(read_node(node(f"n{i}", cpu="4")) for i in range(nodes))
+    stage = staged(Snapshot(nodes=known), asking.setups("").default, AnswerOptions(now=1e9))
+    player = TracePlayer(stage, "trellis")
+    found: dict[str, tuple[str, float]] = {}
+    player.on_bound = lambda name, to, at: found.update({name.split("/")[1]: (to, round(at, 3))})
+    player.play(read_lines(lines, "t"), lambda _pods, _seconds: None)
+    metas = [json.loads(line)["metadata"] for line in lines]
+    return {meta["name"]: meta["annotations"] for meta in metas}, found
 
-    assert {"default/first": 0.1, "default/last": 5.0} == found
-    spent = next(json.loads(line)["metadata"]["annotations"] for line in recorder.lines())
-    assert ("2.000000" if is_rejected else "4.876543") == spent["trellis.dev/duration"]
+
+def versions(name, node_name="n0", cpu="4"):
+    """Return the events of a pod's creation, binding and deletion."""
+    made = pod(name, requests={"cpu": cpu}, spec={"schedulerName": "trellis"})
+    new = read_pod(made)
+    bound = replace(new, spec=replace(new.spec, node_name=node_name))
+    return (
+        Watched("Pod", "ADDED", new),
+        Watched("Pod", "MODIFIED", bound),
+        Watched("Pod", "DELETED", bound),
+    )
+
+
+@pytest.mark.parametrize(
+    ("bound_s", "ended_s", "last_s"),
+    [(0.5, 6, 6.0), (4, 6, 6.0), (5.25, 6, 6.0), (5.75, 7.75, 2.5), (30, 32, 2.5)],
+)
+def test_a_recorded_pod_ends_as_it_did(bound_s, ended_s, last_s):
+    """A pod that the play binds at most 5 s before its recorded binding ends at its recorded end,
+    any other one after its recorded run time.
+    """
+    (new, bound, gone), (last, *_) = versions("first"), versions("last")
+    turns = [(0.5, new), (1, last), (bound_s, bound), (ended_s, gone)]
+    notes, found = recorded(*sorted(turns, key=lambda turn: turn[0]))
+
+    assert {"first": ("n0", 0.5), "last": ("n0", last_s)} == found
+    assert f"{bound_s - 0.5:.6f}" == notes["first"]["trellis.dev/waited"]
+    assert f"{ended_s - bound_s:.6f}" == notes["first"]["trellis.dev/duration"]
+
+
+def test_pods_that_ended_in_one_turn_end_together():
+    """Times are rounded to microseconds before they are subtracted, so that they add up again."""
+    (one, one_bound, one_gone), (two, two_bound, two_gone) = (
+        versions("one", "n0"),
+        versions("two", "n1"),
+    )
+    waiting, *_ = versions("waiting")
+    for bound_s in (0.3000004, 0.3000006, 0.7654321, 1.1111115):
+        _, found = recorded(
+            (0.1000004, one),
+            (0.2, one_bound, two),
+            (bound_s, two_bound),
+            (2, waiting),
+            (5.0000006, one_gone, two_gone),
+            nodes=2,
+        )
+        assert {"one": ("n0", 0.1), "two": ("n1", 0.2), "waiting": ("n0", 5.0)} == found
 
 
 def test_what_was_listed_before_the_start_is_there_at_the_start():
