@@ -20,6 +20,7 @@ from scheduler.engine.effects import (
     Event,
     Leading,
     Listed,
+    Solve,
     Watched,
 )
 from scheduler.objects.kinds import BY_KIND
@@ -53,7 +54,13 @@ class LoggedTurn(msgspec.Struct, frozen=True, rename="camel"):
     effects: msgspec.Raw = msgspec.Raw(b"[]")
 
 
+class _EffectHead(msgspec.Struct, frozen=True):
+    effect: str
+    id: int = 0
+
+
 _encoder = msgspec.json.Encoder()
+_heads = msgspec.json.Decoder(list[_EffectHead])
 _header = msgspec.json.Decoder(Header)
 _step = msgspec.json.Decoder(LoggedTurn)
 
@@ -136,6 +143,14 @@ def decode_step(line: bytes, *, where: str = "") -> LoggedTurn:
         return msgspec.structs.replace(step, events=tuple(map(_typed, step.events)))
     except (msgspec.DecodeError, msgspec.ValidationError, KeyError) as error:
         raise InputError(f"not a turn of a decision log: {error}", where=where) from error
+
+
+def solver_questions(turn: LoggedTurn) -> tuple[int, ...]:
+    """Return the ids of a turn's `Solve` effects."""
+    name = Solve.__struct_config__.tag
+    if f'"{name}"'.encode() not in bytes(turn.effects):
+        return ()
+    return tuple(one.id for one in _heads.decode(turn.effects) if one.effect == name)
 
 
 def _typed(event: Any) -> Any:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import rfc3339
 from scheduler.base.errors import TrellisError
+from scheduler.base.reasons import PREEMPTION_BY_SCHEDULER
 from scheduler.engine.effects import (
     Answer,
     Bind,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 BUDGET = "PodDisruptionBudget"
 SCHEDULED = "PodScheduled"
+DISRUPTED = "DisruptionTarget"
 EXTENDED = "extendedResourceClaimStatus"
 
 
@@ -56,6 +58,8 @@ class World:
         self.evicted: set[str] = set()
         # Whether an evicted pod terminates for a time, until `drop`; others are gone at once.
         self.stops_later: Callable[[Pod, float], bool] = lambda _pod, _now: False
+        # Whether the owner delivers a solver's answer to the engine later; others arrive at once.
+        self.answers_later: Callable[[Answer, float], bool] = lambda _answer, _now: False
         # The solver's limit that replaces the questions' own, without remedies; and whether it has
         # left a question open.
         self.solver_limits: SolveLimits | None = None
@@ -143,8 +147,7 @@ class World:
         self.evicted.add(effect.uid)
         self._engine.handle(Answer(effect.id, 200), now)
         if self.stops_later(victim, now):
-            meta = replace(victim.metadata, deletion_timestamp=rfc3339(now))
-            self._put(replace(victim, metadata=meta), now)
+            self._put(_terminating(victim, effect.message, now), now)
         else:
             self.drop(effect.uid, now)
         for budget in list(self._engine.view.objects(BUDGET).values()):
@@ -194,7 +197,8 @@ class World:
             answer = Answer(effect.id, 200, body=solution)
         except TrellisError as error:
             answer = Answer(effect.id, 500, "SolverError", str(error))
-        self._engine.handle(answer, now)
+        if not self.answers_later(answer, now):
+            self._engine.handle(answer, now)
 
     def _look(self, effect: Look, now: float) -> None:
         pod = self.find(f"{effect.namespace}/{effect.name}")
@@ -213,3 +217,19 @@ class World:
 @lru_cache(maxsize=1)  # the clock does not move while pods are placed
 def _scheduled(now: float) -> PodCondition:
     return PodCondition(SCHEDULED, "True", last_transition_time=rfc3339(now))
+
+
+def _terminating(victim: Pod, message: str, now: float) -> Pod:
+    """Return a victim as the API server has it until it has stopped: marked and being deleted.
+
+    The preemptor evicts no further pods while a marked pod terminates on its nominated node.
+    """
+    stamp = rfc3339(now)
+    mark = PodCondition(
+        DISRUPTED, "True", PREEMPTION_BY_SCHEDULER, message, last_transition_time=stamp
+    )
+    others = tuple(one for one in victim.status.conditions if one.type != DISRUPTED)
+    status = replace(victim.status, conditions=(*others, mark))
+    return replace(
+        victim, metadata=replace(victim.metadata, deletion_timestamp=stamp), status=status
+    )

@@ -8,6 +8,11 @@ from scheduler.objects.pod import Pod
 
 MOST_PODS = 2_000_000
 LONGEST_LINE = 1 << 20
+# The time that a daemon may take longer than a play, which decides at once. What a play does up to
+# this long before its recorded time ends at its recorded end.
+LATENCY_S = 5.0
+# The kind of a line that has the times of a solver's answer instead of an object.
+SOLVER_ANSWER = "SolverAnswer"
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,7 +20,8 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
     `where` is the file and line or item, `at_s` is in seconds after the start; `duration_s` None
     never ends. `waited_s` is the recorded time from the arrival to the binding, None if unknown. A
-    pod is deleted `deleted_after_s` from its arrival, bound or not; None: never.
+    pod is deleted `deleted_after_s` from its arrival, bound or not; None: never. For the `kind`
+    SOLVER_ANSWER the solver was asked after `waited_s` and took `duration_s`.
     `gang` is the number of the `count` pods that start together or not at all, 0 for single pods.
     """
 

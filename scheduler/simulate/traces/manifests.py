@@ -9,7 +9,8 @@
 Times are seconds. A pod without a duration never ends, unless `trellis.dev/deleted-after` has the
 seconds from its arrival after which it is deleted, bound or not. `trellis.dev/waited` is the time
 from the arrival to the binding in the recording. An object without an arrival is there from the
-start. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at
+start. A `SolverAnswer`, which only traces have, waited until the solver was asked, and lasted until
+the answer. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at
 a time and are sorted by arrival; the objects of any other file are sorted here.
 """
 
@@ -21,7 +22,7 @@ import msgspec
 
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.objects.kinds import POD
-from scheduler.simulate.traces.arrival import LONGEST_LINE, MOST_PODS, Arrival
+from scheduler.simulate.traces.arrival import LONGEST_LINE, MOST_PODS, SOLVER_ANSWER, Arrival
 from scheduler.snapshot.decoding import decoded, kind_of, plain_of
 from scheduler.snapshot.documents import Item, SourceFile, items_of
 from scheduler.state.resources import pod_requests
@@ -65,6 +66,8 @@ def read_manifests(source: SourceFile) -> Iterator[Arrival]:
 def _arrival(item: Item, where: str) -> Arrival | None:
     """Return the arrival of an object; None for kinds that Trellis does not read."""
     try:
+        if item.head.kind == SOLVER_ANSWER:
+            return _answer(item, where)
         kind = kind_of(item)
         if kind is None:
             return None
@@ -94,6 +97,17 @@ def _arrival(item: Item, where: str) -> Arrival | None:
         namespace=namespace,
         shape=shape,
         pod=obj,
+    )
+
+
+def _answer(item: Item, where: str) -> Arrival:
+    notes = _annotations(plain_of(item))
+    return Arrival(
+        where=where,
+        kind=SOLVER_ANSWER,
+        at_s=_seconds(notes, ARRIVAL, where) or 0.0,
+        waited_s=_seconds(notes, WAITED, where),
+        duration_s=_seconds(notes, DURATION, where),
     )
 
 

@@ -8,20 +8,22 @@ memory follows the pending and running pods.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
+from itertools import count
 
 import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.clock import rfc3339
 from scheduler.base.errors import InputError
-from scheduler.engine.effects import Bind, Watched
+from scheduler.engine.effects import Answer, Bind, Watched
 from scheduler.engine.queue.pod import Where
 from scheduler.objects.plain import read_object, read_pod
 from scheduler.objects.pod import Pod
 from scheduler.simulate.cluster.cluster import World
 from scheduler.simulate.cluster.deviceclaims import CLAIM, TEMPLATE, claims_made
 from scheduler.simulate.stage import StagedEngine
-from scheduler.simulate.traces.arrival import Arrival
+from scheduler.simulate.traces.answers import RecordedAnswers
+from scheduler.simulate.traces.arrival import LATENCY_S, SOLVER_ANSWER, Arrival
 from scheduler.simulate.traces.jobs import GROUP_KIND, Job, Jobs, gang_labels, gang_object, job_key
 from scheduler.simulate.traces.samples import Samples
 from scheduler.simulate.traces.summary import (
@@ -37,9 +39,6 @@ _CYCLES = 16
 _FRUITLESS = 10_000
 # Times of a trace are in microseconds; ends at one time come before arrivals.
 _RESOLUTION_S = 1e-6
-# A daemon takes time to bind, a play does not. A pod that a play binds up to this long before its
-# recorded binding ends at its recorded end, else its duration after its binding.
-_LATENCY_S = 5.0
 # Kubernetes' default of `terminationGracePeriodSeconds`.
 _GRACE_S = 30.0
 
@@ -50,7 +49,7 @@ class _Pod(msgspec.Struct):
     amounts: Mapping[str, int]
     arrived_at: float
     duration_s: float | None
-    waited_s: float | None = None
+    waited_s: float | None
     bound_at: float | None = None
     ends_at: float | None = None
 
@@ -59,8 +58,8 @@ class _Pod(msgspec.Struct):
         self.bound_at = now
         if self.duration_s is not None:
             was_bound_at = self.arrived_at + (self.waited_s or 0.0)
-            is_latency = 0 <= was_bound_at - now <= _LATENCY_S
-            self.ends_at = self.duration_s + (was_bound_at if is_latency else now)
+            began_at = was_bound_at if 0 <= was_bound_at - now <= LATENCY_S else now
+            self.ends_at = began_at + self.duration_s
 
 
 class TracePlayer:
@@ -75,7 +74,10 @@ class TracePlayer:
         self._scheduler = scheduler
         self._world = World(self._engine, (*stage.bound, *stage.pending))
         self._pods: dict[str, _Pod] = {}
-        self._ends: list[tuple[float, str]] = []
+        # Ends of pods, by uid, and answers of the solver; the numbers keep their order.
+        self._due: list[tuple[float, int, str | Answer]] = []
+        self._numbers = count()
+        self._answers = RecordedAnswers()
         self._tallies: dict[tuple[str, str], Tally] = {}
         self._jobs = Jobs()
         self._samples = Samples(self._engine)
@@ -85,6 +87,7 @@ class TracePlayer:
         self._used_seconds: dict[str, float] = {}
         self._is_complete = False
         self._world.stops_later = self._stops_later
+        self._world.answers_later = self._answers_later
         self.on_bound: Callable[[str, str, float], None] = lambda _pod, _node, _seconds: None
 
     def play(self, arrivals: Iterable[Arrival], progress: Callable[[int, float], None]) -> None:
@@ -102,8 +105,8 @@ class TracePlayer:
                 self._work()
             progress(self._number, self._now - self._start)
         self._work()
-        while self._ends:
-            self._until(self._ends[0][0])
+        while self._due:
+            self._until(self._due[0][0])
         self._samples.until(self._now - self._start + 1, self._waiting)
         self._is_complete = True
 
@@ -133,18 +136,22 @@ class TracePlayer:
         )
 
     def _until(self, moment: float) -> None:
-        """Move the clock to a time, processing the ends and back-offs up to it."""
+        """Move the clock to a time, processing what is due and back-offs up to it."""
         while True:
             wake = self._next_wake()
-            end = self._ends[0][0] if self._ends else None
-            following = min((at for at in (wake, end) if at is not None), default=moment)
+            due = self._due[0][0] if self._due else None
+            following = min((at for at in (wake, due) if at is not None), default=moment)
             if following > moment + _RESOLUTION_S:
                 break
             self._pass(max(following, self._now))
-            while self._ends and self._ends[0][0] <= self._now + _RESOLUTION_S:
-                self._end(heappop(self._ends)[1])
+            while self._due and self._due[0][0] <= self._now + _RESOLUTION_S:
+                *_, what = heappop(self._due)
+                if isinstance(what, Answer):
+                    self._engine.handle(what, self._now)
+                else:
+                    self._end(what)
             self._work()
-            if wake is None and end is None:
+            if wake is None and due is None:
                 break
         self._pass(max(moment, self._now))
 
@@ -163,7 +170,10 @@ class TracePlayer:
         self._now = moment
 
     def _arrive(self, arrival: Arrival) -> None:
-        if arrival.kind:
+        if arrival.kind == SOLVER_ANSWER:
+            asked_at = self._now + (arrival.waited_s or 0.0)
+            self._answers.add(asked_at, arrival.duration_s or 0.0)
+        elif arrival.kind:
             self._jobs.describe(arrival.kind, arrival.obj)
             self._engine.handle(Watched(arrival.kind, "ADDED", arrival.obj), self._now)
         elif arrival.pod is not None:
@@ -224,11 +234,14 @@ class TracePlayer:
         self._pods[pod.metadata.uid] = entry
         self._waiting += 1
         if arrival.deleted_after_s is not None:
-            heappush(self._ends, (self._now + arrival.deleted_after_s, pod.metadata.uid))
+            self._schedule(self._now + arrival.deleted_after_s, pod.metadata.uid)
         self._world.put(pod, self._now)
         if pod.spec.node_name:
             self._begin(pod.metadata.uid, pod.spec.node_name)
         return joined
+
+    def _schedule(self, at: float, what: str | Answer) -> None:
+        heappush(self._due, (at, next(self._numbers), what))
 
     def _end(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
@@ -252,6 +265,13 @@ class TracePlayer:
         """
         pod = self._pods.get(victim.metadata.uid)
         return pod is not None and pod.ends_at is not None and 0 < pod.ends_at - now <= _GRACE_S
+
+    def _answers_later(self, answer: Answer, now: float) -> bool:
+        """Return whether the solver's answer is due at its recorded time."""
+        at = self._answers.take(now - _RESOLUTION_S)
+        if at is not None:
+            self._schedule(at, answer)
+        return at is not None
 
     def _leave(self, pod: _Pod, *, is_done: bool) -> None:
         job = self._jobs.leave(pod.job, self._now - self._start, is_done=is_done)
@@ -293,7 +313,7 @@ class TracePlayer:
         for name in pod.amounts:
             self._peak[name] = max(self._peak[name], self._used[name])
         if pod.ends_at is not None:
-            heappush(self._ends, (pod.ends_at, uid))
+            self._schedule(pod.ends_at, uid)
         self.on_bound(known.key, node, self._now - self._start)
 
     def _lose(self) -> None:

@@ -5,6 +5,9 @@ until it is bound, and runs until it ends or is deleted. Pods of `profiles` arri
 so that a play decides for them; all others, and those that were bound at the start, arrive on their
 node. Other objects arrive when they first appear; later changes of them are left out.
 
+The solver's answers have lines of their own. Each arrives as long before its question as a play may
+ask early, so that a play knows it by then.
+
 A pod that was deleted before it was bound is deleted by a play as long after its arrival. The trace
 starts with the second in which decisions begin (`Leading`). Objects listed until then arrive at
 that time: a play would otherwise decide on listed pods before it has the objects listed after them.
@@ -16,10 +19,11 @@ from typing import Any
 
 import msgspec
 
-from scheduler.engine.effects import Complete, Event, Leading, Listed, Watched
+from scheduler.engine.effects import Answer, Complete, Event, Leading, Listed, Watched
 from scheduler.engine.intake import identity
 from scheduler.objects.kinds import BY_KIND, NODE, POD
 from scheduler.objects.pod import Pod
+from scheduler.simulate.traces.arrival import LATENCY_S, SOLVER_ANSWER
 from scheduler.simulate.traces.manifests import ARRIVAL, DELETED_AFTER, DURATION, WAITED
 
 
@@ -32,6 +36,16 @@ class _Seen(msgspec.Struct):
     is_ours: bool = False
 
 
+class _Answered(msgspec.Struct):
+    asked_s: float
+    answered_s: float
+    kind: str = SOLVER_ANSWER
+
+    @property
+    def arrived_s(self) -> float:
+        return max(self.asked_s - LATENCY_S, 0.0)
+
+
 class TraceRecorder:
     """Takes events in order; `lines` are those of the trace."""
 
@@ -41,9 +55,15 @@ class TraceRecorder:
         self._has_started = False
         self._now = 0.0
         self._seen: dict[tuple[str, str], _Seen] = {}
+        # Questions to the solver by the id of their effect.
+        self._asked: dict[int, float] = {}
+        self._answered: list[_Answered] = []
 
-    def take(self, now: float, events: Iterable[Event]) -> None:
-        """Take the events of one moment, `now` in seconds since the epoch."""
+    def take(self, now: float, events: Iterable[Event], asked: Iterable[int] = ()) -> None:
+        """Take the events of one moment, `now` in seconds since the epoch.
+
+        `asked` are the ids of the questions that the engine then asked the solver.
+        """
         if not self._has_started:
             # Back-offs end at whole seconds of the clock: a play needs the same fraction.
             self._start = math.floor(now)
@@ -59,6 +79,9 @@ class TraceRecorder:
                 self._keep_only(event.kind, {identity(obj) for obj in event.objects})
             elif isinstance(event, Complete):
                 self._keep_only(event.kind, frozenset(event.keys))
+            elif isinstance(event, Answer) and event.effect in self._asked:
+                self._answered.append(_Answered(self._asked.pop(event.effect), self._now))
+        self._asked.update(dict.fromkeys(asked, self._now))
 
     def nodes(self) -> Iterator[bytes]:
         """Yield the nodes of the log as JSON lines, for `--snapshot`."""
@@ -68,18 +91,18 @@ class TraceRecorder:
 
     def lines(self) -> Iterator[bytes]:
         """Yield the pods and other objects by arrival, one JSON object per line."""
-        entries = (seen for seen in self._seen.values() if seen.kind != NODE.kind)
+        entries: list[_Seen | _Answered] = [*self._answered]
+        entries += (seen for seen in self._seen.values() if seen.kind != NODE.kind)
         # Objects before pods of the same time: groups and claims exist when pods are read.
-        ordered = sorted(entries, key=lambda seen: (seen.arrived_s, seen.kind == POD.kind))
-        for seen in ordered:
-            notes = {ARRIVAL: f"{seen.arrived_s:.6f}"}
-            if seen.kind == POD.kind and seen.ended_s is not None:
-                if seen.bound_s is None:
-                    notes[DELETED_AFTER] = _between(seen.arrived_s, seen.ended_s)
-                else:
-                    notes[WAITED] = _between(seen.arrived_s, seen.bound_s)
-                    notes[DURATION] = _between(seen.bound_s, seen.ended_s)
-            yield _line(seen, notes)
+        for one in sorted(entries, key=lambda one: (one.arrived_s, one.kind == POD.kind)):
+            notes = {ARRIVAL: f"{one.arrived_s:.6f}"}
+            if isinstance(one, _Answered):
+                notes |= _times(one.arrived_s, one.asked_s, one.answered_s)
+                yield _encoded({"kind": SOLVER_ANSWER, "metadata": {"annotations": notes}})
+                continue
+            if one.kind == POD.kind and one.ended_s is not None:
+                notes |= _times(one.arrived_s, one.bound_s, one.ended_s)
+            yield _line(one, notes)
 
     def _begin(self, *, is_leading: bool) -> None:
         """Let what was listed until the first decision arrive at its time."""
@@ -120,9 +143,20 @@ class TraceRecorder:
                 self._end(seen)
 
 
+def _times(arrived_s: float, began_s: float | None, ended_s: float) -> dict[str, str]:
+    """Return the annotations of what began after its arrival, or never began, and has ended."""
+    if began_s is None:
+        return {DELETED_AFTER: _between(arrived_s, ended_s)}
+    return {WAITED: _between(arrived_s, began_s), DURATION: _between(began_s, ended_s)}
+
+
 def _between(earlier_s: float, later_s: float) -> str:
     """Return the difference of two times that are rounded first, so that differences add up."""
     return f"{round(later_s, 6) - round(earlier_s, 6):.6f}"
+
+
+def _encoded(plain: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(plain) + b"\n"
 
 
 def _line(seen: _Seen, notes: dict[str, str]) -> bytes:
@@ -136,4 +170,4 @@ def _line(seen: _Seen, notes: dict[str, str]) -> bytes:
     if seen.is_ours:
         plain.pop("status", None)
         plain.get("spec", {}).pop("nodeName", None)
-    return msgspec.json.encode(plain) + b"\n"
+    return _encoded(plain)

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cli.main import run
 from scheduler.engine.decisionlog import Header, LogBuffer, encode_header
-from scheduler.engine.effects import Leading, Listed, Watched
+from scheduler.engine.effects import Answer, Leading, Listed, Look, Solve, Watched
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.testing import node, pod
 
@@ -88,18 +88,23 @@ def test_a_log_becomes_a_trace(tmp_path, capsys):
         (0, Leading(active=True)),
         (5, Watched("Pod", "ADDED", read_pod(pod("b", spec={"schedulerName": "trellis"})))),
         (6, Watched("Pod", "MODIFIED", bound)),
+        (6, Answer(1, 200)),
+        (7, Answer(2, 200)),
         (66, Watched("Pod", "DELETED", bound)),
     ]
+    asked = (Look(1, "default", "b"), Solve(2, {}, 1.0))
     buffer = LogBuffer()
     for at, event in turns:
-        buffer.end_turn(1e9 + at, buffer.arrive(event), 1, ())
+        effects = asked if isinstance(event, Watched) and event.verb == "MODIFIED" else ()
+        buffer.end_turn(1e9 + at, buffer.arrive(event), 1, effects)
     log.write_bytes(encode_header(Header("1")) + bytes(buffer.take()))
 
     assert 0 == run(["trace", "--decision-log", str(log), "--nodes", str(nodes)])
     out = capsys.readouterr().out
-    notes = json.loads(out)["metadata"]["annotations"]
-    assert ["5.000000", "1.000000", "60.000000"] == list(notes.values())
-    assert "nodeName" not in json.loads(out)["spec"]
+    answer, made = (json.loads(line) for line in out.splitlines())
+    notes = [list(one["metadata"]["annotations"].values()) for one in (answer, made)]
+    assert [["1.000000", "5.000000", "1.000000"], ["5.000000", "1.000000", "60.000000"]] == notes
+    assert "nodeName" not in made["spec"]
     trace.write_text(out)
     assert 0 == run(["simulate", "--snapshot", str(nodes), "--trace", str(trace), "-o", "json"])
     assert 66.0 == json.loads(capsys.readouterr().out)["seconds"]

@@ -370,27 +370,79 @@ def test_a_trace_keeps_the_fraction_of_a_second():
     assert ["0.250000", "3.500000"] == [one["trellis.dev/arrival"] for one in notes]
 
 
+def times(arrival, **more):
+    """Return the annotations of a trace."""
+    notes = {"arrival": arrival, **more}
+    return {"annotations": {f"trellis.dev/{name}": str(at) for name, at in notes.items()}}
+
+
+def prioritised(name, priority, cpu, at, **more):
+    """Return a pod of a trace with a priority."""
+    made = pod(name, requests={"cpu": cpu}, **more)
+    made["spec"] |= {"schedulerName": "trellis", "priority": priority}
+    made["metadata"] |= at
+    return made
+
+
 @pytest.mark.parametrize(("end", "bound"), [(12.5, 12.5), (100, 10.0)])
 def test_an_evicted_pod_stops_at_its_end_if_that_is_near(end, bound):
     """The recorded end of a victim is the one at which it had stopped; others stop at once."""
+    low = prioritised("low", 0, "4", times(0, duration=end))
+    found = played_lines(low, prioritised("high", 100, "4", times(10, duration=50)))
 
-    def line(name, priority, arrival, duration):
-        made = pod(name, requests={"cpu": "4"})
-        made["spec"] |= {"schedulerName": "trellis", "priority": priority}
-        notes = {"trellis.dev/arrival": str(arrival), "trellis.dev/duration": str(duration)}
-        made["metadata"]["annotations"] = notes
-        return json.dumps(made).encode()
+    assert [("default/low", "n0", 0.0), ("default/high", "n0", bound)] == found
 
-    stage = staged(
-        Snapshot(nodes=(read_node(node("n0", cpu="4")),)),
-        asking.setups("").default,
-        AnswerOptions(now=1e9),
+
+def test_no_second_pod_is_evicted_while_the_first_one_stops():
+    """When the guard of n1 ends, evicting from there is possible, and would be preferred as the pod
+    there started later.
+    """
+    lines = [
+        prioritised("first", 0, "4", times(0, duration=13)),
+        prioritised("guard", 200, "2", times(1, duration=10.5)),
+        prioritised("other", 0, "2", times(9, duration=100)),
+        prioritised("high", 100, "4", times(10, duration=50)),
+    ]
+    bound = {name.split("/")[1]: (to, at) for name, to, at in played_lines(*lines, nodes=2)}
+
+    assert {"first": ("n0", 0), "guard": ("n1", 1), "other": ("n1", 9), "high": ("n0", 13)} == bound
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "bound_s"), [(0.5, 0.6), (0.6, 3.1), (4.0, 6.5), (5.5, 8.0), (6.0, 0.6)]
+)
+def test_a_group_is_planned_as_late_as_it_was(asked_s, bound_s):
+    """The solver's answer comes at its recorded time if the daemon asked within 5 s."""
+    label = {"scheduling.x-k8s.io/pod-group": "g"}
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 2},
+    }
+    notes = times(0.3, waited=asked_s - 0.3, duration=2.5)
+    found = played_lines(
+        group,
+        {"kind": "SolverAnswer", "metadata": notes},
+        # Members of two roles are always a question to the solver.
+        manifest("a", "0.6", "2", labels=label),
+        manifest("b", "0.6", "3", labels=label),
+        nodes=2,
     )
-    player = TracePlayer(stage, "trellis")
-    found: dict[str, float] = {}
-    player.on_bound = lambda name, _node, at: found.update({name: round(at, 3)})
-    lines = [line("low", 0, 0, end), line("high", 100, 10, 50)]
-    player.play(read_lines(lines, "t"), lambda _pods, _seconds: None)
 
-    assert {"default/low": 0.0, "default/high": bound} == found
-    assert 1 == player.summary().evicted
+    assert {bound_s} == {round(at, 3) for _, _, at in found}
+    assert 2 == len(found)
+
+
+def test_the_times_of_the_solver_are_recorded():
+    """The line arrives 5 s before the question, so that a play which asks early knows it."""
+    recorder = TraceRecorder(["trellis"])
+    recorder.take(1e9, [Leading(active=True)])
+    recorder.take(1e9 + 2, [], [3])
+    recorder.take(1e9 + 7.5, [Answer(1, 200), Answer(3, 200)], [4])
+    recorder.take(1e9 + 8, [Answer(4, 200)], [5])
+
+    found = list(read_lines(recorder.lines(), "t"))
+    assert [("SolverAnswer", 0.0, 2.0, 5.5), ("SolverAnswer", 2.5, 5.0, 0.5)] == [
+        (one.kind, one.at_s, one.waited_s, one.duration_s) for one in found
+    ]
