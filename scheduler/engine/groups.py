@@ -7,6 +7,7 @@ member of a group.
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -46,18 +47,24 @@ class PlanAborted(msgspec.Struct, frozen=True):
 GroupEvent: TypeAlias = MemberEnded | CycleEnded | PlanAborted | Leading
 
 
-class GroupsState(msgspec.Struct, frozen=True):
-    """The state of group scheduling between two turns.
+class GroupsState(Protocol):
+    """The state of group scheduling, computed when it is read: the engine reads it each turn."""
 
-    `has_work` is set when the next turn takes a group further without any event; `deadline` is the
-    time (seconds since the epoch) at which it does, None without one. `states` has the state of
-    each group that is not pending, by key.
-    """
+    @property
+    def is_planning(self) -> bool:
+        """Return whether a group is being planned, or waits for an earlier one."""
 
-    is_planning: bool = False
-    has_work: bool = False
-    deadline: float | None = None
-    states: Mapping[str, str] = {}
+    @property
+    def has_work(self) -> bool:
+        """Return whether the next turn takes a group further without any event."""
+
+    @property
+    def deadline(self) -> float | None:
+        """Return the next time (seconds since the epoch) at which a group has work, or None."""
+
+    @property
+    def states(self) -> Mapping[str, str]:
+        """Return the state of each group that is not pending, by key."""
 
 
 class GroupScheduler(Protocol):
@@ -87,6 +94,11 @@ class GroupScheduler(Protocol):
 class NoGroups:
     """The group scheduler of an engine without a plugin for groups."""
 
+    is_planning = False
+    has_work = False
+    deadline: float | None = None
+    states: Mapping[str, str] = MappingProxyType({})
+
     def observe(self, event: GroupEvent, now: float) -> None:
         """Do nothing."""
 
@@ -105,7 +117,7 @@ class NoGroups:
 
     def describe(self) -> GroupsState:
         """Return a state without work."""
-        return GroupsState()
+        return self
 
 
 class EngineParts(msgspec.Struct, frozen=True):

@@ -40,15 +40,11 @@ class QueuedView(msgspec.Struct, frozen=True):
 
 
 class BindingsView(msgspec.Struct, frozen=True):
-    """Counts of pods between decision and binding.
-
-    `busy` wait neither at permit nor for volumes; the outcome of `unsettled` binds is unknown.
-    """
+    """Counts of pods between decision and binding; `busy` wait for neither permit nor volumes."""
 
     in_flight: int
     at_permit: int
     busy: int
-    unsettled: int
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -165,7 +161,11 @@ class EngineView:
     def bindings(self) -> BindingsView:
         """Return the counts of pods between decision and binding."""
         found = self._bindings
-        return BindingsView(len(found), len(found.waiting), found.busy, found.unsettled)
+        return BindingsView(len(found), len(found.waiting), found.busy)
+
+    def unsettled_binds(self) -> int:
+        """Return how many binds were sent, or may still arrive, with an unknown outcome."""
+        return self._bindings.unsettled
 
     def permit(self, uid: str) -> tuple[str, ...]:
         """Return the plugins that a pod at permit waits for, nothing for other pods."""

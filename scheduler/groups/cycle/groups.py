@@ -12,7 +12,7 @@ Trees, rules and ConfigMaps belong to the plugin (framework.groups), writes to `
 """
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -101,6 +101,26 @@ class Groups:
         """Return whether a group is being planned, or waits for an earlier one."""
         return bool(self._runs or self._line)
 
+    @property
+    def has_work(self) -> bool:
+        """Return whether the next turn takes a group further without any event."""
+        is_reporting = bool(self._refused.pending or self._blocked)
+        return is_reporting or self._may_start or self._bindings.has_work()
+
+    @property
+    def deadline(self) -> float | None:
+        """Return the next time (seconds since the epoch) at which a group has work, or None."""
+        if self._refused.pending or self._blocked or self._may_start:
+            return self._engine.outbox.now
+        owners = (self._bindings, self._writing, self._refused, self.left, self._pace)
+        times = (one.next_deadline() for one in owners)
+        return min((time for time in times if time is not None), default=None)
+
+    @property
+    def states(self) -> Mapping[str, str]:
+        """Return the state of each group that is not pending, by key."""
+        return self._states.known
+
     def observe(self, event: GroupEvent, now: float) -> None:
         """Take in how a member, or the planning of a group, ended, or that the leadership
         changed.
@@ -117,8 +137,7 @@ class Groups:
 
     def describe(self) -> GroupsState:
         """Return the state of group scheduling."""
-        states = self._states.known
-        return GroupsState(self.is_planning, self._has_work(), self._next_deadline(), states)
+        return self
 
     def settle(self, now: float) -> None:
         """Open the gates of members whose groups are complete."""
@@ -234,19 +253,6 @@ class Groups:
         while self._line:
             self._put_back(self._line.pop(0), now)
         self._writing.leads(now)
-
-    def _next_deadline(self) -> float | None:
-        """Return the next time at which a group has work or a write, or None."""
-        if self._refused.pending or self._blocked or self._may_start:
-            return self._engine.outbox.now
-        owners = (self._bindings, self._writing, self._refused, self.left, self._pace)
-        times = (one.next_deadline() for one in owners)
-        return min((time for time in times if time is not None), default=None)
-
-    def _has_work(self) -> bool:
-        """Return whether members wait only for the next turn."""
-        is_reporting = bool(self._refused.pending or self._blocked)
-        return is_reporting or self._may_start or self._bindings.has_work()
 
     @property
     def _may_start(self) -> bool:

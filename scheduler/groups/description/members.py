@@ -98,12 +98,13 @@ class GroupMembers:
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the group that a pod is decided with, or an empty text."""
-        return self.root(self.own_group_of(pod))
+        key = self.own_group_of(pod)
+        return self.root(key) if key else ""
 
     def own_group_of(self, pod: Pod) -> str:
         """Return the key of the pod's own group, which may be in another, or an empty text."""
         key = sources.group_of(pod)
-        return key if self._is_group(key) else ""
+        return key if key and self._is_group(key) else ""
 
     def dispute(self, pod: Pod) -> str:
         """Return the groups that claim the pod if several do, or an empty text."""

@@ -16,8 +16,10 @@ def key_of(pod: Pod) -> str:
     """Return the key of the group that the engine has derived for a pod, '' for none; of several
     the first.
     """
+    if not pod.derived_group:
+        return ""
     name = pod.derived_group.partition(" ")[0]
-    return f"{PREFIX}{pod.metadata.namespace}/{name}" if name else ""
+    return f"{PREFIX}{pod.metadata.namespace}/{name}"
 
 
 def rivals(pod: Pod) -> str:

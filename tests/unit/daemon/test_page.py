@@ -161,7 +161,7 @@ async def test_an_idle_daemon_draws_more_often_than_one_at_work(monkeypatch):
     async def rested(took_s: float, *, busy: bool, share: float) -> float:
         """Return how long it waits while the process gets `share` of the processor."""
         monkeypatch.setattr(house.engine, "has_work", lambda: busy)
-        monkeypatch.setattr(house.engine.view, "bindings", lambda: BindingsView(0, 0, 0, 0))
+        monkeypatch.setattr(house.engine.view, "bindings", lambda: BindingsView(0, 0, 0))
         loop = asyncio.get_running_loop()
         began, used_then, then = loop.time(), used[0], house.clock.now()
         resting = asyncio.ensure_future(house.page._rest(took_s))
