@@ -101,7 +101,7 @@ def test_a_name_that_nobody_knows_holds_the_group_and_names_those_there_are():
 
     message = done.pods[0].message
     assert (
-        "no topology is called nowhere (there are: t0, t1, t10, t11, t2, t3, t4, t5 and 4 others)"
+        "no topology is called nowhere (there are: t0, t1, t2, t3, t4, t5, t6, t7 and 4 others)"
         in message
     )
     assert {"Unschedulable"} == set(results(done).values())
