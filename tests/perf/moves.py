@@ -70,6 +70,7 @@ def main() -> None:
     plan(cluster(4, 0.5, 1, 1, 0))  # loads CP-SAT
     measure("500 nodes, 1 job of 8 x 8", cluster(500, 0.3, 1, 8, 1), seconds)
     measure("500 nodes, 10 jobs of 8 x 8", cluster(500, 0.3, 10, 8, 1), seconds)
+    measure("500 nodes, 10 jobs, another fill", cluster(500, 0.3, 10, 8, 2), seconds)
     measure("500 nodes, 18 jobs of 8 x 8", cluster(500, 0.4, 18, 8, 1), seconds)
     measure("500 nodes, 41 jobs of 8 x 8", cluster(500, 0.7, 41, 8, 1), seconds)
     measure("500 nodes, 41 jobs, too few free", cluster(500, 0.3, 41, 8, 1), seconds)

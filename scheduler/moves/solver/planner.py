@@ -3,9 +3,10 @@
 1. Without moves: the goal may hold already.
 2. Conservation test: the largest amount that can become free is compared with the needed one.
 3. Bound: the least weight of units that have to leave, whatever their destination.
-4. The model over promising nodes. Where its plan equals the bound, it is optimal for the whole
+4. A stronger bound by classes of equal nodes, with the destinations of the units that leave.
+5. The model over promising nodes. Where its plan equals the bound, it is optimal for the whole
    cluster.
-5. More nodes, up to all of them; then the model's own bound is valid for the cluster.
+6. More nodes, up to all of them; then the model's own bound is valid for the cluster.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scheduler.moves.solver.order import ordered
 from scheduler.moves.solver.problem import Fit, Problem
 
 FULL_S = 0.6  # the part of the time after which no larger model is begun
+CLASSES_S = 0.2  # the part of the remaining time for the bound by node classes
 
 
 class SearchLimits(NamedTuple):
@@ -76,6 +78,10 @@ class Planner:
         self._start()
         if self._best is not None and self._needs_no_model(self._best):
             return self._planned(self._best)
+        if not self._by_class():
+            return Answer(self._why_none(), seconds=self._spent())
+        if self._best is not None and self._needs_no_model(self._best):
+            return self._planned(self._best)
         exhausted = False
         for active, is_all in self._focuses():
             found = self._search(
@@ -104,6 +110,19 @@ class Planner:
             return ()
         self._departures = bounds.Departures(self._problem, scale)
         return scale.counts(bounds.fewest(self._problem, self._departures))
+
+    def _by_class(self) -> bool:
+        """Improve the bounds by node classes; return False if there is no plan."""
+        began = perf_s()
+        from scheduler.moves.solver.classes import class_bound
+
+        self._started += perf_s() - began
+        found = class_bound(self._problem, CLASSES_S * self._left(), self._limits.seed)
+        self._bounds = max(self._bounds, found.units)
+        if self._best is not None:
+            stages = self._with_bounds(self._best.stages)
+            self._best = self._best._replace(stages=stages)
+        return not found.is_infeasible
 
     def _start(self) -> None:
         """Begin with a plan that needs no search, if a simple order gives one."""
