@@ -14,12 +14,14 @@ from scheduler.objects.pod import Pod, PodSpec, PodStatus
 FINISHED: Final = "FinishedPod"
 # The labels by which pods name a group of pods: of Sakkara, Coscheduling, Kueue, Grove and
 # AppGroups.
-GROUP_LABELS: Final = (
-    "sakkara.group.name",
-    "scheduling.x-k8s.io/pod-group",
-    "kueue.x-k8s.io/pod-group-name",
-    "grove.io/podgang",
-    GROUP_LABEL,
+GROUP_LABELS: Final = frozenset(
+    (
+        "sakkara.group.name",
+        "scheduling.x-k8s.io/pod-group",
+        "kueue.x-k8s.io/pod-group-name",
+        "grove.io/podgang",
+        GROUP_LABEL,
+    )
 )
 
 
@@ -27,9 +29,10 @@ def names_group(pod: Pod) -> bool:
     """Return whether a pod names a group of pods by any of the known labels or fields."""
     if pod.spec.scheduling_group is not None or pod.derived_group:
         return True
-    if pod.metadata.annotations.volcano_group or pod.metadata.annotations.kai_group:
+    meta = pod.metadata
+    if meta.annotations.volcano_group or meta.annotations.kai_group:
         return True
-    return any(label in pod.metadata.labels for label in GROUP_LABELS)
+    return not GROUP_LABELS.isdisjoint(meta.labels)
 
 
 def is_kept(pod: Pod) -> bool:

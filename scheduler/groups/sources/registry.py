@@ -25,6 +25,7 @@ from scheduler.groups.sources import (
     volcano,
     workload,
 )
+from scheduler.objects.finished import names_group
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.kinds import BY_KIND as KIND_OF
 from scheduler.objects.pod import Pod
@@ -93,6 +94,8 @@ def group_of(pod: Pod) -> str:
 
     An application is a group only if an object declares it (`is_by_object`).
     """
+    if not names_group(pod):
+        return ""
     return _claimed(pod) or derived.key_of(pod) or appgroup.key_of(pod)
 
 
