@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError
 from scheduler.engine.attempt.failure import POD_SCHEDULED
+from scheduler.groups.description.past import bound_at
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.pod import Pod
 from scheduler.snapshot.measures import Kept, measures
@@ -155,14 +156,16 @@ def _is_node(record: dict[str, Any]) -> bool:
 
 
 def _pod(pod: Pod) -> dict[str, Any]:
-    """Return the pod's node, or for a pending pod the start of its wait, its requests, and its last
-    message.
+    """Return the pod's node, of a member with the time of its binding, or for a pending pod the
+    start of its wait, its requests, and its last message.
     """
     record: dict[str, Any] = {}
     if group := group_name(pod):
         record["group"] = group
     if pod.spec.node_name:
         record["node"] = pod.spec.node_name
+        if group and (bound := bound_at(pod)) is not None:
+            record["since"] = bound
         if pod.spec.priority:
             record["priority"] = pod.spec.priority
         return record

@@ -16,7 +16,7 @@ from scheduler.engine.attempt.cycle import Ties
 from scheduler.serve.pageroutes import PageRoutes
 from scheduler.serve.ui import PageSite
 from scheduler.snapshot.documents import SourceFile, items_of
-from scheduler.snapshot.snapshot import read_snapshot
+from scheduler.snapshot.snapshot import NO_TIME, read_snapshot
 from scheduler.snapshot.views import sections
 from scheduler.testing import node
 from tests.page.browser import PROGRAM, browser
@@ -201,6 +201,38 @@ async def test_colours_stand_for_what_is_chosen(tmp_path):
                 ".map((one) => one.innerText.replace(/\\s+/g, ' ').trim())"
             )
             assert reported == zones, choice
+        assert [] == tab.problems
+    await page.stop()
+
+
+async def test_groups_state_since_when_they_are_bound_or_wait(tmp_path):
+    """A bound group since its last member was bound, a waiting one since its first pod was made."""
+    groups = [group("done", 2, {}), group("held", 2, {})]
+    pods = []
+    for name, number in (("done", 1), ("done", 2), ("held", 3), ("held", 4)):
+        place = {"node_name": "n1"} if name == "done" else {"requests": {"cpu": "99"}}
+        raw = pod(f"{name}-{number}", labels={"sakkara.group.name": name}, **place)
+        raw["metadata"]["creationTimestamp"] = f"2026-01-01T00:0{number}:00Z"
+        condition = {"type": "PodScheduled", "status": "True"}
+        condition["lastTransitionTime"] = f"2026-01-01T00:0{number + 2}:00Z"
+        raw["status"] = {"conditions": [condition] if name == "done" else []}
+        pods.append(raw)
+
+    def later(drawn):
+        drawn["about"]["about"]["at"] = NO_TIME + 600
+
+    work, _ = shown([node("n1", cpu="4"), *groups, *pods], changed=later)
+    page = PageSite(work.feed, work.answers)
+    address = await page.start()
+    async with browser(tmp_path) as tab:
+        await tab.open(address)
+        await tab.run("location.hash = '#/groups'")
+        await tab.until("document.querySelectorAll('.groups tbody tr').length === 2")
+        found = await tab.run(
+            "[...document.querySelectorAll('.groups tbody tr')]"
+            ".map((one) => [one.querySelector('strong').innerText, one.cells[5].innerText])"
+        )
+        assert [["default/held", "7 m"], ["default/done", "6 m"]] == found
         assert [] == tab.problems
     await page.stop()
 

@@ -8,7 +8,7 @@ const MOST = 300;
 const KINDS = new Map([["Bound", "good"], ["Completed", ""], ["Fits", "good"], ["Waiting", "warn"], ["DoesNotFit", "bad"], ["Invalid", "bad"], ["Missing", "bad"]]);
 const FEW = 4;
 
-/** Data of a group's pods. @typedef {{count: number, since: number | null, priority: number, asks: Map<string, number>}} Members */
+/** Data of a group's pods: `since` when the first one waits, `bound` when the last one was bound. @typedef {{count: number, since: number | null, bound: number | null, priority: number, asks: Map<string, number>}} Members */
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function groups() {
@@ -42,16 +42,17 @@ export function groups() {
 /** @param {any} group */
 const keyOf = (group) => `${group.namespace}/${group.name}`;
 
-/** Per group: number of pods, time since the first one waits, and requests. @returns {Map<string, Members>} */
+/** Per group: number of pods, their times, and requests. @returns {Map<string, Members>} */
 function membersOf() {
   /** @type {Map<string, Members>} */ const found = new Map();
   for (const pod of known.pods.values()) {
     if (!pod.group) continue;
-    const those = found.get(pod.group) ?? { count: 0, since: null, priority: 0, asks: new Map() };
+    const those = found.get(pod.group) ?? { count: 0, since: null, bound: null, priority: 0, asks: new Map() };
     found.set(pod.group, those);
     those.count++;
     those.priority = Math.max(those.priority, pod.priority ?? 0);
-    if (pod.since) those.since = Math.min(those.since ?? pod.since, pod.since);
+    if (pod.since && pod.node) those.bound = Math.max(those.bound ?? pod.since, pod.since);
+    else if (pod.since) those.since = Math.min(those.since ?? pod.since, pod.since);
     for (const [resource, much] of Object.entries(pod.asks ?? {})) those.asks.set(resource, (those.asks.get(resource) ?? 0) + much);
   }
   return found;
@@ -62,7 +63,7 @@ function row(group, members) {
   const placed = count(group.placement.root ?? {});
   const status = group.shown, isMissing = status === "Missing";
   const needed = isMissing || status === "Invalid" ? many(members?.count ?? 0, "pod") : `${placed + (group.finished ?? 0)} of ${group.minimum}`;
-  const at = known.about.get("about")?.at ?? 0;
+  const at = known.about.get("about")?.at ?? 0, since = members?.since ?? members?.bound;
   const most = isMissing ? "" : group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
   const asks = [...(members?.asks ?? [])].filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ");
   return el("tr", {},
@@ -71,7 +72,7 @@ function row(group, members) {
     el("td", { class: "num" }, `${needed}${most}`, asks && el("div", { class: "sub" }, asks)),
     el("td", {}, placed > 0 && where(group)),
     el("td", { class: "proof" }, proof(group)),
-    el("td", { class: "num" }, members?.since ? duration(at - members.since) : ""),
+    el("td", { class: "num" }, since ? duration(at - since) : ""),
     el("td", { class: "message" }, ...message(group, placed, members)));
 }
 

@@ -58,6 +58,39 @@ def test_pods_are_on_a_node_or_wait_for_something():
     assert "node" not in pods["default/two"]
 
 
+def member(name, *, number, **fields):
+    """Return a pod of a group with its time of creation, and of its binding if it has a node."""
+    raw = pod(name, labels={"sakkara.group.name": "pair"}, **fields)
+    raw["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{number}Z"
+    bound = {"type": "PodScheduled", "status": "True"}
+    bound["lastTransitionTime"] = f"2026-01-01T01:00:0{number}Z"
+    raw["status"] = {"conditions": [bound] if "node_name" in fields else []}
+    return raw
+
+
+def test_a_member_states_since_when_it_is_bound_or_waits():
+    """The time of the binding; pods without a group do not, and nor do pods created on a node."""
+    alone = member("alone", number=3, node_name="n1")
+    alone["metadata"]["labels"] = {}
+    fixed = member("fixed", number=4, node_name="n1")
+    fixed["status"] = {}
+    pods = sections(
+        world(
+            node("n1"),
+            member("one", number=1, node_name="n1"),
+            member("two", number=2),
+            alone,
+            fixed,
+        ),
+        7.0,
+    )["pods"]
+
+    assert 1767225600.0 + 3601 == pods["default/one"]["since"]
+    assert 1767225600.0 + 2 == pods["default/two"]["since"]
+    assert "since" not in pods["default/alone"]
+    assert "since" not in pods["default/fixed"]
+
+
 def test_what_is_tried_takes_the_place_of_its_name():
     """A pod and a node are replaced, others added; a pod on an unknown node is refused."""
     tried = merged(
