@@ -19,6 +19,7 @@ GO_NUMBER = r"(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})"
 GO_UNIT = "(?:ns|us|µs|μs|ms|s|m|h)"
 _PART = re.compile(f"({GO_NUMBER})({GO_UNIT})")
 _DIGITS = re.compile(r"([0-9]+)")
+_AS_ZEROS = str.maketrans("123456789", "0" * 9)
 
 # What `natural` returns: numbers by their length and digits, other parts after a -1.
 NameKey = tuple[tuple[int, str], ...]
@@ -34,6 +35,18 @@ def natural(name: str) -> NameKey:
         digits = key[at][1].lstrip("0")
         key[at] = len(digits), digits
     return (*key, (-1, name))
+
+
+def in_natural_order(names: Iterable[str]) -> list[str]:
+    """Return names sorted by `natural`, quickly where they differ in digits alone.
+
+    Texts of equal length with digits at equal positions have the same order as their numbers; the
+    keys of 5,000 nodes would take 10 ms of each picture of a page.
+    """
+    listed = list(names)
+    if len({name.translate(_AS_ZEROS) for name in listed}) <= 1:
+        return sorted(listed)
+    return sorted(listed, key=natural)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.base.text import NameKey, natural
+from scheduler.base.text import in_natural_order
 from scheduler.framework.groups import title
 from scheduler.groups.sources.registry import group_of
 from scheduler.groups.topology import hypernodes
@@ -105,7 +105,7 @@ def named_trees(snapshot: Snapshot) -> list[NamedTree]:
         else:
             continue
         found.setdefault(named.name, named)
-    return [found[name] for name in sorted(found, key=natural)]
+    return [found[name] for name in in_natural_order(found)]
 
 
 def hyper_tree(snapshot: Snapshot) -> Topology | None:
@@ -230,13 +230,15 @@ def _unit(
         for node in nodes:
             path = paths.get(node.metadata.name)
             parts.setdefault(NOWHERE if path is None else path[depth], []).append(node)
-        in_order = sorted(parts, key=lambda one: (one == NOWHERE, natural(one)))
+        in_order = [one for one in in_natural_order(parts) if one != NOWHERE]
+        in_order += [NOWHERE] * (NOWHERE in parts)
         children = tuple(
             _unit(levels[depth], one, parts[one], levels, depth + 1, paths, leaves)
             for one in in_order
         )
     else:
-        children = tuple(leaves[node.metadata.name] for node in sorted(nodes, key=_name))
+        names = in_natural_order(node.metadata.name for node in nodes)
+        children = tuple(leaves[one] for one in names)
     return _sum(level, name, children)
 
 
@@ -280,7 +282,7 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
 
 
 def _in_name_order(groups: Mapping[str, int]) -> dict[str, int]:
-    return {name: groups[name] for name in sorted(groups, key=natural)}
+    return {name: groups[name] for name in in_natural_order(groups)}
 
 
 def _resources(snapshot: Snapshot) -> tuple[str, ...]:
@@ -295,7 +297,3 @@ def group_name(pod: Pod) -> str:
         return title(group)
     application = pod.metadata.labels.get(APP_GROUP_LABEL, "")
     return f"{pod.metadata.namespace}/{application}" if application else ""
-
-
-def _name(node: Node) -> NameKey:
-    return natural(node.metadata.name)

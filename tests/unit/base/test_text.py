@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.base.text import cut_bytes, did_you_mean, go_duration, natural
+from scheduler.base.text import cut_bytes, did_you_mean, go_duration, in_natural_order, natural
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,13 @@ def test_the_natural_order_depends_on_no_input_order(names: list[str]):
     """Two names have one key only if they are equal."""
     backwards = names[::-1]
     assert sorted(names, key=natural) == sorted(backwards, key=natural)
+    assert sorted(names, key=natural) == in_natural_order(backwards)
+
+
+@given(st.lists(st.from_regex(r"\A[a-b]{1,2}[0-9]{2}-[0-9]{3}\Z"), max_size=6))
+def test_names_that_differ_in_digits_are_ordered_the_same_way(names: list[str]):
+    """The order of texts is that of the numbers where the digits are at the same positions."""
+    assert sorted(names, key=natural) == in_natural_order(names)
 
 
 @given(st.text(), st.integers(4, 40))
