@@ -1,13 +1,14 @@
 """The state that preemption keeps between attempts equals a state computed afresh."""
 
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.handle import EngineHandle
+from scheduler.framework.disruption import DisruptionMode, DisruptionUnit, DisruptionUnits
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.meta import LabelSelector, ObjectMeta
 from scheduler.objects.pod import Pod, PodStatus
@@ -169,3 +170,39 @@ def test_shapes_that_are_gone_do_not_pile_up(monkeypatch):
         victims = kept.victims(kept.ranks, np.array([0]), 1)
 
         assert [number % 2] == kept.budgets.violations(victims).tolist()
+
+
+class OneGroup:
+    """A planner whose only group of two pods is evicted as a whole."""
+
+    def __init__(self, kept: Kept) -> None:
+        members = tuple(sorted(kept.cluster.pods, key=lambda placed: placed.pod.key))
+        self._unit = DisruptionUnit("g", DisruptionMode.ALL, 0, members)
+
+    def disruption_units(self, since: int) -> DisruptionUnits:
+        """Return the group on the first call."""
+        changed = {} if since else {self._unit.key: self._unit}
+        return DisruptionUnits(1, changed, is_all=not since)
+
+
+def test_a_new_status_of_a_budget_applies_to_a_known_group():
+    """The budget allows no further eviction, and now counts one of the two members as evicted."""
+    kept = Kept()
+    kept.follow(kept.cluster.put_node(make_node("n0")))
+    for name in ("g-0", "g-1"):
+        kept.follow(kept.cluster.put_pod(make_pod(name, node="n0", labels={"app": "x"})))
+    kept.handle.planners["default"] = cast(Any, OneGroup(kept))
+    units = UnitIndex(kept.handle)
+
+    def violations(disrupted: dict[str, str]) -> list[int]:
+        spec = PodDisruptionBudgetSpec(LabelSelector({"app": "x"}))
+        status = PodDisruptionBudgetStatus(0, disrupted)
+        budget = PodDisruptionBudget(ObjectMeta(name="b", namespace="default"), spec, status)
+        kept.follow(kept.cluster.put_object(KIND, budget))
+        nodes = Nodes(kept.cluster.table, kept.cluster.pods)
+        units.catch_up(nodes)
+        victims = Victims(kept.ranks, units, nodes, np.array([0]), 1)
+        return [int(one) for one in kept.budgets.violations(victims)]
+
+    assert [2] == violations({})
+    assert [1] == violations({"g-0": "2026-01-01T00:00:00Z"})
