@@ -156,7 +156,9 @@ release: $(DEV) ## all files of a release into dist/: archives, chart, SBOM, not
 	@$(MAKE) -s notes > dist/NOTES.md
 	@test -x build/sbom/bin/cyclonedx-py || { $(BIN)/python -m venv build/sbom && \
 	  build/sbom/bin/python -m pip install -q --no-deps --require-hashes -r requirements-sbom.lock; }
-	@build/sbom/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
+	@sed "s/^dynamic = .*/version = \"$$($(MAKE) -s version)\"/" pyproject.toml > build/sbom/pyproject.toml
+	@PYTHONWARNINGS=ignore build/sbom/bin/cyclonedx-py requirements requirements.lock \
+	  --pyproject build/sbom/pyproject.toml \
 	  --output-reproducible --of JSON -o dist/trellis-$$($(MAKE) -s version).cdx.json
 	@cd dist && sha256sum * > .sums && mv .sums SHA256SUMS && sha256sum --quiet --check SHA256SUMS && ls -1
 
