@@ -50,7 +50,7 @@ VERBS: Final = (
     Verb("topology", "The tree with placements and costs."),
     Verb("ui", "The page: the cluster in a browser."),
     Verb("replay", "Run a decision log again and compare."),
-    Verb("trace", "Write a decision log as a trace to play."),
+    Verb("trace", "Record a cluster, or a decision log, as a trace."),
     Verb("convert", "Rewrite older kinds into today's."),
     Verb("support-bundle", "An archive for fault reports, without secrets."),
     Verb("agent", "Node agents: netperf, bandwidth, load.", "scheduler.cli.agent"),

@@ -78,5 +78,7 @@ def _row(one: PastAttempt) -> list[str]:
     if one.nominated_node:
         gone = ", ".join(f"{pod.namespace}/{pod.name}" for pod in one.victims)
         why += f" (nominated to {one.nominated_node}" + (f" in place of {gone})" if gone else ")")
-    feasible = f"{one.feasible_nodes} of {one.all_nodes}" if one.all_nodes else ""
+    # A group's plan chooses the node of a member without counting feasible nodes.
+    is_counted = bool(one.all_nodes) and (bool(one.feasible_nodes) or not one.node)
+    feasible = f"{one.feasible_nodes} of {one.all_nodes}" if is_counted else ""
     return [numbers, when, one.node or "", feasible, why]

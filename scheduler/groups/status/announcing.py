@@ -112,7 +112,10 @@ def announce(kind: str, obj: Any, news: News) -> list[GroupWrite]:
     reporter = news.record.reporter
     # A condition is reported once; phases change further.
     is_first = kind in NESTED or not BY_KIND[kind].was_placed(obj)
+    # The watch may show an earlier write of ours before the one with this event.
+    is_first = is_first and news.record.bound_event_of != obj.metadata.uid
     if news.is_bound and calls and is_first:
+        news.record.bound_event_of = obj.metadata.uid
         calls.append(bound_event(kind, obj, news))
     elif news.stage in WAITS and news.record.message != news.record.announced:
         news.record.announced = note = news.record.message

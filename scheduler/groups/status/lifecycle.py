@@ -73,9 +73,10 @@ class GroupRecord(msgspec.Struct):
     fits; `is_final`: it does not fit an empty cluster either. `refused`: the uids of the members
     that the last plans had no capacity for. `lack`: the minimum capacity that a rejected group
     needs before a plan can succeed; None if evictions may help. `final`: the uid of the PodGroup
-    that is reported as scheduled: nothing else is reported of it. `tree`: the tree of the last
-    plan. `counted_at`: when counts of members were written last. `orders`: the members of the last
-    plan by index.
+    that is reported as scheduled: nothing else is reported of it. `bound_event_of`: the uid of the
+    object that has the event about the bound group. `tree`: the tree of the last plan.
+    `counted_at`: when counts of members were written last. `orders`: the members of the last plan
+    by index.
     """
 
     status: str = WAITING
@@ -100,6 +101,7 @@ class GroupRecord(msgspec.Struct):
     announced: str = ""
     reported_of: str = ""
     reported_at: float = 0.0
+    bound_event_of: str = ""
     preemptor: str = ""
     final: str = ""
     tree: Topology | None = None

@@ -1,0 +1,40 @@
+"""Reports about groups to the objects that describe them."""
+
+import msgspec
+
+from scheduler.framework.calls import ApiCall
+from scheduler.framework.groups import GroupEvent, GroupStage
+from scheduler.groups.sources import coscheduling
+from scheduler.groups.status.announcing import News, announce
+from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.objects.podgroup import PodGroup
+from tests.unit.plugins.test_groups_volcano import standing
+
+NOW = 1_700_000_000.0
+
+
+def described(version: str, phase: str) -> PodGroup:
+    """Return the PodGroup as the watch shows it."""
+    meta = {"name": "g", "namespace": "ns", "uid": "u", "resourceVersion": version}
+    raw = {"metadata": meta, "spec": {"minMember": 2}, "status": {"phase": phase}}
+    return msgspec.convert(raw, PodGroup)
+
+
+def test_a_bound_group_gets_one_event_while_the_watch_shows_an_earlier_phase():
+    """The watch shows the phase Pending, written before, after the event that the group is bound.
+
+    The phase is written again, the event is not.
+    """
+    record, members = GroupRecord(reporter="trellis"), standing("Pending", "Pending")
+    first = announce(
+        coscheduling.KIND, described("1", ""), News(GroupStage.BOUND, record, members, 2, NOW)
+    )
+    second = announce(
+        coscheduling.KIND,
+        described("2", "Pending"),
+        News(GroupStage.CHANGED, record, members, 2, NOW + 0.01),
+    )
+
+    assert [1, 0] == [sum(isinstance(one, GroupEvent) for one in got) for got in (first, second)]
+    (call,) = (one for one in second if isinstance(one, ApiCall))
+    assert coscheduling.SCHEDULED == call.body["status"]["phase"]
