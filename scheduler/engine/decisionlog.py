@@ -18,6 +18,7 @@ from scheduler.engine.effects import (
     Complete,
     Effects,
     Event,
+    Evict,
     Leading,
     Listed,
     Solve,
@@ -26,6 +27,9 @@ from scheduler.engine.effects import (
 from scheduler.objects.kinds import BY_KIND
 
 FORMAT = 1
+# Effects whose answers pods wait for: a group's placement, and a victim's eviction. A pod whose
+# binding is under way already takes its capacity.
+AWAITED = tuple(str(effect.__struct_config__.tag) for effect in (Solve, Evict))
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel"):
@@ -145,12 +149,12 @@ def decode_step(line: bytes, *, where: str = "") -> LoggedTurn:
         raise InputError(f"not a turn of a decision log: {error}", where=where) from error
 
 
-def solver_questions(turn: LoggedTurn) -> tuple[int, ...]:
-    """Return the ids of a turn's `Solve` effects."""
-    name = Solve.__struct_config__.tag
-    if f'"{name}"'.encode() not in bytes(turn.effects):
-        return ()
-    return tuple(one.id for one in _heads.decode(turn.effects) if one.effect == name)
+def awaited(turn: LoggedTurn) -> dict[int, str]:
+    """Return the ids and names of a turn's effects whose answers its pods wait for."""
+    effects = bytes(turn.effects)
+    if not any(f'"{name}"'.encode() in effects for name in AWAITED):
+        return {}
+    return {one.id: one.effect for one in _heads.decode(effects) if one.effect in AWAITED}
 
 
 def _typed(event: Any) -> Any:

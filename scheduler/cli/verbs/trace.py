@@ -13,7 +13,7 @@ from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.access import seconds
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.logged import configuration
-from scheduler.engine.decisionlog import decode_header, decode_step, solver_questions
+from scheduler.engine.decisionlog import awaited, decode_header, decode_step
 from scheduler.simulate.traces.record import TraceRecorder
 
 
@@ -66,7 +66,7 @@ def _logged(file: str) -> TraceRecorder:
                     asking.tell(["notice: the last line is cut off and was left out"])
                     break
                 turn = decode_step(line, where=f"{file}:{number}")
-                recorder.take(turn.now, turn.events, solver_questions(turn))
+                recorder.take(turn.now, turn.events, awaited(turn))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=file) from error
     return recorder

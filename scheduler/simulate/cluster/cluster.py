@@ -58,8 +58,8 @@ class World:
         self.evicted: set[str] = set()
         # Whether an evicted pod terminates for a time, until `drop`; others are gone at once.
         self.stops_later: Callable[[Pod, float], bool] = lambda _pod, _now: False
-        # Whether the owner delivers a solver's answer to the engine later; others arrive at once.
-        self.answers_later: Callable[[Answer, float], bool] = lambda _answer, _now: False
+        # Whether the owner passes an effect to `carry_out_one` later; others take no time.
+        self.defers: Callable[[Effects, float], bool] = lambda _effect, _now: False
         # The solver's limit that replaces the questions' own, without remedies; and whether it has
         # left a question open.
         self.solver_limits: SolveLimits | None = None
@@ -82,25 +82,36 @@ class World:
             del self._uids[pod.key]
             self._engine.handle(Watched("Pod", "DELETED", pod), now)
 
+    def terminate(self, uid: str, now: float) -> None:
+        """Begin to delete a pod gracefully as an external client would; `drop` ends it."""
+        pod = self._pods.get(uid)
+        if pod is not None and not pod.is_terminating:
+            self._put(_terminating(pod, now), now)
+
     def find(self, key: str) -> Pod | None:
         """Return the pod of that `namespace/name`; None if there is none."""
         return self._pods.get(self._uids.get(key, ""))
 
     def carry_out(self, effects: Iterable[Effects], now: float) -> None:
-        """Carry out the engine's effects in order; all changes are reported before this returns."""
+        """Carry out the engine's effects in order; report all changes before this returns."""
         for effect in effects:
-            if isinstance(effect, Bind):
-                self._bind(effect, now)
-            elif isinstance(effect, SetStatus):
-                self._set_status(effect, now)
-            elif isinstance(effect, Evict):
-                self._evict(effect, now)
-            elif isinstance(effect, Call):
-                self._call(effect, now)
-            elif isinstance(effect, Look):
-                self._look(effect, now)
-            elif isinstance(effect, Solve):
-                self._solve(effect, now)
+            if not self.defers(effect, now):
+                self.carry_out_one(effect, now)
+
+    def carry_out_one(self, effect: Effects, now: float) -> None:
+        """Carry out one effect now."""
+        if isinstance(effect, Bind):
+            self._bind(effect, now)
+        elif isinstance(effect, SetStatus):
+            self._set_status(effect, now)
+        elif isinstance(effect, Evict):
+            self._evict(effect, now)
+        elif isinstance(effect, Call):
+            self._call(effect, now)
+        elif isinstance(effect, Look):
+            self._look(effect, now)
+        elif isinstance(effect, Solve):
+            self._solve(effect, now)
 
     def catch_up(self, now: float) -> None:
         """Complete the controllers' work that was pending when the snapshot was taken."""
@@ -147,7 +158,7 @@ class World:
         self.evicted.add(effect.uid)
         self._engine.handle(Answer(effect.id, 200), now)
         if self.stops_later(victim, now):
-            self._put(_terminating(victim, effect.message, now), now)
+            self._put(_terminating(_marked(victim, effect.message, now), now), now)
         else:
             self.drop(effect.uid, now)
         for budget in list(self._engine.view.objects(BUDGET).values()):
@@ -197,8 +208,7 @@ class World:
             answer = Answer(effect.id, 200, body=solution)
         except TrellisError as error:
             answer = Answer(effect.id, 500, "SolverError", str(error))
-        if not self.answers_later(answer, now):
-            self._engine.handle(answer, now)
+        self._engine.handle(answer, now)
 
     def _look(self, effect: Look, now: float) -> None:
         pod = self.find(f"{effect.namespace}/{effect.name}")
@@ -219,17 +229,17 @@ def _scheduled(now: float) -> PodCondition:
     return PodCondition(SCHEDULED, "True", last_transition_time=rfc3339(now))
 
 
-def _terminating(victim: Pod, message: str, now: float) -> Pod:
-    """Return a victim as the API server has it until it has stopped: marked and being deleted.
+def _terminating(pod: Pod, now: float) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=rfc3339(now)))
+
+
+def _marked(victim: Pod, message: str, now: float) -> Pod:
+    """Return a victim with its DisruptionTarget condition.
 
     The preemptor evicts no further pods while a marked pod terminates on its nominated node.
     """
-    stamp = rfc3339(now)
     mark = PodCondition(
-        DISRUPTED, "True", PREEMPTION_BY_SCHEDULER, message, last_transition_time=stamp
+        DISRUPTED, "True", PREEMPTION_BY_SCHEDULER, message, last_transition_time=rfc3339(now)
     )
     others = tuple(one for one in victim.status.conditions if one.type != DISRUPTED)
-    status = replace(victim.status, conditions=(*others, mark))
-    return replace(
-        victim, metadata=replace(victim.metadata, deletion_timestamp=stamp), status=status
-    )
+    return replace(victim, status=replace(victim.status, conditions=(*others, mark)))

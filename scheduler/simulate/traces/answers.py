@@ -1,4 +1,4 @@
-"""`RecordedAnswers`: when the solver answered the questions of a recorded run."""
+"""`RecordedAnswers`: when the requests of a recorded run were answered."""
 
 from heapq import heappop, heappush
 
@@ -6,22 +6,23 @@ from scheduler.simulate.traces.arrival import LATENCY_S
 
 
 class RecordedAnswers:
-    """Times of questions and of their answers; each answer is used once."""
+    """Times of requests and of their answers, by the name of the effect; each is used once."""
 
     def __init__(self) -> None:
-        self._times: list[tuple[float, float]] = []
+        self._times: dict[str, list[tuple[float, float]]] = {}
 
-    def add(self, asked_at: float, took_s: float) -> None:
-        """Add a question that was asked at a time, and the seconds until its answer."""
-        heappush(self._times, (asked_at, asked_at + took_s))
+    def add(self, name: str, asked_at: float, took_s: float) -> None:
+        """Add a request that was made at a time, and the seconds until its answer."""
+        heappush(self._times.setdefault(name, []), (asked_at, asked_at + took_s))
 
-    def take(self, now: float) -> float | None:
-        """Return the time of the answer to a question that is asked `now`.
+    def take(self, name: str, now: float) -> float | None:
+        """Return the time of the answer to a request that is made `now`.
 
-        None if the recording has no question from now until LATENCY_S later.
+        None if the recording has no such request from now until LATENCY_S later.
         """
-        while self._times and self._times[0][0] < now:
-            heappop(self._times)
-        if not self._times or self._times[0][0] > now + LATENCY_S:
+        times = self._times.get(name, [])
+        while times and times[0][0] < now:
+            heappop(times)
+        if not times or times[0][0] > now + LATENCY_S:
             return None
-        return heappop(self._times)[1]
+        return heappop(times)[1]

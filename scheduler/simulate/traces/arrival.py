@@ -11,24 +11,28 @@ LONGEST_LINE = 1 << 20
 # The time that a daemon may take longer than a play, which decides at once. What a play does up to
 # this long before its recorded time ends at its recorded end.
 LATENCY_S = 5.0
-# The kind of a line that has the times of a solver's answer instead of an object.
-SOLVER_ANSWER = "SolverAnswer"
+# The kind of a line that has the times of the answer to a request instead of an object.
+ANSWER = "RecordedAnswer"
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """`count` equal pods, one `pod` of a manifest, or another object (`kind`, `obj`).
 
     `where` is the file and line or item, `at_s` is in seconds after the start; `duration_s` None
-    never ends. `waited_s` is the recorded time from the arrival to the binding, None if unknown. A
-    pod is deleted `deleted_after_s` from its arrival, bound or not; None: never. For the `kind`
-    SOLVER_ANSWER the solver was asked after `waited_s` and took `duration_s`.
-    `gang` is the number of the `count` pods that start together or not at all, 0 for single pods.
+    never ends. `waited_s` is the recorded time from the arrival to the binding, None if unknown;
+    `termination_s` is the last part of `duration_s`, in which the pod terminates. A pod is deleted
+    `deleted_after_s` from its arrival, bound or not; None: never. `gang` is the number of the
+    `count` pods that start together or not at all, 0 for single pods.
+
+    For the `kind` ANSWER a request, the effect named `obj`, was made after `waited_s` and took
+    `duration_s`.
     """
 
     where: str
     at_s: float = 0.0
     duration_s: float | None = None
     waited_s: float | None = None
+    termination_s: float | None = None
     deleted_after_s: float | None = None
     namespace: str = ""
     shape: str = ""

@@ -8,10 +8,13 @@
 
 Times are seconds. A pod without a duration never ends, unless `trellis.dev/deleted-after` has the
 seconds from its arrival after which it is deleted, bound or not. `trellis.dev/waited` is the time
-from the arrival to the binding in the recording. An object without an arrival is there from the
-start. A `SolverAnswer`, which only traces have, waited until the solver was asked, and lasted until
-the answer. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at
-a time and are sorted by arrival; the objects of any other file are sorted here.
+from the arrival to the binding in the recording, `trellis.dev/termination` that from the deletion
+of a running pod to its end, which is part of its duration. An object without an arrival is there
+from the start. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at a time
+and are sorted by arrival; the objects of any other file are sorted here.
+
+A `RecordedAnswer`, which only traces have, is named like the scheduler's request: it waited until
+the request was made, and lasted until its answer.
 """
 
 import math
@@ -21,8 +24,9 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import InputError, ObjectError
+from scheduler.engine.decisionlog import AWAITED
 from scheduler.objects.kinds import POD
-from scheduler.simulate.traces.arrival import LONGEST_LINE, MOST_PODS, SOLVER_ANSWER, Arrival
+from scheduler.simulate.traces.arrival import ANSWER, LONGEST_LINE, MOST_PODS, Arrival
 from scheduler.snapshot.decoding import decoded, kind_of, plain_of
 from scheduler.snapshot.documents import Item, SourceFile, items_of
 from scheduler.state.resources import pod_requests
@@ -30,6 +34,7 @@ from scheduler.state.resources import pod_requests
 ARRIVAL = "trellis.dev/arrival"
 DURATION = "trellis.dev/duration"
 WAITED = "trellis.dev/waited"
+TERMINATION = "trellis.dev/termination"
 DELETED_AFTER = "trellis.dev/deleted-after"
 SHAPE = "trellis.dev/shape"
 _LONGEST_SHAPE = 63
@@ -66,7 +71,7 @@ def read_manifests(source: SourceFile) -> Iterator[Arrival]:
 def _arrival(item: Item, where: str) -> Arrival | None:
     """Return the arrival of an object; None for kinds that Trellis does not read."""
     try:
-        if item.head.kind == SOLVER_ANSWER:
+        if item.head.kind == ANSWER:
             return _answer(item, where)
         kind = kind_of(item)
         if kind is None:
@@ -93,6 +98,7 @@ def _arrival(item: Item, where: str) -> Arrival | None:
         at_s=at,
         duration_s=duration,
         waited_s=_seconds(notes, WAITED, where),
+        termination_s=_seconds(notes, TERMINATION, where),
         deleted_after_s=_seconds(notes, DELETED_AFTER, where),
         namespace=namespace,
         shape=shape,
@@ -101,10 +107,16 @@ def _arrival(item: Item, where: str) -> Arrival | None:
 
 
 def _answer(item: Item, where: str) -> Arrival:
-    notes = _annotations(plain_of(item))
+    plain = plain_of(item)
+    notes, meta = _annotations(plain), plain.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if name not in AWAITED:
+        text = f"{ANSWER}: metadata.name must be one of {', '.join(AWAITED)}"
+        raise InputError(text, where=where)
     return Arrival(
         where=where,
-        kind=SOLVER_ANSWER,
+        kind=ANSWER,
+        obj=name,
         at_s=_seconds(notes, ARRIVAL, where) or 0.0,
         waited_s=_seconds(notes, WAITED, where),
         duration_s=_seconds(notes, DURATION, where),

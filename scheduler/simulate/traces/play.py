@@ -7,6 +7,7 @@ memory follows the pending and running pods.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import rfc3339
 from scheduler.base.errors import InputError
-from scheduler.engine.effects import Answer, Bind, Watched
+from scheduler.engine.effects import Bind, Effects, Watched
 from scheduler.engine.queue.pod import Where
 from scheduler.objects.plain import read_object, read_pod
 from scheduler.objects.pod import Pod
@@ -23,7 +24,7 @@ from scheduler.simulate.cluster.cluster import World
 from scheduler.simulate.cluster.deviceclaims import CLAIM, TEMPLATE, claims_made
 from scheduler.simulate.stage import StagedEngine
 from scheduler.simulate.traces.answers import RecordedAnswers
-from scheduler.simulate.traces.arrival import LATENCY_S, SOLVER_ANSWER, Arrival
+from scheduler.simulate.traces.arrival import ANSWER, LATENCY_S, Arrival
 from scheduler.simulate.traces.jobs import GROUP_KIND, Job, Jobs, gang_labels, gang_object, job_key
 from scheduler.simulate.traces.samples import Samples
 from scheduler.simulate.traces.summary import (
@@ -48,18 +49,17 @@ class _Pod(msgspec.Struct):
     job: str
     amounts: Mapping[str, int]
     arrived_at: float
-    duration_s: float | None
-    waited_s: float | None
+    arrival: Arrival
     bound_at: float | None = None
     ends_at: float | None = None
 
     def bind(self, now: float) -> None:
         """Note the binding, and when the pod ends."""
         self.bound_at = now
-        if self.duration_s is not None:
-            was_bound_at = self.arrived_at + (self.waited_s or 0.0)
+        if self.arrival.duration_s is not None:
+            was_bound_at = self.arrived_at + (self.arrival.waited_s or 0.0)
             began_at = was_bound_at if 0 <= was_bound_at - now <= LATENCY_S else now
-            self.ends_at = began_at + self.duration_s
+            self.ends_at = began_at + self.arrival.duration_s
 
 
 class TracePlayer:
@@ -74,8 +74,8 @@ class TracePlayer:
         self._scheduler = scheduler
         self._world = World(self._engine, (*stage.bound, *stage.pending))
         self._pods: dict[str, _Pod] = {}
-        # Ends of pods, by uid, and answers of the solver; the numbers keep their order.
-        self._due: list[tuple[float, int, str | Answer]] = []
+        # What is reported to the engine at a time; the numbers keep the order of one time.
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._answers = RecordedAnswers()
         self._tallies: dict[tuple[str, str], Tally] = {}
@@ -87,7 +87,7 @@ class TracePlayer:
         self._used_seconds: dict[str, float] = {}
         self._is_complete = False
         self._world.stops_later = self._stops_later
-        self._world.answers_later = self._answers_later
+        self._world.defers = self._defers
         self.on_bound: Callable[[str, str, float], None] = lambda _pod, _node, _seconds: None
 
     def play(self, arrivals: Iterable[Arrival], progress: Callable[[int, float], None]) -> None:
@@ -107,6 +107,7 @@ class TracePlayer:
         self._work()
         while self._due:
             self._until(self._due[0][0])
+            self._work()
         self._samples.until(self._now - self._start + 1, self._waiting)
         self._is_complete = True
 
@@ -136,24 +137,27 @@ class TracePlayer:
         )
 
     def _until(self, moment: float) -> None:
-        """Move the clock to a time, processing what is due and back-offs up to it."""
+        """Move the clock to a time, processing what is due and back-offs before it.
+
+        What is due at that time is reported to the engine; it decides on it together with what
+        arrives then, as the daemon does in one turn.
+        """
         while True:
             wake = self._next_wake()
             due = self._due[0][0] if self._due else None
             following = min((at for at in (wake, due) if at is not None), default=moment)
-            if following > moment + _RESOLUTION_S:
+            if following >= moment - _RESOLUTION_S:
                 break
             self._pass(max(following, self._now))
-            while self._due and self._due[0][0] <= self._now + _RESOLUTION_S:
-                *_, what = heappop(self._due)
-                if isinstance(what, Answer):
-                    self._engine.handle(what, self._now)
-                else:
-                    self._end(what)
+            self._report_due()
             self._work()
-            if wake is None and due is None:
-                break
         self._pass(max(moment, self._now))
+        self._report_due()
+
+    def _report_due(self) -> None:
+        while self._due and self._due[0][0] <= self._now + _RESOLUTION_S:
+            *_, report = heappop(self._due)
+            report()
 
     def _next_wake(self) -> float | None:
         """Return the time of the engine's next deadline, None if only an event triggers work."""
@@ -170,9 +174,9 @@ class TracePlayer:
         self._now = moment
 
     def _arrive(self, arrival: Arrival) -> None:
-        if arrival.kind == SOLVER_ANSWER:
+        if arrival.kind == ANSWER:
             asked_at = self._now + (arrival.waited_s or 0.0)
-            self._answers.add(asked_at, arrival.duration_s or 0.0)
+            self._answers.add(arrival.obj, asked_at, arrival.duration_s or 0.0)
         elif arrival.kind:
             self._jobs.describe(arrival.kind, arrival.obj)
             self._engine.handle(Watched(arrival.kind, "ADDED", arrival.obj), self._now)
@@ -230,18 +234,28 @@ class TracePlayer:
         self._samples.count(amounts)
         seconds = self._now - self._start
         joined = self._jobs.join(job, tally, seconds, arrival.gang)
-        entry = _Pod(tally, job, amounts, self._now, arrival.duration_s, arrival.waited_s)
+        entry = _Pod(tally, job, amounts, self._now, arrival)
         self._pods[pod.metadata.uid] = entry
         self._waiting += 1
         if arrival.deleted_after_s is not None:
-            self._schedule(self._now + arrival.deleted_after_s, pod.metadata.uid)
+            self._schedule(
+                self._now + arrival.deleted_after_s, partial(self._end, pod.metadata.uid)
+            )
         self._world.put(pod, self._now)
         if pod.spec.node_name:
             self._begin(pod.metadata.uid, pod.spec.node_name)
         return joined
 
-    def _schedule(self, at: float, what: str | Answer) -> None:
-        heappush(self._due, (at, next(self._numbers), what))
+    def _schedule(self, at: float, report: Callable[[], None]) -> None:
+        heappush(self._due, (at, next(self._numbers), report))
+
+    def _terminate(self, uid: str) -> None:
+        if uid in self._pods:
+            self._world.terminate(uid, self._now)
+
+    def _carry_out(self, effect: Effects) -> None:
+        self._world.carry_out_one(effect, self._now)
+        self._lose()
 
     def _end(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
@@ -266,11 +280,11 @@ class TracePlayer:
         pod = self._pods.get(victim.metadata.uid)
         return pod is not None and pod.ends_at is not None and 0 < pod.ends_at - now <= _GRACE_S
 
-    def _answers_later(self, answer: Answer, now: float) -> bool:
-        """Return whether the solver's answer is due at its recorded time."""
-        at = self._answers.take(now - _RESOLUTION_S)
+    def _defers(self, effect: Effects, now: float) -> bool:
+        """Return whether an effect is carried out later, at the recorded time of its answer."""
+        at = self._answers.take(type(effect).__name__, now - _RESOLUTION_S)
         if at is not None:
-            self._schedule(at, answer)
+            self._schedule(at, partial(self._carry_out, effect))
         return at is not None
 
     def _leave(self, pod: _Pod, *, is_done: bool) -> None:
@@ -313,7 +327,11 @@ class TracePlayer:
         for name in pod.amounts:
             self._peak[name] = max(self._peak[name], self._used[name])
         if pod.ends_at is not None:
-            self._schedule(pod.ends_at, uid)
+            if pod.arrival.termination_s is not None:
+                self._schedule(
+                    pod.ends_at - pod.arrival.termination_s, partial(self._terminate, uid)
+                )
+            self._schedule(pod.ends_at, partial(self._end, uid))
         self.on_bound(known.key, node, self._now - self._start)
 
     def _lose(self) -> None:

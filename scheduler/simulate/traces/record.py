@@ -5,8 +5,8 @@ until it is bound, and runs until it ends or is deleted. Pods of `profiles` arri
 so that a play decides for them; all others, and those that were bound at the start, arrive on their
 node. Other objects arrive when they first appear; later changes of them are left out.
 
-The solver's answers have lines of their own. Each arrives as long before its question as a play may
-ask early, so that a play knows it by then.
+Answers of the solver, and to evictions, have lines of their own. Each arrives as long before its
+request as a play may make it early, so that the play knows it by then.
 
 A pod that was deleted before it was bound is deleted by a play as long after its arrival. The trace
 starts with the second in which decisions begin (`Leading`). Objects listed until then arrive at
@@ -14,7 +14,8 @@ that time: a play would otherwise decide on listed pods before it has the object
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,8 +24,14 @@ from scheduler.engine.effects import Answer, Complete, Event, Leading, Listed, W
 from scheduler.engine.intake import identity
 from scheduler.objects.kinds import BY_KIND, NODE, POD
 from scheduler.objects.pod import Pod
-from scheduler.simulate.traces.arrival import LATENCY_S, SOLVER_ANSWER
-from scheduler.simulate.traces.manifests import ARRIVAL, DELETED_AFTER, DURATION, WAITED
+from scheduler.simulate.traces.arrival import ANSWER, LATENCY_S
+from scheduler.simulate.traces.manifests import (
+    ARRIVAL,
+    DELETED_AFTER,
+    DURATION,
+    TERMINATION,
+    WAITED,
+)
 
 
 class _Seen(msgspec.Struct):
@@ -32,14 +39,16 @@ class _Seen(msgspec.Struct):
     arrived_s: float
     obj: Any
     bound_s: float | None = None
+    deleted_s: float | None = None
     ended_s: float | None = None
     is_ours: bool = False
 
 
 class _Answered(msgspec.Struct):
+    name: str
     asked_s: float
     answered_s: float
-    kind: str = SOLVER_ANSWER
+    kind: str = ANSWER
 
     @property
     def arrived_s(self) -> float:
@@ -55,14 +64,16 @@ class TraceRecorder:
         self._has_started = False
         self._now = 0.0
         self._seen: dict[tuple[str, str], _Seen] = {}
-        # Questions to the solver by the id of their effect.
-        self._asked: dict[int, float] = {}
+        # Effect id → the name of the effect and its time.
+        self._asked: dict[int, tuple[str, float]] = {}
         self._answered: list[_Answered] = []
 
-    def take(self, now: float, events: Iterable[Event], asked: Iterable[int] = ()) -> None:
+    def take(
+        self, now: float, events: Iterable[Event], asked: Mapping[int, str] = MappingProxyType({})
+    ) -> None:
         """Take the events of one moment, `now` in seconds since the epoch.
 
-        `asked` are the ids of the questions that the engine then asked the solver.
+        `asked` are the ids and names of the engine's effects whose answers pods wait for.
         """
         if not self._has_started:
             # Back-offs end at whole seconds of the clock: a play needs the same fraction.
@@ -80,8 +91,8 @@ class TraceRecorder:
             elif isinstance(event, Complete):
                 self._keep_only(event.kind, frozenset(event.keys))
             elif isinstance(event, Answer) and event.effect in self._asked:
-                self._answered.append(_Answered(self._asked.pop(event.effect), self._now))
-        self._asked.update(dict.fromkeys(asked, self._now))
+                self._answered.append(_Answered(*self._asked.pop(event.effect), self._now))
+        self._asked.update((effect, (name, self._now)) for effect, name in asked.items())
 
     def nodes(self) -> Iterator[bytes]:
         """Yield the nodes of the log as JSON lines, for `--snapshot`."""
@@ -98,10 +109,13 @@ class TraceRecorder:
             notes = {ARRIVAL: f"{one.arrived_s:.6f}"}
             if isinstance(one, _Answered):
                 notes |= _times(one.arrived_s, one.asked_s, one.answered_s)
-                yield _encoded({"kind": SOLVER_ANSWER, "metadata": {"annotations": notes}})
+                meta = {"name": one.name, "annotations": notes}
+                yield _encoded({"kind": ANSWER, "metadata": meta})
                 continue
             if one.kind == POD.kind and one.ended_s is not None:
                 notes |= _times(one.arrived_s, one.bound_s, one.ended_s)
+                if one.bound_s is not None and one.deleted_s is not None:
+                    notes[TERMINATION] = _between(max(one.deleted_s, one.bound_s), one.ended_s)
             yield _line(one, notes)
 
     def _begin(self, *, is_leading: bool) -> None:
@@ -125,6 +139,8 @@ class TraceRecorder:
                 seen.is_ours = obj.spec.scheduler_name in self._profiles and not is_bound
         if not isinstance(obj, Pod):
             return
+        if obj.is_terminating and seen.ended_s is None and seen.deleted_s is None:
+            seen.deleted_s = self._now
         if obj.is_finished:
             self._end(seen)
         elif obj.spec.node_name and seen.bound_s is None:

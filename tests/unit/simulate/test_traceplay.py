@@ -25,6 +25,7 @@ from scheduler.snapshot.documents import SourceFile
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.testing import node, pod
 
+HOST = "kubernetes.io/hostname"
 HEADER = "arrival,duration,namespace,shape,count,cpu,memory"
 
 
@@ -133,8 +134,8 @@ def manifest(name, arrival, cpu="1", **more):
     return made
 
 
-def played_lines(*objects, nodes=1):
-    """Return the bindings of a trace of objects, one per line."""
+def played_lines(*objects, nodes=1, evicted=0):
+    """Return the bindings of a trace of objects, one per line, which evicts so many pods."""
     snapshot = Snapshot(nodes=tuple(read_node(node(f"n{i}")) for i in range(nodes)))
     stage = staged(snapshot, asking.setups("").default, AnswerOptions(now=1e9))
     player = TracePlayer(stage, "trellis")
@@ -142,6 +143,7 @@ def played_lines(*objects, nodes=1):
     player.on_bound = lambda pod, node, at: bound.append((pod, node, at))
     lines = [json.dumps(one).encode() + b"\n" for one in objects]
     player.play(read_lines(lines, "t.jsonl"), lambda _pods, _seconds: None)
+    assert evicted == player.summary().evicted
     return bound
 
 
@@ -254,7 +256,8 @@ def recorded(*turns, nodes=1):
     for at, *events in turns:
         recorder.take(1e9 + at, events)
     lines = list(recorder.lines())
-    known = tuple(read_node(node(f"n{i}", cpu="4")) for i in range(nodes))
+    names = [f"n{i}" for i in range(nodes)]
+    known = tuple(read_node(node(name, cpu="4", labels={HOST: name})) for name in names)
     stage = staged(Snapshot(nodes=known), asking.setups("").default, AnswerOptions(now=1e9))
     player = TracePlayer(stage, "trellis")
     found: dict[str, tuple[str, float]] = {}
@@ -291,6 +294,14 @@ def test_a_recorded_pod_ends_as_it_did(bound_s, ended_s, last_s):
     assert {"first": ("n0", 0.5), "last": ("n0", last_s)} == found
     assert f"{bound_s - 0.5:.6f}" == notes["first"]["trellis.dev/waited"]
     assert f"{ended_s - bound_s:.6f}" == notes["first"]["trellis.dev/duration"]
+
+
+def test_ends_and_arrivals_of_one_turn_are_decided_together():
+    """A pod in back-off is tried after the active one that arrived in the turn of the end."""
+    (first, bound, gone), (waiting, *_), (new, *_) = map(versions, ("first", "waiting", "new"))
+    _, found = recorded((1, first), (1, bound), (9.5, waiting), (9.75, gone, new))
+
+    assert {"first": ("n0", 1.0), "new": ("n0", 9.75)} == found
 
 
 def test_pods_that_ended_in_one_turn_end_together():
@@ -388,7 +399,8 @@ def prioritised(name, priority, cpu, at, **more):
 def test_an_evicted_pod_stops_at_its_end_if_that_is_near(end, bound):
     """The recorded end of a victim is the one at which it had stopped; others stop at once."""
     low = prioritised("low", 0, "4", times(0, duration=end))
-    found = played_lines(low, prioritised("high", 100, "4", times(10, duration=50)))
+    high = prioritised("high", 100, "4", times(10, duration=50))
+    found = played_lines(low, high, evicted=1)
 
     assert [("default/low", "n0", 0.0), ("default/high", "n0", bound)] == found
 
@@ -403,9 +415,57 @@ def test_no_second_pod_is_evicted_while_the_first_one_stops():
         prioritised("other", 0, "2", times(9, duration=100)),
         prioritised("high", 100, "4", times(10, duration=50)),
     ]
-    bound = {name.split("/")[1]: (to, at) for name, to, at in played_lines(*lines, nodes=2)}
+    found = played_lines(*lines, nodes=2, evicted=1)
+    bound = {name.split("/")[1]: (to, at) for name, to, at in found}
 
     assert {"first": ("n0", 0), "guard": ("n1", 1), "other": ("n1", 9), "high": ("n0", 13)} == bound
+
+
+def test_a_pod_waits_for_its_eviction_as_long_as_it_did():
+    """The capacity of n1, which is free before the eviction's answer, goes to the next pod."""
+    lines = [
+        prioritised("low", 0, "4", times(0, duration=100)),
+        prioritised("guard", 200, "4", times(1, duration=9.25)),
+        {"kind": "RecordedAnswer", "metadata": {"name": "Evict", **times(5, waited=5, duration=1)}},
+        prioritised("high", 100, "4", times(10, duration=50)),
+        prioritised("next", 0, "4", times(10.5, duration=50)),
+    ]
+    found = played_lines(*lines, nodes=2, evicted=1)
+    bound = {name.split("/")[1]: (to, at) for name, to, at in found}
+
+    assert {"low": ("n0", 0), "guard": ("n1", 1), "next": ("n1", 10.5), "high": ("n0", 11)} == bound
+
+
+def test_a_deleted_pod_terminates_as_long_as_it_did():
+    """A terminating pod keeps its capacity, but no longer counts for topology spread."""
+    new, bound, gone = versions("a", "n0", "1")
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": HOST,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    labels = {"app": "x"}
+    meta = replace(bound.object.metadata, labels=labels)
+    made = pod("b", requests={"cpu": "1"}, labels=labels)
+    made["spec"] |= {"schedulerName": "trellis", "topologySpreadConstraints": [spread]}
+    labelled = [
+        Watched("Pod", one.verb, replace(one.object, metadata=meta)) for one in (new, bound, gone)
+    ]
+    deleting = replace(
+        bound.object, metadata=replace(meta, deletion_timestamp="2001-09-09T01:46:45Z")
+    )
+    notes, found = recorded(
+        (1, labelled[0], labelled[1]),
+        (2, *versions("full", "n1")[:2]),
+        (5, Watched("Pod", "MODIFIED", deleting)),
+        (6, Watched("Pod", "ADDED", read_pod(made))),
+        (8, labelled[2]),
+        nodes=2,
+    )
+
+    assert "3.000000" == notes["a"]["trellis.dev/termination"]
+    assert {"a": ("n0", 1.0), "full": ("n1", 2.0), "b": ("n0", 6.0)} == found
 
 
 @pytest.mark.parametrize(
@@ -423,7 +483,7 @@ def test_a_group_is_planned_as_late_as_it_was(asked_s, bound_s):
     notes = times(0.3, waited=asked_s - 0.3, duration=2.5)
     found = played_lines(
         group,
-        {"kind": "SolverAnswer", "metadata": notes},
+        {"kind": "RecordedAnswer", "metadata": {"name": "Solve", **notes}},
         # Members of two roles are always a question to the solver.
         manifest("a", "0.6", "2", labels=label),
         manifest("b", "0.6", "3", labels=label),
@@ -434,15 +494,15 @@ def test_a_group_is_planned_as_late_as_it_was(asked_s, bound_s):
     assert 2 == len(found)
 
 
-def test_the_times_of_the_solver_are_recorded():
-    """The line arrives 5 s before the question, so that a play which asks early knows it."""
+def test_the_times_of_requests_are_recorded():
+    """The line arrives 5 s before its request, so that a play which makes it early knows it."""
     recorder = TraceRecorder(["trellis"])
     recorder.take(1e9, [Leading(active=True)])
-    recorder.take(1e9 + 2, [], [3])
-    recorder.take(1e9 + 7.5, [Answer(1, 200), Answer(3, 200)], [4])
-    recorder.take(1e9 + 8, [Answer(4, 200)], [5])
+    recorder.take(1e9 + 2, [], {3: "Solve"})
+    recorder.take(1e9 + 7.5, [Answer(1, 200), Answer(3, 200)], {4: "Evict"})
+    recorder.take(1e9 + 8, [Answer(4, 200)], {5: "Solve"})
 
     found = list(read_lines(recorder.lines(), "t"))
-    assert [("SolverAnswer", 0.0, 2.0, 5.5), ("SolverAnswer", 2.5, 5.0, 0.5)] == [
-        (one.kind, one.at_s, one.waited_s, one.duration_s) for one in found
+    assert [("Solve", 0.0, 2.0, 5.5), ("Evict", 2.5, 5.0, 0.5)] == [
+        (one.obj, one.at_s, one.waited_s, one.duration_s) for one in found
     ]
