@@ -16,10 +16,10 @@ from scheduler.snapshot.hiddenmoves import hidden_plan
 
 # Fields whose values are words of the API; times reveal no names either.
 _KEPT_FIELDS: Final = re.compile(
-    "accessModes|apiVersion|disruptionMode|duration|durations|effect|kind|minAvailable|maxUnavailable"
-    "|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase"
+    "accessModes|action|apiVersion|completionMode|disruptionMode|duration|durations|effect|kind|minAvailable|maxUnavailable"
+    "|launcherCreationPolicy|maxSurge|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase"
     "|podManagementPolicy|policyType|preemptionPolicy|protocol|priority|qos|qosClass|reason"
-    "|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName|scope|status|strategy"
+    "|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName|scope|startupPolicy|startupPolicyOrder|status|strategy"
     "|topologySortingAlgorithm|type|unhealthyPodEvictionPolicy|volumeBindingMode|volumeMode"
     "|whenDeleted|whenScaled|whenUnsatisfiable|.*Time|.*Timestamp"
 )

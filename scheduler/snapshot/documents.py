@@ -17,6 +17,9 @@ MAX_OBJECTS: Final = 2_000_000
 MAX_JSON_BYTES: Final = 2 << 30
 # On a List: the version of the API server that the objects were read from.
 RELEASE_ANNOTATION: Final = "trellis.dev/kubernetes-version"
+# On a List: workloads of that server as a JSON list. They are no items, because `kubectl apply`
+# would create them, and their controllers more pods.
+WORKLOADS_ANNOTATION: Final = "trellis.dev/workloads"
 
 
 class SourceFile(NamedTuple):
@@ -45,13 +48,15 @@ class _List(msgspec.Struct, frozen=True):
 class Item(NamedTuple):
     """One object: `raw` is undecoded JSON or plain data.
 
-    `release` is that of its list, if stated.
+    `release` is that of its list, if stated. `is_live`: an API server listed it, so its pods are
+    created there.
     """
 
     where: str
     head: Head
     raw: Any
     release: str = ""
+    is_live: bool = False
 
 
 _head = msgspec.json.Decoder(Head)
@@ -128,6 +133,18 @@ def _opened_json(where: str, data: bytes) -> Iterator[Item]:
         inner = bytes(raw)
         place = f"{where}: items[{index}]"
         yield Item(place, _inner_head(head, _head.decode(inner)), inner, release)
+    yield from _workloads(where, annotations)
+
+
+def _workloads(where: str, annotations: dict[str, Any]) -> Iterator[Item]:
+    """Yield the workloads that a list states beside its items."""
+    text = annotations.get(WORKLOADS_ANNOTATION)
+    if not isinstance(text, str):
+        return
+    for index, raw in enumerate(_raw_list.decode(text.encode())):
+        inner = bytes(raw)
+        place = f"{where}: {WORKLOADS_ANNOTATION}[{index}]"
+        yield Item(place, _head.decode(inner), inner, is_live=True)
 
 
 def _yaml_items(name: str, data: bytes) -> Iterator[Item]:
@@ -151,18 +168,20 @@ def _opened(where: str, raw: Any, item_places: tuple[str, ...]) -> Iterator[Item
     if not isinstance(items, list | tuple):
         raise InputError(f"items: expected a list, got {_type(items)}", where=where)
     _check_count(len(items), where)
-    release = _release_of(raw)
+    annotations = _annotations_of(raw)
+    stated = annotations.get(RELEASE_ANNOTATION, "")
+    release = stated if isinstance(stated, str) else ""
     places = item_places if len(item_places) == len(items) else ()
     for index, inner in enumerate(items):
         place = places[index] if places else f"{where}: items[{index}]"
         yield Item(place, _inner_head(head, _head_of(place, inner)), inner, release)
+    yield from _workloads(where, annotations)
 
 
-def _release_of(raw: Any) -> str:
-    """Return the Kubernetes version that a list states, or ''."""
+def _annotations_of(raw: Any) -> dict[str, Any]:
+    """Return the annotations of a list; none if they are no mapping."""
     annotations = (raw.get("metadata") or {}).get("annotations") or {}
-    release = annotations.get(RELEASE_ANNOTATION, "") if isinstance(annotations, dict) else ""
-    return release if isinstance(release, str) else ""
+    return annotations if isinstance(annotations, dict) else {}
 
 
 def _head_of(where: str, raw: Any) -> Head:

@@ -10,7 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler.objects.kinds import BY_KIND
+from msgspec import to_builtins
+
+from scheduler.objects.kinds import BY_KIND, Kind
+from scheduler.objects.plain import read_as
 
 Object = dict[str, Any]
 
@@ -74,6 +77,7 @@ _NODE_SPEC: Final = re.compile("taints|unschedulable")
 _NODE_STATUS: Final = re.compile(
     "allocatable|capacity|conditions|declaredFeatures|images|volumesAttached"
 )
+_JOB_FAILURE: Final = ("backoffLimit", "podFailurePolicy")
 _PORT: Final = re.compile("name|port|protocol")
 _SERVICE_SPEC: Final = re.compile("selector|ports")
 _SECRETIVE: Final = ("volumeAttributes", "parameters", "mountOptions", "attachmentMetadata")
@@ -102,6 +106,19 @@ def exported(kind: str, api_version: str, raw: Mapping[str, Any]) -> Object:
     elif isinstance(spec, dict) and isinstance(spec.get("template"), dict):
         obj["spec"] = spec | {"template": _template(spec["template"])}
     return obj
+
+
+def exported_workload(kind: Kind, raw: Mapping[str, Any]) -> Object:
+    """Return a workload with the fields from which groups are derived, without its templates.
+
+    A Job keeps its failure policy, by which `trellis moves` judges an eviction.
+    """
+    spec = to_builtins(read_as(kind, raw).spec)
+    if kind.kind == "Job":
+        own = raw.get("spec") or {}
+        spec |= {field: own[field] for field in _JOB_FAILURE if own.get(field) is not None}
+    meta = _metadata(kind.kind, _without_secrets(raw["metadata"]))
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
 
 
 def _metadata(kind: str, meta: Mapping[str, Any]) -> Object:

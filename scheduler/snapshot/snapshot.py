@@ -148,7 +148,7 @@ class SnapshotReader:
         `are_live`: an API server lists them, so the pods of derivable kinds are created there.
         """
         for item in items:
-            self._read(item, is_given=are_given, is_live=are_live)
+            self._read(item, is_given=are_given, is_live=are_live or item.is_live)
 
     def served_by(self, version: str, where: str = "") -> None:
         """Record the version of the objects' API server; the newest is used."""

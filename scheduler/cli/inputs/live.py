@@ -36,10 +36,22 @@ _page = msgspec.json.Decoder(_Page)
 
 
 def look(
-    access: ClusterOptions, kinds: Iterable[Kind], take: Callable[[SourceFile], None]
+    access: ClusterOptions,
+    kinds: Iterable[Kind],
+    take: Callable[[SourceFile], None],
+    if_served: Collection[Kind] = (),
 ) -> SeenCluster:
-    """List all objects of `kinds` and pass each page to `take`; raise ApiError if a list fails."""
-    return asyncio.run(_look(access, tuple(kinds), take))
+    """List all objects of `kinds` and pass each page to `take`; raise ApiError if a list fails.
+
+    No notice states that one of `if_served` is not served.
+    """
+    seen = asyncio.run(_look(access, tuple(kinds), take))
+    absent = {_absent(kind) for kind in if_served}
+    return seen._replace(notices=tuple(one for one in seen.notices if one not in absent))
+
+
+def _absent(kind: Kind) -> str:
+    return f"without {kind.plural}: the API server does not serve {kind.resource}"
 
 
 async def _look(
@@ -108,8 +120,7 @@ async def _list(
         return ""
     if failed.code == 404:
         # Derivable kinds are listed only where a profile derives groups from them.
-        text = f"without {kind.plural}: the API server does not serve {kind.resource}"
-        return text if kind in DERIVABLE else ""
+        return _absent(kind) if kind in DERIVABLE else ""
     if failed.code == 403 and kind.namespaced:
         root, _, plural = kind.path.rpartition("/")
         path = f"{root}/namespaces/{quote(namespace, safe='')}/{plural}"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from scheduler.cli.inputs.asking import options, read_files, setups
 from scheduler.cli.main import run
@@ -15,6 +16,7 @@ from scheduler.sandbox.access.access import KnownUser
 from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+from scheduler.snapshot.documents import RELEASE_ANNOTATION
 from scheduler.testing import node, pod
 
 pytestmark = pytest.mark.allow_blocking("files")
@@ -163,6 +165,34 @@ async def test_a_kind_that_may_not_be_listed_is_a_notice(capsys, tmp_path):
 
     assert "notice: without jobsets: you may not list them" in notices.splitlines()
     assert [True, True] == placed(found)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(3, False), (2, True)])
+@pytest.mark.parametrize("form", ["json", "yaml"])
+async def test_a_snapshot_states_the_workloads_of_its_groups(capsys, tmp_path, size, fits, form):
+    """As the live cluster answers, also with other names and written twice; `kubectl apply` finds
+    no JobSet among the items, whose controller would create more pods.
+    """
+    config = configuration(tmp_path, "derive")
+    first, second = tmp_path / "first", tmp_path / "second"
+    async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
+        fill(sandbox, is_served=True, size=size)
+        where = str(sandbox.kubeconfig_path)
+        await asyncio.to_thread(run, ["snapshot", "-o", form, "--kubeconfig", where])
+    first.write_text(capsys.readouterr().out)
+    words = ["snapshot", "--snapshot", str(first), "--anonymize", "-o", form]
+    await asyncio.to_thread(run, words)
+    second.write_text(capsys.readouterr().out)
+
+    for file in (first, second):
+        written = yaml.safe_load(file.read_text())
+        assert "JobSet" not in {one["kind"] for one in written["items"]}
+        assert RELEASE_ANNOTATION in written["metadata"]["annotations"]
+        words = ["simulate", "--config", config, "--snapshot", str(file), "-o", "json"]
+        await asyncio.to_thread(run, words)
+        assert [fits, fits] == placed(json.loads(capsys.readouterr().out))
+    assert '"w"' in first.read_text().replace("\\", "")
+    assert '"w"' not in second.read_text().replace("\\", "")
 
 
 SPELLINGS = [

@@ -4,8 +4,11 @@ demand.
 
 import json
 
+from scheduler.moves.facts import ClusterFacts, JobFacts
+from scheduler.objects.kinds import DERIVABLE
 from scheduler.snapshot.anonymize import Anonymizer
-from scheduler.snapshot.export import exported
+from scheduler.snapshot.documents import WORKLOADS_ANNOTATION, SourceFile, items_of
+from scheduler.snapshot.export import exported, exported_workload
 from scheduler.testing import node
 from tests.unit.plugins import kueueworld, volcanoworld
 from tests.unit.simulate.asking import place, pod, results
@@ -53,6 +56,37 @@ def test_nothing_private_leaves():
         {"name": "r", "rbd": {"image": "i", "monitors": ["m"]}},
     ] == got["spec"]["volumes"]
     assert "Running" == got["status"]["phase"]
+
+
+def test_a_workload_is_exported_without_its_templates():
+    """The numbers that make a group, the failure policy of a Job, and nothing private."""
+    policy = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+    spec = {
+        "parallelism": 2,
+        "completionMode": "Indexed",
+        "backoffLimit": 0,
+        "podFailurePolicy": policy,
+        "template": {"spec": private_pod()["spec"]},
+    }
+    meta = {"name": "j", "namespace": "n", "uid": "u", "annotations": {"a": SECRET}}
+    (kind,) = (one for one in DERIVABLE if one.kind == "Job")
+    got = exported_workload(kind, {"metadata": meta, "spec": spec})
+
+    assert SECRET not in json.dumps(got)
+    assert {"name": "j", "namespace": "n", "uid": "u"} == got["metadata"]
+    hidden = Anonymizer().renamed(got)
+    for one in (got, hidden):
+        assert (2, "Indexed", 0, policy) == tuple(
+            one["spec"][field]
+            for field in ("parallelism", "completionMode", "backoffLimit", "podFailurePolicy")
+        )
+    workloads = json.dumps([hidden])
+    document = {"kind": "List", "metadata": {"annotations": {WORKLOADS_ANNOTATION: workloads}}}
+    facts = ClusterFacts()
+    for item in items_of(SourceFile("x", json.dumps({**document, "items": []}).encode())):
+        assert item.is_live
+        facts.take(item)
+    assert [JobFacts(0, "Ignore")] == list(facts.jobs.values())
 
 
 def test_templates_and_services():
