@@ -300,16 +300,20 @@ def test_later_places_that_take_fewer_evictions_are_not_bundled():
     assert asked == Bundles(asked).problem
 
 
-def test_a_priority_that_frees_nothing_has_a_stage_of_zero_pods():
-    """Two evictions of one GPU each make no place for a member of three; one gang does."""
-    useless = Candidate("useless", 5, 1, {0: (1,)}, single=True, count=2)
+@pytest.mark.parametrize(("stranded", "stages"), [(0, []), (1, [("", "stranded", 0)])])
+def test_candidates_that_free_nothing_have_stages_of_zero(stranded, stages):
+    """Two evictions of one GPU each make no place for a member of three; one gang does.
+
+    The answer has the priority of the useless ones, and that they fit no other node.
+    """
+    useless = Candidate("useless", 5, 1, {0: (1,)}, single=True, count=2, stranded=stranded)
     needed = Candidate("needed", 0, 1, {1: (3,)})
     asked = problem([0, 0], 1, [useless, needed], need=(3,))
 
     answer = onerole.solve(asked)
 
     assert {1: 1} == answer.evicted
-    assert [("5", "pods", 0), ("0", "pods", 1), ("", "groups", 1)] == [
+    assert [("5", "pods", 0), ("0", "pods", 1), *stages, ("", "groups", 1)] == [
         (one.level, one.measure, one.value) for one in answer.stages
     ]
     assert answer.optimal

@@ -41,9 +41,11 @@ class Bundles:
             for group in asked.elastic
         )
         self.problem = msgspec.structs.replace(asked, candidates=tuple(made), elastic=tuple(groups))
-        # Priorities of candidates without a bundle: evicting these frees capacity for no member.
+        # Priorities, and stranded pods, of candidates without a bundle only: evicting these frees
+        # capacity for no member.
         self._dropped = {one.priority for one in asked.candidates}
         self._dropped -= {one.priority for one in made}
+        self._drops_stranded = _any_stranded(asked.candidates) and not _any_stranded(made)
 
     def unpacked(self, evicted: Choice) -> dict[int, int]:
         """Return the evictions of the original candidates."""
@@ -54,14 +56,22 @@ class Bundles:
         return dict(found)
 
     def all_stages(self, stages: Iterable[SolvedStage]) -> tuple[SolvedStage, ...]:
-        """Return the stages of the original problem: 0 pods for each priority without bundles."""
+        """Return the stages of the original problem: 0 pods for each priority without bundles, and
+        0 stranded pods if no bundle has any.
+        """
         pods = [SolvedStage(str(one), "pods", 0, 0, "feasibility") for one in self._dropped]
         others: list[SolvedStage] = []
         for stage in stages:
             (pods if stage.measure == "pods" else others).append(stage)
         pods.sort(key=lambda stage: -int(stage.level))
+        if self._drops_stranded:
+            pods.append(SolvedStage("", "stranded", 0, 0, "feasibility"))
         first = sum(stage.measure == "violations" for stage in others)
         return (*others[:first], *pods, *others[first:])
+
+
+def _any_stranded(candidates: Iterable[Candidate]) -> bool:
+    return any(one.stranded for one in candidates)
 
 
 def _sizes(capacity: EvictionCapacity, one: Candidate, leaf: int) -> list[int] | None:
