@@ -179,7 +179,7 @@ def test_the_page_tells_every_limit():
     """The table of docs/explanation/security.md has each with its number."""
     reported = {
         "bytes of a line of a watch": watch.MAX_LINE_BYTES,
-        "bytes of a request to us": LARGEST_BODY_BYTES,
+        "bytes of a request to the daemon": LARGEST_BODY_BYTES,
         "bytes of an event's note": eventbody.NOTE_BYTES,
         "events that are remembered": recorder.MAX_SERIES,
         "series of one metric": MAX_CHILDREN,
@@ -187,11 +187,11 @@ def test_the_page_tells_every_limit():
         "zones of a node": zones.MOST_ZONES,
         "nodes in a tree of units": topology.MOST_UNITS,
         "seconds of a group's solve": int(args.LONGEST_SOLVE_S),
-        "bytes of a question of the page": pageroutes.LARGEST_QUESTION_BYTES,
+        "bytes of a request of the page": pageroutes.LARGEST_QUESTION_BYTES,
         "characters that the page may ask to try": pageroutes.LARGEST_MANIFEST_BYTES,
         "pages that are open at a time": pageroutes.MOST_READERS,
         "reviews for one user of the page": rights.MOST_REVIEWS,
-        "questions of the page that wait": answering.MOST_WAITING,
+        "waiting requests of the page": answering.MOST_WAITING,
         "seconds of an answer to the page": int(answering.ANSWER_S),
         "seconds of a profile": debug.LONGEST_PROFILE_S,
         "attempts that are kept": decisions.KEPT,

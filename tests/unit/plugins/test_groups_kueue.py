@@ -47,7 +47,7 @@ def test_all_of_a_group_are_placed_or_none():
 
 
 def test_a_pod_behind_a_gate_is_not_there():
-    """Kueue removes the gate when its queue has quota."""
+    """A gated member does not count: two of three members are placed only with the third."""
     gated = member("g-2", "g", 3, spec={"schedulingGates": [{"name": f"{K}admission"}]})
     done = place(*nodes(), *members("g", 3, 2), gated)
 
