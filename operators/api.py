@@ -112,5 +112,5 @@ class Api:
 
 def failed(response: Response, method: str, path: str) -> ApiError:
     """Return the error that a failed response is."""
-    said = response.message or "no answer"
-    return ApiError(f"{method} {path}: {response.code} {said}", code=response.code)
+    reason = response.message or "no answer"
+    return ApiError(f"{method} {path}: {response.code} {reason}", code=response.code)

@@ -252,9 +252,9 @@ def _gang(spec: AppGroupSpec, observed: ObservedGroup) -> tuple[str, str, str]:
     lacking = [label for label in least if placed[label] < least[label]]
     if not lacking:
         return "True", SCHEDULED, f"all {least.total()} pod(s) that it needs have nodes"
-    said = observed.previous.gang
-    if said is not None and said.phase == "Pending" and said.message:
-        return "False", UNSCHEDULABLE, said.message
+    previous_gang = observed.previous.gang
+    if previous_gang is not None and previous_gang.phase == "Pending" and previous_gang.message:
+        return "False", UNSCHEDULABLE, previous_gang.message
     texts = (
         f'"{label}" has {placed[label]} of {least[label]} pod(s) on nodes' for label in lacking
     )

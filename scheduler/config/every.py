@@ -40,11 +40,11 @@ def every_problem(text: str, *, file: str, registry: Registry) -> tuple[Problem,
         except InvalidConfigError as error:
             # A problem at a position that was already reported follows from that one; so may a
             # problem of the whole file, which has no position.
-            said = {one.text for one in found}
+            texts = {one.text for one in found}
             fresh = [
                 one
                 for one in error.problems
-                if not found or (one.line and one.text not in said and _place(one) not in places)
+                if not found or (one.line and one.text not in texts and _place(one) not in places)
             ]
             found += fresh
             places |= {_place(one) for one in fresh}

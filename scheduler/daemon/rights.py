@@ -48,8 +48,8 @@ async def rights(may: May, namespaces: Mapping[str, Iterable[str]], namespace: s
             return await may({**asked, "namespace": where} if where else asked)
 
     kinds = {name: BY_KIND[name] for name in (NODE.kind, POD.kind, *namespaces) if name in _LISTED}
-    said = await asyncio.gather(*(ask(kind, "") for kind in kinds.values()))
-    everywhere = {name for name, allowed in zip(kinds, said, strict=True) if allowed}
+    answers = await asyncio.gather(*(ask(kind, "") for kind in kinds.values()))
+    everywhere = {name for name, allowed in zip(kinds, answers, strict=True) if allowed}
     pairs = [
         (name, where)
         for name, kind in kinds.items()
@@ -58,9 +58,9 @@ async def rights(may: May, namespaces: Mapping[str, Iterable[str]], namespace: s
     ]
     left_out = len(pairs) - MOST_REVIEWS
     pairs = pairs[:MOST_REVIEWS]
-    said = await asyncio.gather(*(ask(kinds[name], where) for name, where in pairs))
+    answers = await asyncio.gather(*(ask(kinds[name], where) for name, where in pairs))
     found: dict[str, set[str]] = {}
-    for (name, where), allowed in zip(pairs, said, strict=True):
+    for (name, where), allowed in zip(pairs, answers, strict=True):
         if allowed:
             found.setdefault(name, set()).add(where)
     return Rights(

@@ -120,7 +120,7 @@ async def _expect(wanted: Expectation, stage: ScenarioStage, show: Show) -> str:
         nodes, pods = await stage.nodes(), await stage.pods()
         show.look(nodes, pods)
         chosen = [pod for pod in pods if _is_meant(pod, wanted)]
-        wrong = _wrong(wanted, chosen, nodes) or await _unsaid(wanted, chosen, stage)
+        wrong = _wrong(wanted, chosen, nodes) or await _missing_event(wanted, chosen, stage)
         if not wrong:
             show.met(_summary(wanted, chosen))
             return ""
@@ -130,7 +130,7 @@ async def _expect(wanted: Expectation, stage: ScenarioStage, show: Show) -> str:
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def _unsaid(wanted: Expectation, pods: Sequence[Pod], stage: ScenarioStage) -> str:
+async def _missing_event(wanted: Expectation, pods: Sequence[Pod], stage: ScenarioStage) -> str:
     """Return that no event has the expected text, or ''."""
     if not wanted.event:
         return ""

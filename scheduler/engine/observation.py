@@ -27,7 +27,7 @@ OnFault = Callable[[str, str, Exception], None]
 OnLeading = Callable[[bool, float], None]
 
 
-def _standing_still() -> float:
+def _zero() -> float:
     return 0.0
 
 
@@ -80,7 +80,7 @@ class Observation:
         self.meters = meters
         self.stopwatch = stopwatch
         self._release = release
-        self.now_s = stopwatch or _standing_still
+        self.now_s = stopwatch or _zero
         self.on_decision: OnDecision = lambda _queued, _decision: None
         self.on_end: OnEnd = lambda _queued, _result, _text: None
         self.on_fault: OnFault = lambda _plugin, _point, _error: None
@@ -134,10 +134,10 @@ class Observation:
         """Measure a wait at permit."""
         self.meters.permit_wait_duration.labels(code).observe(seconds)
 
-    def hinted(self, plugin: str, event: str, seconds: float, said: str) -> None:
+    def hinted(self, plugin: str, event: str, seconds: float, outcome: str) -> None:
         """Measure a plugin's queueing hint."""
         family = self.meters.queueing_hint_execution_duration
-        family.labels(plugin, event_name(event, self._release), said).observe(seconds)
+        family.labels(plugin, event_name(event, self._release), outcome).observe(seconds)
 
     def handled(self, event: str, seconds: float) -> None:
         """Measure how long taking in a change took."""

@@ -72,9 +72,9 @@ def _against(plan: MovePlan, now: float) -> Iterator[str]:
     """Yield which nodes a plan reserves for other pods."""
     if plan.status.phase != EXECUTING:
         return
-    held = [move for move in plan.status.moves if _is_reserving(move, now)]
-    if held:
-        nodes = list(dict.fromkeys(move.target for move in held))
+    reserving = [move for move in plan.status.moves if _is_reserving(move, now)]
+    if reserving:
+        nodes = list(dict.fromkeys(move.target for move in reserving))
         more = f" and {len(nodes) - MOST_NODES} more" if len(nodes) > MOST_NODES else ""
         where = f"{', '.join(nodes[:MOST_NODES])}{more}"
         yield f"MovePlan {plan.metadata.name} reserves capacity of {where} for pods that it moves"

@@ -71,10 +71,10 @@ def past_line(past: PastDecision) -> str:
         fits = f"{past.feasible_nodes} of {past.all_nodes} nodes fitted"
         return f"{lead}, {past.node} was chosen; {fits}"
     gone = ", ".join(f"{pod.namespace}/{pod.name}" for pod in past.victims)
-    promised = f" (nominated to {past.nominated_node}" if past.nominated_node else ""
-    if promised:
-        promised += f" in place of {gone})" if gone else ")"
-    return f"{lead}, no node was found: {past.message}{promised}"
+    nomination = f" (nominated to {past.nominated_node}" if past.nominated_node else ""
+    if nomination:
+        nomination += f" in place of {gone})" if gone else ")"
+    return f"{lead}, no node was found: {past.message}{nomination}"
 
 
 def counts_table(past: PastDecision) -> list[TextTable]:

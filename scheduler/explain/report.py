@@ -115,11 +115,11 @@ def _folded(ordered: Iterable[NodeExplanation]) -> list[tuple[NodeExplanation, i
     Equal explanations of more than `FEW` nodes are one row. Nodes that fit beyond `FEW` rows are
     one row as well: each is worse than the last.
     """
-    said: dict[tuple[bool, str], list[NodeExplanation]] = {}
+    by_verdict: dict[tuple[bool, str], list[NodeExplanation]] = {}
     for node in ordered:
-        said.setdefault((node.feasible, node.why), []).append(node)
+        by_verdict.setdefault((node.feasible, node.why), []).append(node)
     rows: list[tuple[NodeExplanation, int]] = []
-    for nodes in said.values():
+    for nodes in by_verdict.values():
         if len(nodes) > FEW:
             rows.append((nodes[0], len(nodes) - 1))
         else:

@@ -67,9 +67,9 @@ def _folded(
 def _many_row(name: str, pods: Sequence[PodResult], racks: Mapping[str, str]) -> list[str]:
     where = where_text((pod.node for pod in pods if pod.node), racks)
     short = name.partition("/")[2] or name
-    said = dict.fromkeys(pod.message for pod in pods)
-    more = f" (and {len(said) - 1} other messages)" if len(said) > 1 else ""
-    message = next(iter(said)) + more
+    messages = dict.fromkeys(pod.message for pod in pods)
+    more = f" (and {len(messages) - 1} other messages)" if len(messages) > 1 else ""
+    message = next(iter(messages)) + more
     return [pods[0].namespace, f"{short} x{len(pods)}", pods[0].result.value, where, message]
 
 

@@ -103,8 +103,8 @@ class Attempted(msgspec.Struct, frozen=True):
                     return np.zeros_like(among), rejections
             among, found = self.runner.filter(cycle, whole, states, among)
             for one in found:
-                said = msgspec.structs.replace(one.rejected, final=one.rows)
-                rejections.append(msgspec.structs.replace(one, rejected=said))
+                verdict = msgspec.structs.replace(one.rejected, final=one.rows)
+                rejections.append(msgspec.structs.replace(one, rejected=verdict))
         return among, rejections
 
     def dry_run(self, victims: RowPods, nominated: Nominated) -> DryRun:
@@ -371,9 +371,9 @@ def _moved(
         full[to] = flags[places]
         return full
 
-    def moved(said: Rejected) -> Rejected:
-        reasons = tuple(Reason(column(one.rows), one.text) for one in said.reasons)
-        return Rejected(column(said.rows), column(said.final), reasons)
+    def moved(verdict: Rejected) -> Rejected:
+        reasons = tuple(Reason(column(one.rows), one.text) for one in verdict.reasons)
+        return Rejected(column(verdict.rows), column(verdict.final), reasons)
 
     return [Rejection(one.plugin, column(one.rows), moved(one.rejected)) for one in rejections]
 

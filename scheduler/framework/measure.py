@@ -159,8 +159,8 @@ class PointRun:
     def _measured(self, measure: PointMeasure, error: BaseException | None) -> None:
         bound, bounds = self._bound, self._bounds
         if bound is not None and self._plugin_s is not None:
-            said = "Success" if error is None else "Error"
-            measure.plugin(self._point, bound, self._plugin_s, said)
+            outcome = "Success" if error is None else "Error"
+            measure.plugin(self._point, bound, self._plugin_s, outcome)
         is_well = error is None and self._fault is None
         measure.point(self._point, self._started_s, self.outcome if is_well else "Error")
         if bound is not None:

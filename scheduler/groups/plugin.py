@@ -370,11 +370,11 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             if self._members.root(key) != key:
                 return []  # it has become part of another group, and is reported with that one
             return self._writer.checked(key, self._described.size_of(key), now)
-        said = self._writer.writes(key, stage, now)
+        effects = self._writer.writes(key, stage, now)
         reporter = self._records.of(
             key
         ).reporter  # None before the first plan, which reads the tree
-        return [*said, *self._trees.events(reporter)] if reporter else said
+        return [*effects, *self._trees.events(reporter)] if reporter else effects
 
     def group_evicted(
         self, victims: Sequence[Placed], whom: str, group: str, reporter: str

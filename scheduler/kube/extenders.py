@@ -107,7 +107,7 @@ class Extenders:
             text = f'Post "{url}": context deadline exceeded ({detail})'
             return Answer(effect.id, 0, "Timeout", text)
         except (aiohttp.ClientError, OSError) as error:
-            return Answer(effect.id, 0, "Disconnected", f'Post "{url}": {_said(error)}')
+            return Answer(effect.id, 0, "Disconnected", f'Post "{url}": {_problem(error)}')
         except msgspec.MsgspecError as error:
             text = f"the extender at URL {url} did not answer as it should: {error}"
             return Answer(effect.id, 0, "BadAnswer", text)
@@ -149,7 +149,7 @@ async def _read(verb: str, data: bytes, *, by_name: bool) -> ExtenderAnswer:
     return await asyncio.to_thread(extenderwire.answer, verb, data, by_name=by_name)
 
 
-def _said(error: Exception) -> str:
+def _problem(error: Exception) -> str:
     """Return the message of a connection failure, never an empty text."""
     if isinstance(error, ConnectionRefusedError) or (
         isinstance(error, aiohttp.ClientConnectorError)

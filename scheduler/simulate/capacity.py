@@ -154,8 +154,8 @@ def _changed(
 def _check_judged(refused: PodResult, where: str) -> None:
     """Reject a shape whose copies were never filtered by the nodes: their number is unknown."""
     if refused.result is not Result.UNSCHEDULABLE:
-        said = f": {refused.message}" if refused.message else ""
+        reason = f": {refused.message}" if refused.message else ""
         raise InputError(
-            f"cannot be counted by itself, a copy of it ends as {refused.result.value}{said}",
+            f"cannot be counted by itself, a copy of it ends as {refused.result.value}{reason}",
             where=where,
         )

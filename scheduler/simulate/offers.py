@@ -109,8 +109,8 @@ def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
         if not left:
             return f"{len(victims)} pods would have to leave" if victims else ""
         first = left[0]
-        said = f", {first.key}: {first.message}" if first.message else f", {first.key} for one"
-        return f"{len(left)} of {len(pods)} pods find no node{said}"
+        problem = f", {first.key}: {first.message}" if first.message else f", {first.key} for one"
+        return f"{len(left)} of {len(pods)} pods find no node{problem}"
 
     return judge
 
@@ -118,9 +118,9 @@ def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
 def _fewest(world: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> OfferResult:
     """Return the fewest nodes of an offer that suffice, None if `most` do not."""
     few, many = 0, 1
-    while said := judge(with_nodes(world, offer.node, many)):
+    while problem := judge(with_nodes(world, offer.node, many)):
         if many == most:
-            return OfferResult(offer.name, offer.cost, None, None, many, said)
+            return OfferResult(offer.name, offer.cost, None, None, many, problem)
         few, many = many, min(2 * many, most)
     while many - few > 1:
         middle = (few + many) // 2

@@ -159,5 +159,5 @@ def _with_message(pod: Pod, message: str) -> Pod:
     if not message:
         return pod
     others = tuple(one for one in pod.status.conditions if one.type != POD_SCHEDULED)
-    said = PodCondition(type=POD_SCHEDULED, status="False", message=message)
-    return replace(pod, status=replace(pod.status, conditions=(*others, said)))
+    condition = PodCondition(type=POD_SCHEDULED, status="False", message=message)
+    return replace(pod, status=replace(pod.status, conditions=(*others, condition)))

@@ -18,7 +18,7 @@ from scheduler.framework.groups import GroupReport, title
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, ClaimLookup
-from scheduler.simulate.cluster.cluster import World
+from scheduler.simulate.cluster.cluster import SimulatedCluster
 from scheduler.simulate.costs import network_bill
 from scheduler.simulate.gates import gate_text
 from scheduler.simulate.hints import woken_by
@@ -84,7 +84,7 @@ class SimulationRun:
         self.others = (*stage.others, *stage.pending)
         self.options = options or AnswerOptions()
         self.clock = ManualClock(stage.now)
-        self.world = World(self.engine, (*stage.bound, *stage.pending))
+        self.world = SimulatedCluster(self.engine, (*stage.bound, *stage.pending))
         # In the order of first attempts.
         self.histories: dict[str, _PodHistory] = {}
         self.leaving: list[str] = []

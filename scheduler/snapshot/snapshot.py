@@ -451,7 +451,7 @@ class SnapshotReader:
         unbound.sort(key=lambda pod: pod.metadata.creation_timestamp or "~")
         objects, unbound = regrouped(objects, unbound, self._given, self._clashing)
         new = [pod for pod in unbound if pod.metadata.uid in self._given]
-        said = notices(self._passed_over, leaving, astray(bound, nodes), self._admission.unknown)
+        skipped = notices(self._passed_over, leaving, astray(bound, nodes), self._admission.unknown)
         quotas = exceeded_quotas(self._admission.all(RESOURCE_QUOTA), new)
         ranges = violated_ranges(self._admission.all(LIMIT_RANGE), new)
         return Snapshot(
@@ -463,7 +463,7 @@ class SnapshotReader:
             given=frozenset(self._given),
             taken_at=_time(self._newest),
             places=self._places,
-            notices=(*said, *self._notices, *quotas, *ranges),
+            notices=(*skipped, *self._notices, *quotas, *ranges),
             daemons=tuple(self._daemons()),
             release=self._release or _newest_release(self._kubelets),
             origins=tuple(self._taken),

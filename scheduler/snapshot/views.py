@@ -170,7 +170,7 @@ def _pod(pod: Pod) -> dict[str, Any]:
             record["priority"] = pod.spec.priority
         return record
     created = pod.metadata.creation_timestamp
-    said = next((one for one in pod.status.conditions if one.type == POD_SCHEDULED), None)
+    condition = next((one for one in pod.status.conditions if one.type == POD_SCHEDULED), None)
     record |= {
         "since": parse_rfc3339(created) if created else None,
         "priority": pod.spec.priority or 0,
@@ -179,8 +179,8 @@ def _pod(pod: Pod) -> dict[str, Any]:
     }
     if pod.spec.scheduling_gates:
         record["gates"] = [gate.name for gate in pod.spec.scheduling_gates]
-    if said is not None and said.message:
-        record["message"] = said.message
+    if condition is not None and condition.message:
+        record["message"] = condition.message
     return record
 
 

@@ -170,8 +170,13 @@ def _key(pod: Pod) -> bytes:
     Annotations that name a pod's group distinguish pods as labels do.
     """
     meta = pod.metadata
-    said = meta.annotations
-    grouped = said.volcano_group, said.kai_group, said.kueue_is_fast, pod.derived_group
+    annotations = meta.annotations
+    grouped = (
+        annotations.volcano_group,
+        annotations.kai_group,
+        annotations.kueue_is_fast,
+        pod.derived_group,
+    )
     owner = next(
         ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
     )

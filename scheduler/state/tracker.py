@@ -48,8 +48,8 @@ class TrackerKey(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        said = ", ".join(map(str, self.arguments))
-        return self.name or f"{self.kind.__module__}.{self.kind.__qualname__}({said})"
+        listed = ", ".join(map(str, self.arguments))
+        return self.name or f"{self.kind.__module__}.{self.kind.__qualname__}({listed})"
 
     def made(self) -> Tracker:
         """Return a new tracker of this kind, without any state."""

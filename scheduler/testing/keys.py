@@ -46,13 +46,13 @@ def keeps_its_key(trial: Trial) -> Iterator[str]:
             evaluation = look(scene, scene.cycle(pod))
         except PluginError:
             continue  # the invariant "runs" reports it
-        said = [
+        verdict = [
             (evaluation.filter[nodes.name(row)].is_success, evaluation.raw.get(nodes.name(row), -1))
             for row in rows
         ]
         yield from _faults_of_cells(scene, pod, nodes, evaluation.raw)
-        other, before = known.setdefault(key, (pod.key, said))
-        if before != said:
+        other, before = known.setdefault(key, (pod.key, verdict))
+        if before != verdict:
             yield f"pods {other} and {pod.key}: one key, but they are treated differently"
     yield from _faults_of_cache(trial, scene)
 
@@ -91,10 +91,10 @@ def _faults_of_hints(trial: Trial, scene: Scene, change: Change) -> Iterator[str
         key = plugin.key(pod)
         if key is None or key is EACH_POD:
             continue
-        said = bool(plugin.hint(change, pod))
-        other, before = known.setdefault((pod.priority, key), (pod.key, said))
-        if before != said:
-            yield f"pods {other} and {pod.key}: one key, but the hint tells them apart"
+        verdict = bool(plugin.hint(change, pod))
+        other, before = known.setdefault((pod.priority, key), (pod.key, verdict))
+        if before != verdict:
+            yield f"pods {other} and {pod.key}: one key, but different hints"
 
 
 def _faults_of_cache(trial: Trial, scene: Scene) -> Iterator[str]:

@@ -24,7 +24,7 @@ from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import plain_data, read_object
 from scheduler.objects.pod import Pod
-from scheduler.simulate.cluster.cluster import World
+from scheduler.simulate.cluster.cluster import SimulatedCluster
 from scheduler.simulate.cluster.extenders import unasked
 from scheduler.simulate.stage import AnswerOptions, Setup, build_engine
 from scheduler.testing.scene import NOW, PluginClass
@@ -66,7 +66,7 @@ class Scenario:
         self._clock = ManualClock(now)
         unasked(loaded.scheduler.extenders)
         self._engine = build_engine(Setup(loaded, registry), AnswerOptions(ties=Ties.NAME))
-        self._world = World(self._engine, ())
+        self._world = SimulatedCluster(self._engine, ())
         self._decisions: dict[str, list[Decision]] = {}
         self._uids = 0
         self.events: list[Record] = []

@@ -129,16 +129,16 @@ def read_hello(data: bytes, challenge: bytes, keys: Keys) -> tuple[Hello, bytes]
 
 def answer(verdict: KeyVerdict, hello: Hello, challenge: bytes, keys: Keys, key: bytes) -> bytes:
     """Return the responder's message, with a proof by the key that the asker used."""
-    said = bytes([verdict])
-    return said + keys.prove(_REPLY + challenge + hello.encoded() + said, key)
+    reply = bytes([verdict])
+    return reply + keys.prove(_REPLY + challenge + hello.encoded() + reply, key)
 
 
 def read_answer(data: bytes, hello: Hello, challenge: bytes, keys: Keys) -> KeyVerdict:
     """Return the verdict; ProtocolError if no key proves the message."""
-    said, proof = data[:1], data[1:]
-    if keys.which(_REPLY + challenge + hello.encoded() + said, proof) is None:
+    reply, proof = data[:1], data[1:]
+    if keys.which(_REPLY + challenge + hello.encoded() + reply, proof) is None:
         raise NetperfProtocolError("the other side has another key")
     try:
-        return KeyVerdict(said[0])
+        return KeyVerdict(reply[0])
     except ValueError as error:
-        raise NetperfProtocolError(f"verdict {said[0]} is not known here") from error
+        raise NetperfProtocolError(f"verdict {reply[0]} is not known here") from error

@@ -177,7 +177,7 @@ def _show_tree(world: Snapshot, flags: TopologyFlags) -> None:
         show_tables([_tree_table(root, with_nodes=flags.nodes or is_wide, is_wide=is_wide)], output)
         if between:
             print()
-            show_tables([_ways_table(between)])
+            show_tables([_links_table(between)])
         if trees and not name:
             print()
             show_tables([_trees_table(trees.values())])
@@ -243,7 +243,7 @@ def _groups(groups: Mapping[str, int], *, is_wide: bool) -> str:
     return ", ".join(f"{name} {count}" for name, count in groups.items())
 
 
-def _ways_table(between: list[Way]) -> TextTable:
+def _links_table(between: list[Way]) -> TextTable:
     titles = ["network", "level", "from", "to", "cost", "capacity", "allocated"]
     rows = [
         [

@@ -171,9 +171,7 @@ class Work:
 
     def _at(self, at: float) -> Snapshot:
         if self._past is None:
-            raise InputError(
-                "nothing is known of the past: it is a daemon, or a decision log, that tells"
-            )
+            raise InputError("the past is not known: only a daemon or a decision log records it")
         return with_derived_groups(self._past.world_at(at, self._world), self._loaded)
 
     async def _alone(self, work: Callable[[], T]) -> T:

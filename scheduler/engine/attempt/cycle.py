@@ -287,18 +287,18 @@ def post_filter(
         return []
     candidates = _candidates(attempt, pre, failed, rejections)
     if attempt.reserved is None:
-        return _ways_out(attempt, pre, failed, rejections, candidates)
+        return _post_filter_results(attempt, pre, failed, rejections, candidates)
     wanted = attempt.reserved.usable(attempt) & candidates
-    found = _ways_out(attempt, pre, failed, rejections, candidates & ~wanted)
-    if wanted.any() and not _has_way_out(found):
+    found = _post_filter_results(attempt, pre, failed, rejections, candidates & ~wanted)
+    if wanted.any() and not _has_nomination(found):
         # A group may be about to use its victims, or the capacity beside them.
-        found = _ways_out(attempt, pre, failed, rejections, candidates)
-        if _has_way_out(found):
+        found = _post_filter_results(attempt, pre, failed, rejections, candidates)
+        if _has_nomination(found):
             raise PutOffError(wanted, attempt.cycle.shape)
     return found
 
 
-def _has_way_out(found: list[PostFiltered]) -> bool:
+def _has_nomination(found: list[PostFiltered]) -> bool:
     return any(one.offers or one.status.is_success for one in found)
 
 
@@ -315,7 +315,7 @@ def _candidates(
     return candidates if outside is None else candidates & ~outside
 
 
-def _ways_out(
+def _post_filter_results(
     attempt: Attempt,
     pre: PreFiltered,
     failed: Status,

@@ -31,7 +31,7 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.extender.protocol import (
     ExtenderFault,
-    Said,
+    FilterVerdict,
     answer_of,
     by_name,
     offers_left,
@@ -97,11 +97,11 @@ class ExtenderCycle:
         if not feasible.any():
             return (yield from self._nothing_fits(pre, SUCCESS, rejections))
         names = attempt.nodes.names(feasible)
-        said = yield from self._filtered(names)
-        scores = yield from self._scored(said.passed)
+        verdict = yield from self._filtered(names)
+        scores = yield from self._scored(verdict.passed)
         if not self._has_asked:
             return best(attempt, pre, feasible, rejections)
-        decision = yield from self._on_live_nodes(names, said, scores)
+        decision = yield from self._on_live_nodes(names, verdict, scores)
         if decision is None:
             self._may_begin_anew = False
             decision = yield from self._decide(tries_nomination=False)
@@ -112,13 +112,13 @@ class ExtenderCycle:
         there.
         """
         try:
-            said = yield from self._filtered(self.attempt.nodes.names(alone))
+            verdict = yield from self._filtered(self.attempt.nodes.names(alone))
         except ExtenderFault as fault:
             self._complain(EXTENDER, "Filter", fault)
             return None
         attempt = self.attempt = self._fresh()
         pre = _pre_filter(attempt)
-        passed = attempt.nodes.rows_named(said.passed)
+        passed = attempt.nodes.rows_named(verdict.passed)
         if not pre.status.is_success or not passed.any():
             return None
         feasible, _ = filter_rows(attempt, passed if pre.rows is None else passed & pre.rows)
@@ -127,7 +127,7 @@ class ExtenderCycle:
     def _on_live_nodes(
         self,
         names: tuple[str, ...],
-        said: Said,
+        verdict: FilterVerdict,
         scores: Sequence[tuple[ConfiguredExtender, Mapping[str, int]]],
     ) -> Steps:
         """Decide among the nodes that passed, as they are by now.
@@ -145,10 +145,10 @@ class ExtenderCycle:
             return (yield from self._nothing_fits(pre, pre.status, ()))
         among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
         fits, rejections = filter_rows(attempt, among)
-        feasible = fits & nodes.rows_named(said.passed)
+        feasible = fits & nodes.rows_named(verdict.passed)
         refused = fits & ~feasible
         if refused.any():
-            rejection = rejection_of(nodes, refused, said)
+            rejection = rejection_of(nodes, refused, verdict)
             rejections = [*rejections, rejection]
             if pre.rows is not None:
                 # kube-scheduler: nodes without any answer count as those left out
@@ -166,17 +166,17 @@ class ExtenderCycle:
 
     def _filtered(self, names: tuple[str, ...]) -> Steps:
         """Call the filtering extenders one after the other."""
-        said = Said(names)
+        verdict = FilterVerdict(names)
         for extender in self._extenders:
-            if not extender.filters or not said.passed:
+            if not extender.filters or not verdict.passed:
                 continue
-            call = self._call(extender, "filter", nodes=said.passed)
+            call = self._call(extender, "filter", nodes=verdict.passed)
             (result,) = yield (call,)
             try:
-                take_filter(extender, result, said)
+                take_filter(extender, result, verdict)
             except ExtenderFault as fault:
                 self._must_be_ignorable(extender, "Filter", fault)
-        return said
+        return verdict
 
     def _scored(self, names: tuple[str, ...]) -> Steps:
         """Call all scoring extenders at once; one that fails contributes no scores."""

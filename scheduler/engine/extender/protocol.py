@@ -29,7 +29,7 @@ class ExtenderFault(Exception):  # noqa: N818 - a fault of another service, repo
     """The extender did not respond, or its response is invalid."""
 
 
-class Said(msgspec.Struct):
+class FilterVerdict(msgspec.Struct):
     """The accumulated filter responses of the extenders."""
 
     passed: tuple[str, ...]
@@ -37,11 +37,11 @@ class Said(msgspec.Struct):
     unresolvable: dict[str, str] = {}
 
 
-def take_filter(extender: ConfiguredExtender, result: CallResult, said: Said) -> None:
+def take_filter(extender: ConfiguredExtender, result: CallResult, verdict: FilterVerdict) -> None:
     """Apply the response to a filter call; ExtenderFault if it is invalid."""
     answer = answer_of(result)
     passed = answer.nodes or ()
-    asked = frozenset(said.passed)
+    asked = frozenset(verdict.passed)
     kept = frozenset(passed)
     if not kept <= asked:
         stranger = next(name for name in passed if name not in asked)
@@ -50,10 +50,10 @@ def take_filter(extender: ConfiguredExtender, result: CallResult, said: Said) ->
             "which is not found in the input node list"
         )
     refused = asked - kept
-    said.unresolvable |= {n: t for n, t in answer.unresolvable.items() if n in refused}
-    said.failed |= {n: t for n, t in answer.failed.items() if n in refused}
+    verdict.unresolvable |= {n: t for n, t in answer.unresolvable.items() if n in refused}
+    verdict.failed |= {n: t for n, t in answer.failed.items() if n in refused}
     if len(kept) < len(asked):
-        said.passed = tuple(name for name in said.passed if name in kept)
+        verdict.passed = tuple(name for name in verdict.passed if name in kept)
 
 
 def answer_of(result: CallResult) -> ExtenderAnswer:
@@ -102,15 +102,15 @@ def pods_on(nodes: Nodes, node: str, uids: Sequence[str]) -> dict[str, Placed]:
     return {uid: present[uid] for uid in uids if uid in present}
 
 
-def rejection_of(nodes: Nodes, refused: BoolColumn, said: Said) -> Rejection:
+def rejection_of(nodes: Nodes, refused: BoolColumn, verdict: FilterVerdict) -> Rejection:
     """Return the extenders' rejections; rows without a reason are unresolvable."""
     by_text: dict[tuple[str, bool], BoolColumn] = {}
     final = refused.copy()
     for row in np.flatnonzero(refused).tolist():
         name = nodes.name(row)
-        text, is_final = said.unresolvable.get(name), True
+        text, is_final = verdict.unresolvable.get(name), True
         if text is None:
-            text, is_final = said.failed.get(name), False
+            text, is_final = verdict.failed.get(name), False
         if text is None:
             continue
         final[row] = is_final

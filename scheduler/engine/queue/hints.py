@@ -197,14 +197,14 @@ class UnschedulablePods:
 
     def _hint(self, plugin: Plugin[Any], change: Change, queued: QueuedPod) -> bool:
         started_s = self._now_s() if self._hinted is not None else 0.0
-        helps, said = True, "Error"
+        helps, result = True, "Error"
         try:
             helps = plugin.hint(change, queued.pod)
-            said = "Queue" if helps else "QueueSkip"
+            result = "Queue" if helps else "QueueSkip"
         except Exception as error:  # noqa: BLE001 - a broken hint must not lose a wake-up
             self._complain(plugin.name, "QueueingHint", error)
         if self._hinted is not None:
-            self._hinted(plugin.name, change.label, self._now_s() - started_s, said)
+            self._hinted(plugin.name, change.label, self._now_s() - started_s, result)
         return helps
 
     def _plugins_reading(self, changed: Iterable[str]) -> list[str]:

@@ -226,8 +226,8 @@ def _asked_by(pre: PreFiltered, rejections: tuple[Rejection, ...]) -> Iterator[_
         yield _Asking(name, (), is_pre_filter=True)
     texts: dict[str, set[str]] = {}
     for one in rejections:
-        said = texts.setdefault(one.plugin, set())
-        said.update(text for text, _ in one.rejected.histogram(one.rows))
+        stated = texts.setdefault(one.plugin, set())
+        stated.update(text for text, _ in one.rejected.histogram(one.rows))
     for name, reasons in texts.items():
         yield _Asking(name, reasons)
 
@@ -237,8 +237,8 @@ def _ask_of(asking: _Asking) -> PodAsk:
     if name in IN_PART:
         text = _WORDS[name]
         return PodAsk(f"plugins.{name}", text, "", plugin=name, reasons=asking.reasons)
-    said = sorted(asking.reasons)
-    listed = "; ".join(said[:MOST_REASONS]) + ("; …" if len(said) > MOST_REASONS else "")
+    stated = sorted(asking.reasons)
+    listed = "; ".join(stated[:MOST_REASONS]) + ("; …" if len(stated) > MOST_REASONS else "")
     text = f"passes {name}" + (f" ({listed})" if listed else "")
     less = f"without the filter {name}"
     field = f"plugins.{name}"

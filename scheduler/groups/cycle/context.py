@@ -173,7 +173,9 @@ class GroupContext:
         """Do the same for each distinct spec, with the pods of that spec."""
         pods = self.members if asked is None else asked
         with self._without_own_nominations():
-            return tuple((alike, self._fits(alike)) for alike in _alike_in_spec(pods))
+            return tuple(
+                (equivalent, self._fits(equivalent)) for equivalent in _equivalent_in_spec(pods)
+            )
 
     def hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Run all filters and assume every member on its node; on a rejection, return the reason
@@ -295,10 +297,10 @@ class GroupContext:
                 )
         for queued in named:
             self._put(queued, nodes)
-        alike: dict[int, Attempt] = {}
+        equivalent: dict[int, Attempt] = {}
         for queued in named:
             shape = cluster.shapes.of(queued.pod)
-            attempt = alike.get(shape.id)
+            attempt = equivalent.get(shape.id)
             if attempt is None or not _answers_again(attempt):
                 self._take(queued)
                 attempt = self._attempt(queued.pod)
@@ -309,9 +311,9 @@ class GroupContext:
                         self._most(asked.passed), queued.pod, nodes[queued.uid], asked.why(row)
                     )
                 self._put(queued, nodes)
-                alike[shape.id] = attempt
+                equivalent[shape.id] = attempt
             self.attempts[queued.uid] = attempt
-        return self._alike(list(alike.values())) or self._together(nodes)
+        return self._equivalent(list(equivalent.values())) or self._together(nodes)
 
     def _together(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:
         """Run the plugins' joint choice for all members, as each would at reserve."""
@@ -333,7 +335,7 @@ class GroupContext:
                 )
         return None
 
-    def _alike(self, attempts: Sequence[Attempt]) -> AssignmentRejection | None:
+    def _equivalent(self, attempts: Sequence[Attempt]) -> AssignmentRejection | None:
         """Filter one member of each row, where the verdicts of one attempt apply to several
         members.
         """
@@ -451,17 +453,17 @@ def _choosers(attempt: Attempt) -> Iterator[tuple[Plugin[Any], Any]]:
             yield plugin, states.by_plugin[name]
 
 
-def _alike_in_spec(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
+def _equivalent_in_spec(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
     """Return the pods by spec, in the order of the first of each."""
     found: list[tuple[PodSpec, list[Pod]]] = []
     for pod in pods:
-        for spec, alike in found:
+        for spec, equivalent in found:
             if pod.spec == spec:
-                alike.append(pod)
+                equivalent.append(pod)
                 break
         else:
             found.append((pod.spec, [pod]))
-    return [tuple(alike) for _, alike in found]
+    return [tuple(equivalent) for _, equivalent in found]
 
 
 def _of_all(each: Sequence[Fits]) -> Fits:

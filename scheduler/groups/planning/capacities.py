@@ -197,10 +197,10 @@ def _inventory(inventory: Inventory, pods: PodIndex) -> str:
         f"{inventory.free} of {inventory.total} {inventory.what} that match "
         f"{'is' if inventory.free == 1 else 'are'} free"
     )
-    said = [f"{number} in use by {name}" for name, number in ordered[:NAMED]]
+    parts = [f"{number} in use by {name}" for name, number in ordered[:NAMED]]
     rest = sum(number for _, number in ordered[NAMED:])
-    said += [f"{rest} by others"] if rest else []
-    return ", ".join((text, *said))
+    parts += [f"{rest} by others"] if rest else []
+    return ", ".join((text, *parts))
 
 
 def _name(user: str, pods: PodIndex) -> str:

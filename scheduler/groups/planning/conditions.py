@@ -31,7 +31,7 @@ def mismatch(task: GroupTask) -> str:
     found = planning.misclassed(spec, members)
     if found or spec.has_classes:
         return found
-    return planning.unlike_requests(members, task.requests)
+    return planning.differing_requests(members, task.requests)
 
 
 def obstacle(task: GroupTask) -> Status | None:
@@ -95,7 +95,7 @@ def may_dissolve(
     if not bound or not is_ours or past.was_whole([one.pod for one in bound], described_by):
         return False
     since = [
-        configmap.SOURCE.said_since(obj)
+        configmap.SOURCE.size_set_at(obj)
         if kind == configmap.KIND
         else obj.metadata.creation_timestamp
         for kind, obj in described_by

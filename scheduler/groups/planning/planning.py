@@ -142,7 +142,7 @@ def requests(members: Sequence[Pod]) -> dict[str, Amounts]:
     return found
 
 
-def unlike_requests(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:
+def differing_requests(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:
     """Return how the first member with another request differs, or ''."""
     first = members[0]
     wanted = requests[first.metadata.uid]

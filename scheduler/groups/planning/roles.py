@@ -80,9 +80,9 @@ def fits_each(context: PlanningContext, pods: Sequence[Pod]) -> list[tuple[tuple
     Without the spread constraints that count members: they are put before the solver.
     """
     found = []
-    for alike in kinds(pods, context.members):
-        asked = [without_spread(pod, context.members) for pod in alike]
-        found.append((alike, context.fits(asked)))
+    for equal in kinds(pods, context.members):
+        asked = [without_spread(pod, context.members) for pod in equal]
+        found.append((equal, context.fits(asked)))
     return found
 
 
@@ -106,8 +106,8 @@ def by_role(
         request = asked(pods[0], requests)
         evictable = np.where(fits.evictable, len(pods), 0)
         selected = selected_by(pods[0], asking)
-        alike = (one for one in found if one.of == of and one.selected == selected)
-        same = next((one for one in alike if _is_same(one, request, pods[0], fits)), None)
+        equal = (one for one in found if one.of == of and one.selected == selected)
+        same = next((one for one in equal if _is_same(one, request, pods[0], fits)), None)
         if same is None:
             message = fits.message
             found.append(

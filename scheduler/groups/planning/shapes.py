@@ -107,10 +107,10 @@ class _Maker:
             first = len(self.roles)
             self.roles += [self._role(at, nodes) for at in numbers]
             roles = tuple(range(first, len(self.roles)))
-            says = self._said(nodes[0])
+            says = self._own_rules(nodes[0])
             self.shapes.append(GroupShape(tuple(nodes), parent, count, says, roles, sizes))
             return
-        self.shapes.append(GroupShape(tuple(nodes), parent, count, self._said(nodes[0])))
+        self.shapes.append(GroupShape(tuple(nodes), parent, count, self._own_rules(nodes[0])))
         own = len(self.shapes) - 1
         by_sign: dict[Hashable, list[GroupNode]] = {}
         for node in nodes:
@@ -122,9 +122,9 @@ class _Maker:
 
     def has_rules(self, node: GroupNode) -> bool:
         """Return whether a group, or one inside it, has level rules besides its own unit."""
-        return any(self._said(one).rules for one in node.every())
+        return any(self._own_rules(one).rules for one in node.every())
 
-    def _said(self, node: GroupNode) -> OwnRules:
+    def _own_rules(self, node: GroupNode) -> OwnRules:
         """Return the level rules of a group; only its own unit if none of its members is to be
         placed.
         """
@@ -151,7 +151,7 @@ class _Maker:
         """
         if any(self._bound[one.key] for one in node.leaves()) or self.has_rules(node):
             return node.key
-        says = self._said(node)
+        says = self._own_rules(node)
         if not node.is_composite:
             own = self._by_group.get(node.key, {})
             sizes = tuple(sorted((number, len(pods)) for number, pods in own.items()))

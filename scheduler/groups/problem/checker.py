@@ -260,9 +260,9 @@ def _by_area(group: GroupProblem, counts: Rows) -> list[dict[int, int]]:
 
 def _carried(group: GroupProblem, pods: Sequence[dict[int, int]], link: LinkLimit) -> int:
     """Return the traffic over a link in whole units, each direction rounded up."""
-    ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
+    directions = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
     total = 0
-    for origins, targets in ways:
+    for origins, targets in directions:
         sent = Fraction(0)
         for one in group.flows:
             sending = sum(pods[one.first].get(area, 0) for area in origins)

@@ -26,7 +26,7 @@ REPORTED = frozenset(
 )  # fmt: skip
 
 # The fields that describe a group, as `managedFields` names them.
-_SAID = (
+_SET_FIELDS = (
     ("f:metadata", "f:labels", f"f:{GROUP_KEY}"),
     ("f:data", "f:name"),
     ("f:data", "f:size"),
@@ -80,12 +80,12 @@ class ConfigMapGroups:
         """Return whether its status is Bound."""
         return (obj.data or {}).get("status") == BOUND
 
-    def said_since(self, obj: ConfigMap) -> str | None:
+    def size_set_at(self, obj: ConfigMap) -> str | None:
         """Return the time since which it has its name and size, None if that is unknown.
 
         `managedFields` records when each field was set, but not when a key was removed.
         """
-        times = [obj.set_at(*path) for path in _SAID]
+        times = [obj.set_at(*path) for path in _SET_FIELDS]
         times.append(obj.metadata.creation_timestamp)
         known = [time for time in times if time is not None]
         return max(known) if len(known) == len(times) else None

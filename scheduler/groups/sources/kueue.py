@@ -46,10 +46,10 @@ def read(pod: Pod, placed: int = 0) -> GroupSpec:
     annotation.
     """
     meta = pod.metadata
-    said = meta.annotations
-    if not said.kueue_total:
+    annotations = meta.annotations
+    if not annotations.kueue_total:
         raise ObjectError(_about(pod, TOTAL, "is missing"))
-    total = _number(pod, TOTAL, said.kueue_total)
+    total = _number(pod, TOTAL, annotations.kueue_total)
     rule = None if _is_chosen(pod) else _rule(pod, total)
     return GroupSpec(
         meta.namespace,
@@ -77,20 +77,20 @@ def check(pods: Sequence[Pod]) -> None:
             )
     if _is_chosen(first):
         return
-    said = first.metadata.annotations
+    annotations = first.metadata.annotations
     asked = next(
         (
             name
             for name, text in (
-                (REQUIRED, said.kueue_required),
-                (PREFERRED, said.kueue_preferred),
-                (SLICES, said.kueue_slices),
+                (REQUIRED, annotations.kueue_required),
+                (PREFERRED, annotations.kueue_preferred),
+                (SLICES, annotations.kueue_slices),
             )
             if text
         ),
         "",
     )
-    if asked and (asked == SLICES or not said.kueue_group):
+    if asked and (asked == SLICES or not annotations.kueue_group):
         _check_roles(pods, asked)
 
 
@@ -144,15 +144,15 @@ def _differences(one: Pod, other: Pod) -> Iterable[tuple[str, str, str]]:
 _TOPOLOGY = (REQUIRED, PREFERRED, UNCONSTRAINED, GROUP, SLICES, SLICE_SIZE, LAYERS)
 
 
-def _topology(said: PodAnnotations) -> tuple[str, ...]:
+def _topology(annotations: PodAnnotations) -> tuple[str, ...]:
     return (
-        said.kueue_required,
-        said.kueue_preferred,
-        said.kueue_unconstrained,
-        said.kueue_group,
-        said.kueue_slices,
-        said.kueue_slice_size,
-        said.kueue_layers,
+        annotations.kueue_required,
+        annotations.kueue_preferred,
+        annotations.kueue_unconstrained,
+        annotations.kueue_group,
+        annotations.kueue_slices,
+        annotations.kueue_slice_size,
+        annotations.kueue_layers,
     )
 
 
@@ -160,37 +160,39 @@ def _is_chosen(pod: Pod) -> bool:
     """Return whether Kueue has chosen the pod's nodes: its selector names a node, or a level that
     the pod requests.
     """
-    chosen, said = pod.spec.node_selector or {}, pod.metadata.annotations
-    asked = (said.kueue_required, said.kueue_preferred, said.kueue_slices)
+    chosen, annotations = pod.spec.node_selector or {}, pod.metadata.annotations
+    asked = (annotations.kueue_required, annotations.kueue_preferred, annotations.kueue_slices)
     return HOSTNAME in chosen or any(label and label in chosen for label in asked)
 
 
 def _rule(pod: Pod, total: int) -> LabelRule | None:
-    said = pod.metadata.annotations
-    if said.kueue_layers:
+    annotations = pod.metadata.annotations
+    if annotations.kueue_layers:
         raise ObjectError(
             _about(pod, LAYERS, "is refused: slices of one level are placed, not of several")
         )
     given = [
         name
-        for name, text in zip(_TOPOLOGY[:3], _topology(said)[:3], strict=True)
+        for name, text in zip(_TOPOLOGY[:3], _topology(annotations)[:3], strict=True)
         if text and not (name == UNCONSTRAINED and text == "false")
     ]
     if len(given) > 1:
         raise ObjectError(_about(pod, given[0], f"and {given[1]} exclude each other"))
-    if said.kueue_unconstrained not in ("", "true", "false"):
+    if annotations.kueue_unconstrained not in ("", "true", "false"):
         raise ObjectError(_about(pod, UNCONSTRAINED, "true or false is needed"))
-    if bool(said.kueue_slices) != bool(said.kueue_slice_size):
-        missing = SLICE_SIZE if said.kueue_slices else SLICES
+    if bool(annotations.kueue_slices) != bool(annotations.kueue_slice_size):
+        missing = SLICE_SIZE if annotations.kueue_slices else SLICES
         raise ObjectError(_about(pod, missing, "is missing: it goes with the other one for slices"))
-    size = _number(pod, SLICE_SIZE, said.kueue_slice_size) if said.kueue_slices else 0
+    size = _number(pod, SLICE_SIZE, annotations.kueue_slice_size) if annotations.kueue_slices else 0
     if size and total % size:
         raise ObjectError(
             _about(pod, SLICE_SIZE, f"{total} pods are no whole number of slices of {size}")
         )
-    if not (said.kueue_required or said.kueue_preferred or said.kueue_slices):
+    if not (annotations.kueue_required or annotations.kueue_preferred or annotations.kueue_slices):
         return None
-    return LabelRule(said.kueue_required, said.kueue_preferred, said.kueue_slices, size)
+    return LabelRule(
+        annotations.kueue_required, annotations.kueue_preferred, annotations.kueue_slices, size
+    )
 
 
 def _number(pod: Pod, annotation: str, text: str) -> int:

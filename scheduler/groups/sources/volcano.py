@@ -100,11 +100,11 @@ class VolcanoGroups(ServedGroups):
         It patches the object itself: Volcano's definition has no status subresource.
         """
         changed = {key: value for key, value in news.items() if getattr(obj.status, key) != value}
-        said = [one for one in conditions if not _is_said(obj, one)]
-        if said:
-            types = {one.type for one in said}
+        changes = [one for one in conditions if not _is_reported(obj, one)]
+        if changes:
+            types = {one.type for one in changes}
             kept = (one for one in obj.status.conditions if one.type not in types)
-            changed["conditions"] = [msgspec.to_builtins(one) for one in (*kept, *said)]
+            changed["conditions"] = [msgspec.to_builtins(one) for one in (*kept, *changes)]
         if not changed:
             return []
         meta = obj.metadata
@@ -114,7 +114,7 @@ class VolcanoGroups(ServedGroups):
         return [ApiCall("PATCH", path, body, MERGE_PATCH)]
 
 
-def _is_said(obj: VolcanoPodGroup, news: VolcanoCondition) -> bool:
+def _is_reported(obj: VolcanoPodGroup, news: VolcanoCondition) -> bool:
     known = obj.condition(news.type)
     if known is None:
         return news.status == "False"  # a condition that never was true need not be set to false

@@ -159,10 +159,10 @@ def _is_under_way(kind: str, obj: Any, news: News) -> bool:
 
     Members arrive one by one, and each changes the report about the group.
     """
-    said = "bound" if news.is_bound else "waits" if news.stage in WAITS else "on hold"
+    reported = "bound" if news.is_bound else "waits" if news.stage in WAITS else "on hold"
     if kind != coscheduling.KIND:
-        said += news.record.message
-    record, news_key = news.record, f"{obj.metadata.resource_version} {said}"
+        reported += news.record.message
+    record, news_key = news.record, f"{obj.metadata.resource_version} {reported}"
     if record.reported_of == news_key and news.now - record.reported_at < SEEN_BY_THEN_S:
         return True
     record.reported_of, record.reported_at = news_key, news.now
@@ -174,40 +174,40 @@ def _many(count: int, noun: str) -> str:
 
 
 def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[GroupWrite]:
-    is_said = news.record.final == obj.metadata.uid
-    if news.is_bound or (is_said and news.stage is GroupStage.CHANGED):
+    is_final = news.record.final == obj.metadata.uid
+    if news.is_bound or (is_final and news.stage is GroupStage.CHANGED):
         status, reason, message = "True", reasons.SCHEDULED, ""
         news.record.final = obj.metadata.uid
-    elif is_said:
+    elif is_final:
         return []  # True is final, and may be on its way
     elif news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and news.record.message):
         status, message = "False", news.record.message
         reason = reasons.SCHEDULER_ERROR if news.record.is_error else reasons.UNSCHEDULABLE
     else:
         return []
-    return said_of(source.kind, obj, status, reason, message, news.now)
+    return condition_effects(source.kind, obj, status, reason, message, news.now)
 
 
-def said_of(
+def condition_effects(
     kind: str, obj: Any, status: str, reason: str, message: str, now: float
 ) -> list[GroupWrite]:
     """Return the request that writes the condition of a group of scheduling.k8s.io, None if it is
     unchanged.
     """
     source = NESTED[kind]
-    said = Condition(
+    reported = Condition(
         source.condition, status, last_transition_time=rfc3339(now), reason=reason,
         message=message[:LONGEST_MESSAGE],
     )  # fmt: skip
-    return [*source.conditions(obj, said)]
+    return [*source.conditions(obj, reported)]
 
 
 def _gang(obj: Any, news: News) -> list[GroupWrite]:
     source = appgroup.SOURCE
     if news.is_bound:
         since = (obj.status.gang or GangStatus()).schedule_time or rfc3339(news.now)
-        said = {"phase": appgroup.SCHEDULED, "message": "", "scheduleTime": since}
-        return [*source.status(obj, **said)]
+        reported = {"phase": appgroup.SCHEDULED, "message": "", "scheduleTime": since}
+        return [*source.status(obj, **reported)]
     if news.has_minimum:
         # unchanged: the next comparison would remove a report that the group waits
         return []
@@ -221,12 +221,12 @@ def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
     """Return the status that Volcano's scheduler would write: a phase, and why a group waits."""
     source, phase, since = volcano.SOURCE, obj.status.phase, rfc3339(news.now)
     if news.is_bound:
-        said = (
+        reported = (
             _volcano_condition(volcano.UNSCHEDULABLE, "False", since, "", ""),
             _volcano_condition(volcano.SCHEDULED, "True", since, reasons.SCHEDULED, ""),
         )
         phase = volcano.COMPLETED if news.is_over else volcano.RUNNING
-        return [*source.status(obj, said, phase=phase, running=news.running)]
+        return [*source.status(obj, reported, phase=phase, running=news.running)]
     if news.stage is GroupStage.CHANGED:
         if news.members or news.finished:
             phase = volcano.UNKNOWN if source.was_placed(obj) else phase

@@ -15,7 +15,7 @@ from scheduler.groups.description import quorum
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import GroupNode
 from scheduler.groups.sources import registry as sources
-from scheduler.groups.status.announcing import SEEN_BY_THEN_S, WAITS, said_of
+from scheduler.groups.status.announcing import SEEN_BY_THEN_S, WAITS, condition_effects
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
@@ -28,11 +28,11 @@ class InnerGroupWriter:
         self._members = members
         # By group: the condition last sent, for which version of the object, and when; the watch
         # may not show it yet.
-        self._said: dict[str, tuple[str, float]] = {}
+        self._reported: dict[str, tuple[str, float]] = {}
         # By group: the uid of the object that was reported as placed; this is final, and may still
         # be in flight.
         self._final: dict[str, str] = {}
-        self._said_sweep, self._final_sweep = Sweep(), Sweep()
+        self._reported_sweep, self._final_sweep = Sweep(), Sweep()
 
     def writes(
         self,
@@ -50,7 +50,7 @@ class InnerGroupWriter:
         there = done + Counter(sources.group_of(one.pod) for one in bound)
         confirmed = done + Counter(sources.group_of(one.pod) for one in bound if not one.assumed)
         found: list[GroupWrite] = []
-        self._said_sweep.clear(self._said, self._is_there)
+        self._reported_sweep.clear(self._reported, self._is_there)
         self._final_sweep.clear(self._final, self._is_there)
         for node in list(root.every())[1:]:
             if quorum.is_in(node, confirmed):
@@ -93,13 +93,13 @@ class InnerGroupWriter:
                 self._final[node.key] = obj.metadata.uid
             elif self._final.get(node.key) == obj.metadata.uid:
                 return []
-            calls = said_of(kind, obj, status, reason, message, now)
+            calls = condition_effects(kind, obj, status, reason, message, now)
             words = f"{obj.metadata.resource_version} {status} {message}"
-            before, since = self._said.get(node.key, ("", 0.0))
+            before, since = self._reported.get(node.key, ("", 0.0))
             if not calls or (before == words and now - since < SEEN_BY_THEN_S):
                 return []
-            self._said[node.key] = (words, now)
+            self._reported[node.key] = (words, now)
             return calls
-        self._said.pop(node.key, None)
+        self._reported.pop(node.key, None)
         self._final.pop(node.key, None)
         return []

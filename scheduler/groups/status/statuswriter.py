@@ -65,15 +65,15 @@ class GroupStatusWriter:
             record.status = DOES_NOT_FIT if record.is_final else WAITING
         elif stage not in (GroupStage.ON_HOLD, GroupStage.REFUSED):
             record.status = STATUS_AFTER[stage]
-        said = self._said(key, record, stage, now)
+        effects = self._status_effects(key, record, stage, now)
         found = self._members.described_by(key)[:1]
         for kind, obj in found:
             news = self._news(key, record, stage, now)
             if kind != configmap.KIND:
-                said += announce(kind, obj, news)
+                effects += announce(kind, obj, news)
             elif stage is GroupStage.BOUND:
-                said.append(bound_event(kind, obj, news))
-        return said + self._inside(key, record, stage, now)
+                effects.append(bound_event(kind, obj, news))
+        return effects + self._inside(key, record, stage, now)
 
     def _inside(
         self, key: str, record: GroupRecord, stage: GroupStage, now: float
@@ -85,7 +85,7 @@ class GroupStatusWriter:
         bound, finished = self._members.bound(key), self._finished(key)
         return self._inner_groups.writes(spec.tree, stage, record, bound, finished, now)
 
-    def _said(
+    def _status_effects(
         self, key: str, record: GroupRecord, stage: GroupStage, now: float
     ) -> list[GroupWrite]:
         """Return the values that a stage sets in the ConfigMap of the group, and in those of its
@@ -146,8 +146,10 @@ class GroupStatusWriter:
                 return []
             record = self._records.of(key)
             record.status = BOUND if is_whole else record.status
-            said = announce(*found[0], self._news(key, record, GroupStage.CHANGED, now))
-            return said + (self._inside(key, record, GroupStage.CHANGED, now) if is_whole else [])
+            effects = announce(*found[0], self._news(key, record, GroupStage.CHANGED, now))
+            return effects + (
+                self._inside(key, record, GroupStage.CHANGED, now) if is_whole else []
+            )
         if not is_whole or not bound:
             return self._in_part(key, bound, data) if size else []
         record = self._records.of(key)

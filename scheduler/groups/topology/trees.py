@@ -57,7 +57,7 @@ class Trees:
         self._labels = tuple(labels)
         self._name = name
         self._read: dict[str, _Read] = {}
-        self._unsaid: list[tuple[str, str, Any]] = []  # reason, note, ConfigMap
+        self._unreported: list[tuple[str, str, Any]] = []  # reason, note, ConfigMap
         self._labelled: dict[tuple[str, ...], tuple[tuple[int, int], Topology]] = {}
         self._slices = handle.objects(SLICE)
         self._hyper_nodes = handle.objects(HYPER_NODE.kind)
@@ -88,14 +88,14 @@ class Trees:
         """Return the events about the topology that were not emitted yet; `reporter` is the
         profile.
         """
-        said, self._unsaid = self._unsaid, []
+        unreported, self._unreported = self._unreported, []
         return [
             GroupEvent(
                 "v1", "ConfigMap", *_identity(obj), reporter,
                 "Warning" if reason == reasons.TOPOLOGY_NOT_USED else "Normal",
                 reason, "Scheduling", note,
             )
-            for reason, note, obj in said
+            for reason, note, obj in unreported
         ]  # fmt: skip
 
     # Trees by name
@@ -188,19 +188,21 @@ class Trees:
         """Read a version of a topology, and queue its events."""
         found = known.version
         name = f"ConfigMap {found.metadata.namespace}/{found.metadata.name}"
-        self._unsaid = [one for one in self._unsaid if one[2].metadata.uid != found.metadata.uid]
+        self._unreported = [
+            one for one in self._unreported if one[2].metadata.uid != found.metadata.uid
+        ]
         try:
             known.tree = topology.from_config_map(found.data or {}, name)
         except ObjectError as error:
             known.fault = f"{name}: {error.message}"
             if known.tree is not None:  # else the message of every blocked group has it
                 note = f"{error.message}; groups are placed in the tree as it was before"
-                self._unsaid.append((reasons.TOPOLOGY_NOT_USED, note, found))
+                self._unreported.append((reasons.TOPOLOGY_NOT_USED, note, found))
             return
         known.fault = ""
         if (found.data or {}).get("resource-names"):
             note = topology.RESOURCES_CHOOSE_NOTHING
-            self._unsaid.append((reasons.TOPOLOGY_KEY_IGNORED, note, found))
+            self._unreported.append((reasons.TOPOLOGY_KEY_IGNORED, note, found))
 
     # Trees of labels
 

@@ -144,15 +144,15 @@ def _read(paths: str) -> tuple[_Merged, str]:
         file = path.expanduser()
         if not file.exists():
             continue
-        said, folder = _decode(file), file.absolute().parent
-        current = current or said.current_context or ""
-        for cluster in said.clusters or ():
+        config, folder = _decode(file), file.absolute().parent
+        current = current or config.current_context or ""
+        for cluster in config.clusters or ():
             merged.clusters.setdefault(
                 cluster.name, (cluster.cluster or KubeconfigCluster(), folder)
             )
-        for user in said.users or ():
+        for user in config.users or ():
             merged.users.setdefault(user.name, (user.user or KubeconfigUser(), folder))
-        for context in said.contexts or ():
+        for context in config.contexts or ():
             merged.contexts.setdefault(context.name, (context.context or Context(), folder))
     return merged, current
 

@@ -67,5 +67,5 @@ class FencedApi:
                 method, path, body, content_type=content_type, timeout_s=timeout_s, guard=guard
             )
         except FencedError:
-            said = "this process does not lead any more"
-            return Response(0, reason="NotSent", message=said, was_sent=False)
+            message = "this process does not lead any more"
+            return Response(0, reason="NotSent", message=message, was_sent=False)

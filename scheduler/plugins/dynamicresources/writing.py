@@ -126,10 +126,10 @@ def make(
     if answer.ok:
         return _claim(answer)
     if answer.code and answer.code < 500:
-        raise WriteError(words + _said(answer))
+        raise WriteError(words + _problem(answer))
     found = yield from _looked_up(f"{collection(meta.namespace)}/{name}")
     if found is None:
-        raise WriteError(words + _said(answer))
+        raise WriteError(words + _problem(answer))
     return found
 
 
@@ -146,7 +146,7 @@ def write_pod_status(
     body = {"metadata": {"uid": meta.uid}, "status": {"extendedResourceClaimStatus": status}}
     answer = yield ApiCall("PATCH", path, body, STRATEGIC)
     if not answer.ok:
-        raise WriteError(f"update pod {pod.key} ExtendedResourceClaimStatus: {_said(answer)}")
+        raise WriteError(f"update pod {pod.key} ExtendedResourceClaimStatus: {_problem(answer)}")
 
 
 def unreserve_call(claim: ResourceClaim, user: ConsumerReference) -> ApiCall:
@@ -235,8 +235,8 @@ def _taken(answer: CallResult, doing: str, claim: ResourceClaim) -> ResourceClai
         return _claim(answer)
     if answer.code == 409 or not answer.code or answer.code >= 500:
         version = claim.metadata.resource_version
-        raise _ConflictError(doing + _said(answer), version, is_doubtful=answer.code != 409)
-    raise WriteError(doing + _said(answer))
+        raise _ConflictError(doing + _problem(answer), version, is_doubtful=answer.code != 409)
+    raise WriteError(doing + _problem(answer))
 
 
 def _read(claim: ResourceClaim) -> Steps:
@@ -261,7 +261,7 @@ def _looked_up(path: str) -> Generator[BindStep, CallResult, ResourceClaim | Non
             return _claim(answer)
         if answer.code == 404:
             return None
-    raise WriteError(f"{path}: {_said(answer)}", is_doubtful=True)
+    raise WriteError(f"{path}: {_problem(answer)}", is_doubtful=True)
 
 
 def _is_done(
@@ -297,7 +297,7 @@ def _claim(answer: CallResult) -> ResourceClaim:
     return msgspec.convert(body, ResourceClaim)
 
 
-def _said(answer: CallResult) -> str:
+def _problem(answer: CallResult) -> str:
     return answer.message or answer.reason or "no answer"
 
 

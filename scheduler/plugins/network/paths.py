@@ -152,14 +152,14 @@ class NodeGraph:
     def __init__(
         self, slices: Iterable[NetworkTopologySlice], reader: PathSlices | None = None
     ) -> None:
-        names, ways = (reader or PathSlices()).read(slices)
+        names, links = (reader or PathSlices()).read(slices)
         measured, ends = np.unique(
-            np.concatenate((ways.origins, ways.targets)), return_inverse=True
+            np.concatenate((links.origins, links.targets)), return_inverse=True
         )
         origins, targets = np.split(ends, 2)
         self.numbers = {names[one]: number for number, one in enumerate(measured.tolist())}
-        self._to = _Relaxing(origins, targets, ways.costs, len(measured))
-        self._from = _Relaxing(targets, origins, ways.costs, len(measured))
+        self._to = _Relaxing(origins, targets, links.costs, len(measured))
+        self._from = _Relaxing(targets, origins, links.costs, len(measured))
         self._known: dict[tuple[str, bool], CheapestPaths] = {}
 
     def __bool__(self) -> bool:

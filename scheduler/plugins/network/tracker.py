@@ -111,7 +111,7 @@ class NetworkTracker(RowTracker):
 
     def is_same(self, before: Placed, after: Placed) -> bool:
         """Return whether two records of a pod on one node count the same."""
-        return _said(before) == _said(after)
+        return _labels(before) == _labels(after)
 
     def hold(self, placed: Placed, row: int) -> None:
         """Count a pod on a row."""
@@ -136,7 +136,7 @@ class NetworkTracker(RowTracker):
         return self._cluster.table.size if self._cluster is not None else 0
 
     def _count(self, placed: Placed, row: int, number: int) -> None:
-        named, workload = _said(placed)
+        named, workload = _labels(placed)
         if named is None:
             return
         self._labelled.add(named, workload, row, number)
@@ -157,7 +157,7 @@ class NetworkTracker(RowTracker):
         elif change.old.metadata.labels != change.new.metadata.labels:
             self.places.set(self._rows[name], change.new.metadata.labels)
             for placed in cluster.pods.on(name).values():
-                named, _ = _said(placed)
+                named, _ = _labels(placed)
                 if named is not None:
                     for membership in self._memberships.values():
                         membership.touch(named)
@@ -181,7 +181,7 @@ class NetworkTracker(RowTracker):
             membership.follow(group)
 
 
-def _said(placed: Placed) -> tuple[Named | None, str]:
+def _labels(placed: Placed) -> tuple[Named | None, str]:
     """Return the group and workload that a pod's labels name; None without the label."""
     meta = placed.pod.metadata
     label = meta.labels.get(GROUP_LABEL, "")

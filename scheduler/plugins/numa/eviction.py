@@ -66,9 +66,9 @@ class ZoneEvictions:
         matrices: dict[str, IntMatrix] = {}
         if came:
             places = _places(view)
-            for row, promised in came.items():
+            for row, nominated in came.items():
                 if row in places:
-                    demands = (self._demand.of(placed) for placed in promised)
+                    demands = (self._demand.of(placed) for placed in nominated)
                     _take(view, matrices, places[row], demands)
         refused = {} if given is None else _give_back(view, matrices, given)
         return ChangedZones(view.over(matrices), refused)

@@ -95,7 +95,9 @@ def why_behind(reserved: Reservations) -> str:
     if report is None:
         return "there is no report"
     if not expected_fingerprint(report):
-        return "its reports have no fingerprint of pods, so nothing tells what they account for"
+        return (
+            "its reports have no fingerprint of pods, so it is unknown which pods they account for"
+        )
     if reserved.waiting is None:
         return "the next report is awaited"
     return "its last report names other pods than are known here"

@@ -73,17 +73,17 @@ def _job(obj: Object, old: Object | None) -> Iterator[Cause]:
 
 def _job_scheduling(spec: Object, before: Object | None) -> Iterator[Cause]:
     """Yield the faults of a Job's `spec.scheduling`: only a gang's number may change."""
-    said = spec.get("scheduling")
-    least = field(said or {}, "schedulingPolicy", "gang", "minCount")
+    scheduling = spec.get("scheduling")
+    least = field(scheduling or {}, "schedulingPolicy", "gang", "minCount")
     path = "spec.scheduling"
     if least is not None and least > spec.get("parallelism", 1):
         text = f"must not be greater than parallelism ({spec.get('parallelism', 1)})"
         yield invalid_value(f"{path}.schedulingPolicy.gang.minCount", least, text)
-    if before is None or said == before.get("scheduling"):
+    if before is None or scheduling == before.get("scheduling"):
         return
     was: Any = before.get("scheduling") or {}
-    now: Any = said or {}
-    if bool(said is None) != bool(before.get("scheduling") is None):
+    now: Any = scheduling or {}
+    if bool(scheduling is None) != bool(before.get("scheduling") is None):
         yield invalid_value(path, None, _IMMUTABLE)
         return
     for name in ("schedulingConstraints", "disruptionMode", "resourceClaims"):

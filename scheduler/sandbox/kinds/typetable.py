@@ -146,15 +146,17 @@ class TypeTable:
     def _field(self, text: str) -> TypeField:
         required = text.endswith("!")
         code, *notes = text.rstrip("!").split(" ")
-        said = dict(note.split("=", 1) for note in notes)
+        notes_by_key = dict(note.split("=", 1) for note in notes)
         return TypeField(
             shape=self.shape(code),
             required=required,
-            patch=tuple(said.get("patch", "").split(",")) if "patch" in said else (),
-            merge_key=said.get("key", ""),
-            list_type=said.get("list", ""),
-            map_keys=tuple(said["keys"].split(",")) if "keys" in said else (),
-            atomic_map=said.get("map") == "atomic",
+            patch=tuple(notes_by_key.get("patch", "").split(","))
+            if "patch" in notes_by_key
+            else (),
+            merge_key=notes_by_key.get("key", ""),
+            list_type=notes_by_key.get("list", ""),
+            map_keys=tuple(notes_by_key["keys"].split(",")) if "keys" in notes_by_key else (),
+            atomic_map=notes_by_key.get("map") == "atomic",
         )
 
 

@@ -1,8 +1,8 @@
 """The API server and the controllers of a simulation: effects are carried out at once, in memory.
 
-`World` answers every effect of an engine and reports the change as a watch would. A bind always
-succeeds, an evicted pod is deleted at once, and its disruption budgets allow one disruption less.
-Contains no scheduling rules.
+`SimulatedCluster` answers every effect of an engine and reports the change as a watch would. A bind
+always succeeds, an evicted pod is deleted at once, and its disruption budgets allow one disruption
+less. Contains no scheduling rules.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,7 +41,7 @@ DISRUPTED = "DisruptionTarget"
 EXTENDED = "extendedResourceClaimStatus"
 
 
-class World:
+class SimulatedCluster:
     """The simulated cluster around an engine.
 
     `changes` counts changes that may let another pod fit; `evicted` are the uids of evicted pods.

@@ -1,7 +1,7 @@
 """Plugins' requests to the API server, answered from memory; and the volume controller behind it.
 
 Finds the kinds of `objects.kinds` by their URLs. A request's changes, and the controllers'
-reactions, are returned as events for the engine. Called by `World`.
+reactions, are returned as events for the engine. Called by `SimulatedCluster`.
 """
 
 import json

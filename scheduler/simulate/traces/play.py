@@ -20,7 +20,7 @@ from scheduler.engine.effects import Bind, Effects, Watched
 from scheduler.engine.queue.pod import Where
 from scheduler.objects.plain import read_object, read_pod
 from scheduler.objects.pod import Pod
-from scheduler.simulate.cluster.cluster import World
+from scheduler.simulate.cluster.cluster import SimulatedCluster
 from scheduler.simulate.cluster.deviceclaims import CLAIM, TEMPLATE, claims_made
 from scheduler.simulate.stage import StagedEngine
 from scheduler.simulate.traces.answers import RecordedAnswers
@@ -72,7 +72,7 @@ class TracePlayer:
         self._engine = stage.engine
         self._start = self._now = stage.now
         self._scheduler = scheduler
-        self._world = World(self._engine, (*stage.bound, *stage.pending))
+        self._world = SimulatedCluster(self._engine, (*stage.bound, *stage.pending))
         self._pods: dict[str, _Pod] = {}
         # What is reported to the engine at a time; the numbers keep the order of one time.
         self._due: list[tuple[float, int, Callable[[], None]]] = []

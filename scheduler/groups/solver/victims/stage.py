@@ -53,7 +53,9 @@ def minimise(
         leaves = yields.inexact - alone
         chosen = found.chosen
         wrong = {
-            leaf for leaf in leaves if yields.said(leaf, chosen) > yields.capacity_at(leaf, chosen)
+            leaf
+            for leaf in leaves
+            if yields.modelled_capacity(leaf, chosen) > yields.capacity_at(leaf, chosen)
         }
         if not wrong:
             break

@@ -65,7 +65,7 @@ class Yields:
         whole = min(fits, self._capacity.limit(leaf)) + int(self._capacity.fixed[leaf])
         return int(self._floor[min(whole, self._tree.size)])
 
-    def said(self, leaf: int, evicted: Choice) -> int:
+    def modelled_capacity(self, leaf: int, evicted: Choice) -> int:
         """Return the capacity of a leaf after these evictions by the terms of the model."""
         total = self.now[leaf]
         for gain, group in self.terms[leaf]:
