@@ -71,7 +71,7 @@ async def no_loose_ends() -> AsyncIterator[None]:
     if left:
         pytest.fail("tasks left running:\n" + "\n".join(left), pytrace=False)
     if faults:
-        pytest.fail("nobody handled:\n" + "\n".join(faults), pytrace=False)
+        pytest.fail("never handled:\n" + "\n".join(faults), pytrace=False)
 
 
 @pytest.fixture(scope="session")

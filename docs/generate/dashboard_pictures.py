@@ -22,7 +22,7 @@ from tests.monitoring.troubles import (
     a_rival_binds_our_pods,
     a_stranger_takes_a_zone,
     agents_fall_silent,
-    somebody_overcommits,
+    another_client_overcommits,
     the_solver_has_no_time,
     the_wire_breaks,
 )
@@ -35,7 +35,7 @@ TROUBLES = (
     (4, 14, a_stranger_takes_a_zone),
     (20, 8, a_plugin_raises),
     (32, 10, the_solver_has_no_time),
-    (45, 8, somebody_overcommits),
+    (45, 8, another_client_overcommits),
     (56, 11, agents_fall_silent),
     (70, 3, the_wire_breaks),
     (77, 9, a_rival_binds_our_pods),

@@ -35,7 +35,7 @@ from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
 from tests.apiserver.patience import asked
-from tests.e2e.liveworld import World, daemon, entered
+from tests.e2e.liveworld import LiveCluster, daemon, entered
 
 Plain = dict[str, Any]
 Outcome = dict[str, str]
@@ -153,7 +153,7 @@ def _workload(random: Random, name: str, namespace: str) -> Plain:
     return _object(kind, version, name, namespace, spec=spec)
 
 
-def foretold(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
+def predicted(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
     """Return the node of each pod by `simulate` ('' for none), and whether pods must be evicted for
     it.
     """
@@ -166,7 +166,7 @@ def foretold(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
 
 def settled(snapshot: bytes, namespace: str, found: Outcome) -> bool:
     """Return whether `simulate` of the final cluster moves no pod and evicts none."""
-    again, preempts = foretold(snapshot, namespace)
+    again, preempts = predicted(snapshot, namespace)
     return not preempts and all(node == found.get(name, "") for name, node in again.items())
 
 
@@ -200,7 +200,7 @@ def refused_by_spread(sandbox: Sandbox, namespace: str) -> set[str]:
     }
 
 
-def now_there(sandbox: Sandbox, world: World, names: Outcome) -> tuple[Outcome, bool]:
+def now_there(sandbox: Sandbox, world: LiveCluster, names: Outcome) -> tuple[Outcome, bool]:
     """Return the node of each pod of the sandbox, and whether all pods are decided.
 
     All groups are complete: a member that waits for its group belongs to a PodGroup that the daemon
@@ -230,7 +230,7 @@ async def play(seed: int, folder: Path, patience: int = 100) -> str:
             apply(sandbox.store, Manifest(obj, f"seed {seed}"))
         sandbox.turns.tick()
         _, out, _ = await world.run("snapshot")
-        wanted, preempts = await asyncio.to_thread(foretold, out.encode(), world.ns)
+        wanted, preempts = await asyncio.to_thread(predicted, out.encode(), world.ns)
         left = patience
 
         async def look() -> tuple[Outcome, bool]:

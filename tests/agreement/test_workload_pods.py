@@ -27,7 +27,7 @@ from tests.agreement.comparable import claims_text, pods_text
 from tests.agreement.workloads import CLUSTER, Case, created, expected_pods
 from tests.apiserver.patience import until
 from tests.apiserver.realcluster import RealCluster, start_cluster, start_kube_controller_manager
-from tests.unit.sandbox.world import World
+from tests.unit.sandbox.world import SimulatedCluster
 
 SAMPLE, ALL = 20, 200
 # A LimitRange can raise requests above a limit, or above the pod's.
@@ -86,7 +86,7 @@ def check(case: Case, made: Found, wanted: Found) -> None:
 
 def sandboxed(case: Case) -> Found:
     """Return the objects that a sandbox with its controllers makes."""
-    world = World(nodes=0, actors=ACTORS, bind=False)
+    world = SimulatedCluster(nodes=0, actors=ACTORS, bind=False)
     names = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": case.namespace}}]
     for obj in (*CLUSTER, *names, *created(case)):
         apply(world.store, Manifest(obj, "case"))

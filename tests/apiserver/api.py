@@ -296,11 +296,11 @@ def _in_order(entry: Any) -> Any:
     if details.get("group") != "example.com" or len(causes) < 2:
         return entry
     found = sorted(causes, key=lambda cause: (cause["field"], cause["message"]))
-    said, sorted_said = (
+    stated, sorted_said = (
         ", ".join(f"{cause['field']}: {cause['message']}" for cause in each)
         for each in (causes, found)
     )
-    message = body["message"].replace(f"[{said}]", f"[{sorted_said}]")
+    message = body["message"].replace(f"[{stated}]", f"[{sorted_said}]")
     return {**entry, "body": {**body, "message": message, "details": {**details, "causes": found}}}
 
 

@@ -109,7 +109,7 @@ async def test_no_finalizer_joins_during_deletion(api: Api):
     assert 422 == (await api.patch("configmaps/c", more)).code
 
 
-async def test_a_held_pod_needs_both(api: Api):
+async def test_grace_period_and_finalizers_are_both_needed(api: Api):
     """Grace period and finalizers end a pod together."""
     body = pod(nodeName="n1")
     body["metadata"]["finalizers"] = ["example.com/hold"]

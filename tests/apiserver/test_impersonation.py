@@ -56,7 +56,7 @@ async def test_what_the_other_may_not_is_refused(api: Api):
     assert [200, 403, 403, 403, 200] == codes[:5]
 
 
-async def test_nobody_becomes_another_without_the_right(api: Api):
+async def test_impersonation_requires_the_right(api: Api):
     """The verb `impersonate`, on the user and on each group."""
     headers = await robot(api)
     # The text changed with constrained impersonation (1.35): only the code is compared.
@@ -92,7 +92,7 @@ async def test_groups_need_a_user(api: Api):
     assert "without impersonating a user name" in answer.message
 
 
-async def test_nobody_is_who_is_not_known(api: Api):
+async def test_an_unknown_user_cannot_be_impersonated(api: Api):
     """Impersonated, the anonymous user may do as little as without any token."""
     answer = await api.get("pods", headers=named("system:anonymous"))
 

@@ -43,7 +43,7 @@ def member() -> dict[str, Any]:
     return {"metadata": {"name": "p"}, "spec": spec}
 
 
-def said(status: str, reason: str) -> dict[str, Any]:
+def stated(status: str, reason: str) -> dict[str, Any]:
     condition = {
         "type": "PodGroupScheduled",
         "status": status,
@@ -80,8 +80,8 @@ async def test_a_groups_spec_does_not_change(api: Api):
     """Not even the required number of pods changes; conditions do, by their type."""
     await api.post(WHERE, group(GANG), record=False)
     grown = await api.patch(f"{WHERE}/g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
-    await api.patch(f"{WHERE}/g/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
-    reported = await api.patch(f"{WHERE}/g/status", said("True", "Scheduled"), STRATEGIC_PATCH)
+    await api.patch(f"{WHERE}/g/status", stated("False", "Unschedulable"), STRATEGIC_PATCH)
+    reported = await api.patch(f"{WHERE}/g/status", stated("True", "Scheduled"), STRATEGIC_PATCH)
 
     assert 422 == grown.code
     (condition,) = reported.body["status"]["conditions"]

@@ -70,7 +70,7 @@ def group(spec: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": "g"}, "spec": spec}
 
 
-def said(status: str, reason: str) -> dict[str, Any]:
+def stated(status: str, reason: str) -> dict[str, Any]:
     """Return the condition of a group."""
     condition = {
         "type": "PodGroupInitiallyScheduled",
@@ -109,9 +109,9 @@ async def test_only_the_number_of_a_gang_changes(api: Api):
 async def test_conditions_are_merged_by_their_type(api: Api):
     """A condition has the type that this release uses."""
     await api.post(where(api), group(GANG), record=False)
-    await api.patch(f"{where(api, 'g')}/status", said("False", "Unschedulable"), STRATEGIC_PATCH)
+    await api.patch(f"{where(api, 'g')}/status", stated("False", "Unschedulable"), STRATEGIC_PATCH)
     reported = await api.patch(
-        f"{where(api, 'g')}/status", said("True", "Scheduled"), STRATEGIC_PATCH
+        f"{where(api, 'g')}/status", stated("True", "Scheduled"), STRATEGIC_PATCH
     )
 
     (condition,) = reported.body["status"]["conditions"]

@@ -159,7 +159,7 @@ async def test_a_deleted_namespace_is_emptied(api: Api):
     assert [] == (await api.get(f"{root}/pods")).body["items"]
 
 
-async def test_a_namespace_waits_for_what_is_held(api: Api):
+async def test_a_namespace_waits_for_objects_with_finalizers(api: Api):
     """A finalizer inside keeps the namespace."""
     await api.post("namespaces", {"metadata": {"name": "full"}})
     body = config()
@@ -210,10 +210,10 @@ async def test_rules_that_are_not_evaluated_are_named(api: Api):
         },
     }
     made = await api.post("customresourcedefinitions", widgets("ruled", "Ruled", schema))
-    said = [c for c in made.body["status"]["conditions"] if c["type"] == "RulesEvaluated"]
+    stated = [c for c in made.body["status"]["conditions"] if c["type"] == "RulesEvaluated"]
 
-    assert "False" == said[0]["status"]
-    assert "v1: spec" in said[0]["message"]
+    assert "False" == stated[0]["status"]
+    assert "v1: spec" in stated[0]["message"]
 
 
 async def test_a_foreign_update_does_not_stop_an_apply(api: Api):

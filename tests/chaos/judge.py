@@ -122,12 +122,12 @@ class Judge:
         binds = binds_per_pod(self._audit.bindings())
         twice = [f"{name}: {times} times" for name, times in binds.items() if times > 1]
         return {
-            "nobody is lost": sorted(made - self.pods.keys() - self.gone.keys()),
-            "nobody is bound twice": twice,
-            "no node is over capacity, and nobody is bound elsewhere": [
+            "no pod is lost": sorted(made - self.pods.keys() - self.gone.keys()),
+            "no pod is bound twice": twice,
+            "no node is over capacity, and no pod is bound elsewhere": [
                 str(breach) for breach in self.history.broken
             ],
-            "nobody goes without a receipt": [
+            "no pod is evicted without an event": [
                 self.gone[uid] for uid in sorted(unasked - self.receipts)
             ],
         }

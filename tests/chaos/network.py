@@ -2,7 +2,7 @@
 them.
 
 Plain HTTP towards the processes, the server's own TLS behind it. The fields of a gate determine its
-faults; the campaign sets and resets them. `told` counts the faults that occurred.
+faults; the campaign sets and resets them. `injected` counts the faults that occurred.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Network:
         self._cluster = cluster
         self._random = random
         self.gates = [Gate() for _ in range(gates)]
-        self.told: Counter[str] = Counter()
+        self.injected: Counter[str] = Counter()
         self._ports: list[int] = []
 
     def kubeconfig(self, folder: Path, gate: int) -> Path:
@@ -120,18 +120,18 @@ class Network:
         gate = self.gates[self._ports.index(port)]
         for prefix, refusal in gate.refusals.items():
             if request.path.startswith(prefix):
-                self.told[f"answered {refusal.code}"] += 1
+                self.injected[f"answered {refusal.code}"] += 1
                 if refusal.is_carried_out and request.method != "GET":
                     await self._ask(request)
                 return refusal.response()
         if self._random.random() < gate.lost:
-            self.told["requests lost"] += 1
+            self.injected["requests lost"] += 1
             return self._hang_up(request)
         if gate.late_s and request.method != "GET":
-            self.told["writes late"] += 1
+            self.injected["writes late"] += 1
             await pause(self._random.random() * gate.late_s)
         if request.method != "GET" and self._random.random() < gate.unanswered:
-            self.told["answers lost"] += 1
+            self.injected["answers lost"] += 1
             await self._ask(request)
             return self._hang_up(request)
         return await self._forward(request, gate)

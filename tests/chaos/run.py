@@ -254,7 +254,7 @@ async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> di
         }
     return {
         "faults": dict(campaign.faults.most_common()),
-        "befell requests": dict(network.told.most_common()),
+        "befell requests": dict(network.injected.most_common()),
         "pods made": len(campaign.made),
         "binds": judge.history.binds,
         "pods evicted": len(judge.gone.keys() - judge.taken),

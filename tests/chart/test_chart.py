@@ -193,7 +193,7 @@ def test_tracing_is_part_of_the_configuration():
     assert (url, 500) == (found.endpoint, found.sampling_rate_per_million)
 
 
-def test_the_page_is_opened_by_a_role_that_nobody_has_unasked():
+def test_the_role_for_the_page_is_bound_only_on_request():
     """Its readers are subjects of one binding; the scheduler's account is none of them."""
     (role,) = [one for one in render() if one["metadata"]["name"].endswith("-page")]
     assert ("ClusterRole", [{"nonResourceURLs": ["/ui/*"], "verbs": ["get", "post"]}]) == (

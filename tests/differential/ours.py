@@ -122,7 +122,7 @@ class Ours:
         try:
             outcome = _outcome(decide(attempt), attempt, chooser)
         except (PluginError, ObjectError) as error:
-            return Outcome("Error", message=self._as_said(engine, pod, str(error), peer))
+            return Outcome("Error", message=self._as_peer_error(engine, pod, str(error), peer))
         if outcome.result == "Scheduled" and PRE_BIND in peer.message:
             return self._binding_error(objects, pod, peer, outcome.best) or outcome
         return outcome
@@ -140,14 +140,14 @@ class Ours:
                 return Outcome("Error", message=message)
         return None
 
-    def _as_said(self, engine: Engine, pod: Manifest, said: str, peer: Outcome) -> str:
-        """Return the peer's error if one of our nodes yields it as well, else `said`.
+    def _as_peer_error(self, engine: Engine, pod: Manifest, reported: str, peer: Outcome) -> str:
+        """Return the peer's error if one of our nodes yields it as well, else `reported`.
 
         The node whose error ends an attempt depends on the order of nodes; the peer evaluates many
         at once.
         """
-        if peer.result != "Error" or plain(said) == plain(peer.message):
-            return said
+        if peer.result != "Error" or plain(reported) == plain(peer.message):
+            return reported
         for name in engine.cluster.table.rows:
             attempt = engine.attempt(read_pod(_pinned(pod, name)), NOW)
             try:
@@ -155,7 +155,7 @@ class Ours:
             except (PluginError, ObjectError) as error:
                 if plain(str(error)) == plain(peer.message):
                     return str(error)
-        return said
+        return reported
 
     def simulated(self, objects: list[Manifest], pod: Manifest) -> Any:
         """Return the pod as `simulate --batch` reports it with details."""

@@ -78,7 +78,7 @@ class Stage:
             return stored, Outcome("Gated")
         tried = len(self.sight.log.order)
         attempt = await self._attempt(stored, key)
-        outcome = await self._told(stored, attempt)
+        outcome = await self._outcome(stored, attempt)
         self.sight.log.read()
         self.is_disturbed = set(self.sight.log.order[tried:]) != {key}
         return stored, outcome
@@ -184,7 +184,7 @@ class Stage:
                 self.sight.expect("PersistentVolumeAdd", made)
             await pause(POLL_S)
 
-    async def _told(self, pod: Manifest, attempt: Attempted) -> Outcome:
+    async def _outcome(self, pod: Manifest, attempt: Attempted) -> Outcome:
         """Return the outcome of an attempt once its consequences are in the API server."""
         key = key_of(pod)
         if attempt.node:

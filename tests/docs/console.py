@@ -21,8 +21,8 @@ class Typed(NamedTuple):
     """A command, the output on the page, and the actual output."""
 
     command: str
-    told: str
-    said: str
+    expected: str
+    printed: str
 
 
 def play(page: str, folder: Path, *, installed: Path | None = None, until: str = "") -> list[Typed]:
@@ -50,10 +50,11 @@ def play(page: str, folder: Path, *, installed: Path | None = None, until: str =
             timeout=TIMEOUT_S,
             check=False,
         )
-    said = output.read_text().split(f"{_MARK}\n")
-    assert len(typed) < len(said), said
+    printed = output.read_text().split(f"{_MARK}\n")
+    assert len(typed) < len(printed), printed
     return [
-        Typed(command, reported, out) for (command, reported), out in zip(typed, said, strict=False)
+        Typed(command, reported, out)
+        for (command, reported), out in zip(typed, printed, strict=False)
     ]
 
 
@@ -83,10 +84,10 @@ def environment(folder: Path, installed: Path | None = None) -> dict[str, str]:
     }
 
 
-def matches(told: str, said: str) -> bool:
+def matches(expected: str, printed: str) -> bool:
     """Return whether an output equals the page's, apart from blanks at the ends of lines."""
-    pattern = ".*?".join(re.escape(part) for part in _trimmed(told).split("…"))
-    return re.fullmatch(pattern, _trimmed(said), re.DOTALL) is not None
+    pattern = ".*?".join(re.escape(part) for part in _trimmed(expected).split("…"))
+    return re.fullmatch(pattern, _trimmed(printed), re.DOTALL) is not None
 
 
 def _trimmed(text: str) -> str:

@@ -46,7 +46,7 @@ def test_there_are_columns_to_look_at():
     assert list(columns())
 
 
-def test_versions_of_kubernetes_are_told_alike():
+def test_all_pages_name_the_same_versions_of_kubernetes():
     """The command, the chart and the page on upgrades name the same versions."""
     chart = yaml.safe_load((ROOT / "charts/trellis/Chart.yaml").read_text(encoding="utf-8"))
     page = (ROOT / "docs/howto/upgrade.md").read_text(encoding="utf-8")

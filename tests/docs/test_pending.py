@@ -15,7 +15,7 @@ PAGE = "howto/pending.md"
 def test_each_question_is_answered_by_its_command(tmp_path: Path):
     """All commands of the page run on the page's own cluster."""
     for typed in play(PAGE, tmp_path):
-        assert matches(typed.told, typed.said), typed
+        assert matches(typed.expected, typed.printed), typed
 
 
 def test_there_are_ten_and_each_has_a_command():

@@ -49,7 +49,7 @@ def test_its_snippets_run():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_everything_is_told_of(what: str, names: set[str]):
+def test_every_public_name_is_documented(what: str, names: set[str]):
     """Every public name is on the page."""
     reported = set(re.findall(r"[\w.]+\w|\w", TEXT))
 

@@ -26,11 +26,13 @@ class Fetches(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Process one element."""
-        said = {name: value or "" for name, value in attrs}
+        printed = {name: value or "" for name, value in attrs}
         names = set(LOADS)
-        if tag == "link" and LOADING_LINKS & set(said.get("rel", "").split()):
+        if tag == "link" and LOADING_LINKS & set(printed.get("rel", "").split()):
             names.add("href")
-        self.found += [said[name] for name in names & set(said) if ELSEWHERE.match(said[name])]
+        self.found += [
+            printed[name] for name in names & set(printed) if ELSEWHERE.match(printed[name])
+        ]
 
 
 def fetched(text: str, kind: str) -> list[str]:

@@ -19,7 +19,7 @@ from tests.docs.console import environment, matches, play
         ("howto/network.md", ""),
     ],
 )
-def test_a_page_comes_out_as_told(
+def test_the_commands_of_a_page_print_its_output(
     page: str, proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The page runs from an empty folder, in one shell.
@@ -32,11 +32,11 @@ def test_a_page_comes_out_as_told(
         pytest.skip("kubectl is not there: run `make tools`")
 
     for typed in play(page, tmp_path):
-        assert matches(typed.told, typed.said), typed
+        assert matches(typed.expected, typed.printed), typed
 
 
 @pytest.mark.parametrize(
-    ("told", "said", "fits"),
+    ("expected", "printed", "fits"),
     [
         ("node-… is up\n", "node-7 is up", True),
         ("a  b\n…\n", "a b\nc\nd\n", True),
@@ -44,6 +44,6 @@ def test_a_page_comes_out_as_told(
         ("3 node-0\n", "4 node-0\n", False),
     ],
 )
-def test_what_differs_is_seen(told: str, said: str, fits: bool):
+def test_what_differs_is_seen(expected: str, printed: str, fits: bool):
     """Only text that a page leaves open may differ."""
-    assert fits == matches(told, said)
+    assert fits == matches(expected, printed)

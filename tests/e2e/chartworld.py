@@ -224,13 +224,13 @@ class Server:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        said = asyncio.create_task(process.communicate())
+        finished = asyncio.create_task(process.communicate())
         try:
             yield process
         finally:
             if process.returncode is None:
                 process.terminate()
-            out, _ = await asyncio.wait_for(said, PATIENCE_S)
+            out, _ = await asyncio.wait_for(finished, PATIENCE_S)
         assert [] == [line for line in out.decode().splitlines() if "orbidden" in line]
 
 

@@ -101,12 +101,12 @@ async def storing(server: Server) -> None:
 
 async def leading(server: Server) -> None:
     """A deleted Lease is created again, and events name the leader."""
-    held = await server.until(f"{LEASE}/{RELEASE}", _is_held)
+    held = await server.until(f"{LEASE}/{RELEASE}", _has_holder)
     await server.delete(f"{LEASE}/{RELEASE}")
     uid = held["metadata"]["uid"]
 
     def is_new(found: Json) -> bool:
-        return any(one["metadata"]["uid"] != uid and _is_held(one) for one in found["items"])
+        return any(one["metadata"]["uid"] != uid and _has_holder(one) for one in found["items"])
 
     await server.until(LEASE, is_new)
 
@@ -137,7 +137,7 @@ async def _join(server: Server, raw: Json) -> None:
         await server.patch(f"{METRICS}/{name}/status", {"status": status})
 
 
-def _is_held(lease: Json) -> Any:
+def _has_holder(lease: Json) -> Any:
     return lease.get("spec", {}).get("holderIdentity")
 
 
@@ -173,7 +173,7 @@ async def _bind(server: Server, name: str) -> None:
     await server.patch(f"{VOLUMES}/{name}/status", {"status": {"phase": "Bound"}})
 
 
-# What any profile does; the Lease last, for a while nobody leads.
+# What any profile does; the Lease last, because no process leads for a while.
 async def allocating(server: Server) -> None:
     """Allocate the devices of a claim and of an extended resource.
 

@@ -35,7 +35,7 @@ operators: {enabled: false}
 
 
 @dataclass
-class World:
+class LiveCluster:
     """An API server with a namespace of its own for each case.
 
     Nodes end in the namespace's name.
@@ -145,7 +145,7 @@ class World:
 
 
 @asynccontextmanager
-async def entered(kubeconfig: Path) -> AsyncIterator[World]:
+async def entered(kubeconfig: Path) -> AsyncIterator[LiveCluster]:
     """Create a namespace for the test on the server that a kubeconfig names."""
     config = yaml.safe_load(await asyncio.to_thread(kubeconfig.read_text))
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
@@ -154,17 +154,19 @@ async def entered(kubeconfig: Path) -> AsyncIterator[World]:
     connector = aiohttp.TCPConnector(ssl=trusting(authority))
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
         mark = f"live-{os.getpid()}-{next(_numbers)}"
-        world = World(kubeconfig, session, cluster["server"], mark)
+        world = LiveCluster(kubeconfig, session, cluster["server"], mark)
         await world.post("namespaces", {"metadata": {"name": mark}})
         try:
             yield world
         finally:
-            # A real server goes on to the next case: nobody of ours waits there.
+            # A real server goes on to the next case: no client of this test waits there.
             await world.clear()
 
 
 @asynccontextmanager
-async def daemon(world: World, folder: Path, *, config: Path | None = None) -> AsyncIterator[str]:
+async def daemon(
+    world: LiveCluster, folder: Path, *, config: Path | None = None
+) -> AsyncIterator[str]:
     """Run `trellis run` and yield the address of its endpoints once it is ready."""
     if config is None:
         config = folder / "config.yaml"

@@ -21,7 +21,7 @@ from scheduler.testing import node
 from tests.apiserver.patience import PATIENCE_S, pause
 from tests.apiserver.processes import free_ports
 from tests.apiserver.realcluster import start_kube_controller_manager
-from tests.e2e.liveworld import World, answers, entered
+from tests.e2e.liveworld import LiveCluster, answers, entered
 
 Json = dict[str, Any]
 CRD = Path(__file__).parents[2] / "crds" / "moveplans.yaml"
@@ -67,7 +67,7 @@ PLAN = {
 class Live:
     """Requests to the server, and what kubelets and the budget's controller do on a real one."""
 
-    def __init__(self, world: World, *, is_real: bool) -> None:
+    def __init__(self, world: LiveCluster, *, is_real: bool) -> None:
         self.world, self.is_real = world, is_real
         self.core = f"/api/v1/namespaces/{world.ns}"
         self.apps = f"/apis/apps/v1/namespaces/{world.ns}"
@@ -265,7 +265,7 @@ async def serving(
 class Daemon:
     """The daemon's process, which is started again after a SIGKILL."""
 
-    def __init__(self, world: World, folder: Path) -> None:
+    def __init__(self, world: LiveCluster, folder: Path) -> None:
         self.world, self.folder = world, folder
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[Any] | None = None
@@ -306,7 +306,7 @@ class Daemon:
 
 
 @asynccontextmanager
-async def daemon(world: World, folder: Path) -> AsyncIterator[Daemon]:
+async def daemon(world: LiveCluster, folder: Path) -> AsyncIterator[Daemon]:
     """Run the daemon until the block ends."""
     process = Daemon(world, folder)
     try:

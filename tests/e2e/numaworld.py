@@ -39,7 +39,7 @@ PACKING = {
 }
 
 
-class NumaWorld:
+class NumaCluster:
     """Nodes by number of zones; `args` are the arguments of the plugin."""
 
     def __init__(

@@ -78,7 +78,7 @@ class NotingHealth(OperatorsHealth):
     def __init__(self) -> None:
         super().__init__(Meters(), RealClock())
         self.states: list[str] = []
-        self._told = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def _put(self, before: OperatorRecord, **changes: Any) -> None:
         super()._put(before, **changes)
@@ -92,20 +92,20 @@ class NotingHealth(OperatorsHealth):
         state = next(iter(self.records.values())).state
         if [state] != self.states[-1:]:
             self.states.append(state)
-        self._told.set()
+        self._changed.set()
 
     async def wait_for(self, state: str, restarts: int | None = None) -> OperatorRecord:
         """Wait until the one operator is in a state, and has restarted that often."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                self._told.clear()
+                self._changed.clear()
                 record = next(iter(self.records.values()), None)
                 if record and record.state == state and restarts in (None, record.restarts):
                     return record
-                await self._told.wait()
+                await self._changed.wait()
 
 
-class World:
+class LiveCluster:
     """An API server, the cluster in memory, and the operators between them."""
 
     def __init__(self, client: ApiClient, credentials: Credentials) -> None:
@@ -169,7 +169,7 @@ class World:
 class Seen:
     """The versions of an object as a watch shows them."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: LiveCluster, name: str) -> None:
         self._world = world
         self._path = f"{TOPOLOGIES}?watch=true&fieldSelector=metadata.name%3D{name}"
         self.versions: list[Json] = []
@@ -226,13 +226,13 @@ async def real(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def open_world(kind: str, tmp_path: Path) -> AsyncIterator[World]:
+async def open_world(kind: str, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     """Open a world on a new server of a kind, "sandbox" or "real", without definitions."""
     async with {"sandbox": sandbox, "real": real}[kind](tmp_path) as kubeconfig:
         clock = RealClock()
         credentials = await Credentials.load(clock, str(kubeconfig))
         client = ApiClient(credentials, clock=clock, meters=Meters())
-        yield World(client, credentials)
+        yield LiveCluster(client, credentials)
         await client.close()
 
 

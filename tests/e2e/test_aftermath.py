@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from scheduler.cli.inputs.logged import LogView
-from tests.e2e.liveworld import QUIET, World, daemon
+from tests.e2e.liveworld import QUIET, LiveCluster, daemon
 
 pytestmark = pytest.mark.allow_blocking("a test reads its files")
 
 
-async def test_history_from_the_daemon_and_from_its_log(world: World, tmp_path: Path):
+async def test_history_from_the_daemon_and_from_its_log(world: LiveCluster, tmp_path: Path):
     """Attempts with reasons, in order.
 
     The log has the same, and the state of the cluster in between.
@@ -72,7 +72,7 @@ async def test_history_from_the_daemon_and_from_its_log(world: World, tmp_path: 
     assert {key: bigger} == {pod.key: pod.spec.node_name for pod in now.bound if pod.key == key}
 
 
-async def test_a_support_bundle_and_its_profile(world: World, tmp_path: Path):
+async def test_a_support_bundle_and_its_profile(world: LiveCluster, tmp_path: Path):
     """The bundle has all useful data, no secret, and with --hash-names no name of a user."""
     await world.nodes("2")
     await world.pod("confidential-pod", requests={"cpu": "1"})

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from scheduler.testing import node
-from tests.e2e.liveworld import World
+from tests.e2e.liveworld import LiveCluster
 from tests.unit.plugins.groupsworld import group, members
 
 pytestmark = pytest.mark.perf
@@ -26,7 +26,7 @@ class Figures(NamedTuple):
     cpu_s: float
 
 
-async def furnish(world: World) -> None:
+async def furnish(world: LiveCluster) -> None:
     """Create nodes in racks and zones.
 
     A pod that fits, one that fits nowhere, a group that fits and one that does not.
@@ -57,7 +57,7 @@ async def furnish(world: World) -> None:
             await world.pod(one["metadata"]["name"], labels=labels, requests={"cpu": cpu})
 
 
-async def explained(world: World, name: str, folder: Path) -> Figures:
+async def explained(world: LiveCluster, name: str, folder: Path) -> Figures:
     """Run the verb in a process of its own, with compiled modules as in an installation."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), monotonic()
     compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
@@ -71,7 +71,7 @@ async def explained(world: World, name: str, folder: Path) -> Figures:
     return Figures(took, cpu)
 
 
-async def test_explain_of_a_live_cluster_of_5000_nodes(world: World, tmp_path: Path):
+async def test_explain_of_a_live_cluster_of_5000_nodes(world: LiveCluster, tmp_path: Path):
     """At most 1 s of the processor for a pod and 2 s for a group.
 
     The clock's time is printed beside it.
@@ -87,7 +87,7 @@ async def test_explain_of_a_live_cluster_of_5000_nodes(world: World, tmp_path: P
         await clear_nodes(world)
 
 
-async def clear_nodes(world: World) -> None:
+async def clear_nodes(world: LiveCluster) -> None:
     """Delete the nodes of this case: a real server is used by the next one."""
     where = f"{world.url}/api/v1/nodes?labelSelector=case%3D{world.ns}"
     timeout = aiohttp.ClientTimeout(total=300)

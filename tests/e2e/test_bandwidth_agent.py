@@ -15,14 +15,14 @@ from scheduler.base.clock import ManualClock
 from scheduler.objects.network import BANDWIDTH
 from scheduler.objects.quantity import quantity
 from scheduler.testing.builders import node
-from tests.e2e.operatorworld import SERVERS, World, open_world
+from tests.e2e.operatorworld import SERVERS, LiveCluster, open_world
 
 pytestmark = pytest.mark.allow_blocking("the test plays the kernel")
 Json = dict[str, Any]
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     async with open_world(request.param, tmp_path) as opened:
         await opened.send("POST", "/api/v1/nodes", node("n1", cpu="4"))
         yield opened
@@ -42,14 +42,14 @@ class Kernel:
         (self.card / "speed").write_text(f"{megabits}\n")
 
 
-async def advertised(world: World) -> tuple[int | None, int | None]:
+async def advertised(world: LiveCluster) -> tuple[int | None, int | None]:
     """Return capacity and allocatable of the link."""
     status = (await world.send("GET", "/api/v1/nodes/n1"))["status"]
     found = [status.get(field, {}).get(BANDWIDTH) for field in ("capacity", "allocatable")]
     return tuple(None if one is None else quantity(one) for one in found)  # type: ignore[return-value]
 
 
-async def test_the_node_says_what_its_link_says(world: World, tmp_path: Path):
+async def test_the_node_says_what_its_link_says(world: LiveCluster, tmp_path: Path):
     """Both fields in bit/s are set beside the others, and again after a change of link or node."""
     kernel, clock = Kernel(tmp_path / "sys"), ManualClock(1000.0)
     settings = BandwidthSettings("n1", "eth0", sysfs=kernel.root, check_s=60)
@@ -75,7 +75,7 @@ async def test_the_node_says_what_its_link_says(world: World, tmp_path: Path):
     assert (await advertised(world), agent.writes) == ((25 * 10**9, 25 * 10**9), 3)
 
 
-async def test_what_cannot_be_read_changes_nothing_and_says_why(world: World, tmp_path: Path):
+async def test_what_cannot_be_read_changes_nothing_and_says_why(world: LiveCluster, tmp_path: Path):
     """No capacity is advertised before a speed is known; a known one stays.
 
     Each reason is logged once.

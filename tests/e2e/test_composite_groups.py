@@ -40,7 +40,7 @@ async def make(cluster: Cluster, *objects: Json) -> None:
         await cluster.send("POST", path, {**one, "metadata": meta})
 
 
-async def told(cluster: Cluster, plural: str, name: str, reason: str, text: str = "") -> Json:
+async def reported(cluster: Cluster, plural: str, name: str, reason: str, text: str = "") -> Json:
     """Return the condition of a group when it has that reason, with a text in its message."""
     path = f"{ROOT}/{plural}/{name}"
 
@@ -66,7 +66,7 @@ async def where(cluster: Cluster, group: str, count: int) -> set[str]:
     return {name.partition("-")[0] for name in bound(found)}
 
 
-async def test_what_becomes_of_a_composite_group_is_told_through_a_restart(tmp_path: Path):
+async def test_the_status_of_a_composite_group_is_reported_through_a_restart(tmp_path: Path):
     """Two of three replicas are needed and one fits: all wait with a reason.
 
     A node is added while no daemon runs; the next daemon places two, and reports to the third that
@@ -80,27 +80,27 @@ async def test_what_becomes_of_a_composite_group_is_told_through_a_restart(tmp_p
             for group, members in replicas:
                 await make(cluster, group, *members)
             rule = "CompositePodGroup app minimum 2"
-            root = await told(cluster, "compositepodgroups", "app", "Unschedulable", rule)
-            child = await told(cluster, "podgroups", "r2", "Unschedulable", rule)
+            root = await reported(cluster, "compositepodgroups", "app", "Unschedulable", rule)
+            child = await reported(cluster, "podgroups", "r2", "Unschedulable", rule)
         assert ("CompositePodGroupInitiallyScheduled", "False") == (root["type"], root["status"])
         assert ("PodGroupInitiallyScheduled", "False") == (child["type"], child["status"])
         assert root["message"] == child["message"]
 
         async with running(kubeconfig) as cluster:
             await nodes(cluster, "b", [4])
-            root = await told(cluster, "compositepodgroups", "app", PLACED)
+            root = await reported(cluster, "compositepodgroups", "app", PLACED)
             assert "True" == root["status"]
             racks = [await where(cluster, f"r{at}", 4) for at in range(2)]
             assert [{"a"}, {"b"}] == sorted(racks, key=str)
             for at in range(2):
-                assert "True" == (await told(cluster, "podgroups", f"r{at}", PLACED))["status"]
+                assert "True" == (await reported(cluster, "podgroups", f"r{at}", PLACED))["status"]
             out = "the group default/app has its minimum without this one"
-            await told(cluster, "podgroups", "r2", "Unschedulable", out)
+            await reported(cluster, "podgroups", "r2", "Unschedulable", out)
 
         async with running(kubeconfig) as cluster:
             await nodes(cluster, "c", [4])
             assert {"c"} == await where(cluster, "r2", 4)
-            assert "True" == (await told(cluster, "podgroups", "r2", PLACED))["status"]
+            assert "True" == (await reported(cluster, "podgroups", "r2", PLACED))["status"]
             assert [{"a"}, {"b"}] == sorted(
                 [await where(cluster, f"r{at}", 4) for at in range(2)], key=str
             )

@@ -12,7 +12,7 @@ import pytest
 
 from scheduler.testing import pod
 from tests.apiserver.patience import asked
-from tests.e2e.liveworld import QUIET, World, daemon
+from tests.e2e.liveworld import QUIET, LiveCluster, daemon
 from tests.unit.config.profilefiles import GATING, HEAD, files
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -25,7 +25,7 @@ KUEUE = {
 SAKKARA = {"labels": {"sakkara.group.name": "c"}}
 
 
-async def create(world: World, name: str, cpu: str, named: Mapping[str, Any]) -> None:
+async def create(world: LiveCluster, name: str, cpu: str, named: Mapping[str, Any]) -> None:
     """Create a pod for this case's node; `named` is how it names its group."""
     spec = {
         "schedulerName": "trellis",
@@ -38,7 +38,7 @@ async def create(world: World, name: str, cpu: str, named: Mapping[str, Any]) ->
     await world.post("pods", body)
 
 
-async def begin(world: World) -> None:
+async def begin(world: LiveCluster) -> None:
     """Create two gangs of which two of three members fit the one node, and a pod of no group."""
     data = {"name": "c", "size": str(SIZE), "constraints": json.dumps({})}
     meta = {"name": "c", "labels": {"sakkara.group": ""}}
@@ -50,7 +50,7 @@ async def begin(world: World) -> None:
     await create(world, "single", "500m", {})
 
 
-async def pods(world: World) -> dict[str, Json]:
+async def pods(world: LiveCluster) -> dict[str, Json]:
     """Return the pods by name."""
     async with world.session.get(f"{world.url}/api/v1/namespaces/{world.ns}/pods") as answer:
         return {one["metadata"]["name"]: one for one in (await answer.json())["items"]}
@@ -70,7 +70,7 @@ def message(one: Json) -> str:
     return next((str(c.get("message", "")) for c in reported if c["type"] == "PodScheduled"), "")
 
 
-async def outcome(world: World, folder: Path, text: str) -> dict[str, Json]:
+async def outcome(world: LiveCluster, folder: Path, text: str) -> dict[str, Json]:
     """Run a daemon with this file until all pods are decided; return them."""
     file = folder / "file.yaml"
     whole = text + "leaderElection: {leaderElect: false}\n---" + QUIET.partition("---")[2]
@@ -79,7 +79,7 @@ async def outcome(world: World, folder: Path, text: str) -> dict[str, Json]:
         return await asked(lambda: pods(world), is_decided, "the pods")
 
 
-async def test_a_gang_that_does_not_fit_starts_no_member(world: World, tmp_path: Path):
+async def test_a_gang_that_does_not_fit_starts_no_member(world: LiveCluster, tmp_path: Path):
     """Whatever the file changes; the pod of no group is bound."""
     await begin(world)
     for name, text in files().items():
@@ -94,7 +94,9 @@ async def test_a_gang_that_does_not_fit_starts_no_member(world: World, tmp_path:
         await create(world, "single", "500m", {})
 
 
-async def test_a_profile_that_disables_the_plugin_gates_group_pods(world: World, tmp_path: Path):
+async def test_a_profile_that_disables_the_plugin_gates_group_pods(
+    world: LiveCluster, tmp_path: Path
+):
     """The condition names the profile and the plugin."""
     await begin(world)
     found = await outcome(world, tmp_path, f"{HEAD}{GATING % 'multiPoint'}\n")

@@ -10,14 +10,14 @@ import yaml
 
 from scheduler.kube.api import Response
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, World, open_world, until_ok
+from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, LiveCluster, open_world, until_ok
 from tests.unit.crds.test_crds import IN_USE
 
 pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     async with open_world(request.param, tmp_path) as opened:
         yield opened
 
@@ -27,7 +27,7 @@ def conditions(answer: Response) -> dict[str, str]:
     return {one["type"]: one["status"] for one in json.loads(answer.body)["status"]["conditions"]}
 
 
-async def test_definitions_are_taken_and_keep_every_field(world: World):
+async def test_definitions_are_taken_and_keep_every_field(world: LiveCluster):
     """No warning condition, the short names exist, and objects in use are stored unchanged."""
     for path in sorted(CRDS.glob("*.yaml")):
         definition = yaml.safe_load(path.read_text())

@@ -8,7 +8,7 @@ import pytest
 COMMAND = "from scheduler.cli.main import main; main()"
 
 
-def test_the_demo_ends_by_itself_and_everything_comes_as_told():
+def test_the_demo_ends_by_itself_and_runs_as_narrated():
     """`trellis demo --once` in a pipe: exit code 0, a summary, no colour, nothing on stderr."""
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, "demo", "--once"],
@@ -50,7 +50,7 @@ def test_an_unknown_scenario_is_wrong_usage():
         ("moves", 4),
     ],
 )
-def test_a_chapter_comes_as_told(scenario: str, expectations: int):
+def test_a_chapter_runs_as_narrated(scenario: str, expectations: int):
     """Each further chapter ends without input or errors, and its output has all announced lines."""
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, "demo", "--once", "--scenario", scenario],

@@ -36,7 +36,7 @@ COLLECTION = "/api/v1/namespaces/default/pods"
 pytestmark = pytest.mark.allow_blocking("server, daemon and certificates are set up on one loop")
 
 
-class World:
+class LiveCluster:
     """A sandbox and a daemon with one extender, whose fields are those of the configuration."""
 
     def __init__(self, client: ApiClient, loaded: Loaded) -> None:
@@ -75,7 +75,7 @@ def is_refused(pod: Json) -> bool:
 @asynccontextmanager
 async def world(
     tmp_path: Path, server: ExtenderServer, record: Any = None, **fields: Any
-) -> AsyncIterator[World]:
+) -> AsyncIterator[LiveCluster]:
     """Run sandbox and daemon until the block ends; the daemon must end well."""
     extender = {"urlPrefix": server.url, "httpTimeout": "5s", **fields}
     config = {
@@ -102,7 +102,7 @@ async def world(
         )
         running = asyncio.create_task(daemon.run())
         try:
-            yield World(client, loaded)
+            yield LiveCluster(client, loaded)
         finally:
             daemon.stop()
             assert 0 == await running

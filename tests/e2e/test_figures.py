@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.e2e.liveworld import World, daemon
+from tests.e2e.liveworld import LiveCluster, daemon
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -24,7 +24,7 @@ operators: {{enabled: false}}
 
 
 @pytest.mark.long
-async def test_pods_avoid_the_node_that_load_watcher_calls_busy(world: World, tmp_path: Path):
+async def test_pods_avoid_the_node_that_load_watcher_calls_busy(world: LiveCluster, tmp_path: Path):
     """The larger node would win by capacity; it is busy, and /metrics has the age of this
     figure.
     """

@@ -102,7 +102,7 @@ async def test_a_group_that_cannot_fit_says_why_on_every_member():
     The ConfigMap holds the reason.
     """
 
-    def all_are_told(store: ObjectStore) -> bool:
+    def all_are_reported(store: ObjectStore) -> bool:
         found = [condition(pod).get("reason") for pod in members(store)]
         return ["Unschedulable"] * 6 == found
 
@@ -110,7 +110,7 @@ async def test_a_group_that_cannot_fit_says_why_on_every_member():
         await at.apply("topology.yaml")
         await at.apply("too-strict.yaml")
         await until(at.store, lambda store: data_of(store, "group-b").get("status") == "Failed")
-        await until(at.store, all_are_told)
+        await until(at.store, all_are_reported)
         data, pods = data_of(at.store, "group-b"), members(at.store)
 
     assert "node factor 4" in data["message"]

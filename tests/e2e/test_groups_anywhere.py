@@ -127,7 +127,7 @@ async def test_the_designs_example(cluster: Cluster):
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
-def told_of(gang: Json, condition: str) -> Json:
+def condition_of(gang: Json, condition: str) -> Json:
     found = (gang.get("status") or {}).get("conditions") or ()
     return next((one for one in found if one["type"] == condition), {})
 
@@ -161,10 +161,10 @@ async def test_a_gang_in_kubernetes_own_words(cluster: Cluster):
 
     async def condition_is(status: str) -> Json:
         def holds(one: Json) -> bool:
-            return told_of(one, api.scheduled).get("status") == status
+            return condition_of(one, api.scheduled).get("status") == status
 
         found = await asked(lambda: cluster.send("GET", path), holds, path)
-        return told_of(found, api.scheduled)
+        return condition_of(found, api.scheduled)
 
     waits = await condition_is("False")
     early = (await cluster.send("GET", PODS))["items"]

@@ -14,10 +14,10 @@ import yaml
 from scheduler.cli.main import run as cli
 from scheduler.testing import node, pod
 from tests.apiserver.realcluster import RealCluster
-from tests.e2e.liveworld import World, daemon
+from tests.e2e.liveworld import LiveCluster, daemon
 
 
-async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Path):
+async def test_explain_and_snapshot_of_a_live_cluster(world: LiveCluster, tmp_path: Path):
     """The result is computed locally from lists of the server; the snapshot places the same pods
     the same way.
     """
@@ -70,7 +70,7 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Pa
         assert 3 == code
 
 
-async def test_capacity_of_a_live_cluster(world: World, tmp_path: Path):
+async def test_capacity_of_a_live_cluster(world: LiveCluster, tmp_path: Path):
     """The capacity is counted from lists of the server, and equals that of a snapshot."""
     await world.nodes("2", "3")
     shape, cluster = tmp_path / "shape.yaml", tmp_path / "cluster.json"
@@ -80,7 +80,7 @@ async def test_capacity_of_a_live_cluster(world: World, tmp_path: Path):
 
     code, live, err = await world.run("capacity", "-f", str(shape), "-o", "json")
     assert 0 == code, err
-    # A shared server may hold pods of other tests, of which a notice tells.
+    # A shared server may have pods of other tests, which a notice reports.
     assert world.ns not in err
     assert (5, False) == (json.loads(live)["fits"], json.loads(live)["limited"])
     _, out, _ = await world.run("snapshot", "-o", "json")
@@ -89,7 +89,7 @@ async def test_capacity_of_a_live_cluster(world: World, tmp_path: Path):
     assert live == (await world.run(*words))[1]
 
 
-async def test_a_stranger_is_told_what_is_missing(world: World, tmp_path: Path):
+async def test_a_user_without_rights_reads_which_are_missing(world: LiveCluster, tmp_path: Path):
     """Without rights, with a wrong token, without a server: one line, exit code 1."""
     config = yaml.safe_load(await asyncio.to_thread(world.kubeconfig.read_text))
     config["users"][0]["user"]["token"] = "wrong"
@@ -107,12 +107,12 @@ async def test_a_stranger_is_told_what_is_missing(world: World, tmp_path: Path):
     assert "Traceback" not in err
 
 
-async def test_what_the_daemon_decided(world: World, tmp_path: Path):
+async def test_what_the_daemon_decided(world: LiveCluster, tmp_path: Path):
     """By its address, every node with every plugin's part; the same node as `explain` foretold."""
     small, large = await world.nodes("1", "8")
     await world.pod("p", requests={"cpu": "2"})
     await world.pod("huge", requests={"cpu": "99"})
-    _, foretold, _ = await world.run("explain", "p", "-n", world.ns, "-o", "name")
+    _, predicted, _ = await world.run("explain", "p", "-n", world.ns, "-o", "name")
     async with daemon(world, tmp_path) as url:
         await world.until(lambda: world.is_bound("p"))
         code, out, err = await world.run(
@@ -121,7 +121,7 @@ async def test_what_the_daemon_decided(world: World, tmp_path: Path):
         assert (0, "") == (code, err)
         past = json.loads(out)
         assert ("PastDecision", large, 1) == (past["kind"], past["node"], past["attempts"])
-        assert foretold.strip() == past["node"]
+        assert predicted.strip() == past["node"]
         reported = {one["name"]: one for one in past["nodes"]}
         assert ("NodeResourcesFit", ["Insufficient cpu"]) == (
             reported[small]["rejectedBy"],
@@ -143,7 +143,7 @@ async def test_what_the_daemon_decided(world: World, tmp_path: Path):
         assert "Unauthorized; --token takes one that may get /debug/*" in err
 
 
-async def test_the_leader_is_found_and_reached_by_port_forward(world: World, tmp_path: Path):
+async def test_the_leader_is_found_and_reached_by_port_forward(world: LiveCluster, tmp_path: Path):
     """The Lease names the pod, kubectl forwards; a substitute for kubectl returns the port."""
     await world.nodes("8")
     await world.pod("p")

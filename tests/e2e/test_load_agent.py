@@ -16,7 +16,7 @@ from operators.api import Api
 from scheduler.base.clock import RealClock, parse_rfc3339
 from scheduler.testing.builders import node, pod
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, World, open_world, until_ok
+from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, LiveCluster, open_world, until_ok
 
 pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
 
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     async with open_world(request.param, tmp_path) as opened:
         definition = yaml.safe_load((CRDS / "nodemetrics.yaml").read_text())
         await opened.send("POST", DEFINITIONS, definition)
@@ -52,7 +52,7 @@ class Kernel:
 
 
 @asynccontextmanager
-async def agent(world: World, kernel: Kernel) -> AsyncIterator[LoadAgent]:
+async def agent(world: LiveCluster, kernel: Kernel) -> AsyncIterator[LoadAgent]:
     """Run an agent until the block ends."""
     settings = LoadSettings("n1", kernel.proc, kernel.cgroups, sample_s=0.05, missing_s=0.05)
     running = LoadAgent(settings, Api(world.client, 5.0), RealClock())
@@ -75,13 +75,13 @@ def metric(spec: Json) -> Json:
     }
 
 
-async def until(world: World, holds: Callable[[Json], Any]) -> Json:
+async def until(world: LiveCluster, holds: Callable[[Json], Any]) -> Json:
     """Read the object until the condition holds."""
     path = f"{METRICS}/n1"
     return await asked(lambda: world.send("GET", path), holds, path)
 
 
-async def test_an_agent_waits_reports_and_names_itself(world: World, tmp_path: Path):
+async def test_an_agent_waits_reports_and_names_itself(world: LiveCluster, tmp_path: Path):
     """Status, source and time are written once the object exists; pods are listed by their uid."""
     kernel = Kernel(tmp_path)
     raw = pod("static", node_name="n1", requests={"cpu": "1"})
@@ -111,7 +111,7 @@ async def test_an_agent_waits_reports_and_names_itself(world: World, tmp_path: P
     assert one["podUsage"]["resources"]["memory"] == "1024Ki"
 
 
-async def test_a_kernel_that_cannot_be_read_is_silence(world: World, tmp_path: Path):
+async def test_a_kernel_that_cannot_be_read_is_silence(world: LiveCluster, tmp_path: Path):
     """No report is written instead of a guess; the agent continues when the files can be read
     again.
     """

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from scheduler.base.clock import RealClock, rfc3339
-from tests.e2e.liveworld import World, daemon
+from tests.e2e.liveworld import LiveCluster, daemon
 
 CRD = Path(__file__).parents[2] / "crds" / "nodemetrics.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -30,20 +30,20 @@ operators:
 """
 
 
-async def define(world: World) -> None:
+async def define(world: LiveCluster) -> None:
     """Create the definition where the server has none yet."""
     body = yaml.safe_load(CRD.read_text())
     async with world.session.post(f"{world.url}{CRDS}", json=body) as answer:
         assert answer.status in (201, 409), await answer.text()
 
 
-async def exists(world: World, name: str) -> bool:
+async def exists(world: LiveCluster, name: str) -> bool:
     """Return whether a NodeMetric exists."""
     async with world.session.get(f"{world.url}{METRICS}/{name}") as answer:
         return answer.status == 200
 
 
-async def report(world: World, name: str, cores: float, *, age_s: float = 0) -> None:
+async def report(world: LiveCluster, name: str, cores: float, *, age_s: float = 0) -> None:
     """Write a status as an agent does."""
     used = {"cpu": f"{int(cores * 1000)}m", "memory": "1Gi"}
     status: dict[str, Any] = {
@@ -59,7 +59,7 @@ async def report(world: World, name: str, cores: float, *, age_s: float = 0) -> 
         assert answer.status == 200, await answer.text()
 
 
-async def placed(world: World) -> Counter[str]:
+async def placed(world: LiveCluster) -> Counter[str]:
     """Return how many pods of the case each node holds."""
     async with world.session.get(f"{world.url}/api/v1/namespaces/{world.ns}/pods") as answer:
         items = (await answer.json())["items"]
@@ -74,14 +74,14 @@ def only_on(node: str) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": affinity}}
 
 
-async def is_refused(world: World, name: str) -> bool:
+async def is_refused(world: LiveCluster, name: str) -> bool:
     """Return whether a pod's condition has a reason."""
     async with world.session.get(f"{world.url}/api/v1/namespaces/{world.ns}/pods/{name}") as answer:
         status = (await answer.json())["status"]
     return any(one["type"] == "PodScheduled" for one in status.get("conditions", ()))
 
 
-async def test_a_burst_avoids_hot_and_silent_nodes(world: World, tmp_path: Path):
+async def test_a_burst_avoids_hot_and_silent_nodes(world: LiveCluster, tmp_path: Path):
     """The operator makes the objects, reports decide, and a node that reports again is used
     again.
     """

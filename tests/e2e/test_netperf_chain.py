@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.apiserver.processes import free_ports, running
-from tests.e2e.liveworld import World, daemon
+from tests.e2e.liveworld import LiveCluster, daemon
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 SERVER = shutil.which("prometheus", path=f"{ASSETS}{os.pathsep}{os.environ.get('PATH', '')}")
@@ -65,7 +65,7 @@ def workload(name: str, *needs: str) -> Json:
     return {"workload": whole, "dependencies": ways}
 
 
-async def send(world: World, method: str, path: str, body: Json | None = None) -> Json:
+async def send(world: LiveCluster, method: str, path: str, body: Json | None = None) -> Json:
     async with world.session.request(method, world.url + path, json=body) as answer:
         assert answer.status < 300 or answer.status == 409, await answer.text()
         found: Json = await answer.json()
@@ -75,7 +75,7 @@ async def send(world: World, method: str, path: str, body: Json | None = None) -
 class Cluster:
     """Three nodes, each in a zone with an agent; the links between them are in a file."""
 
-    def __init__(self, world: World, folder: Path) -> None:
+    def __init__(self, world: LiveCluster, folder: Path) -> None:
         self.world = world
         self.folder = folder
         self.nodes = [f"{zone}-{world.ns}" for zone in ZONES]
@@ -261,7 +261,7 @@ class Cluster:
 
 @pytest.mark.parametrize("kubeconfig", ["sandbox"], indirect=True)
 async def test_a_zone_that_becomes_slow_is_avoided(
-    world: World, tmp_path: Path, record_property: Any
+    world: LiveCluster, tmp_path: Path, record_property: Any
 ):
     """Costs are the simulated delays; a change shows in a decision within freqUpdate and 5 s."""
     cluster = Cluster(world, tmp_path)

@@ -10,7 +10,7 @@ from operators.agents.netperf import PeersOfService
 from operators.agents.netperf.peers import Peer
 from operators.api import Api
 from scheduler.base.errors import ApiError
-from tests.e2e.operatorworld import SERVERS, World, open_world
+from tests.e2e.operatorworld import SERVERS, LiveCluster, open_world
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/agents/endpointslices"
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the t
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     async with open_world(request.param, tmp_path) as opened:
         await opened.send("POST", "/api/v1/namespaces", {"metadata": {"name": "agents"}})
         yield opened
@@ -34,7 +34,7 @@ def part(name: str, service: str, *endpoints: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def test_agents_are_the_endpoints_of_their_service(world: World):
+async def test_agents_are_the_endpoints_of_their_service(world: LiveCluster):
     """All slices of the one Service count, without those that are not ready; a failure is an
     ApiError.
     """

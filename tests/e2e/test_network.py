@@ -51,7 +51,7 @@ SERVERS = (
 Json = dict[str, Any]
 
 
-class World:
+class LiveCluster:
     """A server, and the daemon with its operators while `running`."""
 
     def __init__(self, kubeconfig: Path, client: ApiClient) -> None:
@@ -189,16 +189,16 @@ def configured(name: str) -> Loaded:
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     opened = real if request.param == "real" else sandbox
     async with opened(tmp_path) as kubeconfig:
         client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
-        yield World(kubeconfig, client)
+        yield LiveCluster(kubeconfig, client)
         await client.close()
 
 
 @pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
-async def test_the_examples_go_the_way_that_the_documentation_says(world: World):
+async def test_the_examples_go_the_way_that_the_documentation_says(world: LiveCluster):
     """In order, near each other; in another order seconds after an edit; on without costs."""
     namespace, group, *deployments = yaml.safe_load_all((EXAMPLES / "shop.yaml").read_text())
     (topology,) = yaml.safe_load_all((EXAMPLES / "topology.yaml").read_text())
@@ -236,8 +236,8 @@ async def test_the_examples_go_the_way_that_the_documentation_says(world: World)
         await world.send("DELETE", f"{TOPOLOGY}/nt-default")
         await world.pod("cart-blind", cart)
         await world.until_bound("cart-blind")
-        said = await world.note("cart-blind", "MissingObject")
-        assert 'NetworkTopology "nt-default" was not found in namespace(s) default' in said
+        reported = await world.note("cart-blind", "MissingObject")
+        assert 'NetworkTopology "nt-default" was not found in namespace(s) default' in reported
 
         await world.send("POST", TOPOLOGY, topology)
         await world.pod("cart-late", cart)

@@ -25,7 +25,7 @@ from tests.e2e.operatorworld import (
     DEFINITIONS,
     SERVERS,
     SETTINGS,
-    World,
+    LiveCluster,
     open_world,
     until_ok,
 )
@@ -47,7 +47,7 @@ def settings(**more: Any) -> OperatorsSettings:
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     async with open_world(request.param, tmp_path) as opened:
         namespace = {"metadata": {"name": "koordinator-system"}}
         await opened.send("POST", "/api/v1/namespaces", namespace)
@@ -58,7 +58,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @asynccontextmanager
-async def mirrored(world: World) -> AsyncIterator[None]:
+async def mirrored(world: LiveCluster) -> AsyncIterator[None]:
     """Keep the world's store in step with the server's NodeMetrics, as the daemon's watch does."""
 
     async def follow() -> None:
@@ -81,18 +81,18 @@ async def mirrored(world: World) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def objects(world: World) -> dict[str, Json]:
+async def objects(world: LiveCluster) -> dict[str, Json]:
     """Return the server's NodeMetrics by name."""
     listed = await world.send("GET", METRICS)
     return {one["metadata"]["name"]: one for one in listed["items"]}
 
 
-async def until(world: World, holds: Callable[[dict[str, Json]], Any]) -> dict[str, Json]:
+async def until(world: LiveCluster, holds: Callable[[dict[str, Json]], Any]) -> dict[str, Json]:
     """Read the objects until the condition holds."""
     return await asked(lambda: objects(world), holds, "the NodeMetrics")
 
 
-async def configure(world: World, section: object, *, method: str = "PATCH") -> None:
+async def configure(world: LiveCluster, section: object, *, method: str = "PATCH") -> None:
     """Write the ConfigMap."""
     text = section if isinstance(section, str) else json.dumps(section)
     body = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": text}}
@@ -142,7 +142,7 @@ async def prometheus() -> AsyncIterator[FakePrometheus]:
     await runner.cleanup()
 
 
-async def test_objects_follow_nodes_and_policies(world: World):
+async def test_objects_follow_nodes_and_policies(world: LiveCluster):
     """One object per node; the ConfigMap's change reaches all; an invalid one changes nothing."""
     world.nodes("n1", "n2")
     async with mirrored(world), world.operators(settings()):
@@ -160,7 +160,7 @@ async def test_objects_follow_nodes_and_policies(world: World):
         assert world.health.check() is None
 
 
-async def test_a_first_configuration_that_is_wrong_makes_nothing(world: World):
+async def test_a_first_configuration_that_is_wrong_makes_nothing(world: LiveCluster):
     """After its correction the objects are created."""
     await configure(world, {"metricReportIntervalSeconds": -1}, method="POST")
     world.nodes("n1")
@@ -173,12 +173,12 @@ async def test_a_first_configuration_that_is_wrong_makes_nothing(world: World):
         await until(world, lambda found: set(found) == {"n1"})
 
 
-def _last_error(world: World) -> str:
+def _last_error(world: LiveCluster) -> str:
     return next((one.last_error for one in world.health.records.values()), "")
 
 
 async def test_figures_come_from_prometheus_where_no_agent_is(
-    world: World, prometheus: FakePrometheus
+    world: LiveCluster, prometheus: FakePrometheus
 ):
     """Node, pods, time and source are in the object.
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.e2e.numaworld import ERROR, NumaWorld, guaranteed
+from tests.e2e.numaworld import ERROR, NumaCluster, guaranteed
 
 CACHE = {"cacheResyncPeriodSeconds": 5}
 POLICY = {
@@ -35,7 +35,7 @@ def burst(args, nodes, pods, *, rounds=20, scope="pod"):
     source = Random(3)
     zones = [source.choice([2, 4, 8]) for _ in range(nodes)]
     settings = f"policy=single-numa-node scope={scope} report-after=30s"
-    world = NumaWorld(args, zones, settings=settings)
+    world = NumaCluster(args, zones, settings=settings)
     world.tick(31)
     for number in range(pods):
         world.create(guaranteed(f"p{number:04}", source.choice([2, 3, 4])))
@@ -61,7 +61,7 @@ def test_without_the_cache_kubelets_refuse_pods():
 
 def test_more_pods_than_zones_fill_every_zone():
     """With one pod per zone, as many run as there are zones: the exact bound is reached."""
-    world = NumaWorld(CACHE, [2, 4, 8, 2])
+    world = NumaCluster(CACHE, [2, 4, 8, 2])
     world.tick(31)
     for number in range(20):
         world.create(guaranteed(f"p{number:02}", 3))
@@ -73,7 +73,7 @@ def test_more_pods_than_zones_fill_every_zone():
 
 def test_a_deleted_pod_makes_room_at_once():
     """The reservation of a deleted pod is free without a new report."""
-    world = NumaWorld(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=600s")
+    world = NumaCluster(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=600s")
     world.create(guaranteed("first", 3))
     world.create(guaranteed("second", 3))
     world.tick(60)
@@ -90,7 +90,7 @@ def test_a_foreign_pod_makes_a_node_wait_for_one_report():
 
     Then the node is used again.
     """
-    world = NumaWorld(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=30s")
+    world = NumaCluster(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=30s")
     world.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
     world.tick(1)
     world.create(guaranteed("ours", 3))
@@ -107,7 +107,7 @@ def test_a_node_that_stays_invalid_says_so_once():
     """Without a report for minutes, an event on the node and a gauge state the reason and the
     start.
     """
-    world = NumaWorld(CACHE, [2, 2])
+    world = NumaCluster(CACHE, [2, 2])
     world.tick(31)
     world.report_after("n000", 1e9)
     world.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
@@ -127,7 +127,7 @@ def test_a_node_that_stays_invalid_says_so_once():
 
 def test_a_silent_agent_stops_no_more_than_its_node():
     """Pods beyond the certain capacity wait while an agent is silent, and none is refused."""
-    world = NumaWorld(CACHE, [2, 2])
+    world = NumaCluster(CACHE, [2, 2])
     world.tick(31)
     world.report_after("n000", 1e9)
     for number in range(6):
@@ -145,7 +145,7 @@ def test_a_silent_agent_stops_no_more_than_its_node():
 @pytest.mark.parametrize("mode", ["Enabled", "Disabled"])
 def test_preemption_frees_a_zone(mode):
     """The victim's share returns to the zone it runs in, so that one victim is enough."""
-    world = NumaWorld(CACHE | {"preemptionMode": mode}, [2])
+    world = NumaCluster(CACHE | {"preemptionMode": mode}, [2])
     world.tick(31)
     for name in ("first", "second"):
         world.create(guaranteed(name, 3))
@@ -162,7 +162,7 @@ def test_preemption_frees_a_zone(mode):
 
 def test_reports_count_from_the_moment_they_are_there():
     """A report that is added, changed or deleted at run time is used at once, without a restart."""
-    world = NumaWorld({}, [2], settings="zones=2 policy=none report-after=0s")
+    world = NumaCluster({}, [2], settings="zones=2 policy=none report-after=0s")
     world.write("n000", SMALL | POLICY)
     world.create(guaranteed("large", 3))
     world.tick(1)
@@ -193,7 +193,7 @@ def test_reports_count_from_the_moment_they_are_there():
 @pytest.mark.parametrize("args", [CACHE, {}], ids=["cache", "none"])
 def test_a_malformed_report_concerns_its_node_alone(zones, args):
     """A node whose report has no zone that counts takes no aligned pods; the others go on."""
-    world = NumaWorld(args, [2, 2])
+    world = NumaCluster(args, [2, 2])
     world.write("n000", POLICY | {"zones": zones})
     for number in range(2):
         world.create(guaranteed(f"p{number}", 3))

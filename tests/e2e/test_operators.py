@@ -21,8 +21,8 @@ from tests.e2e.operatorworld import (
     DEFINITION,
     SERVERS,
     Json,
+    LiveCluster,
     Seen,
-    World,
     count_is,
     definition,
     open_world,
@@ -33,12 +33,12 @@ pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the t
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     async with open_world(request.param, tmp_path) as opened:
         yield opened
 
 
-async def test_the_status_follows_the_nodes(world: World):
+async def test_the_status_follows_the_nodes(world: LiveCluster):
     """The operator waits for the kind without errors.
 
     Then nodes, spec and status stay in step, and nothing else.
@@ -69,7 +69,7 @@ async def test_the_status_follows_the_nodes(world: World):
     assert ("stopped", 0, "") == (record.state, record.restarts, record.last_error)
 
 
-async def test_a_crash_of_kopf_stays_its_own(world: World):
+async def test_a_crash_of_kopf_stays_its_own(world: LiveCluster):
     """The operator is restarted; signals, tasks and the loop of the daemon are not affected."""
     loop = asyncio.get_running_loop()
     terminated, ours = asyncio.Event(), asyncio.create_task(asyncio.Event().wait())
@@ -100,7 +100,7 @@ async def test_a_crash_of_kopf_stays_its_own(world: World):
     assert ["starting", "running", *again, *again, "stopped"] == world.health.states
 
 
-async def test_churn_is_few_writes(world: World):
+async def test_churn_is_few_writes(world: LiveCluster):
     """However fast nodes change, the status is written once per interval, and is right at the
     end.
     """
@@ -133,7 +133,7 @@ async def test_churn_is_few_writes(world: World):
     assert len(seen.versions) - before < churn / 2
 
 
-async def test_an_older_definition_is_served(world: World):
+async def test_an_older_definition_is_served(world: LiveCluster):
     """Without status subresource the count alone is written; a newer definition is noticed."""
     await world.define(legacy=True)
     await world.create()
@@ -151,7 +151,7 @@ async def test_an_older_definition_is_served(world: World):
     assert {"nodeCount": 2} == old["status"]
 
 
-async def test_a_definition_that_goes_is_no_crash(world: World):
+async def test_a_definition_that_goes_is_no_crash(world: LiveCluster):
     """The operator waits for it again, and serves it when it is back."""
     await world.define()
     await world.create()
@@ -176,7 +176,7 @@ async def test_new_tokens_and_authorities_are_taken_over(tmp_path: Path):
     async with ApiServer(store) as server:
         port = int(server.url.rpartition(":")[2])
         credentials = await Credentials.load(clock, str(server.kubeconfig(tmp_path / "config")))
-        world = World(ApiClient(credentials, clock=clock, meters=Meters()), credentials)
+        world = LiveCluster(ApiClient(credentials, clock=clock, meters=Meters()), credentials)
         await world.create()
         world.nodes("n1")
         async with world.operators():
@@ -200,7 +200,7 @@ async def test_a_watch_that_is_cut_or_fell_behind_goes_on(tmp_path: Path):
     clock, store = RealClock(), new_store(RealClock())
     async with ApiServer(store) as server:
         credentials = await Credentials.load(clock, str(server.kubeconfig(tmp_path / "config")))
-        world = World(ApiClient(credentials, clock=clock, meters=Meters()), credentials)
+        world = LiveCluster(ApiClient(credentials, clock=clock, meters=Meters()), credentials)
         await world.create()
         world.nodes("n1")
         kind = BY_KIND["NetworkTopology"]

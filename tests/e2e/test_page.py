@@ -14,7 +14,7 @@ from scheduler.cli.inputs.logged import LogView
 from scheduler.cli.verbs.ui import page_of_files
 from scheduler.engine.attempt.cycle import Ties
 from tests.apiserver.processes import free_ports
-from tests.e2e.liveworld import QUIET, World, daemon
+from tests.e2e.liveworld import QUIET, LiveCluster, daemon
 from tests.page.browser import PROGRAM, Tab, browser
 from tests.page.test_page import AXE
 
@@ -40,7 +40,7 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "kubeconfig"
 
 
-async def furnish(world: World) -> None:
+async def furnish(world: LiveCluster) -> None:
     """Create capacity for one of two pods; a third pod belongs to another scheduler and is not
     shown.
     """
@@ -108,7 +108,7 @@ async def tunnel(port: int) -> AsyncIterator[int]:
         server.close()  # without waiting: the browser's stream of events is still open
 
 
-async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
+async def test_the_daemons_page_and_its_past(world: LiveCluster, tmp_path: Path):
     """Without a token no data is shown; with one the data that its user may list; the log shows the
     same.
     """
@@ -135,7 +135,7 @@ async def test_the_daemons_page_and_its_past(world: World, tmp_path: Path):
                 await tab.until("document.querySelector('.moment')")
                 await tab.run(AXE.read_text())
                 found = await tab.run(
-                    "axe.run().then((told) => told.violations.filter((one) =>"
+                    "axe.run().then((result) => result.violations.filter((one) =>"
                     " ['serious', 'critical'].includes(one.impact)).map((one) => one.id))"
                 )
                 assert [] == found

@@ -20,7 +20,7 @@ import pytest
 from scheduler.testing import pod
 from tests.apiserver.patience import PATIENCE_S, asked, pause
 from tests.apiserver.processes import free_ports
-from tests.e2e.liveworld import QUIET, World, answers
+from tests.e2e.liveworld import QUIET, LiveCluster, answers
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
@@ -59,7 +59,7 @@ def wanted_rounds(usual: int) -> int:
 class Crowd:
     """The pods of one test: fillers on every CPU, a stream that waits, and gangs."""
 
-    def __init__(self, world: World, size: int, priority: int) -> None:
+    def __init__(self, world: LiveCluster, size: int, priority: int) -> None:
         self.world, self.size, self.priority = world, size, priority
         self.capacity = CHURN if size > 1 else 1
         self.made = 0
@@ -138,7 +138,7 @@ class Crowd:
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def priority_class(world: World, value: int) -> None:
+async def priority_class(world: LiveCluster, value: int) -> None:
     """Create the priority class of a value, unless an earlier test has."""
     url = f"{world.url}/apis/scheduling.k8s.io/v1/priorityclasses"
     body = {"metadata": {"name": f"live-{value}"}, "value": value, "preemptionPolicy": "Never"}
@@ -149,7 +149,7 @@ async def priority_class(world: World, value: int) -> None:
 class Daemons:
     """Daemons of one test, by number; each can be killed and started again."""
 
-    def __init__(self, world: World, folder: Path, *, elects: bool) -> None:
+    def __init__(self, world: LiveCluster, folder: Path, *, elects: bool) -> None:
         self.world, self.folder, self.elects = world, folder, elects
         self.running: dict[int, tuple[asyncio.subprocess.Process, Drain]] = {}
         self.first = 0  # the number of the one that leads
@@ -249,7 +249,13 @@ async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> flo
 
 
 async def rounds_of(
-    world: World, folder: Path, size: int, count: int, *, priority: int = 100, trouble: str = ""
+    world: LiveCluster,
+    folder: Path,
+    size: int,
+    count: int,
+    *,
+    priority: int = 100,
+    trouble: str = "",
 ) -> list[float]:
     """Run rounds with one crowd; return the seconds of each."""
     crowd = Crowd(world, size, priority)
@@ -273,7 +279,7 @@ async def rounds_of(
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_gang_of_higher_priority_is_bound_first(
-    world: World, tmp_path: Path, size: int, rounds: int
+    world: LiveCluster, tmp_path: Path, size: int, rounds: int
 ):
     """Pods of priority 0 that wait longer or are created meanwhile do not delay it."""
     found = await rounds_of(world, tmp_path, size, rounds)
@@ -282,7 +288,7 @@ async def test_a_gang_of_higher_priority_is_bound_first(
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_of_equal_priority_the_older_gang_is_bound_first(
-    world: World, tmp_path: Path, size: int, few_rounds: int
+    world: LiveCluster, tmp_path: Path, size: int, few_rounds: int
 ):
     """The pods of the stream are younger than the gang, and wait for it."""
     found = await rounds_of(world, tmp_path, size, few_rounds, priority=0)
@@ -292,7 +298,7 @@ async def test_of_equal_priority_the_older_gang_is_bound_first(
 @pytest.mark.parametrize("trouble", ["restart", "fail-over"])
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_gang_is_bound_first_after_a_restart(
-    world: World, tmp_path: Path, size: int, few_rounds: int, trouble: str
+    world: LiveCluster, tmp_path: Path, size: int, few_rounds: int, trouble: str
 ):
     """A daemon that has just begun to lead finds capacity, the stream and the gang at the same
     time.

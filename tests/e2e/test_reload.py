@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.e2e.liveworld import QUIET, World, daemon
+from tests.e2e.liveworld import QUIET, LiveCluster, daemon
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 OURS = QUIET.partition("---")[2]
@@ -54,24 +54,24 @@ async def get(url: str, token: str) -> str:
         return ""
 
 
-def token_of(world: World) -> str:
+def token_of(world: LiveCluster) -> str:
     """Return the token of the world's user."""
     return world.session.headers["Authorization"].removeprefix("Bearer ")
 
 
-async def profiles(world: World, url: str) -> list[str]:
+async def profiles(world: LiveCluster, url: str) -> list[str]:
     """Return the profiles in the daemon's status; none while it is down."""
     page = await get(f"{url}/configz", token_of(world))
     config: dict[str, Any] = json.loads(page or "{}").get("componentconfig", {})
     return [one["schedulerName"] for one in config.get("profiles", [])]
 
 
-async def metric(world: World, url: str, line: str) -> bool:
+async def metric(world: LiveCluster, url: str, line: str) -> bool:
     """Return whether a line is among the metrics."""
     return line in (await get(f"{url}/metrics", token_of(world))).splitlines()
 
 
-async def reasons(world: World) -> dict[str, str]:
+async def reasons(world: LiveCluster) -> dict[str, str]:
     """Return the events about the Lease: reason → message."""
     async with world.session.get(f"{world.url}/api/v1/namespaces/default/events") as answer:
         items = (await answer.json())["items"]
@@ -82,7 +82,7 @@ async def reasons(world: World) -> dict[str, str]:
     }
 
 
-async def test_a_changed_file_is_used(world: World, tmp_path: Path):
+async def test_a_changed_file_is_used(world: LiveCluster, tmp_path: Path):
     """A new profile places its pods; an invalid file changes nothing and is reported.
 
     A valid one is used again.

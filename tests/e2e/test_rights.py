@@ -107,7 +107,7 @@ PARTS = {
 # A real server alone writes parameters of a claim anew when it is patched, so that they must be put
 # back.
 PUT_BACK = {("get", "resourceclaims"), ("update", "resourceclaims")}
-# And it asks itself whether somebody may allocate; that is no request of its own.
+# The API server reviews itself whether a client may allocate; that is no request of its own.
 ASKED_INSIDE = {("patch", "resourceclaims/binding")}
 # A pod is read after a bind that was not answered: tests/faults and tests/chaos lose answers.
 UNANSWERED = {("get", "pods")}

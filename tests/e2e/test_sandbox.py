@@ -116,8 +116,8 @@ async def test_a_deployment_lives_and_moves(sandbox):
     kubectl.
     """
     await kubectl(sandbox, "apply", "-f", "-", text=WEB)
-    said = await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=120s")
-    assert "successfully rolled out" in said
+    reported = await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=120s")
+    assert "successfully rolled out" in reported
     running = await pods(sandbox)
     assert ["Running"] * 4 == [pod["status"]["phase"] for pod in running]
 

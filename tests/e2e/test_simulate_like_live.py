@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.e2e.liveworld import World, daemon
+from tests.e2e.liveworld import LiveCluster, daemon
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -37,7 +37,7 @@ def _zone_is(zone: str) -> dict[str, Any]:
     return {"key": ZONE, "operator": "In", "values": [zone]}
 
 
-async def fill(world: World) -> None:
+async def fill(world: LiveCluster) -> None:
     """Create nodes of two zones and pods that request more than their capacity."""
     random = Random(7)
     for index in range(6):
@@ -53,7 +53,7 @@ async def fill(world: World) -> None:
         )
 
 
-async def outcomes(world: World) -> dict[str, tuple[str, list[str]]]:
+async def outcomes(world: LiveCluster) -> dict[str, tuple[str, list[str]]]:
     """Return each pod's node, and all its messages before it had one.
 
     A bound pod wakes pods that it may help, and their next decision may have another message.
@@ -65,7 +65,7 @@ async def outcomes(world: World) -> dict[str, tuple[str, list[str]]]:
         items = (await answer.json())["items"]
     async with world.session.get(f"{events}/namespaces/{world.ns}/events") as answer:
         reported = (await answer.json())["items"]
-    said: dict[str, list[str]] = {
+    stated: dict[str, list[str]] = {
         one["metadata"]["name"]: [
             condition["message"]
             for condition in one["status"].get("conditions", ())
@@ -75,23 +75,23 @@ async def outcomes(world: World) -> dict[str, tuple[str, list[str]]]:
     }
     for event in reported:
         if event["reason"] == "FailedScheduling":
-            said[event["regarding"]["name"]].append(event["note"])
+            stated[event["regarding"]["name"]].append(event["note"])
     nodes = {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in items}
-    return {name: (node, said[name]) for name, node in nodes.items()}
+    return {name: (node, stated[name]) for name, node in nodes.items()}
 
 
-def unsaid(
-    foretold: dict[str, tuple[str, str]], found: dict[str, tuple[str, list[str]]]
+def unreported(
+    predicted: dict[str, tuple[str, str]], found: dict[str, tuple[str, list[str]]]
 ) -> dict[str, tuple[str, list[str]]]:
     """Return the pods without the predicted message, with their messages."""
     return {
         name: (text, found[name][1])
-        for name, (_, text) in foretold.items()
+        for name, (_, text) in predicted.items()
         if text and text not in found[name][1]
     }
 
 
-async def test_the_daemon_does_what_simulate_says(world: World, tmp_path: Path):
+async def test_the_daemon_does_what_simulate_says(world: LiveCluster, tmp_path: Path):
     """Nodes and messages are equal, for a snapshot taken before the daemon starts."""
     await fill(world)
     file = tmp_path / "before.json"
@@ -100,24 +100,26 @@ async def test_the_daemon_does_what_simulate_says(world: World, tmp_path: Path):
     await asyncio.to_thread(file.write_text, out)
     words = ["simulate", "--snapshot", str(file), "--ties", "uid", "-o", "json"]
     _, out, _ = await world.run(*words)
-    foretold = {
+    predicted = {
         one["name"]: (one["node"] or "", one["message"])
         for one in json.loads(out)["pods"]
         if one["namespace"] == world.ns
     }
-    assert 30 == len(foretold)
-    assert 5 < sum(not node for node, _ in foretold.values()) < 25
+    assert 30 == len(predicted)
+    assert 5 < sum(not node for node, _ in predicted.values()) < 25
 
     async with daemon(world, tmp_path):
 
-        async def all_told() -> bool:
+        async def all_reported() -> bool:
             now = await outcomes(world)
-            return all(node or said for node, said in now.values()) and not unsaid(foretold, now)
+            return all(node or stated for node, stated in now.values()) and not unreported(
+                predicted, now
+            )
 
-        await world.until(all_told)
+        await world.until(all_reported)
         found = await outcomes(world)
-    assert {} == unsaid(foretold, found)
+    assert {} == unreported(predicted, found)
 
-    assert {name: node for name, (node, _) in foretold.items()} == {
+    assert {name: node for name, (node, _) in predicted.items()} == {
         name: node for name, (node, _) in found.items()
     }

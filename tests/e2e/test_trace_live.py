@@ -18,7 +18,7 @@ from scheduler.simulate.traces.manifests import read_lines
 from scheduler.simulate.traces.play import TracePlayer
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
-from tests.e2e.liveworld import World, daemon
+from tests.e2e.liveworld import LiveCluster, daemon
 
 
 @pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
@@ -33,7 +33,7 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "kubeconfig"
 
 
-async def test_a_watched_cluster_becomes_a_trace(world: World, tmp_path: Path):
+async def test_a_watched_cluster_becomes_a_trace(world: LiveCluster, tmp_path: Path):
     """`trace` runs until Ctrl-C; replayed with the same configuration, each pod gets its former
     node.
     """

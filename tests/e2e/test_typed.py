@@ -16,7 +16,7 @@ import yaml
 from scheduler.sandbox.nodes.shape import ClusterShape, NodeGroup
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.testing import node
-from tests.e2e.liveworld import World, daemon, entered
+from tests.e2e.liveworld import LiveCluster, daemon, entered
 
 WIDTH = 120
 LINES = 40
@@ -112,7 +112,9 @@ SPACES = ("research", "prod")
 
 
 @pytest.fixture(params=[10, 300])
-async def told(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[int, World]]:
+async def reported(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[int, LiveCluster]]:
     """Give the number of nodes and a cluster whose story has been placed by the leading daemon."""
     size: int = request.param
     gpus = NodeGroup(
@@ -135,7 +137,7 @@ async def told(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             yield size, world
 
 
-async def _settled(world: World) -> bool:
+async def _settled(world: LiveCluster) -> bool:
     """Return whether the last gang and the Deployment are on nodes, and the huge gang has a
     message.
     """
@@ -146,9 +148,9 @@ async def _settled(world: World) -> bool:
 
 
 @pytest.mark.long
-async def test_commands_as_people_type_them(told, tmp_path, monkeypatch):
+async def test_commands_as_people_type_them(reported, tmp_path, monkeypatch):
     """Exit code, no traceback, no table wider than the terminal, one line for an error."""
-    size, world = told
+    size, world = reported
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.chdir(tmp_path)
     for one in typed():

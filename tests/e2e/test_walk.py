@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.apiserver.processes import free_ports
-from tests.e2e.liveworld import World, daemon
+from tests.e2e.liveworld import LiveCluster, daemon
 from tests.e2e.podgroups import served
 from tests.e2e.test_page import come_in
 from tests.page.browser import PROGRAM, browser
@@ -47,7 +47,7 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def led(world: World, tmp_path: Path) -> AsyncIterator[tuple[World, str]]:
+async def led(world: LiveCluster, tmp_path: Path) -> AsyncIterator[tuple[LiveCluster, str]]:
     """Give the cluster and the address of the daemon, which has tried each pod that waits."""
     await fill(world)
     config = tmp_path / "leading.yaml"
@@ -57,7 +57,7 @@ async def led(world: World, tmp_path: Path) -> AsyncIterator[tuple[World, str]]:
         yield world, url
 
 
-async def leading(world: World) -> str:
+async def leading(world: LiveCluster) -> str:
     """Return the configuration of the profile `gpu`, which leaves racks without a gang whole."""
     _, text, _ = await world.run("config", "defaults", "--profile", "gpu")
     scheduler, own = yaml.safe_load_all(text)
@@ -66,7 +66,7 @@ async def leading(world: World) -> str:
     return yaml.safe_dump_all([scheduler, own])
 
 
-async def fill(world: World) -> None:
+async def fill(world: LiveCluster) -> None:
     """Create the objects of the cluster: nodes, groups, pods on nodes, pods that wait."""
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}
     api = await served(partial(read, world))
@@ -95,20 +95,20 @@ def posted(raw: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-async def read(world: World, path: str) -> dict[str, Any]:
+async def read(world: LiveCluster, path: str) -> dict[str, Any]:
     """Return the server's response to a path."""
     async with world.session.get(world.url + path) as answer:
         found: dict[str, Any] = await answer.json()
         return found
 
 
-async def create(world: World, paths: Mapping[str, str], raw: dict[str, Any]) -> None:
+async def create(world: LiveCluster, paths: Mapping[str, str], raw: dict[str, Any]) -> None:
     """Create one object by the path of its kind."""
     async with world.session.post(world.url + paths[raw["kind"]], json=raw) as answer:
         assert 201 == answer.status, await answer.text()
 
 
-async def is_settled(world: World) -> bool:
+async def is_settled(world: LiveCluster) -> bool:
     """Return whether the pods without a node are those that fit nowhere, each with a condition."""
     pods = (await read(world, PATHS["Pod"]))["items"]
     waiting = [one for one in pods if not one["spec"].get("nodeName")]
@@ -118,7 +118,7 @@ async def is_settled(world: World) -> bool:
 
 
 async def test_the_command_line_answers_within_three_commands(
-    led: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+    led: tuple[LiveCluster, str], monkeypatch: pytest.MonkeyPatch
 ):
     """The answer is in the default output at 120 columns, by the configuration of the daemon."""
     world, _ = led
@@ -132,7 +132,7 @@ async def test_the_command_line_answers_within_three_commands(
 
 
 @pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)")
-async def test_the_page_answers_within_three_actions(led: tuple[World, str], tmp_path: Path):
+async def test_the_page_answers_within_three_actions(led: tuple[LiveCluster, str], tmp_path: Path):
     """After a login with the user's token, the answer is visible; the console has no error."""
     world, url = led
     users = yaml.safe_load(world.kubeconfig.read_text())["users"]

@@ -1,5 +1,5 @@
-"""`Lives`: a rig that checks decisions about groups against the invariants, when they are made and
-when they arrive.
+"""`Lifecycles`: a rig that checks decisions about groups against the invariants, when they are made
+and when they arrive.
 
 The invariants are computed from the engine's effects and the server's history, and share no code
 with the plugin. Events of groups are chosen in `grouplives`.
@@ -77,20 +77,20 @@ def group_of(pod: Pod) -> str:
     return named or ("" if field is None else field.pod_group_name)
 
 
-class Lives(Killer):
+class Lifecycles(Killer):
     """A rig that checks decisions about groups, when they are made and when they arrive.
 
     `whole` are the uids of members that were once bound beside enough others. `replicas` is how
-    many members each group's controller wants; one in `unlike` of them requests more than the
+    many members each group's controller wants; one in `differing` of them requests more than the
     others, none if that is 0.
     """
 
     # The groups of pods, and those whose conditions are reported.
     groups: tuple[str, ...] = GROUPS
-    told: tuple[str, ...] = ("gc", "gd")
+    reporting: tuple[str, ...] = ("gc", "gd")
     kind_of: Mapping[str, str] = KIND_OF
 
-    def __init__(self, *, is_hot: bool, unlike: int, kinds: Sequence[str] = KINDS) -> None:
+    def __init__(self, *, is_hot: bool, differing: int, kinds: Sequence[str] = KINDS) -> None:
         self.whole: set[str] = set()
         self.final: set[str] = set()  # uids of PodGroups that were reported as scheduled
         # Those reported by a late write that is not known yet.
@@ -105,7 +105,7 @@ class Lives(Killer):
         self._notes: list[Record] = []
         self.seen: Counter[str] = Counter()
         self.made = 0
-        self.unlike = unlike
+        self.differing = differing
         super().__init__(is_hot=is_hot, kinds=kinds)
 
     # State of the server
@@ -125,7 +125,7 @@ class Lives(Killer):
 
         Final statements in objects are recorded too.
         """
-        for group in self.told:
+        for group in self.reporting:
             obj = self.api.objects[self.kind_of[group]].get(f"default/{group}")
             if obj is None:
                 continue
@@ -134,9 +134,9 @@ class Lives(Killer):
                     self.final.add(obj.metadata.uid)
                 assert one.status == "True" or obj.metadata.uid not in self.final, one
         for group in self.groups:
-            said = self.described(group)
+            stated = self.described(group)
             bound = {one.metadata.uid for one in self.members(group) if one.spec.node_name}
-            if said is not None and len(bound) >= max(said.least, self._heard_least(group)):
+            if stated is not None and len(bound) >= max(stated.least, self._heard_least(group)):
                 self.seen["whole"] += bool(bound - self.whole)
                 self.whole |= bound
 
@@ -146,8 +146,8 @@ class Lives(Killer):
         A later change to fewer is received later. An object that it has not received, or cannot
         read, does not count.
         """
-        said = self._known(group)
-        return 0 if said is None else said.least
+        stated = self._known(group)
+        return 0 if stated is None else stated.least
 
     def _is_scheduled(self, obj: Any) -> bool:
         return obj is not None and any(one.status == "True" for one in obj.status.conditions)
@@ -167,7 +167,9 @@ class Lives(Killer):
 
     def _scheduled(self) -> set[str]:
         """Return the uids of the objects whose status reports their group as scheduled."""
-        every = (self.api.objects[self.kind_of[one]].get(f"default/{one}") for one in self.told)
+        every = (
+            self.api.objects[self.kind_of[one]].get(f"default/{one}") for one in self.reporting
+        )
         return {one.metadata.uid for one in every if one is not None and self._is_scheduled(one)}
 
     # The engine's decisions: checked when they are made, because more effects may follow before
@@ -215,7 +217,7 @@ class Lives(Killer):
         pods = (one.pod for one in self.engine.cluster.pods if group_of(one.pod) == group)
         return [pod for pod in pods if not pod.is_terminating]
 
-    def _standing(self, group: str) -> list[Pod]:
+    def _bound_pods(self, group: str) -> list[Pod]:
         """Return those members that it does not evict."""
         return [pod for pod in self._on_nodes(group) if pod.metadata.uid not in self.evicted]
 
@@ -241,11 +243,11 @@ class Lives(Killer):
         notes, self._notes = self._notes, []
         evictions.pop("", None)
         for group, pods in evictions.items():
-            said, kept = self._known(group), len(self._standing(group))
-            if said is None or not said.goes_whole:
+            stated, kept = self._known(group), len(self._bound_pods(group))
+            if stated is None or not stated.goes_whole:
                 continue
-            text = f"{group} loses {len(pods)} and is left with {kept} of {said.least}"
-            assert kept == 0 or (said.may_shrink and kept >= said.least), text
+            text = f"{group} loses {len(pods)} and is left with {kept} of {stated.least}"
+            assert kept == 0 or (stated.may_shrink and kept >= stated.least), text
             self.seen["shrunk" if kept else "ended"] += 1
             if kept:
                 reported = (
@@ -266,10 +268,10 @@ class Lives(Killer):
 
     def _rank(self, pod: Pod) -> int:
         group = group_of(pod)
-        said = self._known(group) if group else None
-        if said is None or (pod.spec.node_name and not said.goes_whole):
+        stated = self._known(group) if group else None
+        if stated is None or (pod.spec.node_name and not stated.goes_whole):
             return pod.priority
-        return said.rank([pod, *self._standing(group)])
+        return stated.rank([pod, *self._bound_pods(group)])
 
     # Arrivals
 
@@ -297,7 +299,7 @@ class Lives(Killer):
             reported = any(
                 r.uid == one.uid and r.reason in EVICTION_REASONS for r in self.api.records
             )
-            assert reported, f"{one.name} goes before anybody was told"
+            assert reported, f"{one.name} is deleted before its event was written"
             self.seen["evicted"] += 1
         super().perform(place, times=times, deliver=deliver)
         self.final -= {uid for call, uid in self._unknowing if call is one}
@@ -306,17 +308,17 @@ class Lives(Killer):
     def _check_start(self, effect: Bind) -> None:
         """Check that no first member is bound unless enough members have a node."""
         group = group_of(self._placed(effect))
-        said = self._known(group) if group else None
+        stated = self._known(group) if group else None
         is_refused = self.api.placed.get(effect.uid, ("", True))[1]
         # A deleted member may still be known as bound: then the group has begun, as far as the
         # engine can know.
         known = [*self.members(group), *self._on_nodes(group)]
-        if said is None or is_refused or any(one.spec.node_name for one in known):
+        if stated is None or is_refused or any(one.spec.node_name for one in known):
             return
         # A pod to be evicted may still be bound if both were decided at once: then all are evicted.
         finished = self.engine.cluster.store.of(FINISHED).values()
         there = len(self._on_nodes(group)) + sum(group_of(pod) == group for pod in finished)
-        assert there >= said.least, f"{group} starts with {there} of {said.least}"
+        assert there >= stated.least, f"{group} starts with {there} of {stated.least}"
 
     def arrive(self, place: int) -> None:
         """Carry out a delayed effect, and record its result for a group."""
@@ -350,7 +352,7 @@ class Lives(Killer):
         for _ in range(missing):
             self.made += 1
             # The members of a ConfigMap's group are homogeneous.
-            is_large = self.unlike and not self.made % self.unlike
+            is_large = self.differing and not self.made % self.differing
             cpu = 2 if is_large and self.kind_of[group] != CONFIG_MAP else 1
             self.api.put("Pod", self.member(group, f"{group}-{self.made}", cpu))
         return max(0, missing)

@@ -44,7 +44,7 @@ from tests.faults.groupinvariants import (
     V1_36,
     V1_37,
     Described,
-    Lives,
+    Lifecycles,
     described,
     group_of,
 )
@@ -74,7 +74,7 @@ SLICE = 2
 # User actions
 
 
-def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None:
+def describe(rig: Lifecycles, group: str, least: int, rules: str, pick: Pick) -> None:
     """Write a group's object, or edit it: fields that are immutable in Kubernetes stay
     unchanged.
     """
@@ -111,7 +111,7 @@ def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None
     rig.api.put(kind, made)
 
 
-def uid_of(rig: Lives, known: Any) -> str:
+def uid_of(rig: Lifecycles, known: Any) -> str:
     """Return the uid of an edited object, or a new one."""
     rig.made += known is None
     return known.metadata.uid if known is not None else f"object-{rig.made}"
@@ -126,7 +126,7 @@ def _spec(kind: str, least: int, rank: int, pick: Pick) -> WorkloadGroupSpec:
     return WorkloadGroupSpec(policy, places, one if pick(3) == 0 else every, rank)
 
 
-def write(rig: Lives, pick: Pick) -> None:
+def write(rig: Lifecycles, pick: Pick) -> None:
     """Write, edit or resize a group, or delete its object."""
     group = rig.groups[pick(len(rig.groups))]
     if rig.kind_of[group] == groupsources.KUEUE:
@@ -141,7 +141,7 @@ def write(rig: Lives, pick: Pick) -> None:
     rig.note()
 
 
-def rewrite(rig: Lives, group: str, pick: Pick) -> None:
+def rewrite(rig: Lifecycles, group: str, pick: Pick) -> None:
     """Recreate a workload of Kueue with all its pods: their annotations describe the group and
     cannot be edited.
 
@@ -166,7 +166,7 @@ def rewrite(rig: Lives, group: str, pick: Pick) -> None:
     )
 
 
-def scale(rig: Lives, pick: Pick) -> None:
+def scale(rig: Lifecycles, pick: Pick) -> None:
     """Change a workload's number of members; its controller deletes surplus ones."""
     group = rig.groups[pick(len(rig.groups))]
     rig.replicas[group] = pick(6)
@@ -179,18 +179,18 @@ def scale(rig: Lives, pick: Pick) -> None:
         rig.api.remove("Pod", pod.key)
 
 
-def create(rig: Lives, pick: Pick) -> None:
+def create(rig: Lifecycles, pick: Pick) -> None:
     """A controller creates some of the members that it misses."""
     rig.fill(rig.groups[pick(len(rig.groups))], 1 + pick(5))
 
 
-def lose_node(rig: Lives, pick: Pick) -> None:
+def lose_node(rig: Lifecycles, pick: Pick) -> None:
     """Delete a node with all its pods."""
     rig.api.remove("Node", NODES[pick(len(NODES))])
     rig.seen["lost"] += rig.collect()
 
 
-def put_node(rig: Lives, pick: Pick) -> None:
+def put_node(rig: Lifecycles, pick: Pick) -> None:
     """A node joins, is cordoned or freed, or changes in size; its rack stays."""
     number = pick(len(NODES))
     labels = {RACK: f"r{number % 2}", "kubernetes.io/hostname": NODES[number]}
@@ -199,7 +199,7 @@ def put_node(rig: Lives, pick: Pick) -> None:
     rig.api.put("Node", node)
 
 
-def foreign_eviction(rig: Lives, pick: Pick) -> None:
+def foreign_eviction(rig: Lifecycles, pick: Pick) -> None:
     """Let another client evict or delete a running pod, or let the pod finish."""
     known = sorted(key for key, pod in rig.api.pods.items() if pod.spec.node_name or pick(3) == 0)
     if known:
@@ -207,7 +207,7 @@ def foreign_eviction(rig: Lives, pick: Pick) -> None:
         act(known[pick(len(known))])
 
 
-def single(rig: Lives, pick: Pick) -> None:
+def single(rig: Lifecycles, pick: Pick) -> None:
     """Create a single pod that competes for capacity."""
     name = moves.PODS[pick(len(moves.PODS))]
     if f"default/{name}" not in rig.api.pods:
@@ -218,14 +218,14 @@ def single(rig: Lives, pick: Pick) -> None:
         rig.api.put("Pod", pod)
 
 
-def kubelets(rig: Lives, pick: Pick) -> None:
+def kubelets(rig: Lifecycles, pick: Pick) -> None:
     """The kubelets end some of the pods that are to go."""
     for key, pod in list(rig.api.pods.items()):
         if pod.is_terminating and pick(2):
             rig.api.remove("Pod", key)
 
 
-def die(rig: Lives, pick: Pick) -> None:
+def die(rig: Lifecycles, pick: Pick) -> None:
     """The process dies between any two of its writes."""
     rig.end(pick(len(rig.wire) + 1))
 
@@ -243,34 +243,34 @@ WIRE: tuple[tuple[Move, int], ...] = (
 WEIGHTED = tuple(move for move, weight in (*WORLD, *WIRE) for _ in range(weight))
 
 
-class Dialects(Lives):
+class SourcesLifecycles(Lifecycles):
     """A rig in which some groups are Volcano's or AppGroups that are gangs."""
 
     groups = ("ga", "gv", "gb", "gc", "gg")
-    told = ("gc",)
+    reporting = ("gc",)
     kind_of: Mapping[str, str] = {
         **KIND_OF,
         "gv": groupsources.VOLCANO,
         "gg": groupsources.APP_GROUP,
     }
 
-    def __init__(self, *, is_hot: bool, unlike: int) -> None:
-        super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, *groupsources.KINDS))
+    def __init__(self, *, is_hot: bool, differing: int) -> None:
+        super().__init__(is_hot=is_hot, differing=differing, kinds=(*KINDS, *groupsources.KINDS))
 
 
-class Queued(Lives):
+class Queued(Lifecycles):
     """A rig in which some groups are Kueue's pod groups.
 
     `asked` has the annotations of each group's pods: the number of pods and the topology.
     """
 
     groups = ("ga", "gk", "gb", "gc", "gl")
-    told = ("gc",)
+    reporting = ("gc",)
     kind_of: Mapping[str, str] = {**KIND_OF, "gk": groupsources.KUEUE, "gl": groupsources.KUEUE}
 
-    def __init__(self, *, is_hot: bool, unlike: int) -> None:
+    def __init__(self, *, is_hot: bool, differing: int) -> None:
         self.asked: dict[str, PodAnnotations] = {}
-        super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, TOPOLOGY))
+        super().__init__(is_hot=is_hot, differing=differing, kinds=(*KINDS, TOPOLOGY))
 
     def put_topology(self) -> None:
         """Write the tree of racks if it is missing."""
@@ -288,12 +288,12 @@ class Queued(Lives):
         """Return the facts about a group in the server's objects; its pods may be the only ones."""
         if self.kind_of[group] != groupsources.KUEUE:
             return super().described(group)
-        return _said_by(self.members(group, leaving=True))
+        return _described_by(self.members(group, leaving=True))
 
     def _known(self, group: str) -> Described | None:
         if self.kind_of[group] != groupsources.KUEUE:
             return super()._known(group)
-        return _said_by(self._on_nodes(group))
+        return _described_by(self._on_nodes(group))
 
     def _check_start(self, effect: Bind) -> None:
         """Check that members that need one rack are bound into the rack of the others; the members
@@ -301,13 +301,13 @@ class Queued(Lives):
         """
         super()._check_start(effect)
         pod = self._placed(effect)
-        said, here = pod.metadata.annotations, self._on_nodes(group_of(pod))
-        if said.kueue_required:
+        stated, here = pod.metadata.annotations, self._on_nodes(group_of(pod))
+        if stated.kueue_required:
             racks = self._racks(here)
             assert len(racks) <= 1, f"{group_of(pod)} has to be in one rack and is in {racks}"
             self.seen["in one rack"] += len(here) > 1
         begins = not any(one.spec.node_name for one in self.members(group_of(pod)))
-        if said.kueue_slices and begins and len(here) == int(said.kueue_total):
+        if stated.kueue_slices and begins and len(here) == int(stated.kueue_total):
             ordered = in_order(here)
             for slice_ in (ordered[at : at + SLICE] for at in range(0, len(ordered), SLICE)):
                 assert len(self._racks(slice_)) == 1, f"a slice of {group_of(pod)} is split"
@@ -326,7 +326,7 @@ class Queued(Lives):
         return groupsources.joined_in_kueue(pod, group, self.asked[group])
 
 
-def _said_by(pods: Sequence[Pod]) -> Described | None:
+def _described_by(pods: Sequence[Pod]) -> Described | None:
     """Return the statements of Kueue's pods about their group: how many start together; the
     remaining ones are evicted together.
     """
@@ -335,10 +335,10 @@ def _said_by(pods: Sequence[Pod]) -> Described | None:
     return Described(int(pods[0].metadata.annotations.kueue_total), True, False, None)
 
 
-def noisy(seed: int, unlike: int, rig_of: type[Lives] = Lives) -> Lives:
+def noisy(seed: int, differing: int, rig_of: type[Lifecycles] = Lifecycles) -> Lifecycles:
     """Return a lifecycle of 80 to 180 events that has not settled."""
     random = Random(f"lives {seed}")
-    rig = rig_of(is_hot=random.random() < 0.5, unlike=unlike)
+    rig = rig_of(is_hot=random.random() < 0.5, differing=differing)
     for _ in range(3):
         put_node(rig, random.randrange)
     for _ in range(3):
@@ -348,9 +348,9 @@ def noisy(seed: int, unlike: int, rig_of: type[Lives] = Lives) -> Lives:
     return rig
 
 
-def ended(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Lives:
+def ended(seed: int, differing: int = UNLIKE, rig_of: type[Lifecycles] = Lifecycles) -> Lifecycles:
     """Return a lifecycle at rest: every group is readable, and controllers have no work."""
-    rig = noisy(seed, unlike, rig_of)
+    rig = noisy(seed, differing, rig_of)
     if isinstance(rig, Queued):
         rig.put_topology()
     for group in rig.groups:
@@ -363,7 +363,7 @@ def ended(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Lives
     return rig
 
 
-def come_to_rest(rig: Lives) -> None:
+def come_to_rest(rig: Lifecycles) -> None:
     """Proceed without faults until nothing changes and controllers have no work."""
     for _ in range(20):
         began = rig.now
@@ -377,7 +377,7 @@ def come_to_rest(rig: Lives) -> None:
     raise AssertionError("members come and go for ever")
 
 
-def judge(rig: Lives) -> None:
+def judge(rig: Lifecycles) -> None:
     """Check the invariants at rest: no partial group that was provably never complete, and no work
     left.
 
@@ -385,21 +385,23 @@ def judge(rig: Lives) -> None:
     """
     assert [] == rig.faults
     for group in rig.groups:
-        said, there = rig.described(group), rig.members(group)
+        stated, there = rig.described(group), rig.members(group)
         bound = [pod for pod in there if pod.spec.node_name]
-        if rig.kind_of[group] == groupsources.KUEUE and said is None:
+        if rig.kind_of[group] == groupsources.KUEUE and stated is None:
             continue  # no pod exists that could describe the group
-        assert said is not None
-        rig.seen["at rest whole" if len(bound) >= said.least else "at rest waiting"] += bool(there)
-        if rig.kind_of[group] == CONFIG_MAP and 0 < len(bound) < said.least:
+        assert stated is not None
+        rig.seen["at rest whole" if len(bound) >= stated.least else "at rest waiting"] += bool(
+            there
+        )
+        if rig.kind_of[group] == CONFIG_MAP and 0 < len(bound) < stated.least:
             rig.seen["at rest in part"] += 1
-            assert not proves_torso(rig, group, said.least), (
+            assert not proves_torso(rig, group, stated.least), (
                 f"{group} is bound in part: {len(bound)}"
             )
     nothing_is_forgotten(rig)
 
 
-def nothing_is_forgotten(rig: Lives) -> None:
+def nothing_is_forgotten(rig: Lifecycles) -> None:
     """Check that a restarted process at rest binds and evicts no pod."""
     before = rig.api.placed
     rig.end(0)
@@ -407,7 +409,7 @@ def nothing_is_forgotten(rig: Lives) -> None:
     assert before == rig.api.placed
 
 
-def proves_torso(rig: Lives, group: str, size: int) -> bool:
+def proves_torso(rig: Lifecycles, group: str, size: int) -> bool:
     """Return whether all waiting members existed before the first of the others was bound, and none
     is missing.
 
@@ -431,8 +433,8 @@ def proves_torso(rig: Lives, group: str, size: int) -> bool:
     return is_torso and max(created + objects) < min(bound)
 
 
-def live(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Counter[str]:
+def live(seed: int, differing: int = UNLIKE, rig_of: type[Lifecycles] = Lifecycles) -> Counter[str]:
     """Run a lifecycle to its end and check it; return its statistics."""
-    rig = ended(seed, unlike, rig_of)
+    rig = ended(seed, differing, rig_of)
     judge(rig)
     return rig.seen

@@ -58,9 +58,9 @@ def joined(kind: str, pod: Pod, group: str) -> Pod:
     return with_meta(pod, labels=labels)
 
 
-def joined_in_kueue(pod: Pod, group: str, said: PodAnnotations) -> Pod:
-    """Return a pod as a member of a Kueue group whose pods have the annotations `said`."""
-    return with_meta(pod, labels={kueue.LABEL: group}, annotations=said)
+def joined_in_kueue(pod: Pod, group: str, stated: PodAnnotations) -> Pod:
+    """Return a pod as a member of a Kueue group whose pods have the annotations `stated`."""
+    return with_meta(pod, labels={kueue.LABEL: group}, annotations=stated)
 
 
 def name_in(pod: Pod) -> str:

@@ -150,7 +150,7 @@ class Killer(Rig):
         """
         if self.standby is not None:
             engine, dog = self.standby
-            dog.told(event)
+            dog.record_event(event)
             engine.handle(event, self.now)
             would = engine.run(self.now, 50)
             assert not any(isinstance(effect, Bind | Evict) for effect in would), would
@@ -386,7 +386,7 @@ def test_a_group_left_half_bound_is_decided_before_all_others(
 
 
 @pytest.mark.parametrize("is_hot", [False, True])
-def test_a_group_that_was_whole_when_nobody_looked_keeps_its_members(is_hot: bool):
+def test_a_group_that_was_complete_while_no_scheduler_ran_keeps_its_members(is_hot: bool):
     """The leader dies when all are bound and no object states it yet.
 
     One is replaced before another process leads.
@@ -445,7 +445,7 @@ def test_a_whole_group_that_is_described_larger_keeps_its_members(restarted: boo
 
 @pytest.mark.parametrize("sizes", [(SIZE,), (SIZE, SIZE - 1, SIZE)], ids=["larger", "and_back"])
 @pytest.mark.parametrize("is_hot", [False, True])
-def test_a_group_that_was_whole_when_nobody_looked_and_is_described_larger_keeps_its_members(
+def test_an_enlarged_group_that_was_complete_while_no_scheduler_ran_keeps_its_members(
     is_hot: bool, sizes: tuple[int, ...]
 ):
     """The leader dies when three of three are bound, before any label is written.
@@ -534,7 +534,7 @@ def test_who_leads_a_moment_after_it_has_heard_of_a_whole_group_says_so(kind: st
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_members_of_a_group_that_nobody_completes_leave_their_promised_room_to_others(kind: str):
+def test_members_of_an_incomplete_group_release_their_reserved_capacity(kind: str):
     """Two of four had nominations, and the others were deleted: the nominations are kept for a
     minute, no longer.
     """

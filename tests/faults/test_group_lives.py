@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.faults.grouplives import Dialects, Queued, live
+from tests.faults.grouplives import Queued, SourcesLifecycles, live
 
 # Lifecycles that once broke an invariant: the seed, and the number of members of which one requests
 # more.
@@ -22,11 +22,14 @@ FOUND = {
     (385, 7): "a member's pod changed while the solver worked",
     (3773, 25): "a group that was whole under an older object was let go",
     (3846, 25): "members tried out together counted as beyond the minimum",
-    (12957, 25): "room stayed promised to a pod that could not have it any more",
+    (12957, 25): "capacity stayed reserved for a pod that could not use it any more",
     (30931, 25): "a group was said to be bound while the bind of a member was in doubt",
-    (40877, 7): "a node shrank on which a pod was promised room",
+    (40877, 7): "a node shrank on which capacity was reserved for a pod",
     (1482, 0): "a node joined while the solver worked",
-    (110949, 25): "a group was let go that needs fewer by an edit that nobody had heard of: lawful",
+    (
+        110949,
+        25,
+    ): "a group was released that needs fewer members by an edit not received yet: valid",
     (401866, 25): "a member waited for one that was about to be deleted, and for ever after that",
     (112539, 25): "a pod was evicted just before an object described its group: lawful",
     (1073, 25): "an edit lowered the minimum, and amounts were compared with the former one",
@@ -37,7 +40,7 @@ FOUND = {
 # The same with groups of Volcano and AppGroups.
 FOUND_IN_DIALECTS = {
     90025: "members were not counted that are like a pod on its own but for an annotation",
-    90099: "a phase that nobody had written was written again and again",
+    90099: "a phase that no scheduler had written was written again and again",
     90136: "a pod that was decided alone was bound after its application had become a gang",
     90210: "a gang that was whole was said to wait for one more, and to be whole, again and again",
 }
@@ -52,16 +55,16 @@ def test_lives_of_groups(first: int):
         live(seed)
 
 
-@pytest.mark.parametrize(("seed", "unlike"), FOUND)
-def test_what_was_found_stays_mended(seed: int, unlike: int):
+@pytest.mark.parametrize(("seed", "differing"), FOUND)
+def test_what_was_found_stays_mended(seed: int, differing: int):
     """The same in lifecycles that once broke it."""
-    live(seed, unlike)
+    live(seed, differing)
 
 
 @pytest.mark.parametrize("seed", [*range(0, 200, 20), *FOUND_IN_DIALECTS])
 def test_lives_of_groups_of_other_dialects(seed: int):
     """The same for groups of Volcano and AppGroups that are gangs, beside the others."""
-    live(seed, rig_of=Dialects)
+    live(seed, rig_of=SourcesLifecycles)
 
 
 @pytest.mark.parametrize("seed", range(0, 200, 20))

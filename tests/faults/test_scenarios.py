@@ -102,7 +102,7 @@ def test_a_bind_that_arrives_after_the_look_overcommits_nothing():
     assert ("n0", "") == (node_of(rig, "p"), node_of(rig, "q"))
 
 
-def test_room_is_held_until_a_late_bind_cannot_come_any_more():
+def test_capacity_is_reserved_until_a_late_bind_is_impossible():
     """A repeated bind that is rejected does not settle the first one; after a minute it can no
     longer arrive.
     """
@@ -165,7 +165,7 @@ def test_the_pod_is_deleted_before_the_bind_is_sent():
     assert 0 == len(rig.engine.queues)
 
 
-def test_a_404_comes_before_the_watch_tells():
+def test_a_404_arrives_before_the_watch_event():
     """The look-up agrees, the pod waits its back-off, and the late watch event removes it."""
     rig = rig_with()
     rig.api.remove("Pod", "default/p")
@@ -460,7 +460,7 @@ def test_a_pod_is_recreated_with_the_same_name_while_it_is_bound():
     assert "uid-p" not in rig.api.bound_by
 
 
-def test_a_pod_is_recreated_and_the_watch_tells_first():
+def test_a_pod_is_recreated_and_the_watch_event_arrives_first():
     """The answer about the old pod changes nothing for the new one."""
     rig = rig_with()
     place = place_of(rig, Bind)
@@ -578,7 +578,7 @@ def test_a_restart_while_a_pod_waits_at_permit():
     rig.settle()
 
 
-def test_somebody_binds_to_our_node_while_the_pod_waits():
+def test_another_scheduler_binds_to_the_chosen_node_while_the_pod_waits():
     """Another scheduler bound the pod to the same node: no work is left, the reservation stays."""
     rig = rig_with(permit="wait")
     rig.api.bind_foreign("default/p", "n0")
@@ -589,7 +589,7 @@ def test_somebody_binds_to_our_node_while_the_pod_waits():
     assert 0 == binds(rig)
 
 
-def test_somebody_binds_elsewhere_while_a_call_is_under_way():
+def test_another_scheduler_binds_elsewhere_during_a_call():
     """The answer of the plugin's call is ignored."""
     rig = rig_with(nodes=2, prebind="call")
     node = rig.engine.bindings._pods["uid-p"].node

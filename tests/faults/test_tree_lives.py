@@ -37,13 +37,13 @@ def test_lives_of_trees(first: int):
     What fits is placed, and the run settles.
     """
     for seed in range(first, first + 5):
-        live(seed, unlike=0 if seed % 4 else 7)
+        live(seed, differing=0 if seed % 4 else 7)
 
 
-@pytest.mark.parametrize(("seed", "unlike"), FOUND)
-def test_what_was_found_stays_mended(seed: int, unlike: int):
+@pytest.mark.parametrize(("seed", "differing"), FOUND)
+def test_what_was_found_stays_mended(seed: int, differing: int):
     """The same in lifecycles that once broke it."""
-    live(seed, unlike)
+    live(seed, differing)
 
 
 def test_the_lives_are_worth_judging():
@@ -69,4 +69,4 @@ def test_the_lives_are_worth_judging():
 def test_many_lives_of_trees(first: int):
     """The same in three thousand lifecycles."""
     for seed in range(first, first + 50):
-        live(seed, unlike=0 if seed % 4 else 7)
+        live(seed, differing=0 if seed % 4 else 7)

@@ -1,4 +1,4 @@
-"""`TreeLives`: lifecycles of a tree of groups, checked against the invariants of nested groups.
+"""`TreeLifecycles`: lifecycles of a tree of groups, checked against invariants of nested groups.
 
 A root has a group of pods `ta`, another `tb`, and a group of groups `mid` with `tc` and `td` in it;
 an elastic group of lower and one of higher priority compete with them. The invariants are computed
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from scheduler.engine.effects import Bind
 from scheduler.objects.finished import FINISHED
 from scheduler.objects.pod import Pod
-from tests.faults.groupinvariants import COSCHEDULING, Lives, described, group_of
+from tests.faults.groupinvariants import COSCHEDULING, Lifecycles, described, group_of
 
 LEAF, COMPOSITE = "PodGroup.v1alpha3", "CompositePodGroup"
 ROOT, MID = "root", "mid"
@@ -58,11 +58,11 @@ def way(name: str) -> list[str]:
     return [*way(above), name] if above else [name]
 
 
-class TreeLives(Lives):
+class TreeLifecycles(Lifecycles):
     """A rig that checks decisions about a tree of groups, and about the groups beside it."""
 
     groups = ("gb", "ge", *LEAVES)
-    told = TREE
+    reporting = TREE
     kind_of: Mapping[str, str] = {
         "gb": COSCHEDULING,
         "ge": COSCHEDULING,
@@ -70,11 +70,11 @@ class TreeLives(Lives):
         MID: COMPOSITE,
     } | dict.fromkeys(LEAVES, LEAF)
 
-    def __init__(self, plan: Plan, *, is_hot: bool, unlike: int) -> None:
+    def __init__(self, plan: Plan, *, is_hot: bool, differing: int) -> None:
         self.plan = plan
         # Whether a late write of a dead process, or an abandoned one, was carried out.
         self.is_strayed = False
-        super().__init__(is_hot=is_hot, unlike=unlike, kinds=TREE_KINDS)
+        super().__init__(is_hot=is_hot, differing=differing, kinds=TREE_KINDS)
 
     def rank_of(self, group: str) -> int:
         """Return the priority of a group's members."""
@@ -92,9 +92,9 @@ class TreeLives(Lives):
             return None
         gang = obj.spec.scheduling_policy.gang
         if name in LEAVES:
-            said = described(LEAF, obj)
-            assert said is not None
-            return said.least
+            stated = described(LEAF, obj)
+            assert stated is not None
+            return stated.least
         return 1 if gang is None else gang.min_group_count
 
     def on_server(self, name: str) -> Any:
@@ -130,7 +130,7 @@ class TreeLives(Lives):
             unit = next((one for one in way(name) if self.plan.whole[one]), "")
             if not unit:
                 continue
-            kept = [pod.key for leaf in BELOW[unit] for pod in self._standing(leaf)]
+            kept = [pod.key for leaf in BELOW[unit] for pod in self._bound_pods(leaf)]
             assert not kept, f"{unit} loses {len(pods)} of {name} and keeps {kept}"
             self.seen[f"{'child' if unit in LEAVES else 'tree'} ended"] += 1
 
@@ -237,14 +237,14 @@ class TreeLives(Lives):
                 return " and ".join(f"{number} of {name}" for name, number in wanted.items())
         return ""
 
-    def _wanted(self, name: str, standing: int) -> int:
+    def _wanted(self, name: str, bound: int) -> int:
         """Return how many more pods of a group must be placed at once: those that its minimum
         lacks, or one.
         """
         least = self.least(name, self.on_server)
         if least is None:
             return 0
-        return max(1, least - standing)
+        return max(1, least - bound)
 
     def _free(self) -> dict[str, int]:
         """Return the free CPUs of each schedulable node, without nominated ones."""

@@ -45,7 +45,7 @@ from tests.faults.grouplives import (
     single,
     uid_of,
 )
-from tests.faults.treeinvariants import COMPOSITE, LEAVES, PARENT, TREE, Plan, TreeLives
+from tests.faults.treeinvariants import COMPOSITE, LEAVES, PARENT, TREE, Plan, TreeLifecycles
 from tests.property.moves import Move, Pick
 
 # All groups of a tree are made from one Workload; a group made from another puts its tree on hold.
@@ -53,7 +53,7 @@ WORKLOAD, OTHER = "w", "other"
 
 
 def describe(
-    rig: TreeLives, name: str, least: int, workload: str = WORKLOAD, *, is_basic: bool = False
+    rig: TreeLifecycles, name: str, least: int, workload: str = WORKLOAD, *, is_basic: bool = False
 ) -> None:
     """Write the object of a group of the tree.
 
@@ -75,7 +75,7 @@ def describe(
     rig.api.put(rig.kind_of[name], made)
 
 
-def _spec(rig: TreeLives, name: str, least: int, workload: str, *, is_basic: bool) -> Any:
+def _spec(rig: TreeLifecycles, name: str, least: int, workload: str, *, is_basic: bool) -> Any:
     plan = rig.plan
     key, mode = plan.keys[name], "all" if plan.whole[name] else "single"
     places = SchedulingConstraints((TopologyConstraint(key),) if key else ())
@@ -94,7 +94,7 @@ def _spec(rig: TreeLives, name: str, least: int, workload: str, *, is_basic: boo
     return CompositeGroupSpec(scheduling_policy=CompositePolicy(basic, groups), **more)
 
 
-def write(rig: TreeLives, pick: Pick) -> None:
+def write(rig: TreeLifecycles, pick: Pick) -> None:
     """Write, edit or delete an object of the tree.
 
     The groups beside it as well.
@@ -121,7 +121,7 @@ def write(rig: TreeLives, pick: Pick) -> None:
     rig.note()
 
 
-def lose_member(rig: TreeLives, pick: Pick) -> None:
+def lose_member(rig: TreeLifecycles, pick: Pick) -> None:
     """A member of the tree is lost."""
     pods = [pod for name in LEAVES for pod in rig.members(name)]
     if pods:
@@ -135,11 +135,11 @@ WORLD: tuple[tuple[Any, int], ...] = (
 WEIGHTED: tuple[Move, ...] = tuple(move for move, weight in (*WORLD, *WIRE) for _ in range(weight))
 
 
-def noisy(seed: int, unlike: int) -> TreeLives:
+def noisy(seed: int, differing: int) -> TreeLifecycles:
     """Return a lifecycle of 100 to 220 events that has not settled."""
     random = Random(f"tree {seed}")
     is_hot = random.random() < 0.5
-    rig = TreeLives(Plan.of(random), is_hot=is_hot, unlike=unlike)
+    rig = TreeLifecycles(Plan.of(random), is_hot=is_hot, differing=differing)
     for _ in range(4):
         put_node(rig, random.randrange)
     for name in TREE:
@@ -151,9 +151,9 @@ def noisy(seed: int, unlike: int) -> TreeLives:
     return rig
 
 
-def live(seed: int, unlike: int = 0) -> Counter[str]:
+def live(seed: int, differing: int = 0) -> Counter[str]:
     """Run a lifecycle to its end and check it; return its statistics."""
-    rig = noisy(seed, unlike)
+    rig = noisy(seed, differing)
     for name in TREE:
         known = rig.on_server(name)
         if known is not None and known.spec.workload_ref.workload_name != WORKLOAD:
@@ -166,7 +166,7 @@ def live(seed: int, unlike: int = 0) -> Counter[str]:
             rig.api.put(rig.kind_of[name], PodGroup(about, PodGroupSpec(2)))
     come_to_rest(rig)
     assert [] == rig.faults
-    if not unlike:
+    if not differing:
         could = rig.could_begin()
         assert not could, f"{could} could be placed, and nothing moves"
     nothing_is_forgotten(rig)

@@ -53,7 +53,7 @@ class Listener:
             if where is Where.ACTIVE:
                 self._problems.append(f"pod {queued.pod.key} was not tried")
             elif queued.reported is None and where not in (Where.GATED, Where.IN_FLIGHT):
-                self._problems.append(f"pod {queued.pod.key} was not told why")
+                self._problems.append(f"pod {queued.pod.key} has no reason")
         return self._problems
 
     def _unreadable(self, fault: DecodeFault) -> None:

@@ -22,13 +22,13 @@ CHUNK = 10_000
 def show(report: trial.Report) -> None:
     """Print the results of the cases."""
     slowest_s, number = report.slowest
-    print(f"\nsimulate: {told(report.outcomes)}")
-    print(f"watch: {told(report.watched)}")
+    print(f"\nsimulate: {reported(report.outcomes)}")
+    print(f"watch: {reported(report.watched)}")
     print(f"{report.seconds:.1f} s of CPU; the slowest was case {number} with {slowest_s:.3f} s")
     print(*report.problems, sep="\n", flush=True)
 
 
-def told(counts: Counter[str]) -> str:
+def reported(counts: Counter[str]) -> str:
     """Return counts as a text."""
     return ", ".join(f"{count} {name}" for name, count in counts.most_common())
 

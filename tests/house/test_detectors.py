@@ -32,7 +32,7 @@ async def test_task_left_running():
     test_task_left_running.task = asyncio.create_task(asyncio.Event().wait())
 
 
-async def test_exception_nobody_retrieved():
+async def test_exception_never_retrieved():
     asyncio.create_task(product.fail())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -77,7 +77,7 @@ async def fail():
 EXPECTED = {
     "test_coroutine_never_awaited": "coroutine 'sleep' was never awaited",
     "test_task_left_running": "tasks left running",
-    "test_exception_nobody_retrieved": "Task exception was never retrieved",
+    "test_exception_never_retrieved": "Task exception was never retrieved",
     "test_socket_left_open": "unclosed <socket",
     "test_server_left_open": "unclosed <socket",
     "test_blocking_call": "Blocking call to time.sleep",

@@ -28,7 +28,7 @@ def prose(file: Path) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-def said(file: Path) -> Iterator[str]:
+def reported(file: Path) -> Iterator[str]:
     """Yield the words in a file's code: its names, and its texts without docstrings."""
     tree = tree_of(file)
     docstrings = {
@@ -56,7 +56,7 @@ def camel(word: str) -> str:
 def test_names_in_backticks_exist():
     """Docstrings and comments name nothing that is unknown to the code or the product's texts."""
     files = python_files(*PRODUCT)
-    known = {word for file in files for word in said(file)}
+    known = {word for file in files for word in reported(file)}
     known |= {part for file in files for part in file.relative_to(ROOT).with_suffix("").parts}
     known |= {
         word for file in ROOT.glob("crds/*.yaml") for word in re.findall(r"\w+", file.read_text())

@@ -10,7 +10,7 @@ from scheduler.base.clock import RealClock
 from tests.chart.test_alerts import ALERTS
 from tests.monitoring.life import lived_in
 from tests.monitoring.prometheus import PROMETHEUS, Json, Prometheus, filled_in
-from tests.monitoring.troubles import ROUNDS, Trouble, somebody_holds_the_lease
+from tests.monitoring.troubles import ROUNDS, Trouble, another_holder_of_the_lease
 from tests.monitoring.watched import Watched, pause, watched
 
 PATIENCE_S = 90.0
@@ -87,7 +87,7 @@ async def test_alerts_fire_and_clear_and_panels_show_what_happens(tmp_path: Path
     assert {rule["alert"] for rule in ALERTS} == provoked | NOT_PROVOKED
     async with watched(tmp_path) as (one, prometheus):
         alarms, start = Alarms(prometheus), RealClock().now()
-        async with somebody_holds_the_lease(one):
+        async with another_holder_of_the_lease(one):
             await one.start()
             await alarms.have_fired({"TrellisNoLeader"})
         await alarms.are_silent({"TrellisNoLeader"})

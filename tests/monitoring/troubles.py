@@ -34,7 +34,7 @@ async def again_and_again(step: Callable[[], Awaitable[None]]) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def somebody_holds_the_lease(one: Watched) -> AsyncIterator[None]:
+async def another_holder_of_the_lease(one: Watched) -> AsyncIterator[None]:
     """Another client holds our Lease and does not use it."""
     now = rfc3339_micro(RealClock().now())
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "renewTime": now}
@@ -128,7 +128,7 @@ async def a_rival_binds_our_pods(one: Watched) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def somebody_overcommits(one: Watched) -> AsyncIterator[None]:
+async def another_client_overcommits(one: Watched) -> AsyncIterator[None]:
     """Pods are bound, past every scheduler, to a node without capacity for them."""
     names = await one.pods(2, cpu="3", scheduler="", nodeName="dead-0")
     yield
@@ -183,7 +183,7 @@ async def a_stranger_takes_a_zone(one: Watched) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def nobody_measures_the_network(one: Watched) -> AsyncIterator[None]:
+async def no_agent_measures_the_network(one: Watched) -> AsyncIterator[None]:
     """The costs that decide were calculated two hours ago."""
     await one.measured(2)
     yield
@@ -216,7 +216,7 @@ async def the_wire_breaks(one: Watched) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def nobody_may_list_nodes(one: Watched) -> AsyncIterator[None]:
+async def nodes_may_not_be_listed(one: Watched) -> AsyncIterator[None]:
     """The role is edited: nodes, which every decision needs, cannot be listed any more."""
     path = f"{ROLES}/clusterroles/trellis"
     rules = (await one.send("GET", path))["rules"]
@@ -263,10 +263,10 @@ async def the_certificate_ends_soon(one: Watched) -> AsyncIterator[None]:
 ROUNDS: tuple[dict[str, Trouble], ...] = (
     {
         "TrellisPodsPending": pods_fit_nowhere,
-        "TrellisOvercommitted": somebody_overcommits,
+        "TrellisOvercommitted": another_client_overcommits,
         "TrellisNumaStale": a_stranger_takes_a_zone,
         "TrellisNodeMetricStale": agents_fall_silent,
-        "TrellisNetworkCostsOld": nobody_measures_the_network,
+        "TrellisNetworkCostsOld": no_agent_measures_the_network,
         "TrellisConfigReloadFailed": the_file_is_broken,
         "TrellisCertificateExpires": the_certificate_ends_soon,
         "TrellisPluginErrors": a_plugin_raises,
@@ -275,7 +275,7 @@ ROUNDS: tuple[dict[str, Trouble], ...] = (
     },
     {"TrellisSolverFails": the_solver_is_killed},
     {"TrellisOperatorDown": a_right_is_taken_away},
-    {"TrellisDecisionsPaused": nobody_may_list_nodes},
+    {"TrellisDecisionsPaused": nodes_may_not_be_listed},
     {"TrellisWatchRestarts": the_wire_breaks},
     {"TrellisLoopLate": it_is_stopped_again_and_again},
     {"TrellisBindConflicts": a_rival_binds_our_pods},

@@ -24,7 +24,7 @@ from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.certificates import self_signed
 from tests.apiserver.processes import Program, free_ports, running
 from tests.chart.test_chart import render
-from tests.e2e.liveworld import World, answers, entered
+from tests.e2e.liveworld import LiveCluster, answers, entered
 from tests.monitoring.prometheus import Prometheus, prometheus
 
 Json = dict[str, Any]
@@ -173,7 +173,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 class Watched:
     """The cluster, the watched daemon, and its observers."""
 
-    def __init__(self, world: World, folder: Path, wire: Wire, chart: list[Json]) -> None:
+    def __init__(self, world: LiveCluster, folder: Path, wire: Wire, chart: list[Json]) -> None:
         self.world = world
         self.folder = folder
         self.wire = wire

@@ -35,12 +35,12 @@ BETTER = "a better answer in hand is never thrown away"
 RIGHT = "rights are those that are needed"
 CLAIM = "claims in texts are run"
 NAMED = "what is said of a pending pod holds, and what is suggested helps"
-PRIORITY = "nobody goes for one who is not more important"
+PRIORITY = "no pod is evicted for one of equal or lower priority"
 BUDGET = "no budget is broken without need"
 NEEDLESS = "what is written changes something"
 WHOLE = "no group starts in part"
-VAIN = "nobody is evicted in vain"
-DIALECT = "a group told in another dialect is the same group"
+VAIN = "no pod is evicted in vain"
+DIALECT = "a group described by another kind is the same group"
 TORN = "a group goes as a whole or stays"
 ROOM = "no node is over capacity at any bind"
 LEASE = "no write of a process that does not lead is carried out"
@@ -66,7 +66,7 @@ class Mutation(NamedTuple):
 
 _GROUPS = "scheduler/groups/"
 _SOLVE = "scheduler/groups/solver/solve.py"
-_BOUNDS = (f"{SOLVER}::test_a_bound_is_true_whoever_gave_the_answer",)
+_BOUNDS = (f"{SOLVER}::test_a_bound_is_true_for_every_solver",)
 _KEPT = (SOLVER, "-k", "never_thrown_away or every_program")
 
 MUTATIONS: Final = (
@@ -78,16 +78,16 @@ MUTATIONS: Final = (
         (EVICTIONS, "-k", "cannot_be_marked"),
     ),
     Mutation(
-        "members of a group that nobody completes keep the room they were promised",
+        "members of an incomplete group keep their reserved capacity",
         TORN, "LeftMembers.finish",
         "            self._engine.give_up(nominated, now)\n", "",
-        (LIFE, "-k", "nobody_completes"),
+        (LIFE, "-k", "incomplete_group_release"),
     ),
     Mutation(
         "a group that is left undecided keeps room from others",
         TORN, "GroupTask.left_open",
         ", gives_up=not self.bound", "",
-        ("tests/unit/engine/test_groups.py", "-k", "undecided_keeps"),
+        ("tests/unit/engine/test_groups.py", "-k", "undecided_group_keeps"),
     ),
     Mutation(
         "what was said of a group before this process led is taken for being on its way",
@@ -135,7 +135,7 @@ MUTATIONS: Final = (
         OBJECTS, "may_dissolve",
         "return past.never_whole(members.placed(key), waiting, needed.size, since)",
         "return True",
-        (LIFE, "-k", "nobody_looked"),
+        (LIFE, "-k", "complete_while_no_scheduler_ran"),
     ),
     Mutation(
         "whether a group was whole is not read from its members",
@@ -143,14 +143,14 @@ MUTATIONS: Final = (
         "    if any(one.metadata.labels.get(MEMBER_STATUS) == BOUND for one in members):\n"
         "        return True\n",
         "",
-        (LIFE, "-k", "described_larger"),
+        (LIFE, "-k", "described_larger or enlarged"),
     ),
     Mutation(
         "nominations are not read from pods",
         OBJECTS, "Intake._pod_waiting",
         "self._nominations.put(pod, pod.status.nominated_node_name)",
         'self._nominations.put(pod, "")',
-        (ALONE, "-k", "promised"),
+        (ALONE, "-k", "reservations"),
     ),
     Mutation(
         "a part of a group starts with fewer pods than it needs",
@@ -203,7 +203,7 @@ MUTATIONS: Final = (
         (CLAIMED,),
     ),
     Mutation(
-        "what kept an eviction from helping wakes nobody",
+        "a change that makes an eviction useful wakes no pod",
         OBJECTS, "Attempts.give_up",
         "self._queues.rejected(queued, decision.waits_for, now",
         "self._queues.rejected(queued, decision.rejected_by, now",
@@ -218,7 +218,7 @@ MUTATIONS: Final = (
         ("tests/unit/engine/test_group_promises.py",),
     ),
     Mutation(
-        "victims of a pod are not told",
+        "victims of a pod get no event",
         RECEIPT, "preempted_event",
         "return msgspec.structs.replace(\n        about, scheduler_name=profile, "
         "related=(related.namespace, related.name, related.uid)\n    )",
@@ -226,14 +226,14 @@ MUTATIONS: Final = (
         (UNITS,),
     ),
     Mutation(
-        "victims are told another reason",
+        "the event of a victim has another reason",
         RECEIPT, "preempted_event",
         '"Normal", reasons.PREEMPTED, "Preempting"',
         '"Normal", reasons.PREEMPTING, "Preempting"',
         (UNITS,),
     ),
     Mutation(
-        "members that are let go are not told why",
+        "released members get no event",
         RECEIPT, "released_event",
         '"Warning", reasons.GROUP_RELEASED, "Releasing"',
         '"Warning", reasons.PREEMPTING, "Releasing"',
@@ -356,7 +356,7 @@ MUTATIONS: Final = (
         (TAKEOVER,),
     ),
     Mutation(
-        "a group is told again with each of its members",
+        "a group gets an event for each of its members",
         NEEDLESS, "announce",
         "if calls and _is_under_way(kind, obj, news):",
         "if news.is_bound and calls and _is_under_way(kind, obj, news):",
@@ -500,9 +500,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an edited description counts as old as its object",
-        OBJECTS, "ConfigMapGroups.said_since",
-        "times = [obj.set_at(*path) for path in _SAID]", "times: list[str | None] = []",
-        (LIFE, "-k", "described_larger"),
+        OBJECTS, "ConfigMapGroups.size_set_at",
+        "times = [obj.set_at(*path) for path in _SET_FIELDS]", "times: list[str | None] = []",
+        (LIFE, "-k", "described_larger or enlarged"),
     ),
     Mutation(
         "a group in a group that was said to be scheduled is said to wait",
@@ -564,7 +564,7 @@ MUTATIONS: Final = (
         "if rest and self._cannot_meet(rest):", "if rest and not self._cannot_meet(rest):", (WHY,),
     ),
     Mutation(
-        "what a node lacks is told too small",
+        "the shortage of a node is reported too small",
         NAMED, "SuggestionSearch._on_node",
         'f"status.allocatable[{resource}]", "add", text)',
         'f"status.allocatable[{resource}]", "add", "1")',

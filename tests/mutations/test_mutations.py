@@ -99,7 +99,7 @@ def test_the_table_matches_the_code(mutation: Mutation):
     assert (ROOT / mutation.test[0].partition("::")[0]).exists()
 
 
-def test_every_invariant_is_broken_in_two_ways_at_least():
+def test_every_invariant_is_broken_by_two_changes_at_least():
     """Every invariant has two mutations: a single one might be detected by chance."""
     assert min(Counter(one.invariant for one in MUTATIONS).values()) >= 2
 

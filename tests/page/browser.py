@@ -136,4 +136,4 @@ async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
         if "\n" in text:
             return int(text.splitlines()[0])
         await asyncio.wait({asyncio.create_task(process.wait())}, timeout=0.1)
-    raise AssertionError("chromium tells no port")
+    raise AssertionError("chromium reports no port")

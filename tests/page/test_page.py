@@ -433,7 +433,7 @@ async def test_axe_finds_nothing_serious(tmp_path):
                 await tab.run(f"location.hash = '#/{view}'")
                 await tab.until(there)
                 found = await tab.run(
-                    "axe.run().then((told) => told.violations"
+                    "axe.run().then((result) => result.violations"
                     ".filter((one) => ['serious', 'critical'].includes(one.impact))"
                     ".map((one) => one.id + ': ' + one.nodes.map((each) => each.html).join(' | ')))"
                 )

@@ -91,7 +91,7 @@ async def test_axe_finds_nothing_serious_in_a_report(report, tmp_path):
             await tab.until("document.querySelector('.change')")
             await tab.run(AXE.read_text())
             found = await tab.run(
-                "axe.run().then((told) => told.violations"
+                "axe.run().then((result) => result.violations"
                 ".filter((one) => ['serious', 'critical'].includes(one.impact))"
                 ".map((one) => one.id + ': ' + one.nodes.map((each) => each.html).join(' | ')))"
             )

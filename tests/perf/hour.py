@@ -33,7 +33,7 @@ from scheduler.simulate.traces.manifests import read_lines
 from scheduler.simulate.traces.play import TracePlayer
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
-from tests.e2e.liveworld import World, daemon, entered
+from tests.e2e.liveworld import LiveCluster, daemon, entered
 
 PODS, PRIORITIES = "/api/v1/pods", "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
@@ -141,7 +141,7 @@ class Load:
 class Client:
     """Creates and deletes on the server, and notes each pod's node by watching."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LiveCluster) -> None:
         self._world = world
         self.nodes: dict[str, str] = {}
         self.arrived: list[str] = []

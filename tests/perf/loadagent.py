@@ -212,11 +212,11 @@ def result(
     reported = milli_quantity(pods[names[uids[0]]]["cpu"]) / 1000
     inside = [value for at, value in seen["held"] if end - WINDOW_S <= at <= end]
     held = sum(inside) / len(inside)
-    told = quantity(pods[names[uids[1]]]["memory"])
+    figures = quantity(pods[names[uids[1]]]["memory"])
     agent = seen["cpu"]["agent"]
     return {
         "cpu": {"cores": burned, "reportedCores": reported, "error": reported / burned - 1},
-        "memory": {"bytes": held, "reportedBytes": told, "error": told / held - 1},
+        "memory": {"bytes": held, "reportedBytes": figures, "error": figures / held - 1},
         "agent": {
             "coreShare": rate(agent, agent[-1][0], WINDOW_S),
             "coreShareAtReference": rate(agent, agent[-1][0], WINDOW_S) * speed()["factor"],

@@ -62,7 +62,7 @@ def versions(assets: Path | None) -> dict[str, str]:
     """Return the versions of Trellis, of its dependencies and of the real programs, if present."""
     describe = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     found = {
-        "trellis": f"{VERSION} {_said(describe)}",
+        "trellis": f"{VERSION} {_output(describe)}",
         "python": platform.python_version(),
         "aiohttp": aiohttp.__version__,
         "msgspec": msgspec.__version__,
@@ -70,7 +70,7 @@ def versions(assets: Path | None) -> dict[str, str]:
     }
     if assets is not None:
         for program in ("kube-apiserver", "kube-scheduler", "etcd"):
-            found[program] = _said([str(assets / program), "--version"])
+            found[program] = _output([str(assets / program), "--version"])
     return found
 
 
@@ -85,7 +85,7 @@ def _best_s(operation: Callable[[], object], times: int) -> float:
     return best / times
 
 
-def _said(command: list[str]) -> str:
+def _output(command: list[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):

@@ -59,11 +59,11 @@ class Marks:
 def watch(marks: Marks) -> None:
     """Wrap the methods that pods pass through."""
 
-    def before(of: type, name: str, told: Callable[..., None]) -> None:
+    def before(of: type, name: str, reported: Callable[..., None]) -> None:
         inner = getattr(of, name)
 
         def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
-            told(*args)
+            reported(*args)
             return inner(self, *args, **kwargs)
 
         setattr(of, name, outer)

@@ -187,7 +187,7 @@ def resident_mib(pid: int) -> float:
     return round(int(found.split()[1]) / 1024, 1)
 
 
-def told(waits: list[float]) -> dict[str, float]:
+def reported(waits: list[float]) -> dict[str, float]:
     """Return the report on a phase, times in milliseconds."""
     cut = statistics.quantiles(waits, n=100) if len(waits) > 1 else [waits[0]] * 99
     return {
@@ -209,7 +209,7 @@ def apart(waits: Waits, times: marked.Times) -> dict[str, dict[str, dict[str, fl
                 (*marked.STAGES, "bound"), moments, moments[1:], strict=False
             ):
                 found.setdefault(phase, {}).setdefault(stage, []).append(until_then - since)
-    return {phase: {s: told(of) for s, of in stages.items()} for phase, stages in found.items()}
+    return {phase: {s: reported(of) for s, of in stages.items()} for phase, stages in found.items()}
 
 
 async def measure(given: argparse.Namespace) -> dict[str, Any]:
@@ -284,7 +284,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         "groups": given.groups,
         "podsPerSecond": given.rate,
         "queueSort": "NamespaceSort" if given.turns else "PrioritySort",
-        "waits": {name: told(of) for name, of in waits.of.items() if name != "churn"},
+        "waits": {name: reported(of) for name, of in waits.of.items() if name != "churn"},
         "memoryMiB": memory,
         "churned": given.churn,
         "memoryOverChurnMiB": held,

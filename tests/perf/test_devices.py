@@ -90,11 +90,11 @@ def test_decisions_are_fast_and_devices_small(capsys):
         decided_ms(daemon, f"new{i}", f'device.attributes["{DRIVER}"].{text}', 2)
         for i, text in enumerate(("numaNode == 1", "index > 2", 'model != "l40"'))
     ]
-    unlike = decided_ms(daemon, "u", f'device.attributes["{DRIVER}"].uuid.startsWith("GPU-0")')
+    differing = decided_ms(daemon, "u", f'device.attributes["{DRIVER}"].uuid.startsWith("GPU-0")')
     with capsys.disabled():
         print(
             f"\nfirst ever {first:.0f} ms, known {known[25]:.2f} ms (worst {known[-1]:.2f}), "
-            f"new {max(new):.1f} ms, by serial number {unlike:.0f} ms, {weight:.0f} MiB"
+            f"new {max(new):.1f} ms, by serial number {differing:.0f} ms, {weight:.0f} MiB"
         )
     assert known[25] <= KNOWN_MS
     assert max(new) <= NEW_MS

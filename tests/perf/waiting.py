@@ -56,13 +56,13 @@ async def measured(scheduler: Scheduler) -> dict[str, Any]:
                 await api.create_all(POD_GROUPS.format(NAMESPACE), encoded(GANG.groups()))
                 await api.create_all(pods, encoded(GANG.manifests(scheduler.scheduler_name)))
 
-                async def is_told() -> bool:
+                async def is_reported() -> bool:
                     found, _ = await api.list(pods)
                     if any(pod["spec"].get("nodeName") for pod in found):
                         raise AssertionError("a gang started in part")
                     return all(pod.get("status", {}).get("conditions") for pod in found)
 
-                await until(is_told, "the word that the gang does not fit")
+                await until(is_reported, "the word that the gang does not fit")
                 await pause(SETTLE_S)
                 return {"shareWithout": alone, "shareWaiting": await share(running.pid)}
 

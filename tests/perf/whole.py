@@ -84,12 +84,12 @@ def measure(shape: str, applications: int, seed: str = "") -> Row:
     return row
 
 
-def _note(row: Row, told: Manifest) -> None:
-    row.proven += told["optimal"]
-    row.seconds.append(told["solverSeconds"])
-    if not told["optimal"] and "cost" in told["terms"]:
-        at = told["terms"].index("cost")
-        value, bound = told["objective"][at], told["bound"][at]
+def _note(row: Row, outcomes: Manifest) -> None:
+    row.proven += outcomes["optimal"]
+    row.seconds.append(outcomes["solverSeconds"])
+    if not outcomes["optimal"] and "cost" in outcomes["terms"]:
+        at = outcomes["terms"].index("cost")
+        value, bound = outcomes["objective"][at], outcomes["bound"][at]
         row.gaps.append((value - bound) / value if value else 0.0)
 
 

@@ -1,9 +1,9 @@
 """Small random clusters with a group whose members have rules among themselves, and the true
 results for them.
 
-`Town` writes the objects; `Town.answers` tries every assignment of members to nodes, and every set
-of victims, with Kubernetes' rules written pod by pod. Shares only the wording of messages with the
-product; used by test_certificates.
+`SmallCluster` writes the objects; `SmallCluster.answers` tries every assignment of members to
+nodes, and every set of victims, with the rules of Kubernetes written pod by pod. Shares only the
+wording of messages with the product; used by test_certificates.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Old(msgspec.Struct, frozen=True):
 
     name: str
     node: str
-    alike: bool
+    is_equal: bool
     has_port: bool
     priority: int
 
 
-class Town(msgspec.Struct, frozen=True):
+class SmallCluster(msgspec.Struct, frozen=True):
     """Nodes with CPUs, zone and rack; pods of one CPU; a group of `size` with its rules.
 
     `anti` is the topology key of a required anti-affinity of members (and pods like them) or empty;
@@ -121,13 +121,13 @@ class Town(msgspec.Struct, frozen=True):
                 return False
             if self.has_port and (number > 1 or any(one.has_port for one in here)):
                 return False
-        alike = Counter(one.node for one in there if one.alike) + pods
+        is_equal = Counter(one.node for one in there if one.is_equal) + pods
         if self.anti:
-            totals = self._by_domain(self.anti, alike)
+            totals = self._by_domain(self.anti, is_equal)
             if any(totals[self._domain(self.anti, name)] > 1 for name in pods):
                 return False
         for key, skew, fewest in self.spread:
-            totals = self._by_domain(key, alike)
+            totals = self._by_domain(key, is_equal)
             domains = {self._domain(key, name) for name in self.nodes}
             for name in pods:
                 own = self._domain(key, name)
@@ -197,7 +197,7 @@ class Town(msgspec.Struct, frozen=True):
     def _placed(self, one: Old) -> dict[str, Any]:
         # Pods like a member exclude members as well: anti-affinity is symmetric.
         spec: dict[str, Any] = {"priority": one.priority, "nodeName": one.node}
-        labels = {"app": "g"} if one.alike else {"app": "other"}
+        labels = {"app": "g"} if one.is_equal else {"app": "other"}
         return self._pod(one.name, labels, spec, has_port=one.has_port)
 
     def _affinity(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class Town(msgspec.Struct, frozen=True):
         return made
 
 
-def town(rng: Random, *, evicts: bool) -> Town:
+def town(rng: Random, *, evicts: bool) -> SmallCluster:
     """Return a random cluster.
 
     If the group `evicts`, its priority is higher than that of some existing pods.
@@ -245,7 +245,7 @@ def town(rng: Random, *, evicts: bool) -> Town:
         for key in (ZONE, HOST)
         if rng.random() < 0.35
     )
-    return Town(
+    return SmallCluster(
         nodes,
         tuple(old),
         rng.randint(1, 4),

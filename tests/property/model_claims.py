@@ -48,9 +48,9 @@ def answer_claim(api: ModelApi, call: Call) -> Answer:
             changed = msgspec.structs.replace(
                 claim, status=msgspec.convert(status, type(claim.status))
             )
-        said = _invalid(claim, changed)
-        if said:
-            return Answer(call.id, 422, "Invalid", said)
+        reported = _invalid(claim, changed)
+        if reported:
+            return Answer(call.id, 422, "Invalid", reported)
         claim = api.put(CLAIM, changed) if changed != claim else claim
     return Answer(call.id, 200, body=msgspec.to_builtins(claim))
 

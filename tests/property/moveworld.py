@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct):
     message: str = ""
 
 
-class MoveWorld:
+class MoveCluster:
     """`nodes` nodes of 4 cpu; `random` chooses the faults, if there are any."""
 
     def __init__(self, random: Random, nodes: int = 3) -> None:

@@ -148,7 +148,9 @@ def _is_small(group: GroupProblem) -> bool:
     """Return whether each part, and all parts together, have few enough placements."""
     if rows_of([kind.count for kind in group.roles], len(group.paths)) > MOST_PLACEMENTS:
         return False
-    ways = [len(_ways(group, one, range(len(group.paths)))) for one in group.parts if one.roles]
+    ways = [
+        len(_divisions(group, one, range(len(group.paths)))) for one in group.parts if one.roles
+    ]
     return max(ways) <= MOST_WAYS
 
 
@@ -203,7 +205,7 @@ def _filled_anyhow(group: GroupProblem, number: int, leaves: Sequence[int]) -> s
         ):
             continue
         if not below:
-            found |= _ways(group, one, unit)
+            found |= _divisions(group, one, unit)
             continue
         needed = 1 if is_held else max(1, one.minimum)
         named = [at for at in below for _ in range(group.parts[at].count)]
@@ -228,7 +230,7 @@ def _together(
     return {counts for many, counts in reached if many >= needed}
 
 
-def _ways(group: GroupProblem, one: LikeParts, unit: Sequence[int]) -> set[Counts]:
+def _divisions(group: GroupProblem, one: LikeParts, unit: Sequence[int]) -> set[Counts]:
     """Return all the pods that a part could have on the leaves of a unit."""
     fixed = sum(one.fixed)
     if any(one.fixed[leaf] for leaf in range(len(group.paths)) if leaf not in unit and one.fixed):

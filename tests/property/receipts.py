@@ -62,7 +62,7 @@ def _check(record: Record, listed: set[str]) -> None:
         return
     assert record.related is not None, record.note
     namespace, name, uid = record.related
-    assert uid in listed, f"{namespace}/{name} is not told whom it evicts"
+    assert uid in listed, f"{namespace}/{name} has no event that names its victim"
     assert uid in record.note
     assert f"{namespace}/{name}" in record.note
     plugin = record.note.partition(" frees capacity")[0].rpartition(": ")[2]

@@ -89,7 +89,7 @@ class Rig:
 
     def hear(self, event: Event) -> None:
         """Deliver one event."""
-        self.dog.told(event)
+        self.dog.record_event(event)
         self.engine.handle(event, self.now)
         self.dog.forget_bound()
         self._pending.append(event)
@@ -291,7 +291,7 @@ class Rig:
             if under_way == 0 and not self._will_retry():
                 break
             ends = self.engine.next_wakeup()
-            assert ends is not None, "nobody will wake the engine up though work is left"
+            assert ends is not None, "no deadline wakes the engine although work is left"
             self.now = max(self.now, ends)
         else:
             raise AssertionError("the engine does not come to rest")
@@ -319,12 +319,12 @@ class Rig:
             or (
                 q.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
                 and q.reported is None
-                and not self._is_told(q.pod)
+                and not self._is_reported(q.pod)
             )
             for q in queues
         )
 
-    def _is_told(self, pod: Pod) -> bool:
+    def _is_reported(self, pod: Pod) -> bool:
         condition = self.api.pods[pod.key].condition("PodScheduled")
         return condition is not None and condition.status == "False"
 
@@ -351,15 +351,15 @@ class Rig:
                 assert is_held or in_group, pod.key
             else:
                 assert queued.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
-                self._check_told(queued, pod)
+                self._check_reported(queued, pod)
         assert [] == api.overcommitted
         self._check_truly_unschedulable()
         self._check_ledger(by_uid)
         self._check_memory()
 
-    def _check_told(self, queued: QueuedPod, pod: Pod) -> None:
+    def _check_reported(self, queued: QueuedPod, pod: Pod) -> None:
         condition = pod.condition("PodScheduled")
-        assert condition is not None, f"{pod.key} was told nothing"
+        assert condition is not None, f"{pod.key} has no condition"
         assert condition.status == "False"
         assert condition.message
         assert queued.reported in (None, (condition.reason, condition.message))
@@ -376,7 +376,7 @@ class Rig:
                 continue
             if queued.where is Where.UNSCHEDULABLE and filters.issuperset(queued.rejected_by):
                 decision = decide(self.engine.attempt(queued.pod, self.now))
-                assert not decision.fits, f"{queued.pod.key} would fit now, and nobody tries it"
+                assert not decision.fits, f"{queued.pod.key} would fit now and is not tried"
 
     def _check_ledger(self, by_uid: dict[str, Pod]) -> None:
         if "Ledger" not in self.engine.profiles[SCHEDULER].plugins:

@@ -51,7 +51,7 @@ def any_pod(rig: Rig, pick: Pick) -> None:
     """A pod or a member of a group appears, with claims or without; or a group is described."""
     choice = pick(10)
     if choice == 0:
-        describe(rig, GROUPS[pick(2)], pick, unlike=False)
+        describe(rig, GROUPS[pick(2)], pick, differing=False)
         return
     group = GROUPS[pick(2)] if choice < 4 else ""
     prefix, most = (group, 4) if group else ("p", 8)

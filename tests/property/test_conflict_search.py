@@ -96,7 +96,7 @@ def test_a_search_without_time_names_no_long_list():
 
 @pytest.mark.parametrize("total_s", [0.0, 0.05])
 @pytest.mark.parametrize("batch", batches(25, 500))
-def test_advice_for_unlike_members_is_true_under_any_time_limit(batch, total_s):
+def test_advice_for_heterogeneous_members_is_true_under_any_time_limit(batch, total_s):
     """By enumeration: the named rules conflict, and a placement exists without the rules to give
     up.
     """

@@ -56,7 +56,7 @@ class Room:
         names = tuple(f"default/{one['metadata']['name']}" for one in claims)
         kind = self.outcomes.kind_of(specs)
         table = self.cluster.table
-        said: dict[str, Any] = {}
+        reported: dict[str, Any] = {}
         for name, row in table.rows.items():
             alone = np.zeros(table.size, dtype=np.bool_)
             alone[row] = True
@@ -65,11 +65,13 @@ class Room:
             outcome = found.outcomes[row]
             if outcome == FITS:
                 chosen = self.outcomes.search(kind, names, name) or []
-                said[name] = [[(c.ask.path, c.slot.id, _amounts(c)) for c in one] for one in chosen]
+                reported[name] = [
+                    [(c.ask.path, c.slot.id, _amounts(c)) for c in one] for one in chosen
+                ]
             else:
-                said[name] = WORDS.get(int(outcome), "timed out")
+                reported[name] = WORDS.get(int(outcome), "timed out")
                 assert bool(found.error) == (outcome >= FAILED)
-        return said
+        return reported
 
 
 def fill(room, world):
@@ -87,7 +89,7 @@ def fill(room, world):
 def expected(world):
     nodes, slices, classes, taken, claims = world
     reference = Reference(slices, classes, taken)
-    said = {}
+    reported = {}
     for node in nodes:
         try:
             found = reference.allocate(node, claims)
@@ -109,8 +111,8 @@ def expected(world):
                 ]
                 for one in found
             ]
-        said[node["metadata"]["name"]] = found
-    return said
+        reported[node["metadata"]["name"]] = found
+    return reported
 
 
 def _amounts(chosen):
@@ -128,10 +130,10 @@ def _is_shared(slices, key):
     )
 
 
-def agree(world, said, when):
+def agree(world, reported, when):
     """Compare the nodes that the reference could answer for."""
     known = expected(world)
-    assert known == {node: said[node] for node in known}, when
+    assert known == {node: reported[node] for node in known}, when
 
 
 def check(seed):

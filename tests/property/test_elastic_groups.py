@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.property.clusters_with_groups import HOST, ZONE, Old, Town, Where, town
+from tests.property.clusters_with_groups import HOST, ZONE, Old, SmallCluster, Where, town
 from tests.property.test_certificates import FIT_AT, ROOM, given_up
 from tests.unit.plugins.groupsworld import config_map, group
 from tests.unit.simulate.asking import place, setup
@@ -53,7 +53,7 @@ MAP, KUEUE, TREE_LABEL = "another-tree", "fabric", "sakkara.topology"
 CONFIG, COSCHEDULING, WORKLOAD = "ConfigMap", "scheduling.x-k8s.io", "scheduling.k8s.io"
 
 
-class Elastic(Town, frozen=True):
+class Elastic(SmallCluster, frozen=True):
     """A cluster whose group has from `minimum` to `size` members, some of them bound already.
 
     `source` is the kind of object that describes it, `version` that of Kubernetes' own: a ConfigMap
@@ -126,7 +126,7 @@ class Elastic(Town, frozen=True):
         return [
             self.value(where)
             for number in range(self.least, self.size + 1)
-            for where in self._ways(number)
+            for where in self._assignments(number)
             if set(without).isdisjoint(where)
         ]
 
@@ -137,9 +137,9 @@ class Elastic(Town, frozen=True):
 
     def fits_at(self, number: int) -> bool:
         """Return whether exactly this many members, bound ones included, fit."""
-        return any(True for _ in self._ways(number))
+        return any(True for _ in self._assignments(number))
 
-    def _ways(self, number: int) -> Iterator[Where]:
+    def _assignments(self, number: int) -> Iterator[Where]:
         """Yield the placements of waiting members, for this many members with the bound ones."""
         there = (*self.old, *(Old("", at, True, self.has_port, 0) for at in self.bound))
         if number >= len(self.bound):
@@ -183,7 +183,7 @@ class Elastic(Town, frozen=True):
         # Bound members are subject to the level rules as well, but do not move.
         bare = self.changed(levels={}, key="", bound=())
         if self.bound or self.key:
-            return Town._holds(bare, where, there) and self._levels_hold(
+            return SmallCluster._holds(bare, where, there) and self._levels_hold(
                 Counter((*self.bound, *where))
             )
         return super()._holds(where, there)
@@ -249,7 +249,7 @@ def elastic(rng: Random, *, lost: bool) -> Elastic:
     keys = (ZONE, HOST, OWN_RACK, OWN_RACK, "", "")
     key = rng.choice(keys) if source == WORKLOAD else ""
     return Elastic(
-        **{name: getattr(plain, name) for name in Town.__struct_fields__}
+        **{name: getattr(plain, name) for name in SmallCluster.__struct_fields__}
         | {"size": size, "levels": {} if key else plain.levels},
         source=source,
         minimum=0 if source == CONFIG else rng.randint(1, size),
@@ -262,7 +262,7 @@ def elastic(rng: Random, *, lost: bool) -> Elastic:
     )
 
 
-def _bound(rng: Random, plain: Town, most: int) -> Iterator[str]:
+def _bound(rng: Random, plain: SmallCluster, most: int) -> Iterator[str]:
     """Yield nodes for bound members, with capacity beside the existing pods."""
     left = {name: cpus for name, (cpus, _, _) in plain.nodes.items()}
     for one in plain.old:

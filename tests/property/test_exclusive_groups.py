@@ -57,10 +57,10 @@ def holds(room: list[int], large: int, small: int) -> bool:
     return sum(cpus // 2 for cpus in room) >= large and sum(room) >= 2 * large + small
 
 
-def check(seed: int, *, unlike: bool = False) -> int:
+def check(seed: int, *, differing: bool = False) -> int:
     """Check one cluster; return how many gangs were placed.
 
-    If members are `unlike`, the first requests more.
+    If members are `differing`, the first requests more.
     """
     rng = Random(f"exclusive {seed}")
     racks = [f"r{at}" for at in range(rng.randint(1, 3))]
@@ -85,11 +85,13 @@ def check(seed: int, *, unlike: bool = False) -> int:
     pending = []
     for job, size in gangs.items():
         policy = {"schedulingPolicy": {"gang": {"minCount": size}}}
-        said: dict[str, Any] = {"minMember": size} if source == COSCHEDULING else policy
+        reported: dict[str, Any] = {"minMember": size} if source == COSCHEDULING else policy
         meta = {"name": job, "namespace": "default"}
-        objects.append({"apiVersion": source, "kind": "PodGroup", "metadata": meta, "spec": said})
+        objects.append(
+            {"apiVersion": source, "kind": "PodGroup", "metadata": meta, "spec": reported}
+        )
         pending += [
-            member(f"{job}-{at}", job, source, cpu=1 + (unlike and not at)) for at in range(size)
+            member(f"{job}-{at}", job, source, cpu=1 + (differing and not at)) for at in range(size)
         ]
     where: dict[str, list[str]] = {job: [] for job in gangs}
     for one in place(*objects, given=pending).pods:
@@ -105,7 +107,7 @@ def check(seed: int, *, unlike: bool = False) -> int:
         if rack not in taken | used:
             free = [cpus for (there, _), cpus in room.items() if there == rack]
             for job, size in gangs.items():
-                fits = holds(free, unlike, size - unlike)
+                fits = holds(free, differing, size - differing)
                 assert where[job] or not fits, (seed, job, where, room)
     return len(used)
 
@@ -118,14 +120,14 @@ def batches(default, full):
     ]
 
 
-@pytest.mark.parametrize("unlike", [False, True])
+@pytest.mark.parametrize("differing", [False, True])
 @pytest.mark.parametrize("batch", batches(20, 1000))
-def test_each_gang_has_a_rack_of_its_own_or_waits(batch, unlike):
+def test_each_gang_has_a_rack_of_its_own_or_waits(batch, differing):
     """The whole gang is in one rack without pods of others; it waits only if no such rack has
     capacity.
     """
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
-        check(seed, unlike=unlike)
+        check(seed, differing=differing)
 
 
 def test_the_clusters_are_worth_judging():

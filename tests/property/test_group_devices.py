@@ -59,7 +59,7 @@ def selects(model):
     return f'device.attributes["{DRIVER}"].model == "{model}"'
 
 
-def make_world(random, *, alike):
+def make_world(random, *, equal_claims):
     """Return nodes, slices, claims that have devices, and the claims of each member."""
     nodes = [
         node(f"n{i}", labels={"rack": f"r{i % 2}"}, allocatable={"cpu": str(random.randint(1, 4))})
@@ -80,7 +80,10 @@ def make_world(random, *, alike):
                 taken.append(claim(f"taken-{name}-{i}", status=status))
     first = asks(random)
     members = [
-        [claim(f"c{i}-{j}", requests=one) for j, one in enumerate(first if alike else asks(random))]
+        [
+            claim(f"c{i}-{j}", requests=one)
+            for j, one in enumerate(first if equal_claims else asks(random))
+        ]
         for i in range(random.randint(2, 4))
     ]
     return nodes, slices, taken, members
@@ -131,7 +134,7 @@ def requests(random):
     return [{"name": "r", "firstAvailable": subs}]
 
 
-def ways(world):
+def assignments(world):
     """Yield every assignment of members to nodes under which all claims can be had."""
     nodes, slices, taken, members = world
     reference = Reference(slices, [gpu_class()], taken)
@@ -210,15 +213,15 @@ PARTS = [pytest.param(n, marks=() if n < 1 else pytest.mark.long) for n in range
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
+def test_members_with_different_claims_are_placed_exactly_when_feasible(part):
     """All members are placed if a placement exists, otherwise none; their allocations are
     consistent.
     """
     seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
-        world = make_world(Random(seed), alike=False)
+        world = make_world(Random(seed), equal_claims=False)
         found = play(world, {})
-        is_feasible = next(ways(world), None) is not None
+        is_feasible = next(assignments(world), None) is not None
         assert len(placed_on(found)) == (len(world[3]) if is_feasible else 0), seed
         seen[is_feasible] += 1
         if is_feasible:
@@ -231,9 +234,9 @@ def test_like_members_are_placed_best(part):
     """With the pack preference they use the fewest nodes, by enumeration."""
     seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
-        world = make_world(Random(1000 + seed), alike=True)
+        world = make_world(Random(1000 + seed), equal_claims=True)
         found = play(world, {"node": {"type": "pack"}})
-        least = min((len(set(places)) for places in ways(world)), default=0)
+        least = min((len(set(places)) for places in assignments(world)), default=0)
         assert len(set(placed_on(found).values())) == least, seed
         assert len(placed_on(found)) == (len(world[3]) if least else 0), seed
         seen[least] += 1
@@ -357,7 +360,7 @@ def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
     seen: Counter[Any] = Counter()
     for seed in range(60):
         random = Random(4000 + seed)
-        nodes, slices, taken, members = make_world(random, alike=random.random() < 0.5)
+        nodes, slices, taken, members = make_world(random, equal_claims=random.random() < 0.5)
         free = [
             (one["spec"]["nodeName"], each["name"])
             for one in slices
@@ -385,7 +388,7 @@ def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
         found = play(world, {})
         for one in kept:
             del one["status"]
-        is_feasible = next(ways(world), None) is not None
+        is_feasible = next(assignments(world), None) is not None
         assert len(placed_on(found)) == (len(members) if is_feasible else 0), seed
         seen[is_feasible, bool(kept)] += 1
         if is_feasible:
@@ -394,7 +397,7 @@ def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
     assert seen[False, True] >= 3
 
 
-def test_devices_that_somebody_else_uses_are_not_freed():
+def test_devices_with_other_users_are_not_freed():
     """A claim that a running pod shares stays as it is, and the group waits."""
     nodes = [node("n0", allocatable={"cpu": "1"}), node("n1", allocatable={"cpu": "4"})]
     slices = [local_slice("n0", "d0"), local_slice("n1", "d0", "d1")]

@@ -79,8 +79,8 @@ def is_feasible(left, members):
     return False
 
 
-@pytest.mark.parametrize(("kind", "alike"), [("ConfigMap", True), ("PodGroup", False)])
-def test_members_are_placed_exactly_when_they_can_be(kind, *, alike):
+@pytest.mark.parametrize(("kind", "equal"), [("ConfigMap", True), ("PodGroup", False)])
+def test_members_are_placed_exactly_when_they_can_be(kind, *, equal):
     """All members if an assignment exists, else none; no device is allocated twice."""
     seen: Counter[bool] = Counter()
     for seed in range(60):
@@ -89,7 +89,7 @@ def test_members_are_placed_exactly_when_they_can_be(kind, *, alike):
         choices = [(1,), (2,), (1, 1), (0, 1)]
         first = random.choice(choices)
         size = random.randint(2, 4)
-        members = [first if alike else random.choice(choices) for _ in range(size)]
+        members = [first if equal else random.choice(choices) for _ in range(size)]
         gang = {"spec": {"schedulingPolicy": {"gang": {"minCount": size}}}}
         described = group(size) if kind == "ConfigMap" else PODGROUP | gang
         objects = [*nodes, *slices, *taken, gpu_class(extendedResourceName=GPU), described]

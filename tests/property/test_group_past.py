@@ -59,11 +59,11 @@ def history_of(random: Random, size: int) -> History:
     return History(members, bool(whole.intersection(members)))
 
 
-def pod_of(member: Member, name: str, *, tells: bool) -> Pod:
-    """Return a member's pod; without `tells` its status has no time of its binding."""
+def pod_of(member: Member, name: str, *, has_time: bool) -> Pod:
+    """Return a member's pod; without `has_time` its status has no time of its binding."""
     pod = make_pod(name, node="" if member.bound is None else "n")
     pod = with_meta(pod, creation_timestamp=rfc3339(START + member.created))
-    if member.bound is None or not tells:
+    if member.bound is None or not has_time:
         return pod
     time = rfc3339(START + member.bound)
     condition = PodCondition("PodScheduled", "True", last_transition_time=time)
@@ -72,7 +72,7 @@ def pod_of(member: Member, name: str, *, tells: bool) -> Pod:
 
 @settings(max_examples=400, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_group_said_to_be_never_whole_never_was(seed: int):
+def test_a_group_reported_as_never_complete_never_was(seed: int):
     """The invariant holds for every history, also if some pods do not state when they were
     bound.
     """
@@ -93,7 +93,7 @@ def check(seed: int) -> bool:
     waiting: list[Pod] = []
     placed: list[Placed] = []
     for number, member in enumerate(history.members):
-        pod = pod_of(member, f"g-{number}", tells=random.random() < 0.5)
+        pod = pod_of(member, f"g-{number}", has_time=random.random() < 0.5)
         if member.bound is None:
             waiting.append(pod)
         else:

@@ -118,7 +118,7 @@ def test_a_pod_group_of_volcano_is_as_one_of_coscheduling(batch: int):
 
         assert wanted == got
         placed += got["status"] == "Bound"
-    assert 0 < placed < CASES, "all cases are alike"
+    assert 0 < placed < CASES, "all cases have the same result"
 
 
 def of_tree(world: list[Manifest], random: Random) -> list[Manifest]:
@@ -166,7 +166,7 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
             del one["objective"], one["conflict"]
         assert wanted == got
         placed += got["status"] == "Bound"
-    assert 0 < placed < CASES, "all cases are alike"
+    assert 0 < placed < CASES, "all cases have the same result"
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -225,4 +225,4 @@ def test_a_pod_group_of_kueue_is_as_a_config_map(batch: int):
 
         assert wanted == got
         placed += got["status"] == "Bound"
-    assert 0 < placed < CASES, "all cases are alike"
+    assert 0 < placed < CASES, "all cases have the same result"

@@ -64,7 +64,7 @@ def serves_one_by_one(world):
     return True
 
 
-def test_unlike_choices_are_made_together():
+def test_choices_of_heterogeneous_members_are_made_together():
     """Members that would fail one by one are all placed, without sharing a device."""
     worlds = {seed: make_world(Random(seed)) for seed in range(60)}
     hard = {seed: world for seed, world in worlds.items() if not serves_one_by_one(world)}

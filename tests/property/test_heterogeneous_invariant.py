@@ -50,7 +50,7 @@ def best_of(group):
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
-def test_what_is_said_of_a_group_is_true(batch):
+def test_the_message_of_a_group_is_true(batch):
     """Placed if and only if it fits, with every term of the objective equal.
 
     Otherwise the conflict is smallest and true.
@@ -67,8 +67,8 @@ def test_what_is_said_of_a_group_is_true(batch):
         placed += 1
         assert not checker.problems(group, found.counts, found.pieces), group
         terms = objective_of(group, np.array(found.counts))
-        said = [(one.level, one.measure, one.value) for one in found.stages]
-        assert terms == said, group
+        reported = [(one.level, one.measure, one.value) for one in found.stages]
+        assert terms == reported, group
         assert best == [value for _, _, value in terms] == [one.bound for one in found.stages]
     assert placed >= BATCH // 8
     assert refused

@@ -83,7 +83,7 @@ def may_have(cluster: Cluster, pod: Pod) -> bool:
     return False
 
 
-def test_nobody_is_passed_over_whom_a_pod_that_went_leaves_room():
+def test_no_pod_is_skipped_that_fits_after_a_deletion():
     """Of two hundred pods that end: Fit wakes each pod that fits now and did not fit before."""
     woken = left = 0
     for seed in range(100):
@@ -105,7 +105,7 @@ def test_nobody_is_passed_over_whom_a_pod_that_went_leaves_room():
 
 
 @pytest.mark.parametrize("few", [hints.FEW, 0])
-def test_pods_that_are_alike_are_woken_as_each_would_be(few: int, monkeypatch: pytest.MonkeyPatch):
+def test_equivalent_pods_are_woken_as_each_would_be(few: int, monkeypatch: pytest.MonkeyPatch):
     """The same pods as by running the hints for each of them, whichever plugin rejected them, also
     if their needs are compared.
     """

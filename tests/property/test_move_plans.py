@@ -8,21 +8,21 @@ import pytest
 from scheduler.base.clock import rfc3339
 from scheduler.objects.moveplan import DONE, PlannedMove
 from scheduler.objects.movewire import MoveCheck
-from tests.property.moveworld import CPUS, MoveWorld
+from tests.property.moveworld import CPUS, MoveCluster
 
 ENDED = ("Completed", "Aborted", "Impossible", "Invalid")
 
 
-def small(random: Random) -> MoveWorld:
+def small(random: Random) -> MoveCluster:
     """Return three nodes with two ReplicaSets; both tolerate that one pod is missing."""
-    world = MoveWorld(random)
+    world = MoveCluster(random)
     for owner, cpu, on in (("web", 1, "n0"), ("web", 1, "n1"), ("api", 2, "n0"), ("api", 2, "n1")):
         world.owners[owner] = 1
         world.create(owner, cpu, on)
     return world
 
 
-async def approved(world: MoveWorld) -> None:
+async def approved(world: MoveCluster) -> None:
     """Wait until the plan is calculated, and approve it."""
     world.put_plan()
     for _ in range(8):  # the daemon may be killed meanwhile
@@ -30,7 +30,7 @@ async def approved(world: MoveWorld) -> None:
     world.put_plan(approved=world.status.plan_hash)
 
 
-async def finish(world: MoveWorld, rounds: int = 400) -> None:
+async def finish(world: MoveCluster, rounds: int = 400) -> None:
     """Run the cluster until the plan has ended; check the rules after every step."""
     for _ in range(rounds):
         await world.step()
@@ -40,7 +40,7 @@ async def finish(world: MoveWorld, rounds: int = 400) -> None:
     raise AssertionError(f"the plan does not end: {world.status}")
 
 
-def check(world: MoveWorld) -> None:
+def check(world: MoveCluster) -> None:
     """No budget is violated, no excluded pod is moved, none twice, no node is over capacity."""
     assert world.excluded.isdisjoint(world.evicted)
     assert len(world.evicted) == len(set(world.evicted))
@@ -51,7 +51,7 @@ def check(world: MoveWorld) -> None:
         assert all(world.ready(owner) >= least for owner, least in world.owners.items())
 
 
-def check_end(world: MoveWorld) -> None:
+def check_end(world: MoveCluster) -> None:
     """No reservation is left, and every pod is bound."""
     for _ in range(30):
         world.turn(10)
@@ -166,7 +166,7 @@ async def test_a_plan_that_cannot_go_on_ends_with_its_reason(change, reason):
     assert finished["Finished"] == reason
 
 
-async def until_evicted(world: MoveWorld) -> PlannedMove:
+async def until_evicted(world: MoveCluster) -> PlannedMove:
     """Run the cluster until the first pod is evicted; return its move."""
     await approved(world)
     while not world.evicted:
@@ -174,7 +174,7 @@ async def until_evicted(world: MoveWorld) -> PlannedMove:
     return next(move for move in world.status.moves if move.uid == world.evicted[0])
 
 
-async def aborted_after(world: MoveWorld) -> float:
+async def aborted_after(world: MoveCluster) -> float:
     """Wait until the plan ends with ReplacementMissing; return the seconds that this takes."""
     begun = world.clock.now()
     await finish(world)
@@ -266,7 +266,7 @@ async def test_a_reserved_pod_that_another_component_ends_is_reported(size, mark
 
 
 @pytest.mark.parametrize("is_marked", [True, False])
-async def test_an_eviction_before_a_restart_is_told_apart_from_a_deletion(is_marked):
+async def test_an_eviction_before_a_restart_is_distinguished_from_a_deletion(is_marked):
     """As far as the pod shows it: a daemon that was killed may have evicted it."""
     world = small(Random(1))
     await approved(world)
@@ -339,7 +339,7 @@ async def test_the_daemon_may_be_killed_at_every_write():
     assert await ended_everywhere(1) > 18
 
 
-def with_gang(world: MoveWorld) -> MoveWorld:
+def with_gang(world: MoveCluster) -> MoveCluster:
     """Add a gang of three and an empty node that has capacity for it."""
     world.gang("train", 1, "n0", "n1", "n2")
     for name in ("n3", "n4"):
@@ -349,7 +349,7 @@ def with_gang(world: MoveWorld) -> MoveWorld:
 
 async def test_a_group_is_moved_whole():
     """Its pods are reserved, evicted and Ready together, each on its destination."""
-    world = with_gang(MoveWorld(Random(3)))
+    world = with_gang(MoveCluster(Random(3)))
     await approved(world)
     seen = set()
     for _ in range(100):
@@ -383,7 +383,7 @@ BACKING_OFF = {"spec": {"parallelism": 3, "completions": 4}, "status": {"active"
 )
 async def test_a_job_that_backs_off_keeps_its_reservations(job, is_kept):
     """It creates the replacements minutes later; without such a Job the plan ends sooner."""
-    world = with_gang(MoveWorld(Random(3)))
+    world = with_gang(MoveCluster(Random(3)))
     world.is_rollout = True
     world.workloads = {"train": job} if job else {}
     await approved(world)
@@ -410,7 +410,7 @@ async def test_the_daemon_may_be_killed_at_every_write_of_a_group():
     while writes >= number:
         number += 1
         for after in (False, True):
-            world = with_gang(MoveWorld(Random(3)))
+            world = with_gang(MoveCluster(Random(3)))
             world.kill_at = (number, after)
             await approved(world)
             await finish(world)
@@ -424,7 +424,7 @@ async def test_the_daemon_may_be_killed_at_every_write_of_a_group():
 async def troubled(seed: int) -> None:
     """Run with all faults, at random."""
     random = Random(seed)
-    world = MoveWorld(random, nodes=random.choice((2, 3, 4)))
+    world = MoveCluster(random, nodes=random.choice((2, 3, 4)))
     for owner in ("web", "api", "db")[: random.choice((1, 2, 3))]:
         world.owners[owner] = random.choice((0, 1))
         for _ in range(random.choice((2, 3))):

@@ -17,7 +17,7 @@ from scheduler.objects.moveplan import DONE, MovePlan, MovePlanStatus
 from scheduler.objects.movewire import packed, unpacked
 from scheduler.objects.plain import read_pod
 from scheduler.testing import node
-from tests.property.moveworld import CPUS, MoveWorld, Outcome
+from tests.property.moveworld import CPUS, MoveCluster, Outcome
 
 pytestmark = pytest.mark.allow_blocking("the planner reads files of the installation")
 COOLDOWN_S, MIN_AGE_S, MOST_MOVES = 1800, 300, 4
@@ -25,7 +25,7 @@ LIMITS = {"maxMoves": MOST_MOVES, "cooldownSeconds": COOLDOWN_S, "minAgeSeconds"
 ENDED = ("Completed", "Aborted", "Impossible", "Invalid")
 
 
-class PolicyWorld(MoveWorld):
+class PolicyCluster(MoveCluster):
     """A cluster whose plans are approved by configuration, and the pods that they moved."""
 
     def __init__(self, random: Random) -> None:
@@ -111,12 +111,12 @@ def owner_of(raw):
     return raw["metadata"]["ownerReferences"][0]["uid"]
 
 
-async def policy_left_on(seed: int, minutes: int, rest: int) -> PolicyWorld:
+async def policy_left_on(seed: int, minutes: int, rest: int) -> PolicyCluster:
     """Run the policy for this many minutes, then for two rests without changes of owners.
 
     No pod moves in the second one.
     """
-    world = PolicyWorld(Random(seed))
+    world = PolicyCluster(Random(seed))
     for _ in range(minutes):
         world.workload()
         await passed(world)
@@ -129,7 +129,7 @@ async def policy_left_on(seed: int, minutes: int, rest: int) -> PolicyWorld:
     return world
 
 
-async def passed(world: PolicyWorld) -> None:
+async def passed(world: PolicyCluster) -> None:
     """Advance the clock by a minute."""
     world.policy()
     for _ in range(4):
@@ -139,7 +139,7 @@ async def passed(world: PolicyWorld) -> None:
     assert not at_rest or all(world.ready(o) >= least for o, least in world.owners.items())
 
 
-def check_history(world: PolicyWorld) -> None:
+def check_history(world: PolicyCluster) -> None:
     """No owner is moved by two plans within the cool-down; the moves of a plan are bounded."""
     last: dict[str, tuple[int, float]] = {}
     for number, status in enumerate(world.ended):

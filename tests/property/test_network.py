@@ -44,7 +44,7 @@ PLACES = [
 REGIONS, ZONES = ("r1", "r2", "r3"), ("z1", "z2", "z3", "z4")
 
 
-def ways(names: tuple[str, ...]) -> st.SearchStrategy[list[Any]]:
+def paths(names: tuple[str, ...]) -> st.SearchStrategy[list[Any]]:
     """Return paths between different names, each with a cost and perhaps a capacity."""
     ends = st.sampled_from(names)
     way = st.tuples(ends, ends, st.integers(0, 120), st.sampled_from(["1G", "400M", "2500"]))
@@ -57,7 +57,7 @@ needs = st.dictionaries(
     max_size=3,
 )
 groups = st.fixed_dictionaries(dict.fromkeys(WORKLOADS, needs))
-standing = st.lists(st.tuples(st.sampled_from(WORKLOADS), st.integers(0, 8)), max_size=10)
+placements = st.lists(st.tuples(st.sampled_from(WORKLOADS), st.integers(0, 8)), max_size=10)
 
 
 def world(places: list[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -68,9 +68,9 @@ def world(places: list[tuple[str, str]]) -> list[dict[str, Any]]:
 @given(
     places=st.lists(st.sampled_from(PLACES), min_size=9, max_size=9),
     group=groups,
-    regions=ways(REGIONS),
-    zones=ways(ZONES),
-    placed=standing,
+    regions=paths(REGIONS),
+    zones=paths(ZONES),
+    placed=placements,
     both=st.booleans(),
     dependents=st.booleans(),
     workload=st.sampled_from(WORKLOADS),
@@ -346,8 +346,8 @@ def test_hypothetical_pods_count_as_real_ones(data: st.DataObject) -> None:
     rejected = plugin.filter(cycle, view, state)
 
     for row in range(view.size):
-        said = () if rejected is None else rejected.texts(row)
-        assert left.filter[view.name(row)].reasons == said
+        reported = () if rejected is None else rejected.texts(row)
+        assert left.filter[view.name(row)].reasons == reported
 
 
 def model_order(plugin: Any, waiting: list[QueuedPod]) -> QueuedPod:
@@ -460,11 +460,11 @@ def test_views_of_a_few_rows_agree_with_the_whole() -> None:
 
 @given(
     places=st.lists(st.sampled_from(PLACES), min_size=4, max_size=4),
-    regions=ways(REGIONS),
-    zones=ways(ZONES),
+    regions=paths(REGIONS),
+    zones=paths(ZONES),
     both=st.booleans(),
     group=groups,
-    placed=standing,
+    placed=placements,
 )
 def test_the_operators_figures_are_those_of_the_plugin(
     places: list[tuple[str, str]],

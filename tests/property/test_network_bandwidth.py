@@ -37,17 +37,19 @@ pods = st.lists(
 capacities = st.one_of(st.none(), st.integers(0, 700))
 
 
-def ways(names: tuple[str, ...]) -> st.SearchStrategy[dict[tuple[str, str], int | None]]:
+def paths(names: tuple[str, ...]) -> st.SearchStrategy[dict[tuple[str, str], int | None]]:
     """Return listed paths between different names, each with a capacity or without one."""
     ends = [(one, other) for one in names for other in names if one != other]
     return st.dictionaries(st.sampled_from(ends), capacities, min_size=1, max_size=6)
 
 
-tables = st.fixed_dictionaries({"region": ways(("r1", "r2", "")), "zone": ways(("z1", "z2", "z3"))})
+tables = st.fixed_dictionaries(
+    {"region": paths(("r1", "r2", "")), "zone": paths(("z1", "z2", "z3"))}
+)
 
 
 def booked(
-    group: Group, standing: list[tuple[str, tuple[str, str]]], region: str
+    group: Group, bound_pods: list[tuple[str, tuple[str, str]]], region: str
 ) -> dict[tuple[str, Link], int]:
     """Return the bookings of a group with these pods (workload, place) between regions and within
     one.
@@ -55,8 +57,8 @@ def booked(
     found: dict[tuple[str, Link], Fraction] = defaultdict(Fraction)
     for origin, needs in group.items():
         for destination, bandwidth in needs.items():
-            there = [place for workload, place in standing if workload == destination]
-            for one in (place for workload, place in standing if workload == origin):
+            there = [place for workload, place in bound_pods if workload == destination]
+            for one in (place for workload, place in bound_pods if workload == origin):
                 for other in there:
                     link = between(one, other)
                     if link is not None and (link[0] == "region" or one[0] == region):
@@ -72,7 +74,7 @@ def between(one: tuple[str, str], other: tuple[str, str]) -> Link | None:
     return ("zone", one[1], other[1]) if one[1] != other[1] and one[1] and other[1] else None
 
 
-class World:
+class SimulatedCluster:
     """The pods of two groups of one name, and a table."""
 
     def __init__(self, drawn: dict[str, Any], table: dict[str, Any]) -> None:
@@ -85,13 +87,13 @@ class World:
         """Return the bookings per link; `new` is a workload of the first group and its node."""
         total: dict[tuple[str, Link], int] = defaultdict(int)
         for space in SPACES:
-            standing = [(one, self.places[on]) for at, one, on in self.pods if at == space]
+            bound_pods = [(one, self.places[on]) for at, one, on in self.pods if at == space]
             if new is not None and space == SPACES[0]:
-                standing.append((new[0], self.places[new[1]]))
+                bound_pods.append((new[0], self.places[new[1]]))
             # Zones of one name in two regions have different links: each region has its own.
             own: dict[tuple[str, Link], int] = {}
             for region in ("r1", "r2", ""):
-                own |= booked(self.groups[space], standing, region)
+                own |= booked(self.groups[space], bound_pods, region)
             for link, amount in own.items():
                 total[link] += amount
         return total
@@ -172,7 +174,7 @@ drawn = st.fixed_dictionaries(
 
 def check(drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool) -> None:
     """Compare the plugin with the model on every node."""
-    world = World(drawn, table)
+    world = SimulatedCluster(drawn, table)
     nodes = [placed_node(f"n{number}", *place) for number, place in enumerate(world.places)]
     existing = []
     for number, (space, one, on) in enumerate(world.pods):
@@ -223,5 +225,5 @@ def test_a_way_without_capacity_is_not_limited_by_the_way_back() -> None:
     }
     for capacity, is_refused in ((None, False), (99, True)):
         table = {"region": {("r2", "r1"): 99, ("r1", "r2"): capacity}, "zone": {}}
-        assert is_refused is World(world, table).is_full("a", 0, both=True)
+        assert is_refused is SimulatedCluster(world, table).is_full("a", 0, both=True)
         check(world, table, "a", both=True)

@@ -44,7 +44,7 @@ class House:
 
     def __init__(self, source, name):
         self.name = name
-        self.tells = source.random() < 0.8
+        self.reports_zones = source.random() < 0.8
         self.zones = source.randint(1, 3)
         self.priority = 5 if source.random() < 0.06 else 0
         self.zone_of, self.cpus = {}, {}
@@ -81,7 +81,7 @@ class House:
             "topologyManagerPolicy": "single-numa-node",
             "topologyManagerScope": "pod",
             "nodeTopologyPodsFingerprint": fingerprint(marks),
-            **({METADATA: metadata} if self.tells else {}),
+            **({METADATA: metadata} if self.reports_zones else {}),
         }
         return {
             "kind": "NodeResourceTopology",
@@ -105,7 +105,7 @@ class House:
         """Return whether a pod fits after the eviction of these pods; `left` are each zone's
         thousandths.
         """
-        if gone and self.tells and self.zone_of:
+        if gone and self.reports_zones and self.zone_of:
             owners = [name for name in gone if name in self.cpus]
             if not owners:
                 return False  # the freed amount is unknown

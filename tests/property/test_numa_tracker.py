@@ -21,7 +21,7 @@ KIND = "NodeResourceTopology"
 NODES = [f"n{number}" for number in range(6)]
 
 
-class Town:
+class SmallCluster:
     """A scene in which nodes, reports and pods are added, changed and deleted."""
 
     def __init__(self, source, args):
@@ -95,7 +95,7 @@ class Town:
         return self.scene.cluster
 
 
-def said(plugin, scene, pod):
+def stated(plugin, scene, pod):
     """Return a plugin's results: rejected rows and scores."""
     cycle, nodes = scene.cycle(pod), scene.nodes()
     state = plugin.pre_filter(cycle, nodes)
@@ -115,7 +115,7 @@ def test_following_leads_where_reading_anew_leads(period, seed):
     """
     source = Random(seed)
     args = {"cacheResyncPeriodSeconds": period, "policies": ["single-numa-node", "restricted"]}
-    town = Town(source, args)
+    town = SmallCluster(source, args)
     scene: Any = town.scene
     asking = [read_pod(random_pod(source, f"a{number}")) for number in range(3)]
     for _ in range(40):
@@ -123,7 +123,7 @@ def test_following_leads_where_reading_anew_leads(period, seed):
         pod = source.choice(asking)
         fresh = NodeResourceTopologyMatch(scene.plugin.args, scene.handle)
         scene.runner.pre_filter(scene.cycle(pod), scene.nodes(), States())
-        assert said(fresh, scene, pod) == said(scene.plugin, scene, pod)
+        assert stated(fresh, scene, pod) == stated(scene.plugin, scene, pod)
     anew = Topologies()
     anew.rebuild(town.cluster)
     held, wanted = scene.handle.tracker(Topologies).columns(), anew.columns()
@@ -137,7 +137,7 @@ def test_following_leads_where_reading_anew_leads(period, seed):
 def test_what_is_kept_never_exceeds_what_was_reported(seed):
     """No zone has more free than its accepted report states, nor less than 0."""
     source = Random(seed)
-    town = Town(source, {"cacheResyncPeriodSeconds": 5})
+    town = SmallCluster(source, {"cacheResyncPeriodSeconds": 5})
     for _ in range(40):
         town.step()
     plugin: Any = town.scene.plugin

@@ -57,11 +57,11 @@ def build() -> Engine:
 # The source of a group, and how its members name it, by the first letters of the group's name.
 
 
-def describe(rig: Rig, name: str, pick: Pick, *, unlike: bool) -> None:
+def describe(rig: Rig, name: str, pick: Pick, *, differing: bool) -> None:
     """Create a group of some size, or change its size or rules.
 
-    Members that are `unlike` in priority are evicted together: one by one they would be evicted by
-    their own priority, as in kube-scheduler, while their group competes with its own.
+    Members that are `differing` in priority are evicted together: one by one they would be evicted
+    by their own priority, as in kube-scheduler, while their group competes with its own.
     """
     uid, least, priority = f"{name}-object", 2 + pick(3), pick(3)
     if name == "ga":
@@ -78,7 +78,7 @@ def describe(rig: Rig, name: str, pick: Pick, *, unlike: bool) -> None:
             policy = SchedulingPolicy(basic=BasicPolicy())
         mode = ("Pod", "PodGroup")[pick(2)]
         spec = WorkloadGroupSpec(
-            policy, disruption_mode="PodGroup" if unlike else mode, priority=priority
+            policy, disruption_mode="PodGroup" if differing else mode, priority=priority
         )
         _put(rig, "PodGroup.v1alpha2", WorkloadGroup(_meta(AnnotatedMeta, name, uid), spec))
 
@@ -104,21 +104,21 @@ def membership(name: str) -> tuple[Mapping[str, str], SchedulingGroup | None]:
     return {}, SchedulingGroup(name)
 
 
-def any_pod(rig: Rig, pick: Pick, *, unlike: bool = False) -> None:
+def any_pod(rig: Rig, pick: Pick, *, differing: bool = False) -> None:
     """Describe a group, create a member or all missing members of one, or create a plain pod.
 
-    Members of one group are `unlike` in priority, or have the same one, as workload controllers set
-    it.
+    Members of one group are `differing` in priority, or have the same one, as workload controllers
+    set it.
     """
     name = GROUPS[pick(len(GROUPS))]
     match pick(8):
         case 0 | 1:
-            describe(rig, name, pick, unlike=unlike)
+            describe(rig, name, pick, differing=differing)
         case 2 | 3:
-            member(rig, name, pick, pick(3) if unlike else GROUPS.index(name))
+            member(rig, name, pick, pick(3) if differing else GROUPS.index(name))
         case 4 | 5:
             for _ in range(4):
-                member(rig, name, pick, pick(3) if unlike else GROUPS.index(name))
+                member(rig, name, pick, pick(3) if differing else GROUPS.index(name))
         case _:
             free = f"p{pick(8)}"
             if f"default/{free}" not in rig.api.pods:
@@ -154,7 +154,7 @@ def put_node(rig: Rig, number: int, cpu: int, *, unschedulable: bool = False) ->
     rig.api.put("Node", node)
 
 
-def somebody(rig: Rig, pick: Pick) -> Pod | None:
+def some_pod(rig: Rig, pick: Pick) -> Pod | None:
     """Return any pod of the cluster."""
     known = sorted(rig.api.pods)
     return rig.api.pods[known[pick(len(known))]] if known else None
@@ -162,7 +162,7 @@ def somebody(rig: Rig, pick: Pick) -> Pod | None:
 
 def goes(rig: Rig, pick: Pick) -> None:
     """Delete any pod at once or with a grace period, or finish it."""
-    pod = somebody(rig, pick)
+    pod = some_pod(rig, pick)
     if pod is not None:
         act = (rig.api.terminate, rig.api.finish, lambda key: rig.api.remove("Pod", key))[pick(3)]
         act(pod.key)
@@ -188,9 +188,12 @@ INSTEAD: Mapping[Move, Move] = {
 WITHOUT = (moves.doorman, moves.change_pod, moves.bind_elsewhere)
 
 
-def happen(seed: int, *, unlike: bool = False) -> Iterator[Rig]:
-    """Run the moves one by one; members may be `unlike` in priority."""
-    instead: Mapping[Move, Move] = {**INSTEAD, moves.create_pod: partial(any_pod, unlike=unlike)}
+def happen(seed: int, *, differing: bool = False) -> Iterator[Rig]:
+    """Run the moves one by one; members may be `differing` in priority."""
+    instead: Mapping[Move, Move] = {
+        **INSTEAD,
+        moves.create_pod: partial(any_pod, differing=differing),
+    }
     rig = Rig(build)
     random = Random(seed)
     for number in range(3):
@@ -202,9 +205,9 @@ def happen(seed: int, *, unlike: bool = False) -> Iterator[Rig]:
         yield rig
 
 
-def play(seed: int, *, unlike: bool = False) -> Rig:
+def play(seed: int, *, differing: bool = False) -> Rig:
     """Run the moves, and settle."""
-    *_, rig = happen(seed, unlike=unlike)
+    *_, rig = happen(seed, differing=differing)
     rig.calm()
     return rig
 
@@ -230,9 +233,9 @@ def promises(engine: Engine) -> dict[str, str]:
     return {uid: node for node in names for uid in engine.nominations.on(node)}
 
 
-def nothing_left(seed: int, *, unlike: bool = False) -> Rig:
+def nothing_left(seed: int, *, differing: bool = False) -> Rig:
     """Run the moves; a restarted process decides nothing afterwards."""
-    rig = play(seed, unlike=unlike)
+    rig = play(seed, differing=differing)
     assert [] == rig.api.overcommitted
     before = rig.api.placed
     rig.restart()
@@ -267,7 +270,7 @@ FOUND = (6, 12, 122, 138, 142, 158, 167, 211, 217, 254, 292, 317, 1004, 1219, 20
 def test_a_new_process_has_nothing_to_decide(first: int):
     """At rest it binds and evicts no pod."""
     for seed in range(first, first + 15):
-        nothing_left(seed, unlike=seed % 3 == 0)
+        nothing_left(seed, differing=seed % 3 == 0)
 
 
 @pytest.mark.parametrize("seed", FOUND)
@@ -277,14 +280,14 @@ def test_what_was_found_stays_mended(seed: int):
 
 
 @pytest.mark.parametrize("seed", FOUND_UNLIKE)
-def test_what_was_found_of_members_unlike_in_priority(seed: int):
+def test_regression_members_of_different_priority(seed: int):
     """The same in runs where a nomination and a bound unit counted differently, or a nomination
     counted as free capacity.
     """
-    nothing_left(seed, unlike=True)
+    nothing_left(seed, differing=True)
 
 
-def test_what_is_promised_stands_in_objects():
+def test_reservations_are_stored_in_objects():
     """Whenever no effect is in flight, a new process reserves capacity for the same pods."""
     assert sum(map(nothing_remembered, range(30))) > 5
 
@@ -295,7 +298,7 @@ def test_a_new_process_has_nothing_to_decide_in_many_worlds(first: int):
     """The same on ten thousand seeds."""
     for seed in range(first, first + 250):
         nothing_left(seed)
-        nothing_left(seed, unlike=True)
+        nothing_left(seed, differing=True)
 
 
 def test_room_made_for_a_group_is_not_for_those_between():

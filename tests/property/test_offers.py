@@ -104,7 +104,7 @@ def test_room_for_so_many_copies(case):
     check_order(found)
 
 
-def test_whoever_would_have_to_leave_counts():
+def test_pods_that_would_be_evicted_count():
     """A pod that fits only by an eviction is unsolved; one more node solves it."""
     low = pod("low", node_name="n", requests={"cpu": "3"}, spec={"priority": 0})
     high = pod("high", requests={"cpu": "2"}, spec={"priority": 1000})

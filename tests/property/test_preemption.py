@@ -125,7 +125,7 @@ def test_the_preemptor_waits_until_its_victims_are_gone():
     assert "" == rig.api.pods["default/boss"].status.nominated_node_name
 
 
-def test_nobody_takes_the_room_that_victims_leave():
+def test_no_pod_takes_the_capacity_of_victims():
     """Pods of equal or lower priority respect the nomination, higher ones do not."""
     rig = rig_with(low("a"), boss())
     carry_out(rig)
@@ -160,7 +160,7 @@ def test_a_failed_eviction_is_tried_again(code: int):
     assert "n0" == node_of(rig, "boss")
 
 
-def test_a_higher_preemptor_takes_the_promised_node():
+def test_a_higher_preemptor_takes_the_nominated_node():
     """The lower one loses its nomination, is retried at once and evicts on another node."""
     placed = low("a", cpu=2), low("d", priority=7), low("c", "n1", cpu=3, priority=3)
     rig = rig_with(*placed, boss("mid", 5), nodes=2, cpu=3)
@@ -177,7 +177,7 @@ def test_a_higher_preemptor_takes_the_promised_node():
     assert ["n0", "n1"] == [node_of(rig, "chief"), node_of(rig, "mid")]
 
 
-def test_with_nobody_to_evict_two_stay_nominated():
+def test_without_victims_two_pods_stay_nominated():
     """Terminating victims are enough; kube-scheduler then keeps lower nominations."""
     rig = rig_with(low("a", cpu=2), boss("mid", 5))
     carry_out(rig)
@@ -197,7 +197,7 @@ def test_a_restart_remembers_the_promise():
     rig = rig_with(low("a", cpu=2), low("b", "n1", cpu=2, priority=50), boss(), nodes=2)
     (victim,) = evictions(rig)
     carry_out(rig)
-    promised = rig.api.pods["default/boss"].status.nominated_node_name
+    nominated_node = rig.api.pods["default/boss"].status.nominated_node_name
     rig.restart()
     rig.run()
     assert [] == evictions(rig)
@@ -205,7 +205,7 @@ def test_a_restart_remembers_the_promise():
     end(rig, victim)
     create(rig, make_pod("thief", priority=10, cpu=2))
     rig.settle()
-    assert [promised, ""] == [node_of(rig, "boss"), node_of(rig, "thief")]
+    assert [nominated_node, ""] == [node_of(rig, "boss"), node_of(rig, "thief")]
 
 
 def test_a_restart_while_evictions_are_under_way():
@@ -218,7 +218,7 @@ def test_a_restart_while_evictions_are_under_way():
     assert "n0" == node_of(rig, "boss")
 
 
-def test_never_evicts_nobody():
+def test_the_policy_never_evicts_no_pod():
     """preemptionPolicy Never: the pod waits like any other, and uses free capacity."""
     rig = rig_with(low("a"), boss(preemption_policy="Never"))
     assert ([], []) == (evictions(rig), nominations(rig))
@@ -247,7 +247,7 @@ def test_a_nomination_that_helps_no_more_is_cleared():
     )
 
 
-class Life:
+class Lifecycle:
     """A seeded run: pods of many priorities are created and deleted, effects fail, processes
     die.
     """
@@ -304,12 +304,12 @@ class Life:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_nothing_is_overcommitted_and_nobody_is_forgotten(seed: int):
+def test_nothing_is_overcommitted_and_no_pod_is_forgotten(seed: int):
     """With all faults no node is overcommitted, and each pod that is left waiting has to.
 
     No remaining pod fits, may evict, or is kept from a node by a lower nomination.
     """
-    life = Life(Random(seed))
+    life = Lifecycle(Random(seed))
     for _ in range(60):
         life.step()
     rig = life.rig

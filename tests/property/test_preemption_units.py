@@ -21,7 +21,7 @@ from tests.property.receipts import check_receipts
 from tests.property.unitworld import (
     CONFIG_MAP_LABEL,
     POD_GROUP_LABEL,
-    World,
+    SimulatedCluster,
     choices,
     describe,
     fits,
@@ -38,7 +38,7 @@ NOW = 1_767_225_600.0
 REVIEWER = ConfiguredExtender(0, "http://reviewer", preempts=True)
 
 
-def decide(world: World, *, reviewed: bool = False) -> Decision:
+def decide(world: SimulatedCluster, *, reviewed: bool = False) -> Decision:
     """Return the engine's decision on the preemptor; check the invariant of eviction events."""
     extenders = (REVIEWER,) if reviewed else ()
     engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(extenders=extenders))
@@ -84,13 +84,15 @@ def member(name: str, node: str, label: str) -> Pod:
     return make_pod(name, node=node, priority=5, scheduler="another", labels={label: "low"})
 
 
-def around(kind: str, label: str, *others: Pod, cpus: tuple[int, int] = (2, 2)) -> World:
+def around(kind: str, label: str, *others: Pod, cpus: tuple[int, int] = (2, 2)) -> SimulatedCluster:
     """Return two nodes that a group of three and `others` fill, and a pod of higher priority."""
     nodes = [make_node(f"n{number}", cpu=cpu) for number, cpu in enumerate(cpus)]
     where = ("n0", "n0", "n1")
     pods = [member(f"low-{number}", node, label) for number, node in enumerate(where)]
     described = [(kind, describe(kind, "low", 3, 5))] if kind else []
-    return World(nodes, [*pods, *others], described, {}, (), make_pod("boss", priority=50))
+    return SimulatedCluster(
+        nodes, [*pods, *others], described, {}, (), make_pod("boss", priority=50)
+    )
 
 
 @pytest.mark.parametrize(

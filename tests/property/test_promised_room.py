@@ -33,7 +33,7 @@ class Promise(NamedTuple):
     """A case: the nodes' capacity, the nominations on each, and the arriving group."""
 
     cpus: list[int]
-    promised: list[tuple[int, int]]  # node and CPUs
+    reserved: list[tuple[int, int]]  # node and CPUs
     groups: list[tuple[int, list[int]]]  # of each: its minimum, and its members' requests
     needed: int  # how many of the groups are needed
     is_classed: bool = (
@@ -41,10 +41,10 @@ class Promise(NamedTuple):
     )
 
     @property
-    def unpromised(self) -> list[int]:
+    def unreserved(self) -> list[int]:
         """Return the nodes' capacity without nominated amounts."""
         free = list(self.cpus)
-        for node, cpu in self.promised:
+        for node, cpu in self.reserved:
             free[node] -= cpu
         return free
 
@@ -56,7 +56,7 @@ class Promise(NamedTuple):
         evict that one.
         """
         more = len(self.groups) > 1 or any(len(cpus) > least for least, cpus in self.groups)
-        return bool(self.promised) and more
+        return bool(self.reserved) and more
 
     def fits(self, free: list[int]) -> bool:
         """Return whether the minimum fits, by trying all placements: the smallest members of each
@@ -88,7 +88,7 @@ def _packs(wanted: list[int], free: list[int]) -> bool:
 def promise(made: str, rng: Random) -> Promise:
     """Return a case with free capacity beside the nominated one."""
     cpus = [rng.randint(2, 4) for _ in range(rng.randint(2, 3))]
-    promised = [(node, rng.randint(1, cpu)) for node, cpu in enumerate(cpus) if rng.random() < 0.7]
+    reserved = [(node, rng.randint(1, cpu)) for node, cpu in enumerate(cpus) if rng.random() < 0.7]
     largest = 1 if made == "like" else 2
     groups = []
     for _ in range(rng.randint(2, 3) if made == "tree" else 1):
@@ -96,7 +96,7 @@ def promise(made: str, rng: Random) -> Promise:
         groups.append((rng.randint(1, len(members)), members))
     if made == "classes":
         groups = [(2, members) for _, members in groups]
-    return Promise(cpus, promised, groups, rng.randint(1, len(groups)), made == "classes")
+    return Promise(cpus, reserved, groups, rng.randint(1, len(groups)), made == "classes")
 
 
 def play(made: str, world: Promise) -> Rig:
@@ -106,7 +106,7 @@ def play(made: str, world: Promise) -> Rig:
         rig.api.put("Node", make_node(f"n{node}", cpu=cpu, labels={HOST: f"n{node}"}))
         rig.api.put("Pod", make_pod(f"old-{node}", uid=f"old-{node}", cpu=cpu, node=f"n{node}"))
         rig.api.terminate(f"default/old-{node}")
-    for node, cpu in world.promised:
+    for node, cpu in world.reserved:
         mine = make_pod(f"p-{node}", uid=f"p-{node}", cpu=cpu, priority=5, nominated=f"n{node}")
         rig.api.put("Pod", with_spec(mine, node_selector={HOST: f"n{node}"}))
     turns(rig)  # they are tried, and wait a moment before the retry
@@ -167,7 +167,7 @@ def whole(rig: Rig, world: Promise) -> int:
 
 @pytest.mark.parametrize("batch", batches(25, 2_000))
 @pytest.mark.parametrize("made", MADE)
-def test_surplus_leaves_room_that_is_promised(made: str, batch: int):
+def test_surplus_members_leave_reserved_capacity(made: str, batch: int):
     """Each nominated pod gets its capacity if the minimum fits beside it, and the group starts
     whenever it can.
     """
@@ -176,7 +176,7 @@ def test_surplus_leaves_room_that_is_promised(made: str, batch: int):
         world = promise(made, Random(f"promised {made} {batch}/{number}"))
         rig = play(made, world)
         assert (whole(rig, world) >= world.needed) == world.fits(list(world.cpus)), world
-        if not world.is_telling or not world.fits(world.unpromised):
+        if not world.is_telling or not world.fits(world.unreserved):
             continue
         pods = rig.api.pods.values()
         lost = [one.key for one in pods if one.metadata.name[0] == "p" and not one.spec.node_name]

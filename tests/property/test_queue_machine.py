@@ -421,7 +421,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert ready == self.queues.has_next()
 
     @invariant()
-    def nothing_is_kept_for_nobody(self) -> None:
+    def nothing_is_kept_without_a_pod(self) -> None:
         """Indexes do not grow with deleted pods."""
         wakeups, flying = self.queues._unschedulable_pods, self.queues._in_flight
         waiting = {u for u, k in self.model.items() if k.where in (PARKED, GATED)}

@@ -87,12 +87,12 @@ def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.Monkey
     return spared
 
 
-def test_crowds_are_told_what_each_pod_would_be(monkeypatch: pytest.MonkeyPatch):
+def test_equivalent_pods_get_the_message_that_each_would_get(monkeypatch: pytest.MonkeyPatch):
     """Thirty runs, effect by effect: conditions, events, nominations, evictions."""
     assert compare(crowds, range(30), monkeypatch) > 50
 
 
-def test_groups_and_those_who_evict_change_what_pods_are_told(monkeypatch: pytest.MonkeyPatch):
+def test_groups_and_preemptors_change_the_messages_of_pods(monkeypatch: pytest.MonkeyPatch):
     """The same with pods in groups."""
     assert compare(groups, range(20), monkeypatch) > 10
 

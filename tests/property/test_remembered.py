@@ -29,7 +29,7 @@ PROFILES = default_config(REGISTRY).profiles
 NODES = 6
 
 
-class World:
+class SimulatedCluster:
     """An engine with a few full nodes, and the possible events."""
 
     def __init__(self, random: Random) -> None:
@@ -137,7 +137,7 @@ def preemptors() -> list[Pod]:
 def test_remembered_dry_runs_are_like_new_ones(seed):
     """Whatever events happen, node, victims and message equal those without a cache."""
     random = Random(seed)
-    world = World(random)
+    world = SimulatedCluster(random)
     happenings = [world.pod] * 8 + [world.pod_changes] * 6 + [world.nomination] * 4
     happenings += [world.node] * 4 + [world.group] * 2 + [world.node_goes, world.budget]
     bosses, chosen = preemptors(), 0

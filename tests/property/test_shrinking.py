@@ -21,7 +21,7 @@ from tests.property.unitworld import (
     CONFIG_MAP_LABEL,
     HOSTNAME,
     POD_GROUP_LABEL,
-    World,
+    SimulatedCluster,
     describe,
 )
 
@@ -57,7 +57,7 @@ class Case(NamedTuple):
     wanted: int
     rule: str = ""
 
-    def world(self) -> World:
+    def world(self) -> SimulatedCluster:
         """Return the cluster."""
         nodes = [
             make_node(name, cpu=places, labels={HOSTNAME: name})
@@ -74,7 +74,7 @@ class Case(NamedTuple):
                 labels = {label: one.name} if one.least else {}
                 name = f"{one.name}-{number}"
                 pods.append(make_pod(name, node=node, cpu=1, labels=labels, scheduler="another"))
-        return World(nodes, pods, descriptions, {}, (), make_pod("nobody"))
+        return SimulatedCluster(nodes, pods, descriptions, {}, (), make_pod("nobody"))
 
     def least_harm(self) -> tuple[int, int] | None:
         """Return the fewest evicted pods, and how few groups and single pods end."""

@@ -22,7 +22,14 @@ from scheduler.objects.pod import Pod
 from tests.property import unitworld
 from tests.property.making import make_pod
 from tests.property.rig import START, Rig
-from tests.property.unitworld import ALL, CONFIG_MAP_LABEL, SINGLE, World, describe, objects_of
+from tests.property.unitworld import (
+    ALL,
+    CONFIG_MAP_LABEL,
+    SINGLE,
+    SimulatedCluster,
+    describe,
+    objects_of,
+)
 from tests.unit.simulate.asking import place
 
 REGISTRY = Registry(IN_TREE)
@@ -37,7 +44,7 @@ VERSIONS = {
 Victims = dict[str, set[str]]
 
 
-def waiting(random: Random, world: World) -> tuple[list[Pod], list[tuple[str, Any]]]:
+def waiting(random: Random, world: SimulatedCluster) -> tuple[list[Pod], list[tuple[str, Any]]]:
     """Return the pods to place: an ordinary one, or a gang.
 
     Only one of both: while a running engine waits for the solver's answer it tries other pods, and
@@ -53,7 +60,10 @@ def waiting(random: Random, world: World) -> tuple[list[Pod], list[tuple[str, An
 
 
 def run(
-    world: World, pods: list[Pod], more: list[tuple[str, Any]], events: list[Any] | None = None
+    world: SimulatedCluster,
+    pods: list[Pod],
+    more: list[tuple[str, Any]],
+    events: list[Any] | None = None,
 ) -> Victims:
     """Return an engine's victims and their preemptors, by its eviction events, until nothing
     changes.
@@ -78,7 +88,7 @@ def run(
     return found
 
 
-def simulated(world: World, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
+def simulated(world: SimulatedCluster, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
     """Return the victims that `simulate` names."""
     objects = [plain(*one) for one in (*objects_of(world), *more, *(("Pod", p) for p in pods))]
     answer = place(*objects, now=START)

@@ -179,7 +179,7 @@ def _check_bounds(answer, best, instance):
     assert answer.optimal <= (values == best)
 
 
-def test_a_bound_is_true_whoever_gave_the_answer():
+def test_a_bound_is_true_for_every_solver():
     """If one program's answer is combined with another one's proofs, no placement contradicts a
     bound.
 

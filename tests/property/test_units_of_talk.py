@@ -38,7 +38,7 @@ RULES = (
 )
 
 
-def talking(rng):
+def graph_with_traffic(rng):
     """Return a group with traffic over the levels of a tree, without other preferences above the
     leaves.
     """
@@ -106,7 +106,7 @@ def test_limits_hold_for_every_placement(batch):
     """Usually the placement found with them meets them; the whole answer is optimal."""
     reported = met = refused = 0
     for number in range(BATCH):
-        group = talking(Random(f"units of talk {batch}/{number}"))
+        group = graph_with_traffic(Random(f"units of talk {batch}/{number}"))
         known = trafficleaves.best(group, LIMITS, lambda: 60.0)
         best, found = rolegroups.best(group), heterogeneous.solve(group, LIMITS)
         assert found.optimal, group
@@ -135,7 +135,7 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
     """
     compared = 0
     for number in range(BATCH):
-        group = talking(Random(f"several units {batch}/{number}"))
+        group = graph_with_traffic(Random(f"several units {batch}/{number}"))
         level = result.first_with_several(group)
         if not 0 < level < len(group.levels) or not trafficleaves.is_bounded_by_leaves(group):
             continue
@@ -168,7 +168,7 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
     assert compared >= BATCH // 12
 
 
-def test_the_least_cut_is_that_of_all_ways_to_divide_pods():
+def test_the_least_cut_is_the_minimum_over_all_divisions():
     """For each number of pods in the one part, and over all numbers.
 
     Kinds with traffic among themselves, and kinds without traffic.
@@ -190,7 +190,7 @@ def test_the_least_cut_is_that_of_all_ways_to_divide_pods():
         assert min(inner, default=0) == leastcut.least_cut(weights, numbers), (weights, numbers)
 
 
-def test_pods_that_may_be_divided_in_too_many_ways_have_the_least_cut_of_all(monkeypatch):
+def test_with_too_many_divisions_the_least_cut_of_all_is_used(monkeypatch):
     """The result is the minimum cut over all sizes of the parts."""
     weights, numbers = np.array([[0, 2], [2, 0]]), np.array([2, 3])
     exact = leastcut.least_cuts(weights, numbers)

@@ -30,19 +30,19 @@ METERS = "metrics, events and log lines; the counters of a process start at 0, a
 ANSWERS = (
     "kept answers, found again from what they depend on: test_memo, test_remembered, test_rowlists"
 )
-DEVICES = "which devices are alike and what was found on them, found again when asked: test_devices"
+DEVICES = "which devices are equal and what was found on them, found again when asked: test_devices"
 LAYOUT = (
     "which row a node has, and what grows with rows; ties go by uid, not by row: "
     "test_cluster_machine"
 )
-FOLLOWED = "how far somebody has followed changes; whoever is new begins at the beginning"
+FOLLOWED = "how far a reader has followed changes; a new reader begins at the beginning"
 QUEUE = (
     "how long a pod waits, who refused it and what would wake it: a new process tries everybody "
     "at once, "
     "and decides nothing by it: test_objects_alone"
 )
 TOLD = (
-    "what objects were told last, so that it is not told again; at worst a patch is written twice"
+    "the last status of objects, so that it is not written again; at worst a patch is written twice"
 )
 GROUPS = (
     "what is said of a group: written to its objects, read from them, or asked of the solver again"
@@ -56,7 +56,7 @@ REMEMBERED: Mapping[str, str] = {
     "Observation": METERS,
     "Intake.label": METERS,
     "QueuedPod.sequence": METERS,
-    "QueuedPod.ticket": "tells an old place in a heap from the one that counts",
+    "QueuedPod.ticket": "distinguishes an old entry of a heap from the current one",
     "Outbox": "numbers of effects, and the effects of this turn",
     "InFlightChanges": "changes during attempts under way; at rest there are none",
     "Hints._planned": QUEUE,
@@ -79,7 +79,7 @@ REMEMBERED: Mapping[str, str] = {
     "ClusterTopologyPlacementGroup._answers": ANSWERS,
     "ClusterTopologyPlacementGroup._kept": "tables of groups that have their own names here, and "
     "how many there were",
-    "Sweep": "how large a table may grow before somebody looks for what has gone",
+    "Sweep": "how large a table may grow before deleted entries are removed",
     "_Answer": ANSWERS,
     "DynamicResources._serving": DEVICES,
     "DeviceSlices._layouts": DEVICES,
@@ -119,7 +119,7 @@ REMEMBERED: Mapping[str, str] = {
     "GroupMembership._queued": QUEUE,
     "GroupMembership.answers": QUEUE,
     "Groups._late": QUEUE,
-    "Groups._is_new": "who has just begun looks for groups begun by somebody else: test_group_life",
+    "Groups._is_new": "a new leader searches for groups started before: test_group_life",
     "QueuedPod.reported": TOLD,
     "QueuedPod.reported_since": TOLD,
     "GroupRecord": GROUPS,
@@ -230,7 +230,7 @@ def lived(rig: Rig) -> tuple[Engine, Engine]:
 
 def world(seed: int) -> Rig:
     """Return a settled simulation: with claims, with members unlike in priority, or neither."""
-    return test_claims_alone.play(seed) if seed % 3 == 0 else play(seed, unlike=seed % 3 == 1)
+    return test_claims_alone.play(seed) if seed % 3 == 0 else play(seed, differing=seed % 3 == 1)
 
 
 @pytest.mark.parametrize("first", range(0, 40, 20))

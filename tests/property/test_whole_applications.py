@@ -78,7 +78,7 @@ def pod(name: str, workload: str, cpu: int, on: str = "") -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-class World:
+class SimulatedCluster:
     """One case: `places` and `cpu` by node, listed `costs` by level, and dependencies with their
     limits.
     """
@@ -107,10 +107,10 @@ class World:
         }
         self.others = rng.sample(names, 2) if is_narrow and rng.random() < 0.5 else []
         self.least = {one: rng.choice([1, 1, 2]) for one in workloads}
-        self.standing: list[tuple[str, int, str]] = []
+        self.bound_pods: list[tuple[str, int, str]] = []
         for _ in range(rng.choice([0, 0, 0, 1, 2])):
             where, cpu = rng.choice(names), 1
-            self.standing.append((rng.choice(workloads), cpu, where))
+            self.bound_pods.append((rng.choice(workloads), cpu, where))
         self.waiting: list[tuple[str, int]] = []
         for one in workloads:
             least = self.least[one] + rng.choice([0, 0, 0, 1, -1 if rng.random() < 0.2 else 0])
@@ -157,7 +157,7 @@ class World:
             "spec": {"gang": True, "workloads": workloads},
         }
         nodes = [node(name, place, self.cpu[name]) for name, place in self.places.items()]
-        stands = [pod(f"s{at}", one, cpu, on) for at, (one, cpu, on) in enumerate(self.standing)]
+        stands = [pod(f"s{at}", one, cpu, on) for at, (one, cpu, on) in enumerate(self.bound_pods)]
         return [*nodes, topology, group, *stands, *self._other()]
 
     def _other(self) -> list[Manifest]:
@@ -287,8 +287,8 @@ class World:
 
     def best(self) -> tuple[int, int] | None:
         """Return (pods left out, cost) of the best placement, None without one."""
-        stands = [(one, on) for one, _, on in self.standing]
-        present = Counter(one for one, *_ in (*self.standing, *self.waiting))
+        stands = [(one, on) for one, _, on in self.bound_pods]
+        present = Counter(one for one, *_ in (*self.bound_pods, *self.waiting))
         size = sum(self.least.values())
         if any(present[one] < least for one, least in self.least.items()):
             return None
@@ -304,7 +304,7 @@ class World:
             if len(placed) < needed or (found is not None and left > found[0]):
                 continue
             used: Counter[str] = Counter()
-            for _, cpu, name in (*self.standing, *placed):
+            for _, cpu, name in (*self.bound_pods, *placed):
                 used[name] += cpu
             if any(used[name] > self.cpu[name] for name in {name for *_, name in placed}):
                 continue
@@ -326,7 +326,7 @@ def _batch_of() -> Batch:
     return Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
 
-def simulated(batch: Batch, world: World) -> Manifest:
+def simulated(batch: Batch, world: SimulatedCluster) -> Manifest:
     """Return the result of `simulate` for a case."""
     line = {"id": 0, "objects": world.objects, "pending": world.pending, "config": CONFIG}
     found: Manifest = json.loads(batch.answer(json.dumps(line).encode()))["simulation"]
@@ -341,7 +341,7 @@ def test_it_is_placed_if_it_fits_and_at_the_least_cost(batch_of: Batch, batch: i
     """
     placed = refused = 0
     for number in range(BATCH):
-        world = World(Random(f"whole {batch}/{number}"))
+        world = SimulatedCluster(Random(f"whole {batch}/{number}"))
         if not world.waiting:
             continue
         found, best = simulated(batch_of, world), world.best()

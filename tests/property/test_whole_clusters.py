@@ -33,7 +33,7 @@ LATE = {
 }
 
 
-class Life:
+class Lifecycle:
     """A seeded run of changes from outside."""
 
     def __init__(self, seed: int, without: str = "") -> None:
@@ -63,7 +63,7 @@ class Life:
             return
         self.world.advance(SHORT_S)
         self._check()
-        self._check_nobody_sleeps()
+        self._check_no_pod_sleeps()
 
     # Events.
 
@@ -192,7 +192,7 @@ class Life:
         assert [] == truth.faults()
         assert [] == self.world.faults
 
-    def _check_nobody_sleeps(self) -> None:
+    def _check_no_pod_sleeps(self) -> None:
         assert SHORT_S < LONGEST_UNSCHEDULABLE_S
         for queued in list(self.engine.queues):
             if queued.where is Where.UNSCHEDULABLE:
@@ -208,9 +208,9 @@ class Life:
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32))
-def test_nothing_is_used_twice_and_nobody_is_forgotten(seed: int):
+def test_nothing_is_used_twice_and_no_pod_is_forgotten(seed: int):
     """Fifteen changes of a small cluster."""
-    life = Life(seed)
+    life = Lifecycle(seed)
     for _ in range(15):
         life.step()
 
@@ -220,7 +220,7 @@ def test_nothing_is_used_twice_and_nobody_is_forgotten(seed: int):
 @given(st.integers(0, 2**32))
 def test_nothing_is_used_twice_at_length(seed: int):
     """The same, more often and for longer."""
-    life = Life(seed)
+    life = Lifecycle(seed)
     for _ in range(50):
         life.step()
 
@@ -240,7 +240,7 @@ def test_the_truth_notices(plugin: str, fault: str):
 
     def live() -> None:
         for seed in range(40):
-            life = Life(seed, without=plugin)
+            life = Lifecycle(seed, without=plugin)
             for _ in range(15):
                 life.step()
 

@@ -70,27 +70,27 @@ def check(seed):
     return check_situation(seed, *situation(Random(seed)))
 
 
-def check_situation(seed, at, said):
+def check_situation(seed, at, reported):
     """Check a situation; return whether the pod was pending in it."""
     got = explain(snapshot(*at.all, at.pod), without_filters(), "default/p").explanation
     if got.result is Result.SCHEDULED:
-        assert placed(at) == got.node, said
+        assert placed(at) == got.node, reported
         return False
     why = got.why
     assert why is not None
     named = [one.field for one in why.conflict]
     asked = all_asked(at)
     assert len(set(asked)) == len(asked)
-    assert named, (seed, said)
-    assert why.smallest, (seed, said)
-    assert placed(reduced(at, [one for one in asked if one not in named])) is None, (seed, said)
+    assert named, (seed, reported)
+    assert why.smallest, (seed, reported)
+    assert placed(reduced(at, [one for one in asked if one not in named])) is None, (seed, reported)
     for size in range(len(named)):
         for kept in combinations(asked, size):
             rest = [one for one in asked if one not in kept]
-            assert placed(reduced(at, rest)) is not None, (seed, said, named, kept)
-    assert why.suggestions, (seed, said, named)
+            assert placed(reduced(at, rest)) is not None, (seed, reported, named, kept)
+    assert why.suggestions, (seed, reported, named)
     for one in why.suggestions:
-        assert placed(followed(at, one.changes)) == one.node, (seed, said, one)
+        assert placed(followed(at, one.changes)) == one.node, (seed, reported, one)
     return True
 
 

@@ -173,10 +173,10 @@ class Evictor(Plugin[NoArgs]):
         pod = cycle.pod
         if label(pod, "preempt") != "yes":
             return PostFiltered(unschedulable(), text="not asked to")
-        promised = nodes.row(pod.status.nominated_node_name)
-        if promised is not None and any(
+        nominated = nodes.row(pod.status.nominated_node_name)
+        if nominated is not None and any(
             placed.pod.is_terminating and placed.pod.priority < pod.priority
-            for placed in nodes.pods_on(promised).values()
+            for placed in nodes.pods_on(nominated).values()
         ):
             return PostFiltered(unschedulable(), text="victims are leaving")
         rows = np.flatnonzero(failure.candidates)
@@ -193,7 +193,7 @@ class Evictor(Plugin[NoArgs]):
             if victims:
                 found[nodes.name(int(row))] = victims
         if not found:
-            return PostFiltered(unschedulable(), nominated_node="", text="nobody to evict")
+            return PostFiltered(unschedulable(), nominated_node="", text="no pod to evict")
         if failure.wants_offers:
             uids = {n: tuple(v.pod.metadata.uid for v in victims) for n, victims in found.items()}
             offers = tuple(Offer(node, victims) for node, victims in uids.items())

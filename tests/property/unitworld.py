@@ -45,7 +45,7 @@ NEVER = float("inf")
 ABOVE_ZERO = 2**31
 
 
-class World(NamedTuple):
+class SimulatedCluster(NamedTuple):
     """A cluster: `described` are the groups that are evicted as a whole, with the priority of their
     objects.
 
@@ -96,7 +96,7 @@ class Choice(NamedTuple):
 
 def world_of(
     random: Random, *, budgets: bool = True, leaving: bool = True, shrinking: bool = False
-) -> World:
+) -> SimulatedCluster:
     """Return a cluster in which pods may have to be evicted; with `leaving` some are terminating
     already.
 
@@ -125,12 +125,12 @@ def world_of(
             pods.append(pod)
         if not kind:
             continue
-        said = None if kind == "PodGroup" else random.choice([base, base, 0, 20])
+        reported = None if kind == "PodGroup" else random.choice([base, base, 0, 20])
         if shrinking and kind == "PodGroup":
             size = needs[_key(kind, name)] = random.randint(1, size)
-        descriptions.append((kind, describe(kind, name, size, said)))
+        descriptions.append((kind, describe(kind, name, size, reported)))
         if kind != SINGLE:
-            described[_key(kind, name)] = said
+            described[_key(kind, name)] = reported
     for number in range(random.randint(0, 5)):
         priority = random.choice([-5, 0, 0, 5, 20])
         pods.append(_pod(random, f"e{number}", random.choice(names), priority))
@@ -145,7 +145,7 @@ def world_of(
     preemptor = _preemptor(random)
     # Drawn last, so that known seeds keep the rest of their cluster.
     covered = [_with_counted(budget, pods, random) for budget in covered]
-    return World(nodes, pods, descriptions, described, covered, preemptor, needs)
+    return SimulatedCluster(nodes, pods, descriptions, described, covered, preemptor, needs)
 
 
 def describe(kind: str, name: str, size: int, priority: int | None) -> Any:
@@ -168,7 +168,7 @@ def start_of(pod: Pod) -> float:
     return datetime.fromisoformat(text).timestamp() if text else NEVER
 
 
-def units_of(world: World) -> list[Unit]:
+def units_of(world: SimulatedCluster) -> list[Unit]:
     """Return all units: described groups without terminating pods, and single pods."""
     found: dict[str, list[Pod]] = {}
     for pod in world.pods:
@@ -177,10 +177,10 @@ def units_of(world: World) -> list[Unit]:
         found.setdefault(key if is_whole else f"pod {pod.key}", []).append(pod)
     units = []
     for key, pods in found.items():
-        said = world.described.get(key)
+        reported = world.described.get(key)
         lowest = min(pod.priority for pod in pods)
-        if said is not None:
-            lowest = said if key.startswith(OWN) else min(lowest, said)
+        if reported is not None:
+            lowest = reported if key.startswith(OWN) else min(lowest, reported)
         units.append(Unit(key, lowest, tuple(pods)))
     return units
 
@@ -194,7 +194,7 @@ def group_of(pod: Pod) -> str:
     return f"default/{name}" if name else ""
 
 
-def fits(world: World, node: Node, gone: frozenset[str]) -> bool:
+def fits(world: SimulatedCluster, node: Node, gone: frozenset[str]) -> bool:
     """Return whether the preemptor fits a node without these pods."""
     pod, name = world.preemptor, node.metadata.name
     left = [other for other in world.pods if other.metadata.name not in gone]
@@ -217,7 +217,7 @@ def fits(world: World, node: Node, gone: frozenset[str]) -> bool:
     return True
 
 
-def choices(world: World) -> dict[str, Choice]:
+def choices(world: SimulatedCluster) -> dict[str, Choice]:
     """Return by node its victims: every set of units is tried.
 
     Of the sufficient sets, the one is taken that spares the most important unit if any does, then
@@ -251,7 +251,7 @@ def cpu_of(pod: Pod) -> int:
     return 1000 * int(pod.spec.containers[0].resources.requests["cpu"])
 
 
-def _ranked(world: World, name: str) -> tuple[list[Unit], dict[str, int]]:
+def _ranked(world: SimulatedCluster, name: str) -> tuple[list[Unit], dict[str, int]]:
     """Return a node's units of lower priority, the most important first, and those that budgets
     protect.
     """
@@ -287,7 +287,7 @@ def _ranked(world: World, name: str) -> tuple[list[Unit], dict[str, int]]:
     return ranked, violating
 
 
-def _parts(world: World, unit: Unit, place: dict[str, int]) -> list[Unit]:
+def _parts(world: SimulatedCluster, unit: Unit, place: dict[str, int]) -> list[Unit]:
     """Return a unit without the surplus pods of its group on a node, and these."""
     beyond = len(unit.pods) - world.needs.get(unit.key, len(unit.pods))
     here = sorted(
@@ -390,7 +390,7 @@ def _with_counted(
     return msgspec.structs.replace(budget, status=status)
 
 
-def objects_of(world: World) -> Iterator[tuple[str, Any]]:
+def objects_of(world: SimulatedCluster) -> Iterator[tuple[str, Any]]:
     """Yield all objects except the preemptor, by kind."""
     yield from (("Node", node) for node in world.nodes)
     yield from world.descriptions

@@ -58,7 +58,7 @@ class Watchdog:
 
     # Events.
 
-    def told(self, event: Any) -> None:
+    def record_event(self, event: Any) -> None:
         """Record one event, before the engine processes it."""
         if isinstance(event, Watched):
             self._watched(event)
@@ -152,7 +152,7 @@ class Watchdog:
         uid = queued.uid
         if result == "scheduled":
             confirmed = uid in self.known_bound or self.outcome.get(uid) == DONE
-            assert confirmed, f"{uid} is said to be scheduled, and nobody said so"
+            assert confirmed, f"{uid} is reported as scheduled, without an event of the scheduler"
             return
         if uid in self.decided:
             reported = uid in self.known_gone or uid in self.bound

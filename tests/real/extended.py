@@ -203,13 +203,13 @@ async def _events(api: Api, name: str, outcome: Outcome) -> list[list[str]]:
     wanted = {"Scheduled" if outcome.node else "FailedScheduling"}
     wanted |= {"Preempted"} if name == "low-n4" else set()
 
-    async def told() -> list[list[str]]:
+    async def reported() -> list[list[str]]:
         events, _ = await api.list(EVENTS)
         about = [e for e in events if e["regarding"]["name"] == name]
         found = {(e["type"], e["reason"], e["action"], e["note"]) for e in about}
         return sorted(list(e) for e in found if e[1] != "FailedScheduling" or e[3] == message)
 
-    return await asked(told, lambda found: wanted <= {e[1] for e in found}, f"events of {name}")
+    return await asked(reported, lambda found: wanted <= {e[1] for e in found}, f"events of {name}")
 
 
 def _names(body: Json) -> list[str]:

@@ -4,7 +4,7 @@ pods.
 
 from typing import Any, ClassVar
 
-from tests.real.test_group_life import CORE, Life, is_bound
+from tests.real.test_group_life import CORE, Lifecycle, is_bound
 
 Json = dict[str, Any]
 # The write at which the daemon dies first, and whether it arrives: of words to members, and of
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 SOME_WRITES = ((2, True), (7, False))
 
 
-class NodeLoss(Life):
+class NodeLoss(Lifecycle):
     """A cluster of nodes that differ in their labels only, and the placement before a node was
     lost.
     """

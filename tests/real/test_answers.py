@@ -98,15 +98,15 @@ async def _trouble(cluster: RealCluster) -> dict[str, Any]:
             await admin.expect("POST", PODS, pod(name))
         await admin.expect("POST", API_SERVICES, AWAY)
         away = await asked(
-            lambda: _told(admin, "GET", "/apis/away.example.com/v1/things"),
-            lambda told: told["code"] != 404,
+            lambda: _answer(admin, "GET", "/apis/away.example.com/v1/things"),
+            lambda stated: stated["code"] != 404,
             "the other API",
         )
         try:
             first = await _waiting(ours, "late", etcd)
             second = await _bind(ours, "second")
             # On a busy machine the later request may arrive first.
-            refused, late = sorted((second, await first), key=lambda told: told["code"])
+            refused, late = sorted((second, await first), key=lambda stated: stated["code"])
             etcd.send_signal(signal.SIGCONT)
             third = await _waiting(ours, "lost", etcd)
             etcd.kill()
@@ -125,7 +125,7 @@ async def _trouble(cluster: RealCluster) -> dict[str, Any]:
 
 async def _bind(api: Api, name: str) -> dict[str, Any]:
     """Bind a pod within three seconds; return the server's answer."""
-    return await _told(api, "POST", f"{PODS}/{name}/binding?timeout=3s", binding(name, "n"))
+    return await _answer(api, "POST", f"{PODS}/{name}/binding?timeout=3s", binding(name, "n"))
 
 
 async def _waiting(
@@ -146,7 +146,7 @@ async def _waiting(
         await pause(1.0)
 
 
-async def _told(api: Api, method: str, path: str, obj: Any = None) -> dict[str, Any]:
+async def _answer(api: Api, method: str, path: str, obj: Any = None) -> dict[str, Any]:
     code, headers, body = await api.ask(method, path, obj)
     # A server that is out of time, or overloaded, answers before it negotiates the media type.
     text = body if isinstance(body, str) else json.dumps(body)

@@ -11,7 +11,7 @@ import pytest
 from tests.apiserver.patience import asked
 from tests.apiserver.realcluster import Reachable
 from tests.real.api import MERGE
-from tests.real.test_group_life import CORE, SIZE, SOURCES, Json, Life, is_bound, prepared
+from tests.real.test_group_life import CORE, SIZE, SOURCES, Json, Lifecycle, is_bound, prepared
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), pytest.mark.allow_blocking("files")]
 GROUP = "/apis/resource.k8s.io/v1"
@@ -29,7 +29,7 @@ EXTENDED = "extended"
 SOME_WRITES = ((5, False), (2, True), (9, True))
 
 
-class Devices(Life):
+class Devices(Lifecycle):
     """Two nodes of three devices.
 
     A group, a pod with a claim, and one with an extended resource.

@@ -160,7 +160,7 @@ class Daemons:
         self._exit.close()
 
 
-class Life:
+class Lifecycle:
     """One lifecycle: a cluster of two nodes, a group, and daemons of which one may be killed."""
 
     profiles: ClassVar[list[Json]] = PROFILES
@@ -228,7 +228,7 @@ class Life:
         await self.api.expect("DELETE", f"{CORE}/pods/g-3", {"gracePeriodSeconds": 0})
         await self._pod("squatter", {}, {"nodeName": lost, "schedulerName": "another"})
         await self.member("g-7")
-        await self.until(is_told, "the refusal of the new member")
+        await self.until(is_reported, "the refusal of the new member")
         kept = await self.daemons.follow()
 
         def has_looked() -> bool:
@@ -264,7 +264,7 @@ def is_bound(pod: Json) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
-def is_told(pods: dict[str, Json]) -> bool:
+def is_reported(pods: dict[str, Json]) -> bool:
     """Return whether the new member was rejected with its group: messages about a single pod do not
     count.
     """
@@ -276,12 +276,12 @@ def is_told(pods: dict[str, Json]) -> bool:
     )
 
 
-class Lives:
+class Lifecycles:
     """The lifecycles of one kind of group on one server, one after the other; the daemons
     continue.
     """
 
-    def __init__(self, api: Api, source: Source, daemons: Daemons, kind: type[Life]) -> None:
+    def __init__(self, api: Api, source: Source, daemons: Daemons, kind: type[Lifecycle]) -> None:
         self.api, self.source, self.daemons, self.kind = api, source, daemons, kind
 
     async def lived(self, cut_at: int, *, arrives: bool) -> int:
@@ -314,8 +314,8 @@ def token_of(server: Reachable) -> str:
 
 @asynccontextmanager
 async def prepared(
-    server: Reachable, kind: str | Source, daemons: int, of: type[Life] = Life
-) -> AsyncIterator[Lives]:
+    server: Reachable, kind: str | Source, daemons: int, of: type[Lifecycle] = Lifecycle
+) -> AsyncIterator[Lifecycles]:
     """Open a client and the counting proxy, and create the definitions that a lifecycle needs."""
     proxy = WriteProxy(server, daemons)
     async with Api(server, token_of(server)) as api, proxy.running():
@@ -328,7 +328,7 @@ async def prepared(
         await until(lambda: is_served(api, source), f"the API server to offer {source.path}")
         running = Daemons(proxy, server, daemons, of.profiles)
         try:
-            yield Lives(api, source, running, of)
+            yield Lifecycles(api, source, running, of)
         finally:
             running.close()
 

@@ -9,7 +9,7 @@ of them without an event.
 import pytest
 
 from tests.apiserver.realcluster import Reachable
-from tests.real.test_group_life import SIZE, SOURCES, Life, is_bound, prepared
+from tests.real.test_group_life import SIZE, SOURCES, Lifecycle, is_bound, prepared
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), pytest.mark.allow_blocking("files")]
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -18,7 +18,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 SOME_WRITES = (0, 12)
 
 
-class Taken(Life):
+class Taken(Lifecycle):
     """A cluster of two nodes that a group fills, and a pod of higher priority."""
 
     uids: dict[str, str]

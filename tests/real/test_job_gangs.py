@@ -42,9 +42,9 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def make_group(api: Api, job: Json) -> None:
     """Create the objects that the Job controller makes for a Job, except the Workload."""
     spec, name = job["spec"], job["metadata"]["name"]
-    said = spec["scheduling"]
-    least = said["schedulingPolicy"]["gang"].get("minCount", spec["parallelism"])
-    asked = {key: said[key] for key in ("schedulingConstraints", "disruptionMode")}
+    stated = spec["scheduling"]
+    least = stated["schedulingPolicy"]["gang"].get("minCount", spec["parallelism"])
+    asked = {key: stated[key] for key in ("schedulingConstraints", "disruptionMode")}
     policy = {"gang": {"minCount": least}}
     body = {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy, **asked}}
     await api.expect("POST", GROUPS, body)
@@ -74,13 +74,13 @@ async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
             made = await api.expect("POST", JOBS, job)
             if not is_sandbox:
                 await make_group(api, made)
-            await until(lambda: said(api, "False"), "a group that waits")
+            await until(lambda: stated(api, "False"), "a group that waits")
             await running.kill()
         with Trellis().start(server, config):
             for name in ("far-0", "far-1"):
                 path = f"{CORE}/pods/full-{name}?gracePeriodSeconds=0"
                 await api.expect("DELETE", path)
-            await until(lambda: said(api, "True"), "a group that is placed")
+            await until(lambda: stated(api, "True"), "a group that is placed")
             placed = await cluster.bound(6)
 
     ours = [pod for name, pod in placed.items() if not name.startswith("full-")]
@@ -88,7 +88,7 @@ async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
     assert {"far"} == {zone(pod) for pod in ours}
 
 
-async def said(api: Api, status: str) -> bool:
+async def stated(api: Api, status: str) -> bool:
     """Return whether the Job's group has its condition with this status."""
     found, _ = await api.list(GROUPS)
     reported = [one for group in found for one in group.get("status", {}).get("conditions", ())]

@@ -63,7 +63,7 @@ class Pair:
         _, version = await self.api.list("/api/v1/pods")
         await self._stack.enter_async_context(background(self.history.follow(self.api, version)))
         self.leader = await self._start(leading(*self._times))
-        await until(self.is_held, "a leader")
+        await until(self.has_holder, "a leader")
         other = leading(*self._times, self._cluster.nobody_kubeconfig)
         self.standby = await self._start(other)
         return self
@@ -81,7 +81,7 @@ class Pair:
         code, lease = await self.api.request("GET", LEASE)
         return lease["spec"].get("holderIdentity") or "" if code == 200 else ""
 
-    async def is_held(self) -> bool:
+    async def has_holder(self) -> bool:
         return bool(await self.holder())
 
     async def create(self, pods: int) -> None:
@@ -242,5 +242,5 @@ async def test_a_stopped_leader_writes_nothing_when_it_goes_on(
 def is_harmless(entry: Json, binds: Counter[str]) -> bool:
     """Return whether a write changed nothing, or only reports a bind that was done in time."""
     ref = entry["objectRef"]
-    tells = ref["resource"] == "events" and ref["name"].rpartition(".")[0] in binds
-    return tells or code_of(entry) == 409
+    is_late = ref["resource"] == "events" and ref["name"].rpartition(".")[0] in binds
+    return is_late or code_of(entry) == 409

@@ -168,19 +168,19 @@ async def test_the_daemons_page_shows_what_its_user_may_list(own_real_cluster: R
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=_trusting_anybody())
         ) as session:
-            nobody = Visitor(session, daemon, cluster.nobody_kubeconfig)
+            user_without_rights = Visitor(session, daemon, cluster.nobody_kubeconfig)
             admin = Visitor(session, daemon, cluster.kubeconfig)
             await until(lambda: _decided(admin), "both pods to be tried")
 
-            status, text = await nobody.get("")
+            status, text = await user_without_rights.get("")
             assert (200, True) == (status, "<title>Trellis" in text)
-            assert 403 == (await nobody.get("api/plan"))[0]
-            async with session.get(nobody.url + "api/plan") as answer:
+            assert 403 == (await user_without_rights.get("api/plan"))[0]
+            async with session.get(user_without_rights.url + "api/plan") as answer:
                 assert answer.status == 403, "anonymous"
             grant_page(cluster)
-            await until(lambda: _is_let_in(nobody), "the refusal to be forgotten")
+            await until(lambda: _is_let_in(user_without_rights), "the refusal to be forgotten")
 
-            own = await nobody.everything("page-b/secret-of-page-b")
+            own = await user_without_rights.everything("page-b/secret-of-page-b")
             everything = await admin.everything("page-b/secret-of-page-b")
             foreign = {"Sec-Fetch-Site": "cross-site", **admin.headers}
             async with session.get(admin.url + "api/plan", headers=foreign) as answer:
@@ -204,8 +204,8 @@ async def _decided(admin: Visitor) -> bool:
     return status == 200 and len({one["pod"] for one in msgspec.json.decode(text)["moments"]}) == 2
 
 
-async def _is_let_in(somebody: Visitor) -> bool:
-    return (await somebody.get("api/plan"))[0] == 200
+async def _is_let_in(visitor: Visitor) -> bool:
+    return (await visitor.get("api/plan"))[0] == 200
 
 
 def _trusting_anybody() -> ssl.SSLContext:

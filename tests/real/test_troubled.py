@@ -94,7 +94,7 @@ async def test_a_404_for_pods_fills_no_node_twice(own_real_cluster):
                 await until(lambda: one.daemon.engine.intake.behind, "the pause")
                 for _ in range(100):
                     await pause()
-                said = one.daemon._synced.check()
+                reported = one.daemon._synced.check()
                 one.client.refusals.clear()
                 await until(lambda: not one.daemon.engine.intake.behind, "the list")
                 for _ in range(100):
@@ -103,7 +103,7 @@ async def test_a_404_for_pods_fills_no_node_twice(own_real_cluster):
                 await one.kill()
         bound, _ = await api.list("/api/v1/pods?fieldSelector=spec.nodeName!%3D")
 
-    assert "Pod" in str(said)
+    assert "Pod" in str(reported)
     assert [] == history.broken
     assert 800 == len(bound)
 
@@ -176,7 +176,7 @@ def touched(number: int) -> dict[str, Any]:
 def members(history: History) -> dict[str, int]:
     """Return how many members of each group are bound now."""
     found: dict[str, int] = {}
-    for held in history.held.values():
+    for held in history.bound_pods.values():
         name = held.key.partition("/")[2].rpartition("-")[0]
         found[name] = found.get(name, 0) + 1
     return found

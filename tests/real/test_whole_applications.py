@@ -120,7 +120,7 @@ class Application(NodeLoss):
         assert not any(map(is_bound, (await self.pods()).values()))
         await self._create(names[-1])
         await self.whole("the start of the application")
-        await until(self._is_told, "the time at which it was placed, in its status")
+        await until(self._is_reported, "the time at which it was placed, in its status")
         await self.daemons.follow()
         for name in await self.lose_node_of("web-0"):
             await self._create(f"{name}-anew")
@@ -135,7 +135,7 @@ class Application(NodeLoss):
         code, _ = await self.api.request("POST", TOPOLOGIES, topology())
         return code in (201, 409)
 
-    async def _is_told(self) -> bool:
+    async def _is_reported(self) -> bool:
         self.daemons.start()
         found = await self.api.expect("GET", f"{self.source.path}/shop")
         return bool(found.get("status", {}).get("gang", {}).get("scheduleTime"))

@@ -104,12 +104,12 @@ class Cluster:
     async def says(self, name: str, text: str) -> None:
         """Wait until a pod's condition contains the text."""
 
-        async def is_said() -> bool:
+        async def is_reported() -> bool:
             found = await self.api.expect("GET", f"{CORE}/pods/{name}")
             reported = found["status"].get("conditions", ())
             return any(text in one.get("message", "") for one in reported)
 
-        await until(is_said, f"{name} says {text}")
+        await until(is_reported, f"{name} says {text}")
 
     async def accepts(self, topology: Json) -> bool:
         """Try to make a Topology; the kind may not be served yet."""

@@ -80,12 +80,12 @@ def _path(env: Path) -> str:
 
 def test_the_wheel_works(installed: Path, tmp_path: Path):
     """Installed outside the repository, it prints its version and finds its examples."""
-    said = run(str(installed / "bin/trellis"), "version", cwd=tmp_path, PYTHONPATH="")
+    reported = run(str(installed / "bin/trellis"), "version", cwd=tmp_path, PYTHONPATH="")
     where = "import scheduler.cli.verbs.demo as demo; print(demo.__file__, demo._example_folders())"
     python = str(installed / "bin/python")
     found = run(python, "-c", where, cwd=tmp_path, PYTHONPATH=_path(installed))
 
-    assert f"trellis {VERSION}" in said
+    assert f"trellis {VERSION}" in reported
     assert str(installed) in found.split()[0]
     assert (installed / "share/trellis/examples/demo/scenario.yaml").exists()
     assert (installed / "share/trellis/charts/trellis/files/crds/appgroups.yaml").exists()
@@ -99,11 +99,11 @@ async def test_its_page_opens_in_a_browser(installed: Path, tmp_path: Path):
     given = [f"--snapshot={examples / name}" for name in ("cluster.yaml", "pods.yaml")]
     words = [str(installed / "bin/trellis"), "ui", *given]
     with running("ui", words, tmp_path / "said", {"PYTHONPATH": _path(installed)}) as program:
-        said = program.log
-        program.wait_ready(lambda: "Ctrl-C ends it." in said.read_text(), 60.0)
+        reported = program.log
+        program.wait_ready(lambda: "Ctrl-C ends it." in reported.read_text(), 60.0)
         async with browser(tmp_path / "profile") as tab:
             await tab.look()
-            await tab.open(said.read_text().split()[0])
+            await tab.open(reported.read_text().split()[0])
             await tab.until("document.querySelector('.unit button')")
             for view, there in (
                 ("queue", "document.querySelector('.wait .said')?.innerText.length > 9"),

@@ -40,5 +40,5 @@ def test_the_first_pod_is_placed_within_two_minutes(tmp_path: Path):
     print(f"first pod after {seconds:.0f} s")
 
     assert (programs / "trellis").exists()
-    assert "pod/web condition met" in typed[-1].said
+    assert "pod/web condition met" in typed[-1].printed
     assert seconds <= MOST_SECONDS

@@ -38,7 +38,7 @@ def test_its_own_tests_pass(installed: Path):
     """Only the wheel's files of this repository are available."""
     python = str(installed / "env/bin/python")
     shutil.copy(EXAMPLE / "test_rack_age.py", installed / "env")
-    said = run(
+    reported = run(
         python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_rack_age.py",
         cwd=installed / "env", PYTHONPATH="",
     )  # fmt: skip
@@ -46,7 +46,7 @@ def test_its_own_tests_pass(installed: Path):
         python, "-c", "import scheduler; print(scheduler.__file__)", cwd=installed, PYTHONPATH=""
     )
 
-    assert "3 passed" in said
+    assert "3 passed" in reported
     assert str(installed / "env") in where
 
 

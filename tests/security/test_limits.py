@@ -147,7 +147,7 @@ def test_a_long_note_is_cut():
     assert eventbody.NOTE_BYTES >= len(body["note"].encode()) > eventbody.NOTE_BYTES - 4
 
 
-def test_workloads_beyond_the_most_are_told_of():
+def test_workloads_beyond_the_limit_are_reported():
     """A fault names the limit of an AppGroup with more workloads than it."""
     entry = {"workload": {"kind": "Deployment", "name": "w", "selector": "w"}}
     many = {"workloads": [entry] * (MOST_WORKLOADS + 1)}
@@ -175,7 +175,7 @@ def test_lists_in_our_kinds_are_bounded():
             assert [] == unbounded(spec, f"{file.stem}.spec")
 
 
-def test_the_page_tells_every_limit():
+def test_the_page_lists_every_limit():
     """The table of docs/explanation/security.md has each with its number."""
     reported = {
         "bytes of a line of a watch": watch.MAX_LINE_BYTES,

@@ -10,7 +10,7 @@ NOT_COMPARED = ("allocationTimestamp", "shareID")
 VARIES = re.compile(r"(no such key:|cannot add device|resource pool) \S+")
 
 
-class World:
+class SimulatedCluster:
     """Objects by kind and name; pods that were placed stay, with the claims they changed."""
 
     def __init__(self, objects):

@@ -13,7 +13,7 @@ from scheduler.simulate.batch import Batch
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions
 from tests.vectors.dracases import (
-    World,
+    SimulatedCluster,
     check_by_reference,
     is_forgetful,
     plain_claims,
@@ -28,7 +28,7 @@ RESULTS = {"Held": "Gated"}
 def run_case(case):
     """Compare each pod of a case with the result of the peer."""
     batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
-    world = World(case["objects"])
+    world = SimulatedCluster(case["objects"])
     for raw, expected in zip(case["pending"], case["expected"], strict=True):
         got = _simulated(batch, case, world.objects(), raw)
         try:

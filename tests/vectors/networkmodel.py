@@ -68,7 +68,7 @@ class Model:
                     found.append((here, limit, True))
         return found
 
-    def standing(self) -> list[tuple[str, str]]:
+    def bound_pods(self) -> list[tuple[str, str]]:
         """Return (workload, node) of the placed pods of the group."""
         name = labels_of(self.pod).get(GROUP)
         known = {node["metadata"]["name"] for node in self.nodes}
@@ -92,7 +92,7 @@ class Model:
     def judge(self, candidate: str) -> tuple[int, int, int]:
         """Return how many dependencies a node satisfies, how many it does not, and their cost."""
         satisfied = violated = cost = 0
-        for workload, node in self.standing():
+        for workload, node in self.bound_pods():
             for tied, limit, is_dependent in self.ties():
                 if tied != workload:
                     continue

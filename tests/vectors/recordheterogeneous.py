@@ -1,5 +1,5 @@
 """Records the results of kube-scheduler for feasible gangs of unlike members into
-`data/workload/unlike.json`.
+`data/workload/differing.json`.
 
     PATH=.tools/bin:$PATH KUBEBUILDER_ASSETS=.tools/bin python -m tests.vectors.recordheterogeneous
     --cases 24

@@ -161,7 +161,7 @@ def run_placement(vector):
     if "steps" in case:
         _run_sequence(case)
         return
-    world = World(case)
+    world = SimulatedCluster(case)
     _check_placed(world.schedule(case["pod"]), case["expect"])
 
 
@@ -178,7 +178,7 @@ def _check_placed(outcome, expect):
 
 
 def _run_sequence(case):
-    world, deleted = World(case), set()
+    world, deleted = SimulatedCluster(case), set()
     for step in case["steps"]:
         assert set(step) <= {"schedule", "delete", "expect"}, "unknown step"
         if "delete" in step:
@@ -190,17 +190,17 @@ def _run_sequence(case):
             # A deleted pod gives its reserved amounts back: it is as if it had never been.
             deviation("D15")
             steps = [one for one in case["steps"] if "schedule" in one]
-            alike = World(case)
+            again = SimulatedCluster(case)
             for one in steps[: steps.index(step)]:
                 meta = one["schedule"]["metadata"]
                 if (meta.get("namespace", "default"), meta["name"]) not in deleted:
-                    alike.schedule(one["schedule"])
-            assert alike.schedule(step["schedule"]) == outcome
+                    again.schedule(one["schedule"])
+            assert again.schedule(step["schedule"]) == outcome
             continue
         _check_placed(outcome, step["expect"])
 
 
-class World:
+class SimulatedCluster:
     """An engine with this plugin alone and the case's objects."""
 
     def __init__(self, case):

@@ -87,7 +87,7 @@ def run_placement(vector):
     assert proven.optimal
     assert report["optimal"]
     if not placed:
-        assert report["conflict"], "a group that fits nowhere is told why"
+        assert report["conflict"], "a group that fits nowhere has a reason"
         return
     by_cpsat = {
         leaf.path[-1]: n for leaf, n in zip(instance.leaves, proven.counts, strict=True) if n

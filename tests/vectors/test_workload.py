@@ -8,7 +8,7 @@ placed here.
 
 import pytest
 
-from tests.vectors.workloadinvariants import alike, compare, invariants
+from tests.vectors.workloadinvariants import agree, compare, invariants
 from tests.vectors.workloadplay import play
 
 FOLDER = "workload"
@@ -30,7 +30,7 @@ def test_case(vector):
             either, floor = set(verdict["either"]), verdict["floor"]
             found |= compare(case, index, seen, recorded, either, floor=floor)
         assert not found, f"phase {index}: {found}"
-        is_same = is_same and alike(case, index, seen, recorded)
+        is_same = is_same and agree(case, index, seen, recorded)
         before = seen
 
 

@@ -131,7 +131,7 @@ def invariants(case, index, obs, before):
         top = max((u[0] for u in gained), default=None)
         by_group = any(u[1] for u in gained)
         if top is None and not busy:
-            out["pointless"] = f"{sorted(victims)} evicted, nobody placed"
+            out["pointless"] = f"{sorted(victims)} evicted, no pod placed"
         for priority, g, keys in units(p, victims):
             who = g or keys[0]
             if g and not p.whole(g):
@@ -254,7 +254,7 @@ def compare(case, index, obs, want, either, conditions=True, messages=False, flo
     return out
 
 
-def alike(case, index, a, b):
+def agree(case, index, a, b):
     """Return whether two observations show the same cluster up to a permutation of like members."""
 
     def picture(obs):

@@ -4,7 +4,7 @@ there.
 
 import collections
 
-from tests.vectors.workloadworld import World, key_of
+from tests.vectors.workloadworld import SimulatedCluster, key_of
 
 
 class Phase:
@@ -64,7 +64,7 @@ class Phase:
         return self.groups[group]["spec"].get("priority", 0)
 
     def world(self, without=()):
-        return World(
+        return SimulatedCluster(
             self.nodes, [(self.pods[k], n) for k, n in self.at.items() if k not in without]
         )
 

@@ -99,7 +99,7 @@ def admits(node, pod):
     )
 
 
-class World:
+class SimulatedCluster:
     """Nodes with the pods that are on them."""
 
     def __init__(self, nodes, placed):

@@ -36,7 +36,7 @@ def alone(seed: int, length: Length) -> Run:
 def again(script: Script, length: Length) -> Run:
     """Run a script; raise exceptions of the simulation's own code."""
     loop, faults = Turns(), list[str]()
-    loop.set_exception_handler(lambda _, context: faults.append(_said(context)))
+    loop.set_exception_handler(lambda _, context: faults.append(_message(context)))
     one, broken = opened(script), None
     # A run leaves many reference cycles; collecting them continuously costs more than it frees.
     gc.disable()
@@ -53,7 +53,7 @@ def again(script: Script, length: Length) -> Run:
         gc.enable()
         gc.collect()
     if faults and broken is None:
-        broken = BrokenError([Breach(Invariant.FAULT, loop.time(), said) for said in faults])
+        broken = BrokenError([Breach(Invariant.FAULT, loop.time(), stated) for stated in faults])
     played = script._replace(steps=tuple(one.steps))
     return Run(None if broken else one, broken, loop.time(), played)
 
@@ -80,5 +80,5 @@ def listening(faults: list[str]) -> Iterator[None]:
         structlog.configure(**before)
 
 
-def _said(context: dict[str, Any]) -> str:
+def _message(context: dict[str, Any]) -> str:
     return f"{context.get('message')}: {context.get('exception')!r}"

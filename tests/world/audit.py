@@ -41,25 +41,25 @@ class Sent:
 
     process: int
     at: float
-    told_until: float
+    informed_until: float
     # The time up to which the sender had received all pods: by a list, or by a live watch.
     pods_until: float = inf
     # Since when it has been trying to list a required kind.
     blind_since: float = inf
 
     @property
-    def is_told(self) -> bool:
+    def is_informed(self) -> bool:
         """Return whether the sender had received all events."""
-        return self.told_until >= self.at
+        return self.informed_until >= self.at
 
     @property
     def known_until(self) -> float:
         """Return the time up to which the sender must know the changes."""
-        return min(self.at, self.told_until) - UNDER_WAY_S
+        return min(self.at, self.informed_until) - UNDER_WAY_S
 
 
 @dataclass
-class Told:
+class EventRecord:
     """An eviction event for a pod: the preemptor's uid, and the time."""
 
     reason: str
@@ -73,14 +73,14 @@ class Audit:
     """The invariants: eviction events, priorities, budgets, leases, fencing, identity, no needless
     writes.
 
-    `told_until` returns the time up to which a process has received all events. A process that is
-    behind is excused for the choice of victims, and for capacity used by others since; never for
-    eviction events, priorities, or the lease.
+    `informed_until` returns the time up to which a process has received all events. A process that
+    is behind is excused for the choice of victims, and for capacity used by others since; never
+    for eviction events, priorities, or the lease.
     """
 
     store: ObjectStore
     history: History
-    told_until: Callable[[int], float]
+    informed_until: Callable[[int], float]
     # How long after sending a renewal its sender may write: of all, or by a process's own
     # configuration.
     renew_deadline_s: float = inf
@@ -103,7 +103,7 @@ class Audit:
     _preempted: set[str] = field(default_factory=set)
     _begun: Begun = field(default_factory=Begun)
     _described: dict[str, float] = field(default_factory=dict)
-    _told: dict[str, Told] = field(default_factory=dict)
+    _events: dict[str, EventRecord] = field(default_factory=dict)
     _reasons: dict[str, list[str]] = field(default_factory=dict)
     _failed: set[tuple[int, str]] = field(default_factory=set)
     # Evicted pods whose eviction event was rejected: by whom, and its name.
@@ -166,7 +166,9 @@ class Audit:
             if verb == "ADDED":
                 key = obj.get("involvedObject", {}).get("name", "")
                 self._reasons.setdefault(key, []).append(obj["reason"])
-            self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note, now)
+            self._events[uid] = EventRecord(
+                obj["reason"], obj.get("related", {}).get("uid", ""), note, now
+            )
 
     def _deprive(self, uid: str, spec: Object) -> None:
         """Record the groups for which a newly bound pod need not have left capacity.
@@ -369,7 +371,7 @@ class Audit:
         """Check that no pod is bound that the sender has known as bound for long."""
         uid = pod["metadata"]["uid"]
         known_until = self._pods_known_until(sent)
-        if self.history.bound_at.get(uid, inf) < known_until and uid in self.history.held:
+        if self.history.bound_at.get(uid, inf) < known_until and uid in self.history.bound_pods:
             self._broken(
                 Invariant.ONCE, f"{path} is sent again by {sent.process}, who knows better"
             )
@@ -388,7 +390,7 @@ class Audit:
         marks = (c for c in pod["status"].get("conditions", ()) if c["type"] == "DisruptionTarget")
         if not next((mark.get("message") for mark in marks), ""):
             self._broken(Invariant.RECEIPT, f"{key} goes without a mark that says why")
-        reported = self._told.get(uid)
+        reported = self._events.get(uid)
         if reported is None:
             if (sent.process, uid) not in self._failed:
                 self._broken(Invariant.RECEIPT, f"{key} goes without a receipt")
@@ -412,7 +414,7 @@ class Audit:
         mine, theirs = self._priorities[uid], self._priorities.get(reported.preemptor, 0)
         if mine >= theirs:
             self._broken(Invariant.PRIORITY, f"{key} of priority {mine} goes for one of {theirs}")
-        if _is_protected(pod) and sent.is_told and not self._is_member(reported.preemptor):
+        if _is_protected(pod) and sent.is_informed and not self._is_member(reported.preemptor):
             # Retries were decided at the time of the event.
             decided_at = min(sent.known_until, reported.at - UNDER_WAY_S)
             self._check_budget(key, reported.preemptor, decided_at)
@@ -427,7 +429,7 @@ class Audit:
         rejected.
         """
         now, owed = self.store.clock.now(), self._owed.items()
-        keys = (key for uid, (who, key) in owed if who in alive and uid not in self._told)
+        keys = (key for uid, (who, key) in owed if who in alive and uid not in self._events)
         return [
             Breach(Invariant.RECEIPT, now, f"{key} has gone, and has no receipt") for key in keys
         ]
@@ -454,11 +456,11 @@ class Audit:
             return
         priority, wanted = pod["spec"].get("priority", 0), requests_of(pod["spec"])
         pods = list(self._pods())
-        promised = {
+        nominated = {
             one.get("status", {}).get("nominatedNodeName") for one in pods if one is not pod
         }
         for name, node in self.history.nodes.items():
-            if name in promised or self._changed.get(name, 0.0) > known_until:
+            if name in nominated or self._changed.get(name, 0.0) > known_until:
                 continue
             free = dict(node.allocatable)
             for one in pods:

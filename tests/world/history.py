@@ -29,7 +29,7 @@ class Node:
 
 
 @dataclass
-class Held:
+class BoundPod:
     """A bound pod: its node, and its requests."""
 
     key: str
@@ -51,7 +51,7 @@ class History:
     known_until: float = float("inf")
     nodes: dict[str, Node] = field(default_factory=dict)
     gone_at: dict[str, float] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)
+    bound_pods: dict[str, BoundPod] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
     waited: set[str] = field(default_factory=set)
     bound_at: dict[str, float] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class History:
         counts: dict[str, int] = {}
         for uid, pod in pods.items():
             name = pod["metadata"].get("labels", {}).get(label)
-            if name in groups and uid in self.held:
+            if name in groups and uid in self.bound_pods:
                 counts[name] = counts.get(name, 0) + 1
         return [name for name, count in sorted(counts.items()) if count < groups[name]]
 
@@ -118,11 +118,11 @@ class History:
         node = spec.get("nodeName", "")
         is_over = obj.get("status", {}).get("phase") in ("Succeeded", "Failed")
         if verb == "DELETED" or is_over or not node:
-            self.held.pop(uid, None)
+            self.bound_pods.pop(uid, None)
             self.waited.add(uid)
             return
-        before = self.held.get(uid)
-        self.held[uid] = Held(key, node, requests_of(spec))
+        before = self.bound_pods.get(uid)
+        self.bound_pods[uid] = BoundPod(key, node, requests_of(spec))
         if uid in self.bound_to and self.bound_to[uid] != node:
             what = f"{key} was bound to {self.bound_to[uid]} and to {node}"
             self.broken.append(Breach(Invariant.ONCE, now, what))
@@ -130,7 +130,7 @@ class History:
         if before is None:
             self.bound_at[uid] = now
             self._bound(uid, node, now)
-        elif any(a > before.requests.get(r, 0) for r, a in self.held[uid].requests.items()):
+        elif any(a > before.requests.get(r, 0) for r, a in self.bound_pods[uid].requests.items()):
             self._took(node, now)
 
     def _bound(self, uid: str, node: str, now: float) -> None:
@@ -141,22 +141,22 @@ class History:
         offer = self.nodes.get(node)
         if offer is None:
             if self.gone_at.get(node, float("-inf")) < self.known_until:
-                what = f"{self.held[uid].key} is bound to {node}, which is gone"
+                what = f"{self.bound_pods[uid].key} is bound to {node}, which is gone"
                 self.broken.append(Breach(Invariant.OPEN, now, what))
             return  # else the node was deleted during the bind
         if offer.is_closed and offer.closed_at < self.known_until:
-            what = f"{self.held[uid].key} is bound to {node}, which is closed"
+            what = f"{self.bound_pods[uid].key} is bound to {node}, which is closed"
             self.broken.append(Breach(Invariant.OPEN, now, what))
         over = {
             resource: f"{used} of {offer.allocatable.get(resource, 0)}"
             for resource, used in self.used(node).items()
             if used > offer.allocatable.get(resource, 0)
-            and self.held[uid].requests.get(resource, 0)
+            and self.bound_pods[uid].requests.get(resource, 0)
         }
         if over and offer.since >= self.known_until:
             self.excused += 1
         elif over:
-            what = f"{self.held[uid].key} overcommits {node}: {over}"
+            what = f"{self.bound_pods[uid].key} overcommits {node}: {over}"
             self.broken.append(Breach(Invariant.ROOM, now, what))
 
     def _took(self, node: str, now: float) -> None:
@@ -166,7 +166,7 @@ class History:
     def used(self, node: str) -> dict[str, int]:
         """Return the sum of the requests of the pods on a node, by resource."""
         used: dict[str, int] = {}
-        for held in self.held.values():
+        for held in self.bound_pods.values():
             if held.node == node:
                 for resource, amount in held.requests.items():
                     used[resource] = used.get(resource, 0) + amount

@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
     invariant: str
     minutes: float
     seed: int
-    told: str
+    result: str
 
 
 class Hunter:
@@ -79,8 +79,8 @@ class Hunter:
         words = ["--seed", str(self._seed), "--minutes", str(self._minutes), "--until-broken"]
         words += ["--cpu-seconds", str(cpu_s), "--skip", ",".join(map(str, sorted(self.unfit)))]
         done = self._play(*words, cpu_s=cpu_s)
-        if said := SAID.search(done.stdout):
-            return Verdict(said[3], float(said[2]), int(said[1]), said[4][:LONGEST])
+        if stated := SAID.search(done.stdout):
+            return Verdict(stated[3], float(stated[2]), int(stated[1]), stated[4][:LONGEST])
         played = PLAYED.search(done.stdout)
         if done.returncode == 0 and played:
             return Verdict("", float(played[1]), 0, f"not in {played[1]} minutes")
@@ -138,7 +138,7 @@ def main(arguments: list[str]) -> int:
             began = cpu_of_children()
             verdict = hunter.hunt(bug)
             escaped += not verdict.invariant
-            found = f"{verdict.minutes:.0f}" if verdict.invariant else f"**{verdict.told}**"
+            found = f"{verdict.minutes:.0f}" if verdict.invariant else f"**{verdict.result}**"
             spent = f"{cpu_of_children() - began:.0f}"
             reported = " | ".join(
                 (bug.name, found, spent, verdict.invariant, str(verdict.seed or ""))

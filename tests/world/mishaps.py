@@ -14,7 +14,7 @@ import pytest
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, NODES
 from tests.world.grouproom import POD_GROUP
 from tests.world.replica import Replica
-from tests.world.world import POD_GROUPS, Object, World
+from tests.world.world import POD_GROUPS, Object, SimulatedCluster
 
 # This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -34,7 +34,7 @@ NONSENSE: tuple[Object, ...] = (
 class Mishaps:
     """Actions; `groups` are the gangs of a run with their sizes, without ended ones."""
 
-    world: World
+    world: SimulatedCluster
     dice: Random
     groups: dict[str, int]
     _number: int

@@ -18,7 +18,7 @@ from tests.world.search import Step
 from tests.world.setting import drawn
 from tests.world.stages import Stages
 from tests.world.states import State, state_of
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 # This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -31,7 +31,7 @@ REFUSALS = (
     Accident(Response(503, message="service unavailable\n")),
     Accident(Response(429, message=TOO_MANY, retry_after_s=600.0)),
     Accident(
-        Response(504, reason="Timeout", message="carried out, and told too late"), is_applied=True
+        Response(504, reason="Timeout", message="applied, response too late"), is_applied=True
     ),
 )
 UNAUTHORIZED = Accident(Response(401, reason="Unauthorized", message="Unauthorized"))
@@ -57,7 +57,7 @@ MOST_WAITING = 64
 class Play(Plots):
     """The actions of one run; `dice` chooses them."""
 
-    def __init__(self, world: World, dice: Random) -> None:
+    def __init__(self, world: SimulatedCluster, dice: Random) -> None:
         super().__init__()
         self.world = world
         self.dice = dice
@@ -105,12 +105,12 @@ class Play(Plots):
             (self.urgent_gang, 2), (self.piecemeal, 1), (self.rival, 1), (self.just_then, 2),
             (self.blind, 2), (self.complete, 1), (self.calm, 1), (self.usurp, 2), (self.ghost, 2),
             (self.shrink, 1), (self.half_bound, 2), (self.succeed, 3), (self.retire, 2),
-            (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.look_alike, 1),
+            (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.hide_a_namesake, 1),
             (self.late_receipts, 1), (self.missed, 1), (self.bully, 1), (self.just_in_time, 2),
             (self.upgrade, 1), (self.rotate, 1), (self.haunt, 2), (self.inherit, 1),
             (self.locked_out, 1), (self.regain_kind, 1), (self.hindsight, 1), (self.throng, 1),
             (self.latecomer, 1), (self.turned_away, 1), (self.blip, 1),
-            (self.raise_bar, 1), (self.bereave, 1), (self.told_to_wait, 1), (self.open_up, 1),
+            (self.raise_bar, 1), (self.bereave, 1), (self.retry_after, 1), (self.open_up, 1),
         )  # fmt: skip
 
     def some_step(self) -> Step:

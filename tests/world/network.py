@@ -154,11 +154,11 @@ class Wiring(MemoryApi):
         loop = asyncio.get_running_loop()
         method, path = letter.method, letter.path
         if self.audit is not None and method != "GET" and not path.startswith(LEASES):
-            told_until = self.audit.told_until(self.process)
+            informed_until = self.audit.informed_until(self.process)
             blind_since = min(self._listing_since.values(), default=inf)
             pods_until = self._pods_until()
             now = self.clock.now()
-            letter.sent = Sent(self.process, now, told_until, pods_until, blind_since)
+            letter.sent = Sent(self.process, now, informed_until, pods_until, blind_since)
         else:
             letter.sent = Sent(self.process, self.clock.now(), inf)
         late = max(late, self.late.get(method, 0.0))

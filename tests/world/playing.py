@@ -10,7 +10,7 @@ from tests.world.invariants import Breach, BrokenError, Invariant
 from tests.world.moves import Play
 from tests.world.search import Script, Step
 from tests.world.setting import drawn
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 # This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -42,7 +42,7 @@ class Length(NamedTuple):
 def opened(script: Script) -> Play:
     """Return a world of a few nodes without any event yet."""
     dice = Random(script.seed)
-    world = World(script.seed, drawn(dice))
+    world = SimulatedCluster(script.seed, drawn(dice))
     for number in range(dice.choice((2, 4, 8, 12))):
         world.node(f"n{number:02}", cpu="8")
     world.protect()
@@ -73,7 +73,7 @@ async def live(one: Play, seconds: float) -> None:
         quiet_s = one.dice.choice(QUIET_S)
         await world.rest(quiet_s)
         one.quiet_s += quiet_s
-        judge(world, [*silent(world, before, needless), *await unlike(world)])
+        judge(world, [*silent(world, before, needless), *await deviations(world)])
 
 
 async def trouble(one: Play, moves: int, steps: Sequence[Step] = ()) -> None:
@@ -98,24 +98,27 @@ async def come_to_rest(one: Play) -> None:
     # been unable to renew for long: then the next one waits for its lease to expire.
     await stay(world, 170)
     await settle(one, SETTLED_S + world.longest_lease_s)
-    judge(world, [*await unlike(world), *world.audit.owing({one.number for one in world.replicas})])
+    judge(
+        world,
+        [*await deviations(world), *world.audit.owing({one.number for one in world.replicas})],
+    )
     await one.finish()
     await settle(one, TAKEN_S + world.longest_backoff_s)
     await world.rest(LAST_WORDS_S)
     before, needless = dict(world.writes), len(world.audit.needless)
     await world.pass_time(60)
-    judge(world, [*silent(world, before, needless), *await unlike(world)])
+    judge(world, [*silent(world, before, needless), *await deviations(world)])
 
 
-def silent(world: World, before: dict[str, int], needless: int) -> list[Breach]:
+def silent(world: SimulatedCluster, before: dict[str, int], needless: int) -> list[Breach]:
     """Return the writes in a quiet world, and the needless requests."""
     noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k not in AT_REST}
-    said = [f"{n} writes of {kind}" for kind, n in noise.items() if n]
-    said += world.audit.needless[needless:]
-    return [Breach(Invariant.SILENCE, world.clock.now(), what) for what in said]
+    stated = [f"{n} writes of {kind}" for kind, n in noise.items() if n]
+    stated += world.audit.needless[needless:]
+    return [Breach(Invariant.SILENCE, world.clock.now(), what) for what in stated]
 
 
-async def unlike(world: World) -> list[Breach]:
+async def deviations(world: SimulatedCluster) -> list[Breach]:
     """Return the deviations from the required final state.
 
     A pending pod may be in a retry at this moment, which is completed first.
@@ -125,10 +128,10 @@ async def unlike(world: World) -> list[Breach]:
         one.leads and one.is_busy for one in world.replicas
     ):
         await world.pass_time(1)
-    return world.unlike()
+    return world.deviations()
 
 
-async def stay(world: World, seconds: int) -> None:
+async def stay(world: SimulatedCluster, seconds: int) -> None:
     """Advance the time, and restart ended processes, as a Deployment would."""
     for _ in range(seconds):
         await world.pass_time(1)
@@ -150,7 +153,7 @@ async def settle(one: Play, limit_s: float) -> None:
     one.settled_s = max(one.settled_s, world.clock.now() - began)
 
 
-def judge(world: World, found: list[Breach] | None = None) -> None:
+def judge(world: SimulatedCluster, found: list[Breach] | None = None) -> None:
     """Raise the violations so far."""
     if broken := world.history.broken + (found or []):
         raise BrokenError(broken)

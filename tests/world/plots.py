@@ -225,7 +225,7 @@ class Plots(Stages):
             self.world.remove_pod(other)
             await self._prompt(group)
 
-    async def told_to_wait(self) -> None:
+    async def retry_after(self) -> None:
         """Answer binds with a retry after ten minutes; later pods are not delayed."""
         async with self.crowded(8000):
             await self._undisturbed()

@@ -24,7 +24,7 @@ from tests.world.network import Wiring
 from tests.world.turns import PROCESS, Turns
 
 if TYPE_CHECKING:
-    from tests.world.world import World
+    from tests.world.world import SimulatedCluster
 
 # This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -78,7 +78,7 @@ class Strides:
 class Replica:
     """One process; `kill` leaves it no time to release anything."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: SimulatedCluster, number: int) -> None:
         self.wiring = Wiring(world.store, Random(world.random.getrandbits(32)))
         self.wiring.accident = world.refusal
         self.wiring.audit, self.wiring.process = world.audit, number
@@ -86,7 +86,7 @@ class Replica:
         world.audit.deadlines_s[number] = world.setting.lease.renew_deadline_s
         self.number = number
         # When it had last received all events, and how many watches that takes.
-        self.told_at = -inf
+        self.informed_at = -inf
         # Since when it has had no obstacle to that, as far as it was checked.
         self.whole_since = inf
         self.most_flows = 0

@@ -25,7 +25,7 @@ from tests.world.tally import Tally
 TELL_EVERY_CPU_S = 300.0
 
 
-class Worlds:
+class Campaign:
     """Run worlds and sum their results."""
 
     def __init__(self, trials: int) -> None:
@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--days", type=float, default=1.0, help="for how many at least")
     parser.add_argument("--guided", action="store_true", help="change runs that came somewhere new")
     parser.add_argument("--shrink", type=int, default=0, help="so many trials to shorten a run")
-    parser.add_argument("--script", type=Script.read, help="a run as it was told")
+    parser.add_argument("--script", type=Script.read, help="a recorded run")
     parser.add_argument(
         "--until-broken", action="store_true", help="end with the first broken invariant"
     )
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
     ends: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ends.append(number))
     print(f"worlds of {asked.moves} moves, from seed {first} on", flush=True)
-    worlds, began, next_seed = Worlds(asked.shrink), time.process_time(), first
+    worlds, began, next_seed = Campaign(asked.shrink), time.process_time(), first
     total, search = worlds.total, Search(Random(first), MOVES)
     while (
         total.virtual_s < asked.minutes * 60

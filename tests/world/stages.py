@@ -27,7 +27,9 @@ pytestmark = pytest.mark.looptime
 BINDINGS = "*/binding"
 DOWN = Accident(Response(503, message="service unavailable\n"))
 GONE = Accident(Response(404, message="404 page not found\n"))
-TOLD_LATE = Accident(Response(504, reason="Timeout", message="told too late"), is_applied=True)
+APPLIED_LATE = Accident(
+    Response(504, reason="Timeout", message="response too late"), is_applied=True
+)
 # A broken etcd connection during a bind is reported as a conflict; this bind was carried out.
 CUT_SHORT = Accident(
     Response(
@@ -59,7 +61,7 @@ class Stages(Races):
                 flow.cut()
         await self.world.pass_time(4)
         names, history = [], self.world.history
-        for pod in self._bound(len(history.held)):
+        for pod in self._bound(len(history.bound_pods)):
             if self._cores_free() * 1000 >= free_milli:
                 break
             self._end(pod)
@@ -85,7 +87,7 @@ class Stages(Races):
         """Reject all members of a group but one while urgent pods compete for their capacity."""
         async with self.crowded(8000):
             self.world.refusals[BINDINGS] = self.dice.choice(
-                ((FORBIDDEN,) * 5 + (DOWN,), (FORBIDDEN,) * 4 + (TOLD_LATE, DOWN), (BUSY, DOWN))
+                ((FORBIDDEN,) * 5 + (DOWN,), (FORBIDDEN,) * 4 + (APPLIED_LATE, DOWN), (BUSY, DOWN))
             )
             group = self._gang("1")
             await self.world.pass_time(self.dice.choice((0.5, 2.5)))
@@ -105,7 +107,7 @@ class Stages(Races):
         async with self.crowded(2000):
             blind = self._blinded("/api/v1/pods")
             if self.dice.random() < 0.3:
-                self.world.refusals[BINDINGS] = (self.dice.choice((TOLD_LATE, CUT_SHORT)),)
+                self.world.refusals[BINDINGS] = (self.dice.choice((APPLIED_LATE, CUT_SHORT)),)
             for replica in self.world.replicas:
                 replica.wiring.late = {"/binding": self.dice.choice((5.0, 12.0))}
                 replica.wiring.trouble = 0.9
@@ -151,7 +153,7 @@ class Stages(Races):
             if dies:
                 leader.wiring.writes_left = self.dice.randint(2, 20)
             if not dies or self.dice.random() < 0.5:
-                self.world.refusals[BINDINGS] = (FORBIDDEN, TOLD_LATE)
+                self.world.refusals[BINDINGS] = (FORBIDDEN, APPLIED_LATE)
             group = self._gang("1")
             await self._begins(group, 3.0)
             # They come first in the queue, and cannot evict.
@@ -262,7 +264,7 @@ class Stages(Races):
         await self._bound_in_time(name, began)
         self.world.refusals.clear()
 
-    async def look_alike(self) -> None:
+    async def hide_a_namesake(self) -> None:
         """Hide a pod with a lost bind, and bind another of its name to the same node as another
         client.
         """

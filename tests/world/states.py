@@ -9,12 +9,12 @@ from typing import Any
 from scheduler.engine.queue.pod import Where
 from tests.world.grouproom import POD_GROUP
 from tests.world.replica import Replica
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 State = tuple[object, ...]
 
 
-def state_of(world: World, groups: dict[str, int]) -> State:
+def state_of(world: SimulatedCluster, groups: dict[str, int]) -> State:
     """Return the current state of a world."""
     pods = world.pods()
     waiting = [pod for pod in pods.values() if not pod["spec"].get("nodeName")]

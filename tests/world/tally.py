@@ -11,13 +11,13 @@ from tests.world.moves import Play
 FAULTS = {
     "network": (
         "cut", "silence", "lag", "partition", "blind", "missed", "ghost", "haunt", "hindsight",
-        "look_alike",
+        "hide_a_namesake",
         "namesakes", "namesake_of_a_victim", "rename", "late_receipts",
     ),
     "API server": (
         "refuse", "restart_server", "compact", "put_off", "usurp", "shrink", "lose_list", "mute",
         "drop_kind",
-        "regain_kind", "blip", "turned_away", "told_to_wait", "raise_bar", "rotate", "locked_out",
+        "regain_kind", "blip", "turned_away", "retry_after", "raise_bar", "rotate", "locked_out",
     ),
     "processes": (
         "kill", "hand_over", "crash", "lose_lease", "half_bound", "succeed", "retire", "inherit",

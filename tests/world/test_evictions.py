@@ -8,16 +8,16 @@ from tests.unit.kube.memoryapi import LOST, Accident
 from tests.world.grouproom import POD_GROUP
 from tests.world.mishaps import PODS_PATH
 from tests.world.races import URGENT
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 pytestmark = pytest.mark.looptime
 FORBIDDEN = Accident(Response(403, reason="Forbidden", message="a webhook says no"))
 POD = f"{PODS_PATH}/g-3"
 
 
-async def occupied(seed: int, replicas: int = 1) -> World:
+async def occupied(seed: int, replicas: int = 1) -> SimulatedCluster:
     """Return a world with one node that a group of eight fills, just bound."""
-    world = World(seed)
+    world = SimulatedCluster(seed)
     world.protect()
     world.node("n0", cpu="8")
     for _ in range(replicas):
@@ -28,7 +28,7 @@ async def occupied(seed: int, replicas: int = 1) -> World:
     return world
 
 
-def standing(world: World, group: str) -> list[str]:
+def bound_pods(world: SimulatedCluster, group: str) -> list[str]:
     """Return the members of a group that are on a node."""
     pods = world.pods().values()
     mine = (pod for pod in pods if pod["metadata"].get("labels", {}).get(POD_GROUP) == group)
@@ -46,9 +46,9 @@ async def test_who_could_not_be_deleted_with_its_group_goes_later():
         for number in range(4):
             world.pod(f"urgent-{number}", spec=URGENT)
         await world.pass_time(150)
-        assert ["g-3"] == standing(world, "g")
+        assert ["g-3"] == bound_pods(world, "g")
         world.refusals.clear()
-        await world.until(lambda: not standing(world, "g"), 90)
+        await world.until(lambda: not bound_pods(world, "g"), 90)
         await world.pass_time(90)
 
     assert [] == world.history.broken
@@ -66,13 +66,13 @@ async def test_nobody_of_a_group_goes_while_one_cannot_be_marked():
         for number in range(4):
             world.pod(f"urgent-{number}", spec=URGENT)
         await world.pass_time(200)
-        assert 8 == len(standing(world, "g"))
+        assert 8 == len(bound_pods(world, "g"))
         assert 0 == world.audit.checked["receipts"]
         world.refusals.clear()
         await world.until(lambda: not world.unbound(), 330)
 
     assert [] == world.history.broken
-    assert [] == standing(world, "g")
+    assert [] == bound_pods(world, "g")
 
 
 async def test_who_leads_next_finishes_the_eviction_of_a_group():
@@ -86,8 +86,8 @@ async def test_who_leads_next_finishes_the_eviction_of_a_group():
         await world.pass_time(2)
         await leader.kill()
         world.refusals.clear()
-        assert ["g-5", "g-6", "g-7"] == standing(world, "g")
-        await world.until(lambda: not standing(world, "g"), 90)
+        assert ["g-5", "g-6", "g-7"] == bound_pods(world, "g")
+        await world.until(lambda: not bound_pods(world, "g"), 90)
 
     assert [] == world.history.broken
     assert [] == world.unbound()

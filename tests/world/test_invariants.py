@@ -6,7 +6,7 @@ from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import Accident
 from tests.world.audit import PROTECTED
 from tests.world.grouproom import POD_GROUP
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 pytestmark = pytest.mark.looptime
 URGENT = {"priorityClassName": "urgent"}
@@ -14,7 +14,7 @@ URGENT = {"priorityClassName": "urgent"}
 
 async def test_who_is_taken_away_is_told_for_whom_and_no_budget_is_broken_without_need():
     """Full nodes, half of the pods protected by a budget: urgent pods preempt the others."""
-    world = World(1)
+    world = SimulatedCluster(1)
     world.protect()
     async with world.running():
         for number in range(4):
@@ -41,7 +41,7 @@ async def test_a_held_pod_goes_only_where_there_is_nobody_else():
     """All pods are protected by the budget: as in kube-scheduler it does not forbid, and the event
     exists.
     """
-    world = World(2)
+    world = SimulatedCluster(2)
     world.protect()
     async with world.running():
         world.node("n", cpu="2")
@@ -58,7 +58,7 @@ async def test_a_held_pod_goes_only_where_there_is_nobody_else():
 
 async def test_nobody_goes_before_the_receipt_is_written():
     """Events take seconds to arrive, and evictions wait for theirs."""
-    world = World(3)
+    world = SimulatedCluster(3)
     world.protect()
     async with world.running():
         world.node("n", cpu="2")
@@ -77,7 +77,7 @@ async def test_nobody_goes_before_the_receipt_is_written():
 
 async def test_nobody_goes_for_one_who_is_not_more_important():
     """All nodes are full of urgent pods: other pods, urgent or not, stay pending."""
-    world = World(4)
+    world = SimulatedCluster(4)
     world.protect()
     async with world.running():
         world.node("n", cpu="2")
@@ -98,14 +98,14 @@ async def test_nobody_goes_for_one_who_is_not_more_important():
     "answer",
     [
         Response(429, reason="TooManyRequests", retry_after_s=5.0),
-        Response(504, reason="Timeout", message="nobody knows"),
+        Response(504, reason="Timeout", message="unknown outcome"),
     ],
 )
 async def test_a_bind_that_is_put_off_does_not_reach_a_node_that_is_too_small_by_then(
     answer: Response,
 ):
     """The server delays binds while the chosen node shrinks: the pods go to nodes with capacity."""
-    world = World(7)
+    world = SimulatedCluster(7)
     world.node("n0", cpu="8")
     async with world.running():
         await world.pass_time(10)
@@ -132,11 +132,11 @@ async def test_a_group_does_not_begin_with_a_bind_that_was_put_off():
 
     Its group's capacity is used when it is sent again.
     """
-    world = World(8)
+    world = SimulatedCluster(8)
     world.protect()
     world.node("n0", cpu="8")
     forbidden = Accident(Response(403, reason="Forbidden", message="no"))
-    lost = Accident(Response(504, reason="Timeout", message="nobody knows"))
+    lost = Accident(Response(504, reason="Timeout", message="unknown outcome"))
     async with world.running(1):
         await world.pass_time(10)
         (replica,) = world.replicas
@@ -158,7 +158,7 @@ async def test_a_group_does_not_begin_with_a_bind_that_was_put_off():
 
 async def test_who_cannot_renew_writes_nothing_once_another_leads():
     """Only the leader's lease writes fail; its last write is before the next leader starts."""
-    world = World(5)
+    world = SimulatedCluster(5)
     world.node("n", cpu="64")
     async with world.running():
         leader, standby = world.replicas
@@ -177,7 +177,7 @@ async def test_who_cannot_renew_writes_nothing_once_another_leads():
 
 async def test_nobody_can_call_back_what_has_left_in_time():
     """A leader's last bind is in flight until another leads: the expired lease does not wait."""
-    world = World(8)
+    world = SimulatedCluster(8)
     world.node("n", cpu="64")
     down = Accident(Response(500, reason="InternalError", message="no quorum"))
     async with world.running():
@@ -199,7 +199,7 @@ async def test_what_is_written_changes_something():
     """Gangs whose members arrive one by one, some of which do not fit, in a world without
     faults.
     """
-    world = World(6)
+    world = SimulatedCluster(6)
     world.node("n", cpu="12")
     async with world.running():
         for number in range(3):
@@ -216,7 +216,7 @@ async def test_what_is_written_changes_something():
 
 async def test_nobody_is_asked_to_go_for_who_may_not_evict():
     """A more important pod that cannot evict stays pending: the world is quiet meanwhile."""
-    world = World(7)
+    world = SimulatedCluster(7)
     world.node("n", cpu="1")
     world.protect()
     async with world.running():
@@ -237,7 +237,7 @@ def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: 
     It is no excuse any more when the capacity is free again, and a pod that cannot evict is never
     one.
     """
-    world = World(10)
+    world = SimulatedCluster(10)
     world.protect()
     world.node("n", cpu="3")
     world.group("g", 3)
@@ -269,7 +269,7 @@ async def test_a_group_is_excused_where_its_room_went_with_a_node_after_it_had_c
 
     Once it is large enough no group is excused.
     """
-    world = World(10)
+    world = SimulatedCluster(10)
     world.node("n", cpu="3")
     if not comes_first:
         world.resize("n", "2")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.world.mishaps import Mishaps
 from tests.world.moves import Play
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 pytestmark = pytest.mark.looptime
 
@@ -14,7 +14,7 @@ async def test_a_definition_that_comes_back_is_noticed_in_seconds():
 
     A group created with their CRD does not wait for half a minute.
     """
-    world = World(1)
+    world = SimulatedCluster(1)
     world.protect()
     world.node("n0", cpu="8")
     took: list[float] = []

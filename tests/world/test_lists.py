@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import Accident
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 pytestmark = pytest.mark.looptime
 NOT_FOUND = Accident(Response(404, reason="NotFound", message="404 page not found"))
@@ -12,7 +12,7 @@ NOT_FOUND = Accident(Response(404, reason="NotFound", message="404 page not foun
 
 async def test_a_404_for_pods_fills_no_node_twice():
     """Twenty nodes full with 800 pods; pods respond 404 and all watches break: no pod is bound."""
-    world = World(1)
+    world = SimulatedCluster(1)
     for number in range(20):
         world.node(f"n{number:02}", cpu="40")
     for number in range(800):

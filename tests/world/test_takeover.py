@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 pytestmark = pytest.mark.looptime
 
 
 async def test_a_standby_with_dead_watches_learns_what_the_leader_did():
     """Its watches have sent no event for seconds without breaking: it lists before it decides."""
-    world = World(1)
+    world = SimulatedCluster(1)
     for number in range(4):
         world.node(f"n{number}", cpu="8")
     async with world.running():
@@ -34,7 +34,7 @@ async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
     """A bind hangs in the server when the leader terminates: the next one waits for the lease to
     expire.
     """
-    world = World(1)
+    world = SimulatedCluster(1)
     world.node("n0", cpu="1")
     async with world.running():
         leader, standby = world.replicas
@@ -55,7 +55,7 @@ async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
 
 async def test_a_quiet_world_is_silent():
     """Without events, nothing is written for minutes but the lease."""
-    world = World(1)
+    world = SimulatedCluster(1)
     for number in range(3):
         world.node(f"n{number}")
     async with world.running():

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.daemon import loop
 from scheduler.engine.binding import prebind
-from tests.world.world import World
+from tests.world.world import SimulatedCluster
 
 pytestmark = pytest.mark.looptime
 
@@ -32,7 +32,7 @@ async def test_a_namespace_has_only_so_many_pods_in_pre_bind(monkeypatch: pytest
 
 async def flooded(pods: int, limit: int) -> None:
     """Create a tenant's pods that wait for volumes, and check the other pods."""
-    world = World(1)
+    world = SimulatedCluster(1)
     for number in range(10):
         world.node(f"n{number}", cpu="200", pods="200")
     world.outside.put("/apis/storage.k8s.io/v1/storageclasses", CLASS)

@@ -124,7 +124,7 @@ class Turns(asyncio.BaseEventLoop):
             while timers and timers[0][2]._cancelled:
                 self._pop()
             if not timers:
-                raise SpinningError("nobody waits for anything any more")
+                raise SpinningError("no task waits for anything any more")
             if timers[0][0] > self._now_s:
                 self._now_s = timers[0][0]
                 self._moved_at = self.turns

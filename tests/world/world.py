@@ -48,7 +48,7 @@ GLANCE_S = 30.0
 EVENTS_LIVE_S = 3600.0
 
 
-class World:
+class SimulatedCluster:
     """The store, its watchers, and the replicas."""
 
     def __init__(self, seed: int, setting: Setting = PLAIN) -> None:
@@ -62,7 +62,7 @@ class World:
         )
         self.registry = REGISTRY
         self.history = History()
-        self.audit = Audit(self.store, self.history, self.told_until)
+        self.audit = Audit(self.store, self.history, self.informed_until)
         # By the beginning of paths, or their end after a `*`.
         self.refusals: dict[str, tuple[Any, ...]] = {}
         self.writes: dict[str, int] = {}
@@ -86,7 +86,7 @@ class World:
         return self.setting.loaded(LOADED)
 
     @asynccontextmanager
-    async def running(self, replicas: int | None = None) -> AsyncIterator["World"]:
+    async def running(self, replicas: int | None = None) -> AsyncIterator["SimulatedCluster"]:
         """Run so many replicas, or as many as the setting says, and the kubelets, until the block
         ends.
         """
@@ -166,7 +166,7 @@ class World:
                 await replica.wiring.landed()
                 self.add()
 
-    def told_until(self, number: int) -> float:
+    def informed_until(self, number: int) -> float:
         """Return the time up to which a process has received all events, in seconds since the
         epoch.
         """
@@ -174,7 +174,7 @@ class World:
         if replica is None:
             return float("-inf")
         self._ask(replica)
-        return replica.told_at
+        return replica.informed_at
 
     def _ask(self, replica: Replica) -> None:
         """Record whether a process is up to date now.
@@ -190,7 +190,7 @@ class World:
             return
         replica.whole_since = min(replica.whole_since, now)
         if now - replica.whole_since >= UNDER_WAY_S:
-            replica.told_at = now
+            replica.informed_at = now
 
     def refusal(self, method: str, path: str) -> Any:
         """Return a request's planned fault, by the beginning or the end of its path.
@@ -301,7 +301,7 @@ class World:
         pods = self.pods()
         if self.partial(groups) or not any(one.leads for one in self.replicas):
             return False
-        bound = {held for held in self.history.held if held in pods}
+        bound = {held for held in self.history.bound_pods if held in pods}
         for name, size in groups.items():
             mine = members(pods, name)
             is_open = len(mine) >= size and not any(one["metadata"]["uid"] in bound for one in mine)
@@ -329,19 +329,19 @@ class World:
                 found.append(Breach(Invariant.ONE, self.clock.now(), what))
         return found
 
-    def unlike(self) -> list[Breach]:
+    def deviations(self) -> list[Breach]:
         """Return the deviations from the required final state: conditions, the leader's state,
         leftovers.
         """
         now, found = self.clock.now(), list[Breach]()
 
-        def is_unlike(invariant: Invariant, what: str) -> None:
+        def deviates(invariant: Invariant, what: str) -> None:
             found.append(Breach(invariant, now, what))
 
         pods = self.pods()
         leaders = [one for one in self.replicas if one.leads]
         if len(leaders) != 1:
-            is_unlike(Invariant.ONE, f"{len(leaders)} lead")
+            deviates(Invariant.ONE, f"{len(leaders)} lead")
         waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
         for uid, pod in waiting.items():
             if uid in self.audit.untold:
@@ -350,27 +350,27 @@ class World:
                 one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
             )
             if not any(one["status"] == "False" and one.get("message") for one in reported):
-                is_unlike(Invariant.TOLD, f"{pod['metadata']['name']} waits and is not told why")
-        for name, said in self._whole_and_silent(pods):
-            is_unlike(Invariant.SAID, f"{name} is whole, and its PodGroup says {said!r}")
+                deviates(Invariant.TOLD, f"{pod['metadata']['name']} waits without a condition")
+        for name, stated in self._whole_and_silent(pods):
+            deviates(Invariant.SAID, f"{name} is whole, and its PodGroup says {stated!r}")
         for one in leaders:
             engine = one.daemon.engine
             held = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
-            if held != {uid: there.node for uid, there in self.history.held.items()}:
-                is_unlike(Invariant.BOOKS, f"{one.number} counts other pods on nodes")
+            if held != {uid: there.node for uid, there in self.history.bound_pods.items()}:
+                deviates(Invariant.BOOKS, f"{one.number} counts other pods on nodes")
             for name, row in engine.cluster.table.rows.items():
                 used = self.history.used(name)
                 for resource in ("cpu", "memory", "pods"):
                     if engine.cluster.table.requested(resource)[row] != used.get(resource, 0):
-                        is_unlike(
+                        deviates(
                             Invariant.BOOKS, f"{one.number} counts another {resource} on {name}"
                         )
             if set(engine.cluster.table.rows) != set(self.history.nodes):
-                is_unlike(Invariant.BOOKS, f"{one.number} knows other nodes")
+                deviates(Invariant.BOOKS, f"{one.number} knows other nodes")
             if {queued.uid for queued in engine.queues} != set(waiting):
-                is_unlike(Invariant.BOOKS, f"{one.number} has other pods in its queues than wait")
+                deviates(Invariant.BOOKS, f"{one.number} has other pods in its queues than wait")
             if one.is_busy:
-                is_unlike(Invariant.LEFT, f"{one.number} has work left over")
+                deviates(Invariant.LEFT, f"{one.number} has work left over")
         return found
 
     def _whole_and_silent(self, pods: dict[str, Object]) -> Iterator[tuple[str, str]]:
@@ -381,15 +381,15 @@ class World:
         """
         bound: Counter[str] = Counter()
         for uid, pod in pods.items():
-            said = (c["status"] for c in pod["status"].get("conditions", ()) if c["type"] == SEEN)
+            stated = (c["status"] for c in pod["status"].get("conditions", ()) if c["type"] == SEEN)
             is_ours = uid in self.history.waited - self.history.foreign
-            if uid in self.history.held and is_ours and next(said, "") == "True":
+            if uid in self.history.bound_pods and is_ours and next(stated, "") == "True":
                 bound[(pod["metadata"].get("labels") or {}).get(POD_GROUP, "")] += 1
         for group in (self.outside.get(POD_GROUPS) or {"items": ()})["items"]:
-            name, said = group["metadata"]["name"], (group.get("status") or {}).get("phase", "")
+            name, stated = group["metadata"]["name"], (group.get("status") or {}).get("phase", "")
             is_whole = bound[name] >= group["spec"].get("minMember", 0) > 0
-            if is_whole and said in NOT_SCHEDULED and name not in self.audit.untold:
-                yield name, said
+            if is_whole and stated in NOT_SCHEDULED and name not in self.audit.untold:
+                yield name, stated
 
     def partial(self, groups: dict[str, int]) -> list[str]:
         """Return the partially bound groups, without excused ones.

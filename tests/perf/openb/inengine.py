@@ -20,7 +20,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.intree import registry
 from scheduler.objects.plain import read_node, read_object, read_pod
-from scheduler.simulate.cluster.cluster import World
+from scheduler.simulate.cluster.cluster import SimulatedCluster
 from tests.perf.openb.data import WHOLE, Ints, Order, TraceNode, TracePod
 from tests.perf.openb.replay import Run, empty_run
 
@@ -78,7 +78,7 @@ class Cluster:
         loaded = load(configuration, file="openb", registry=plugins)
         settings = msgspec.structs.replace(engine_settings(loaded, seed=0), ties=ties)
         self._engine = Engine(loaded.profiles, plugins, settings=settings, meters=Meters())
-        self._world = World(self._engine, ())
+        self._world = SimulatedCluster(self._engine, ())
         self._shares = shares
         self._now = 1_700_000_000.0
         self._see_object({"apiVersion": _API, "kind": "DeviceClass", **_named(CLASS), "spec": {}})

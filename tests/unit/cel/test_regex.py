@@ -32,7 +32,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("pattern", WRONG)
-def test_what_is_wrong_is_said_in_the_words_of_go(pattern):
+def test_errors_have_the_texts_of_go(pattern):
     """The messages appear in the API server's rejections, and in conditions."""
     with pytest.raises(RegexError) as reported:
         Regex(pattern)

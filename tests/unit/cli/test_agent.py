@@ -47,7 +47,7 @@ def test_without_a_cluster_it_ends_with_one_line(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         (
             ["bandwidth", "--node-name", "n", "--assume", "fast"],
@@ -71,14 +71,17 @@ def test_without_a_cluster_it_ends_with_one_line(
     ],
 )
 def test_wrong_words_are_named(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    reported: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     """Wrong usage, in one line."""
     monkeypatch.delenv("TRELLIS_NETPERF_KEY_FILE", raising=False)
 
     assert run(["agent", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert reported in line
 
 
 @pytest.fixture

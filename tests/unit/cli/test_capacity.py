@@ -27,8 +27,8 @@ def ask(tmp_path, capsys):
             file.write_text(yaml.safe_dump_all(found))
             names.append(str(file))
         code = run(["capacity", "--snapshot", names[0], "-f", names[1], *flags])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        reported = capsys.readouterr()
+        return code, reported.out, reported.err
 
     return asked
 
@@ -57,7 +57,7 @@ def test_count_places_and_what_stops_the_next_one(ask):
     }
 
 
-def test_the_limit_is_said(ask):
+def test_the_limit_is_reported(ask):
     """The answer states only the counted number."""
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "1"})], "--limit", "2")
     assert code == 0
@@ -96,7 +96,7 @@ def test_which_nodes_at_least_cost(ask, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "reported"),
     [
         (("--offer-nodes", "n1"), "named as COST=NODE, not 'n1'"),
         (("--offer-nodes", "nan=n1"), "named as COST=NODE"),
@@ -107,12 +107,12 @@ def test_which_nodes_at_least_cost(ask, tmp_path):
         (("--want", "10001"), "a number from 1 to 10000"),
     ],
 )
-def test_what_is_wrong_with_nodes_is_named(ask, tmp_path, monkeypatch, flags, said):
+def test_what_is_wrong_with_nodes_is_named(ask, tmp_path, monkeypatch, flags, reported):
     """The message has one line."""
     monkeypatch.chdir(tmp_path)
     code, _, err = ask(CLUSTER, [pod("web", requests={"cpu": "1"})], *flags)
     assert code == 2
-    assert said in err
+    assert reported in err
 
 
 def test_none_fits(ask):
@@ -138,7 +138,7 @@ def test_pods_that_lose_their_node(ask):
 
 
 @pytest.mark.parametrize(
-    ("shape", "flags", "said"),
+    ("shape", "flags", "reported"),
     [
         ([pod("a"), pod("b")], (), "one pod that is not bound is needed for the shape, not 2"),
         ([node("other")], (), "one pod that is not bound is needed for the shape, not 0"),
@@ -157,12 +157,12 @@ def test_pods_that_lose_their_node(ask):
         ([*members("g", 2), pod("b")], (), "one pod that is not bound is needed"),
     ],
 )
-def test_what_cannot_be_counted_is_refused(ask, shape, flags, said):
+def test_what_cannot_be_counted_is_refused(ask, shape, flags, reported):
     """One line names the remedy; the exit code is 2."""
     code, out, err = ask(CLUSTER, shape, *flags)
     assert code == 2
     assert out == ""
-    assert said in err
+    assert reported in err
 
 
 POD_GROUP = {
@@ -224,10 +224,10 @@ def test_a_group_of_a_composite_group_is_no_shape(ask):
     }
     child = {**WORKLOAD_GROUP, "apiVersion": "scheduling.k8s.io/v1alpha3", "spec": spec}
     shape = [pod(f"g-{n}", spec={"schedulingGroup": {"podGroupName": "g"}}) for n in range(2)]
-    code, _, said = ask(CLUSTER, [child, *shape])
+    code, _, reported = ask(CLUSTER, [child, *shape])
 
     assert code
-    assert "the group default/g is in another group" in said
+    assert "the group default/g is in another group" in reported
 
 
 def test_a_group_that_runs_is_a_shape_like_any_other(ask):
@@ -245,7 +245,7 @@ def test_a_group_that_runs_is_a_shape_like_any_other(ask):
 
 
 @pytest.mark.parametrize(
-    ("flags", "fits", "said"),
+    ("flags", "fits", "reported"),
     [
         (("--add-nodes", "2=n2"), 9, ""),
         (("--remove-node", "n2"), 3, ""),
@@ -257,7 +257,7 @@ def test_a_group_that_runs_is_a_shape_like_any_other(ask):
         ),
     ],
 )
-def test_a_cluster_that_is_not_there(ask, flags, fits, said):
+def test_a_cluster_that_is_not_there(ask, flags, fits, reported):
     """Nodes added or removed; the pods of removed ones are placed before the copies."""
     nodes = [
         node(f"n{n}", cpu=cpu, labels={"kubernetes.io/hostname": f"n{n}"})
@@ -267,7 +267,7 @@ def test_a_cluster_that_is_not_there(ask, flags, fits, said):
     _, out, err = ask([*nodes, busy], [pod("web", requests={"cpu": "1"})], "-o", "json", *flags)
 
     assert fits == json.loads(out)["fits"]
-    assert said in err
+    assert reported in err
 
 
 def test_a_name_that_is_taken_is_passed_over(ask):

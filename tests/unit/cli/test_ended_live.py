@@ -45,7 +45,7 @@ def fill(sandbox: Sandbox, job: str, phases: Sequence[str], namespace: str = "de
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         (["job/train"], f"default/train: {ENDED}"),
         (["train"], f"default/train: {ENDED}"),
@@ -55,7 +55,7 @@ def fill(sandbox: Sandbox, job: str, phases: Sequence[str], namespace: str = "de
         (["job/far"], "default/far: not in namespace default, but in other: use -n"),
     ],
 )
-async def test_what_became_of_ended_pods_is_one_line(capsys, words, said):
+async def test_what_became_of_ended_pods_is_one_line(capsys, words, reported):
     """Pods of other namespaces do not count; a name without any pod is stated as unknown."""
     async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
         fill(sandbox, "train", ("Succeeded", "Failed", "Succeeded"))
@@ -69,4 +69,4 @@ async def test_what_became_of_ended_pods_is_one_line(capsys, words, said):
 
     assert (1, "") == (code, shown.out)
     (line,) = [one for one in shown.err.splitlines() if one.startswith("error: ")]
-    assert line.startswith(f"error: {said}")
+    assert line.startswith(f"error: {reported}")

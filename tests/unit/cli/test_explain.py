@@ -84,8 +84,8 @@ def test_explain_a_pod_that_has_ended(tmp_path, capsys):
     file.write_text(yaml.safe_dump_all([node("large", cpu="8"), done, lost]))
 
     assert 1 == run(["explain", "shop/done", "--snapshot", str(file)])
-    said = "the pod has ended (Succeeded); it ran on node large, and uses no capacity any more"
-    assert f"error: shop/done: {said}\n" == capsys.readouterr().err
+    reported = "the pod has ended (Succeeded); it ran on node large, and uses no capacity any more"
+    assert f"error: shop/done: {reported}\n" == capsys.readouterr().err
     assert 1 == run(["explain", "shop/lost", "--snapshot", str(file)])
     assert "has ended (Failed); it was never bound" in capsys.readouterr().err
 

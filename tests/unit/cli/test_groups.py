@@ -72,7 +72,7 @@ def test_groups_as_a_document(cluster, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ('{"optimal":true,"objective":[1,-3],"bound":[1,-3]}', (True, [1, -3], [1, -3])),
         ('{"optimal":false,"objective":[2],"bound":[1]}', (False, [2], [1])),
@@ -81,7 +81,7 @@ def test_groups_as_a_document(cluster, capsys):
         (None, (False, [], [])),
     ],
 )
-def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, text, told):
+def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, text, reported):
     """It is in the ConfigMap, so a restart does not lose it.
 
     A foreign text is no proof.
@@ -94,7 +94,7 @@ def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, 
 
     assert 0 == run(["groups", "--snapshot", str(file), "-o", "json"])
     found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["items"]}["runs"]
-    assert ("Bound", *told) == tuple(
+    assert ("Bound", *reported) == tuple(
         found[key] for key in ("status", "optimal", "objective", "bound")
     )
 
@@ -119,13 +119,13 @@ def test_a_proof_survives_a_restart_that_lists_members_one_by_one(tmp_path, caps
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "stated"),
     [
         ({"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}, "Completed"),
         ({}, "Waiting"),
     ],
 )
-def test_a_group_that_has_ended_is_not_said_to_wait(tmp_path, capsys, status, said):
+def test_a_finished_group_is_not_reported_as_waiting(tmp_path, capsys, status, stated):
     """Its pods have finished and are on no node; the PodGroup states that it was placed."""
     ended = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
@@ -140,7 +140,7 @@ def test_a_group_that_has_ended_is_not_said_to_wait(tmp_path, capsys, status, sa
 
     assert 0 == run(["groups", "--snapshot", str(file), "-o", "json"])
     (found,) = json.loads(capsys.readouterr().out)["items"]
-    assert (said, "done") == (found["status"], found["name"])
+    assert (stated, "done") == (found["status"], found["name"])
 
 
 def own_pod(name, group, **more):
@@ -193,7 +193,7 @@ def plain(name, on, phase, spec):
     return pod(name, requests={"cpu": "1"}, node_name=on, spec=spec, status={"phase": phase})
 
 
-def test_a_table_tells_finished_planned_and_missing_groups_apart(tmp_path, capsys):
+def test_a_table_distinguishes_finished_planned_and_missing_groups(tmp_path, capsys):
     """Finished members count, planned ones have no node yet, and a group may have no object."""
     orphan = plain("orphan", "", "Pending", {"schedulingGroup": {"podGroupName": "gone"}})
     orphan["spec"]["schedulerName"] = "trellis"

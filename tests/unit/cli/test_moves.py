@@ -22,8 +22,8 @@ def ask(capsys):
 
     def asked(*flags):
         code = run(["moves", "--snapshot", CLUSTER, *flags])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        reported = capsys.readouterr()
+        return code, reported.out, reported.err
 
     return asked
 
@@ -172,18 +172,18 @@ def test_explain_names_the_moves_after_which_a_group_fits(capsys, gang):
     ) in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("want", "said"), [("1", "1 fits after 3"), ("2", "2 fit after 6")])
-def test_capacity_names_the_moves_after_which_the_copies_fit(capsys, ask, want, said):
+@pytest.mark.parametrize(("want", "reported"), [("1", "1 fits after 3"), ("2", "2 fit after 6")])
+def test_capacity_names_the_moves_after_which_the_copies_fit(capsys, ask, want, reported):
     """One line below the answer names them, and the plan of `moves` has as many moves."""
     code = run(["capacity", "--snapshot", CLUSTER, "-f", TRAIN, "--want", want])
 
     assert code == 3
     assert (
-        f"{said} moves; no plan with fewer moves exists. "
+        f"{reported} moves; no plan with fewer moves exists. "
         f"The plan: trellis moves --capacity {want} -f {TRAIN}\n"
     ) in capsys.readouterr().out
     _, out, _ = ask("--capacity", want, "-f", TRAIN, "-o", "json")
-    assert len(json.loads(out)["moves"]) == int(said.split()[-1])
+    assert len(json.loads(out)["moves"]) == int(reported.split()[-1])
 
 
 def test_capacity_that_suffices_or_that_moves_cannot_add_names_none(capsys):

@@ -65,8 +65,8 @@ def ask(cluster, capsys):
 
     def asked(verb, *words):
         code = run([verb, *words, "--snapshot", cluster])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        reported = capsys.readouterr()
+        return code, reported.out, reported.err
 
     return asked
 
@@ -96,7 +96,7 @@ def test_other_words_are_refused(words):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "reported"),
     [
         (("pod/web-abc-1", "-n", "shop"), 0, "shop/web-abc-1 is on g-0"),
         (("deploy/web", "-n", "shop"), 0, "shop/web-abc-1 is on g-0"),
@@ -105,11 +105,11 @@ def test_other_words_are_refused(words):
         (("podgroup/ring",), 0, "with the group default/ring"),
     ],
 )
-def test_explain_takes_what_kubectl_takes(ask, words, code, said):
+def test_explain_takes_what_kubectl_takes(ask, words, code, reported):
     """A workload is explained by the pod that waits, a group by its members."""
     got, out, _ = ask("explain", *words)
     assert code == got
-    assert said in out.splitlines()[0]
+    assert reported in out.splitlines()[0]
 
 
 def test_a_name_in_another_namespace_is_pointed_out(ask):
@@ -120,7 +120,7 @@ def test_a_name_in_another_namespace_is_pointed_out(ask):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         (
             ("deploy/web", "-n", "shop", "--limit", "3"),
@@ -134,15 +134,15 @@ def test_a_name_in_another_namespace_is_pointed_out(ask):
         (("podgroup/ring", "--limit", "2"), "at least 2 more groups of 2 like default/ring fit"),
     ],
 )
-def test_capacity_of_what_is_there_and_of_amounts(ask, words, said):
+def test_capacity_of_what_is_there_and_of_amounts(ask, words, reported):
     """An object of the cluster means one more copy of it; amounts need no manifest."""
     code, out, err = ask("capacity", *words)
     assert (0, "") == (code, err)
-    assert said in out.splitlines()[0]
+    assert reported in out.splitlines()[0]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         ((), "name one shape"),
         (("--gpu", "1", "deploy/web"), "name one shape"),
@@ -150,11 +150,11 @@ def test_capacity_of_what_is_there_and_of_amounts(ask, words, said):
         (("--gang", "2"), "a shape needs --cpu, --memory or --gpu"),
     ],
 )
-def test_shapes_that_say_nothing_are_refused(ask, words, said):
+def test_shapes_that_say_nothing_are_refused(ask, words, reported):
     """One line is printed; the exit code is 2."""
     code, out, err = ask("capacity", *words)
     assert (2, "") == (code, out)
-    assert said in err
+    assert reported in err
 
 
 def test_a_manifest_that_was_applied_counts_as_one_more(ask, tmp_path):
@@ -220,14 +220,14 @@ def test_explain_of_a_finished_workload_states_it_in_one_line(tmp_path, capsys):
     file.write_text(yaml.safe_dump_all([gpu_node("g-0", "r0"), *ended]))
 
     assert 1 == run(["explain", "job/train", "-n", "shop", "--snapshot", str(file)])
-    said = "all 3 pods have ended (1 Failed, 2 Succeeded); they use no capacity any more"
-    assert ("", f"error: shop/train: {said}\n") == tuple(capsys.readouterr())
+    reported = "all 3 pods have ended (1 Failed, 2 Succeeded); they use no capacity any more"
+    assert ("", f"error: shop/train: {reported}\n") == tuple(capsys.readouterr())
     more = tmp_path / "more.yaml"
     more.write_text(yaml.safe_dump(owned("train-3", "Job", "train", node_name="g-0")))
     both = ["--snapshot", str(file), "--snapshot", str(more)]
     assert 0 == run(["explain", "job/train", "-n", "shop", *both])
-    said = "notice: train has 4 pods, 1 on nodes, 3 ended; this is shop/train-3"
-    assert said in capsys.readouterr().err.splitlines()
+    reported = "notice: train has 4 pods, 1 on nodes, 3 ended; this is shop/train-3"
+    assert reported in capsys.readouterr().err.splitlines()
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

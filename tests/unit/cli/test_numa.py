@@ -82,7 +82,7 @@ def test_other_forms_and_whose_pods_are_ours(tmp_path, capsys):
     assert [4000, 4000] == items["taken"]["free"]["cpu"]
 
 
-def test_explain_tells_what_zones_have_left(tmp_path, capsys):
+def test_explain_reports_the_free_capacity_of_zones(tmp_path, capsys):
     """The figures of a verdict are shown beside it: the report's age, and each zone."""
     file = cluster(tmp_path)
     wide = pod("wide", requests={"cpu": "7", "memory": "1Gi"})

@@ -51,7 +51,7 @@ def test_check_says_what_a_file_schedules(tmp_path, capsys):
     assert all(line.startswith(f"notice: {file}:") for line in err.splitlines())
 
 
-def test_check_tells_all_mistakes_of_a_file(monkeypatch, capsys):
+def test_check_reports_all_mistakes_of_a_file(monkeypatch, capsys):
     """Each mistake has one line with its place; the exit code is 2."""
     stdin(monkeypatch, f"{HEAD}paralelism: 3\nprofiles: 5\n".encode())
 
@@ -66,13 +66,13 @@ def test_check_tells_all_mistakes_of_a_file(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "reported"),
     [
         ("{", "not YAML"),
         ("{kind: Node, apiVersion: v1, metadata: {name: n}}", "names no pod that is to be placed"),
     ],
 )
-def test_check_reads_the_shapes_that_are_to_be_counted(monkeypatch, capsys, manifest, said):
+def test_check_reads_the_shapes_that_are_to_be_counted(monkeypatch, capsys, manifest, reported):
     """A shape that the daemon could not count is a mistake of the file."""
     ours = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrellisConfiguration\n"
     shape = json.dumps([{"name": "a", "manifest": manifest}])
@@ -81,7 +81,7 @@ def test_check_reads_the_shapes_that_are_to_be_counted(monkeypatch, capsys, mani
     assert 2 == run(["config", "check", "-"])
     err = capsys.readouterr().err
     assert "\nerror: <stdin>: capacity.shapes[0].manifest" in err
-    assert said in err
+    assert reported in err
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,6 @@ def test_a_valid_file_has_none(text):
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "5", HEAD + "profiles: 5\n"])
-def test_what_cannot_be_read_is_said_once(text):
+def test_an_unreadable_part_is_reported_once(text):
     """If no part can be left out, the reading ends with the mistakes so far."""
     assert 1 == len(found(text))

@@ -47,7 +47,7 @@ def test_a_file_of_kube_scheduler_does_not_take_its_place():
     ] == notices(f"{HEAD}leaderElection: {{leaderElect: true}}\nprofiles:\n- plugins: {{}}\n")
 
 
-def test_a_file_that_says_nothing_of_an_election_is_told_nothing_of_it():
+def test_a_file_without_leader_election_gets_no_notice_about_it():
     """A configuration written for Trellis needs no notice about another Lease."""
     text = f"{HEAD}profiles:\n- schedulerName: mine\n"
     assert [] == [notice for notice in notices(text) if "Lease" in notice]
@@ -203,7 +203,7 @@ def test_what_is_found_at_start_comes_with_the_path_too():
     ] == refused(text)
 
 
-def test_all_profiles_sort_alike():
+def test_all_profiles_need_the_same_queue_sort():
     """In queueSort it is a rule of validation; through multiPoint it is detected at start."""
     one = "{multiPoint: {disabled: [{name: PrioritySort}], enabled: [{name: OtherSort}]}}"
     two = '{queueSort: {disabled: [{name: "*"}], enabled: [{name: OtherSort}]}}'
@@ -319,7 +319,7 @@ def test_old_names_are_read_as_todays():
     ] == notices(text)[:3]
 
 
-def test_dangerous_and_idle_entries_are_told():
+def test_dangerous_and_ineffective_entries_are_reported():
     """A filter that protects nodes, and a disabled name that is unknown."""
     text = f"""{HEAD}profiles:
 - schedulerName: a

@@ -25,7 +25,7 @@ def loaded(args: str, ours: str) -> Loaded:
     return load(TEXT.format(args=args, ours=ours), file="f.yaml", registry=registry())
 
 
-def told(found: Loaded) -> list[str]:
+def reported(found: Loaded) -> list[str]:
     return [str(one) for one in found.notices if "f.yaml:11:" in str(one)]
 
 
@@ -59,7 +59,7 @@ def test_a_condition_has_a_type_and_a_status_of_the_api(given: str):
         loaded(f'{{avoidConditions: ["{given}"]}}', "")
 
 
-def test_what_is_cut_is_told():
+def test_truncation_is_reported():
     """The notice has its position; defaults of Trellis are not reported."""
     args = "{solverWorkers: 9, solverTimeLimitSeconds: 5}"
     found = loaded(args, "solver: {timeLimitSeconds: 2.5, workers: 8}")
@@ -67,5 +67,5 @@ def test_what_is_cut_is_told():
     assert [
         f"f.yaml:11:1: {NAME} asks for solverTimeLimitSeconds: 5; solver allows 2.5",
         f"f.yaml:11:1: {NAME} asks for solverWorkers: 9; solver allows 8",
-    ] == told(found)
-    assert [] == told(loaded("{}", "solver: {timeLimitSeconds: 0.5, workers: 8}"))
+    ] == reported(found)
+    assert [] == reported(loaded("{}", "solver: {timeLimitSeconds: 0.5, workers: 8}"))

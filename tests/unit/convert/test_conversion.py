@@ -153,9 +153,9 @@ def test_a_token_becomes_a_reference_to_a_secret():
     provider = done.object["spec"]["metricProvider"]
     assert {"name": "net-topology-test-token", "key": "token"} == provider["secretRef"]
     assert "token" not in provider
-    said = " ".join(done.changes)
-    assert "kubectl create secret generic net-topology-test-token -n test-namespace" in said
-    assert "hush" not in said
+    reported = " ".join(done.changes)
+    assert "kubectl create secret generic net-topology-test-token -n test-namespace" in reported
+    assert "hush" not in reported
     assert not converted(done.object).changes
 
 

@@ -80,7 +80,7 @@ async def test_what_a_file_says_is_news_not_how(room: Room):
     assert [] == room.refused
 
 
-async def test_a_bad_file_is_told_once(room: Room):
+async def test_an_invalid_file_is_reported_once(room: Room):
     """The old text afterwards is no change, and clears the problem."""
     room.path.write_text(text("trellis", "trellis"))
     await room.none()
@@ -99,7 +99,7 @@ async def test_a_bad_file_is_told_once(room: Room):
     assert 1 == room.errors()
 
 
-async def test_a_file_that_is_gone_is_told_once(room: Room):
+async def test_a_missing_file_is_reported_once(room: Room):
     """A file that is no text is reported once, too; a later one counts."""
     room.path.unlink()
     await room.none()
@@ -117,7 +117,7 @@ class Daemon:
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.is_discarded = False
         self.code = 0
         self._stopped = asyncio.Event()
@@ -126,7 +126,7 @@ class Daemon:
         self._stopped.set()
 
     def announce(self, reason: str, _what: str, *, is_warning: bool = False) -> None:
-        self.told.append(reason)
+        self.events.append(reason)
         assert is_warning == (reason == reasons.CONFIGURATION_NOT_RELOADED)
 
     async def run(self) -> int:
@@ -169,7 +169,7 @@ async def test_one_daemon_follows_another(room: Room):
 
     assert 0 == await running
     assert [["trellis"], ["second"]] == [names(one.loaded) for one in house.daemons]
-    assert [reasons.CONFIGURATION_RELOADED] == house.daemons[0].told
+    assert [reasons.CONFIGURATION_RELOADED] == house.daemons[0].events
     assert 1 == room.meters.config_reloads.labels("success").value
 
 
@@ -197,12 +197,12 @@ async def test_what_cannot_be_built_leaves_the_old_one(room: Room):
     house.fault = ConfigError("this kubeconfig does not exist")
     room.path.write_text(text("second"))
     async with asyncio.timeout(60):
-        while not house.daemons[0].told:
+        while not house.daemons[0].events:
             await asyncio.to_thread(lambda: None)
     house.supervisor.stop()
 
     assert 0 == await running
-    assert [reasons.CONFIGURATION_NOT_RELOADED] == house.daemons[0].told
+    assert [reasons.CONFIGURATION_NOT_RELOADED] == house.daemons[0].events
     assert 1 == room.errors()
     assert 0 == room.meters.config_last_reload_successful.value
 

@@ -95,7 +95,7 @@ def test_each_change_of_the_leader_is_kept_once():
 
 
 @pytest.mark.parametrize("raw", PODS, ids=lambda raw: raw["metadata"]["name"])
-def test_what_is_kept_says_what_the_decision_said(raw):
+def test_a_kept_decision_equals_the_original(raw):
     """The record has the same verdict per node as a simulation at that time, whatever changes
     later.
     """

@@ -26,7 +26,7 @@ def test_texts_are_those_of_the_events_in_their_order():
     assert not encoder.take()
 
 
-def test_nothing_is_encoded_where_nobody_records():
+def test_nothing_is_encoded_without_a_recorder():
     """Texts would cost time."""
     inbox = Inbox()
     inbox.put(Leading(active=True))

@@ -87,7 +87,7 @@ def test_long_attempts_make_turns_short():
     assert 2 == engine.tried[-1]
 
 
-def test_where_nobody_waits_a_turn_is_for_taking_in():
+def test_without_waiting_pods_a_turn_only_takes_in_events():
     """No active pod is delayed by the longer intake."""
     engine = Slow(event_s=TURN_S / 100, pod_s=0.0)
     engine.waiting = False

@@ -124,7 +124,7 @@ def test_only_calculated_costs_have_an_age():
     assert world.gauge("trellis_network_weights_age_seconds") == {("default/nt-default",): 30}
 
 
-def test_nothing_is_shown_that_nobody_decides_by():
+def test_figures_that_no_plugin_uses_are_not_exported():
     """Without a network plugin the metrics have no age and no cost."""
     world = Setting("without")
     for raw in (GROUP, COSTS):

@@ -54,7 +54,7 @@ def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None) -> list[Any]
     return list(exporter.get_finished_spans())
 
 
-def test_a_span_tells_of_a_decision_from_the_pods_turn_to_its_end():
+def test_a_span_covers_a_decision_from_the_attempt_to_its_end():
     """The pod, the attempt, the number of nodes, the result; its start and end."""
     found = {span.attributes["k8s.pod.name"]: span for span in spans()}
     fits, giant = found["fits"], found["giant"]
@@ -99,7 +99,7 @@ def test_what_is_sampled_away_leaves_nothing():
     assert (1, {}) == (durations.count, durations.exemplars)
 
 
-def test_they_are_off_until_somebody_says_where_to(monkeypatch: pytest.MonkeyPatch):
+def test_traces_are_off_without_an_endpoint(monkeypatch: pytest.MonkeyPatch):
     """No tracing module is imported then; without the extra the message names it."""
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     assert Traces.wanted(Tracing(), "1", ManualClock(NOW)) is None

@@ -33,18 +33,18 @@ AMOUNTS = (
 )
 
 
-class World:
+class SimulatedCluster:
     """An engine that receives watch lines, with one node of 4 CPUs."""
 
     def __init__(self) -> None:
         self.engine = Engine(PROFILES, REGISTRY)
-        self.told: list[Any] = []
-        self.engine.observation.on_fault = lambda *fault: self.told.append(fault)
+        self.faults: list[Any] = []
+        self.engine.observation.on_fault = lambda *fault: self.faults.append(fault)
         self.hear(node("n0"))
 
     def hear(self, raw: dict[str, Any]) -> None:
         """Process one object as a watch line."""
-        decoder = Decoder(BY_KIND[raw["kind"]], self.told.append)
+        decoder = Decoder(BY_KIND[raw["kind"]], self.faults.append)
         line = decoder.line(msgspec.json.encode({"type": "ADDED", "object": raw}))
         if isinstance(line, Watched):
             self.engine.handle(line, 0.0)
@@ -93,58 +93,58 @@ def test_a_pod_may_ask_for_any_amount(amount):
 
     The next pod is placed.
     """
-    world = World()
+    world = SimulatedCluster()
     world.pod("absurd", requests={"cpu": amount, "memory": amount, "example.com/x": amount})
     world.pod("held", node_name="n0", requests={"example.com/y": amount})
     world.pod("lost", node_name="nowhere", requests={"cpu": amount})
     world.pod("good", requests={"cpu": "1"})
 
     assert "good" in world.bound()
-    assert [] == world.told
+    assert [] == world.faults
 
 
 def test_a_pod_may_ask_for_little_with_containers_that_ask_for_all():
     """The pod-level request decides; scoring still reads the containers."""
-    world = World()
+    world = SimulatedCluster()
     whole = {"resources": {"requests": {"cpu": "100m", "memory": "1Mi"}}}
     world.pod("p", requests={"cpu": HUGE, "memory": "9E", "example.com/x": 0}, spec=whole)
     world.hear(node("n1"))
 
     assert ["p"] == world.bound()
-    assert [] == world.told
+    assert [] == world.faults
 
 
 @pytest.mark.parametrize("amount", AMOUNTS, ids=str)
 @pytest.mark.parametrize("resource", ["cpu", "memory", "pods", "example.com/x"])
 def test_a_node_may_offer_any_amount(amount, resource):
     """Scores stay within their range, and pods are placed."""
-    world = World()
+    world = SimulatedCluster()
     world.hear(node("n1", allocatable={resource: amount}))
     world.pod("good", requests={"cpu": "1"})
 
     assert ["good"] == world.bound()
-    assert [] == world.told
+    assert [] == world.faults
 
 
 @pytest.mark.parametrize("field", sorted(wide_fields(0)))
 @pytest.mark.parametrize("number", [HUGE, -HUGE, 2**31])
 def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
     """The message names object and field; the pod is left out, the next one is placed."""
-    world = World()
+    world = SimulatedCluster()
     world.pod("absurd", spec=wide_fields(number)[field])
     world.pod("good")
 
     assert ["good"] == world.bound()
-    (fault,) = world.told
+    (fault,) = world.faults
     assert isinstance(fault, DecodeFault)
     assert ("Pod", "default/absurd") == (fault.kind, fault.key)
     assert "Expected `int`" in fault.message
 
 
 @pytest.mark.parametrize("port", [HUGE, -1, 65536, 2**31 - 1, -(2**31)])
-def test_a_port_out_of_range_hurts_nobody(port):
+def test_a_port_out_of_range_affects_no_other_pod(port):
     """The next pod is placed whether the port is rejected or accepted."""
-    world = World()
+    world = SimulatedCluster()
     world.pod("held", node_name="n0", host_ports=[port])
     world.pod("absurd", host_ports=[port])
     world.pod("good", host_ports=[80])
@@ -199,7 +199,7 @@ def storage(amount: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("amount", [*AMOUNTS, "much", "", 1.5], ids=str)
 def test_storage_of_any_size_ends_in_a_decision(amount):
     """The pod that uses it gets a message; the one that does not is placed."""
-    world = World()
+    world = SimulatedCluster()
     for raw in storage(amount):
         world.hear(raw)
     world.pod(
@@ -216,7 +216,7 @@ def test_storage_of_any_size_ends_in_a_decision(amount):
 
 def test_a_budget_and_a_driver_of_absurd_size_are_left_out():
     """Their numbers have a width as well."""
-    world = World()
+    world = SimulatedCluster()
     world.hear(
         {
             "kind": "PodDisruptionBudget",
@@ -229,4 +229,4 @@ def test_a_budget_and_a_driver_of_absurd_size_are_left_out():
     world.pod("good")
 
     assert ["good"] == world.bound()
-    assert ["PodDisruptionBudget", "CSINode"] == [fault.kind for fault in world.told]
+    assert ["PodDisruptionBudget", "CSINode"] == [fault.kind for fault in world.faults]

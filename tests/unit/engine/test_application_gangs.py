@@ -78,7 +78,7 @@ def placed(rig: Rig) -> dict[str, str]:
     return {one.metadata.name: one.spec.node_name for one in pods if one.spec.node_name}
 
 
-def told(rig: Rig) -> tuple[str, str]:
+def reported(rig: Rig) -> tuple[str, str]:
     """Return phase and message in the AppGroup's status."""
     gang = rig.api.objects["AppGroup"]["default/shop"].status.gang
     return ("", "") if gang is None else (gang.phase, gang.message)
@@ -90,7 +90,7 @@ def reason(rig: Rig, name: str) -> str:
     return "" if found is None else found.message
 
 
-def test_nobody_begins_before_all_are_there():
+def test_no_member_is_planned_before_all_exist():
     """Three of four wait, with the missing number.
 
     With the fourth all are bound, and the AppGroup reports it once.
@@ -105,10 +105,10 @@ def test_nobody_begins_before_all_are_there():
     add(rig, "db-1")
     rig.calm()
     assert 4 == len(placed(rig))
-    assert ("Scheduled", "") == told(rig)
-    said = [one for one in rig.api.records if one.kind == "AppGroup"]
-    assert ["Scheduled"] == [one.reason for one in said]
-    assert "bound 4 pods of the group to 2 nodes; no placement is better" == said[0].note
+    assert ("Scheduled", "") == reported(rig)
+    stated = [one for one in rig.api.records if one.kind == "AppGroup"]
+    assert ["Scheduled"] == [one.reason for one in stated]
+    assert "bound 4 pods of the group to 2 nodes; no placement is better" == stated[0].note
 
 
 def test_of_the_right_number_each_workload_needs_its_own():
@@ -119,7 +119,7 @@ def test_of_the_right_number_each_workload_needs_its_own():
     rig.calm()
     assert not placed(rig)
     assert "its class db has 1 members, at least 2 are needed" in reason(rig, "web-0")
-    assert ("Pending", reason(rig, "web-0")) == told(rig)
+    assert ("Pending", reason(rig, "web-0")) == reported(rig)
 
 
 def test_a_way_that_is_too_dear_holds_the_gang_until_the_limit_is_raised():
@@ -132,15 +132,15 @@ def test_a_way_that_is_too_dear_holds_the_gang_until_the_limit_is_raised():
     rig.calm()
     assert not placed(rig)
     assert "network cost from web to db at most 5 cannot hold" in reason(rig, "db-0")
-    assert ("Pending", reason(rig, "db-0")) == told(rig)
-    (said,) = [one for one in rig.api.records if one.kind == "AppGroup"]
-    assert ("FailedScheduling", reason(rig, "db-0")) == (said.reason, said.note)
+    assert ("Pending", reason(rig, "db-0")) == reported(rig)
+    (stated,) = [one for one in rig.api.records if one.kind == "AppGroup"]
+    assert ("FailedScheduling", reason(rig, "db-0")) == (stated.reason, stated.note)
 
     describe(rig, limit=7)
     rig.pass_time(60.0)
     rig.calm()
     assert 4 == len(placed(rig))
-    assert ("Scheduled", "") == told(rig)
+    assert ("Scheduled", "") == reported(rig)
 
 
 def test_pods_that_wait_become_members_when_the_application_is_a_gang():
@@ -166,7 +166,7 @@ def test_pods_that_wait_become_members_when_the_application_is_a_gang():
     assert 4 == len(placed(rig))
 
 
-def test_whoever_waits_for_others_goes_alone_when_it_is_a_gang_no_more():
+def test_waiting_members_are_scheduled_alone_when_the_application_is_no_gang_any_more():
     """The same pods, and the same when the AppGroup is deleted."""
     for is_deleted in (False, True):
         rig = floor("a", "a")
@@ -190,11 +190,11 @@ def test_pods_that_stand_count_when_their_application_becomes_a_gang():
     rig.calm()
     describe(rig)
     rig.calm()
-    assert ("", "") == told(rig)
+    assert ("", "") == reported(rig)
     add(rig, "web-1", "db-1")
     rig.calm()
     assert 4 == len(placed(rig))
-    assert ("Scheduled", "") == told(rig)
+    assert ("Scheduled", "") == reported(rig)
 
 
 def test_a_member_that_is_lost_is_replaced_where_it_costs_least():
@@ -261,7 +261,7 @@ def test_pods_of_another_namespace_are_no_members():
     assert {"web-0"} == placed(rig).keys()
 
 
-def test_what_is_wrong_with_an_application_is_said():
+def test_errors_of_an_application_are_reported():
     """A dependency on an unknown workload: on hold, the field named, in the pods' conditions and in
     the AppGroup's status.
     """
@@ -283,8 +283,8 @@ def test_what_is_wrong_with_an_application_is_said():
     rig.calm()
     wanted = 'spec.workloads[0].dependencies[0].workload: "nobody" is no workload of the group'
     assert wanted in reason(rig, "web-0")
-    assert "Pending" == told(rig)[0]
-    assert wanted in told(rig)[1]
+    assert "Pending" == reported(rig)[0]
+    assert wanted in reported(rig)[1]
 
 
 def test_others_go_for_a_gang_of_higher_priority_with_an_event_each():

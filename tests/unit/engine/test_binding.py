@@ -68,7 +68,7 @@ def bind_of(rig: Rig) -> Bind:
     return bind
 
 
-def test_a_wait_that_ends_another_wait_is_told_once():
+def test_a_wait_that_ends_another_wait_is_reported_once():
     """Two waits end together: the first one's end fulfils the second, which then only binds."""
     rig = rig_of(LastLeaves, pods=("first", "second"))
     rig.pass_time(20)
@@ -271,7 +271,7 @@ def test_a_look_that_fails_is_repeated():
         assert 1 == len(rig.engine.cluster.pods)
 
 
-def test_an_answer_that_nobody_waits_for_is_passed_over():
+def test_an_answer_without_a_waiting_binding_is_ignored():
     """Late and unknown answers change nothing."""
     rig = rig_of()
     rig.settle()

@@ -128,7 +128,7 @@ class TestDecide:
         status = decision.node_status(Stage(cls).nodes, 0)
         assert unresolvable("node(s) didn't satisfy plugin(s) [A]") == status
 
-    def test_a_promised_node_outside_tells_its_own_reason(self):
+    def test_a_nominated_node_outside_reports_its_own_reason(self):
         """kube-scheduler tries it first, whatever pre-filter left."""
         stage = Stage(
             made(
@@ -137,8 +137,8 @@ class TestDecide:
                 filter=lambda _s, _c, n, _x: reject(n.exists, "full"),
             )
         )
-        promised = with_status(stage.cycle.pod, nominated_node_name="n1")
-        stage.cycle = replace(stage.cycle, pod=promised)
+        nominated_pod = with_status(stage.cycle.pod, nominated_node_name="n1")
+        stage.cycle = replace(stage.cycle, pod=nominated_pod)
 
         text = "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 full."
         assert text == decision_of(stage).message

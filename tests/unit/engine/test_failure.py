@@ -55,14 +55,14 @@ class TestCondition:
 
         assert failure.status_patch(queued, "Unschedulable", "m", nominated, NOW) is None
 
-    def test_what_we_told_counts_before_the_watch_shows_it(self):
+    def test_a_written_condition_counts_before_the_watch_event(self):
         """The same verdict is not written twice."""
         queued = queued_with()
         failure.status_patch(queued, "Unschedulable", "m", None, NOW)
 
         assert failure.status_patch(queued, "Unschedulable", "m", None, NOW + 9) is None
 
-    def test_what_the_pod_never_shows_is_told_again(self):
+    def test_a_condition_that_the_pod_never_shows_is_written_again(self):
         """The server has refused the patch: it is sent again, with the same time, and then not at
         once again.
         """

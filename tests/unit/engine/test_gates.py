@@ -19,7 +19,7 @@ def rig_with(pod_fields: dict[str, Any], **labels: str) -> Rig:
     return rig
 
 
-def test_a_gated_pod_is_told_nothing():
+def test_a_gated_pod_gets_no_condition():
     """A gated pod gets no attempt, no condition and no event; the API server informs its user."""
     rig = rig_with({"gates": ["later"]})
 

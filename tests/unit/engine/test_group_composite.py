@@ -67,7 +67,7 @@ def test_objects_may_come_in_any_order():
     assert [] == kept.waiting("podgroup:default/g")
 
 
-def test_whoever_goes_is_told_with_its_group_and_the_root():
+def test_evicted_members_get_an_event_with_their_group_and_the_root():
     """The pods of one child are evicted: the child and the root get an event with the preemptor.
 
     The other child gets none.
@@ -174,7 +174,7 @@ def words(effects: list[Any], group: str) -> list[str]:
         (2, "is not complete: app has 1 of the 2 groups it needs: h has 0 of the 2 pods it needs"),
     ],
 )
-def test_a_group_that_stays_out_is_told_what_is_true_of_its_root(least: int, says: str):
+def test_an_unplaced_group_gets_a_condition_about_its_root(least: int, says: str):
     """A pod of g is replaced while h has no capacity: bound pods decide whether the root has its
     minimum.
     """
@@ -193,10 +193,12 @@ def test_a_group_that_stays_out_is_told_what_is_true_of_its_root(least: int, say
 
 def kept(writers: Iterable[InnerGroupWriter]) -> int:
     """Return the number of groups with stored messages."""
-    return sum(len(one._said) + len(one._final) for one in writers)
+    return sum(len(one._reported) + len(one._final) for one in writers)
 
 
-def test_what_was_said_to_groups_in_a_group_goes_with_them(monkeypatch: pytest.MonkeyPatch):
+def test_records_of_subgroup_conditions_are_deleted_with_the_subgroups(
+    monkeypatch: pytest.MonkeyPatch,
+):
     """After many groups of groups were created, reported and deleted, no more is stored than after
     a few.
     """

@@ -92,7 +92,7 @@ def test_room_that_comes_in_time_is_taken():
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_nobody_is_evicted_for_what_is_a_wish_in_a_while(timed: bool):
+def test_no_pod_is_evicted_before_the_deadline_of_a_rule(timed: bool):
     """Less important pods stay where only the rule keeps the group waiting.
 
     For a rule without a time they go.

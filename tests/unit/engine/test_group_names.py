@@ -87,7 +87,7 @@ def test_times_of_a_config_map_group_are_those_of_its_own_pods(is_described_anew
     assert ("two" if is_described_anew else "one") == values["/metadata/uid"]
 
 
-def test_a_refusal_of_a_deleted_group_is_not_said_of_the_next_one():
+def test_a_rejection_of_a_deleted_group_is_not_reported_for_its_successor():
     """The new PodGroup lacks only members: no condition is written."""
     floor = Again()
 

@@ -121,7 +121,7 @@ def test_pods_that_do_not_compete_go_on_while_the_solver_works():
     assert {f"s{n}" for n in range(4)} <= bound(floor.effects)
 
 
-def test_members_that_come_together_are_not_told_to_wait_for_one_another():
+def test_members_that_arrive_together_get_no_waiting_condition():
     """A gate's verdict is reported after a turn has processed all arrivals.
 
     For an incomplete group it is.
@@ -200,7 +200,7 @@ def test_whom_an_unproven_answer_leaves_out_is_tried_again():
     assert {"w-0", "w-1", "w-2"} == bound(effects) | bound(floor.run())
 
 
-def test_a_member_that_goes_while_its_group_is_in_the_line_takes_nobody_along():
+def test_a_member_deleted_while_its_group_is_queued_affects_no_other():
     """Its siblings return to the queue, and are not planned without it."""
     floor = Floor(nodes=4, size=6)
     floor.another("h", 6)
@@ -419,7 +419,7 @@ def test_a_member_whose_bind_is_refused_keeps_its_room():
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_members_that_are_held_back_keep_their_room_for_a_group_that_has_begun(*, is_begun: bool):
+def test_gated_members_keep_their_capacity_in_a_started_group(*, is_begun: bool):
     """A bind is in flight when another is refused: the others are put on hold, and keep nominations
     until they are reported.
     """
@@ -438,9 +438,9 @@ def test_members_that_are_held_back_keep_their_room_for_a_group_that_has_begun(*
     assert set() == bound(floor.run())
     floor.hear(Answer(binds[0].id, 201 if is_begun else 403))
 
-    promised = floor.engine.nominations
+    nominations = floor.engine.nominations
     taken = bound(floor.run()) & {"late"}
-    held = {bind.uid for bind in binds[2:] if promised.node_of(bind.uid)}
+    held = {bind.uid for bind in binds[2:] if nominations.node_of(bind.uid)}
     assert held == ({bind.uid for bind in binds[2:]} if is_begun else set())
     assert taken == (set() if is_begun else {"late"})
 
@@ -520,7 +520,7 @@ def test_a_member_that_something_else_holds_is_not_counted():
 
 
 @pytest.mark.parametrize("stands", [False, True])
-def test_a_group_that_is_left_undecided_keeps_its_promised_room_only_for_those_that_stand(
+def test_an_undecided_group_keeps_reserved_capacity_only_for_bound_members(
     stands: bool,
 ):
     """The solver finds nothing within its time: nominations would block others in vain unless a

@@ -118,7 +118,7 @@ def bound(effects: list[Effects]) -> list[str]:
     return sorted(one.name for one in effects if isinstance(one, Bind))
 
 
-def told(effects: list[Effects]) -> dict[str, tuple[str, str]]:
+def reported(effects: list[Effects]) -> dict[str, tuple[str, str]]:
     """Return reason and message of the conditions that are written, by pod."""
     return {
         one.name: (one.condition.reason, one.condition.message)
@@ -136,12 +136,12 @@ def test_no_member_is_bound_before_the_volumes_of_all_are_ready():
     assert [] == bound(cluster.volumes_of("g-0", "g-2"))
     written = cluster.later(31)
     assert [] == bound(written)
-    reason, text = told(written)["g-0"]
+    reason, text = reported(written)["g-0"]
     assert "WaitingOnPreBind" == reason
     assert text.endswith(
         "its group is bound together, and waits for the volumes or claims of default/g-1"
     )
-    assert told(written)["g-1"][1].endswith("until g-1 has its volumes")
+    assert reported(written)["g-1"][1].endswith("until g-1 has its volumes")
     events = {one.name for one in written if isinstance(one, Record)}
     assert {"g-0", "g-1", "g-2"} == events
     assert ["g-0", "g-1", "g-2"] == bound(cluster.volumes_of("g-1"))
@@ -163,7 +163,7 @@ def test_one_volume_that_never_comes_binds_none():
         "g-0": ("Unschedulable", recalled),
         "g-1": ("SchedulerError", failure),
         "g-2": ("Unschedulable", recalled),
-    } == told(written)
+    } == reported(written)
     # After the back-off they are planned again, and bound with the volume.
     cluster.later(2)
     assert ["g-0", "g-1", "g-2"] == bound(cluster.volumes_of("g-1"))

@@ -22,7 +22,7 @@ def rig_with(*pods: str, cpu: int = 4) -> Rig:
 class TestBadObjects:
     """An object with an invalid quantity."""
 
-    def test_a_bad_node_is_told_and_changes_nothing(self):
+    def test_an_invalid_node_is_reported_and_changes_nothing(self):
         """The old version stays in force."""
         rig = rig_with()
         rig.api.put("Node", make_node("n0", allocatable={"cpu": "lots"}))
@@ -31,7 +31,7 @@ class TestBadObjects:
         assert [("Node", "n0")] == rig.faults
         assert 4000 == rig.engine.cluster.table.allocatable("cpu")[0]
 
-    def test_a_bad_bound_pod_is_told_and_does_not_count(self):
+    def test_an_invalid_bound_pod_is_reported_and_does_not_count(self):
         """The other pods count."""
         rig = rig_with()
         rig.api.put("Pod", make_pod("bad", cpu="lots", node="n0"))
@@ -41,7 +41,7 @@ class TestBadObjects:
         assert [("Pod", "default/bad")] == rig.faults
         assert 1000 == rig.engine.cluster.table.requested("cpu")[0]
 
-    def test_a_bad_waiting_pod_is_told_so_itself(self):
+    def test_an_invalid_waiting_pod_gets_the_condition_itself(self):
         """The attempt of the pod fails as a SchedulerError; others are scheduled."""
         rig = rig_with()
         rig.api.put("Pod", make_pod("bad", cpu="lots", priority=9))

@@ -6,7 +6,7 @@ from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
 
 
-def test_nobody_is_tried_without_the_lease():
+def test_no_pod_is_tried_without_the_lease():
     """Events are processed, pods stay in the queue."""
     rig = Rig()
     rig.lead(active=False)
@@ -23,7 +23,7 @@ def test_nobody_is_tried_without_the_lease():
     assert [Bind] == [type(effect) for effect in rig.run()]
 
 
-def test_a_condition_that_was_not_sent_is_told_again():
+def test_an_unsent_condition_is_written_again():
     """A verdict whose patch died with the lease is written by the next attempt."""
     rig = Rig()
     rig.api.put("Node", make_node("n0", cpu=1))

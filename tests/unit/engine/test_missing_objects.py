@@ -47,7 +47,7 @@ def engine_with(*objects):
     return engine
 
 
-def told(engine, name="new"):
+def reported(engine, name="new"):
     """Place a pod; return the messages of the events about missing objects."""
     engine.handle(Watched("Pod", "ADDED", waiting(name)), NOW)
     effects = engine.run(NOW, 8)
@@ -63,7 +63,7 @@ def test_the_event_names_what_is_missing_and_where_it_was_sought(objects, kind, 
     """Once per attempt, on the pod that refers to it; a metric counts it."""
     engine = engine_with(*objects)
 
-    notes = told(engine)
+    notes = reported(engine)
 
     text = f'{kind} "{name}" was not found in namespace(s) default'
     assert [f"{text}: NetworkOverhead treats all nodes alike"] == notes
@@ -71,10 +71,10 @@ def test_the_event_names_what_is_missing_and_where_it_was_sought(objects, kind, 
     assert 1 == counted.value
 
 
-def test_nothing_is_said_when_all_is_there_or_nothing_is_asked():
+def test_no_event_is_written_if_all_objects_exist_or_none_is_named():
     """A group whose pods have no dependencies needs no costs."""
-    assert [] == told(engine_with(SHOP, topology()))
-    assert [] == told(engine_with(app_group({"front": {}})))
+    assert [] == reported(engine_with(SHOP, topology()))
+    assert [] == reported(engine_with(app_group({"front": {}})))
 
 
 def test_a_topology_that_goes_and_comes_back_is_used_again():
@@ -82,7 +82,7 @@ def test_a_topology_that_goes_and_comes_back_is_used_again():
     engine = engine_with(SHOP, topology())
     kind, obj = read_object(topology())
     engine.handle(Watched(kind.kind, "DELETED", obj), NOW)
-    assert told(engine)
+    assert reported(engine)
     engine.handle(Watched(kind.kind, "ADDED", obj), NOW)
 
-    assert [] == told(engine, "later")
+    assert [] == reported(engine, "later")

@@ -163,7 +163,7 @@ def test_a_retracted_nomination_wakes_others():
     assert "" == rig.engine.nominations.node_of("uid-boss")
 
 
-def test_a_nomination_is_told_before_waiting_and_cleared_after_a_failure():
+def test_a_nomination_is_written_before_waiting_and_cleared_after_a_failure():
     """The clearing patch is sent although the watch has not shown the nomination yet."""
     rig = rig_with(make_pod("p", labels={"permit": "wait"}))
     rig.run()

@@ -32,7 +32,7 @@ def test_a_blocked_profile_keeps_its_place():
     assert "mine" == free.pod.metadata.name
 
 
-def test_nobody_is_taken_early_while_somebody_blocked_is_active():
+def test_no_pod_is_popped_early_while_a_blocked_one_is_active():
     """Popping from the back-off is for an idle scheduler."""
     rig = two_profiles()
     rig.run()

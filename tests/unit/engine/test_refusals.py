@@ -57,7 +57,7 @@ def messages(effects: list[Any]) -> dict[str, str]:
     return {name: condition.message for name, condition in reported if condition is not None}
 
 
-def test_one_attempt_is_made_for_pods_that_are_alike(monkeypatch):
+def test_one_attempt_is_made_for_equivalent_pods(monkeypatch):
     """All have a condition and an event of their own, with the same text, and wait for the same
     plugin.
     """
@@ -86,7 +86,7 @@ def test_the_next_turn_tries_anew(monkeypatch):
     assert ["a", "b"] == turn.tried
 
 
-def test_what_is_placed_in_between_is_told(monkeypatch):
+def test_pods_placed_in_between_are_reported(monkeypatch):
     """The placed pod used the port; the pod rejected before lacked only CPU."""
     turn = Turn(monkeypatch)
     turn.pods("filler", cpu=2, node="n1")
@@ -111,7 +111,7 @@ def test_a_promise_that_is_given_up_in_between_may_help(monkeypatch):
     assert ["late"] == bound(effects)
 
 
-def test_pods_of_another_priority_are_not_alike(monkeypatch):
+def test_pods_of_another_priority_are_not_equivalent(monkeypatch):
     """They may evict others than these."""
     turn = Turn(monkeypatch)
     turn.pods("a", cpu=9, priority=5)

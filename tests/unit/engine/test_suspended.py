@@ -98,7 +98,7 @@ def test_one_question_after_the_other():
     assert [[1, "HTTP503"]] == stage.ended
 
 
-def test_an_answer_that_nobody_waits_for():
+def test_an_answer_without_a_suspended_attempt():
     """Late, repeated and foreign ones return False and change nothing."""
     stage = Stage()
     stage.begin(asks((ask_extender(),)))
@@ -181,7 +181,7 @@ def test_a_dropped_cycle_is_closed_without_a_word():
     assert frozenset() == stage.all.blocked
 
 
-def test_all_are_dropped_when_nobody_may_be_asked_any_more():
+def test_all_are_dropped_when_requests_are_not_allowed_any_more():
     """Their keys are returned in the order they began."""
     stage = Stage()
     for key in ("c", "a", "b"):

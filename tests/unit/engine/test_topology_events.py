@@ -38,25 +38,25 @@ def test_a_key_that_chooses_nothing_is_named_once():
     """Sakkara's trees have `resource-names`: the event states that it has no effect here."""
     floor = Floor(4, 2)
     floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1, **{"resource-names": '["cpu"]'})))
-    said = planned(floor)
+    reported = planned(floor)
     floor.another("h", 2)
 
-    assert [("Normal", reasons.TOPOLOGY_KEY_IGNORED)] == [one[:2] for one in said]
-    assert "data.resource-names chooses nothing" in said[0][2]
-    assert "the key can go" in said[0][2]
+    assert [("Normal", reasons.TOPOLOGY_KEY_IGNORED)] == [one[:2] for one in reported]
+    assert "data.resource-names chooses nothing" in reported[0][2]
+    assert "the key can go" in reported[0][2]
     assert [] == planned(floor)
 
 
-def test_a_change_that_cannot_be_read_is_told_and_the_tree_before_it_stays():
+def test_an_unreadable_change_is_reported_and_the_previous_tree_stays():
     """No pod waits for it, so only its own event states that the change is not in use."""
     floor = Floor(4, 2)
     floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1)))
     assert [] == planned(floor)
     floor.hear(Watched("TopologyConfigMap", "MODIFIED", topology(2, tree="{")))
     floor.another("h", 2)
-    said = planned(floor)
+    reported = planned(floor)
 
-    assert [("Warning", reasons.TOPOLOGY_NOT_USED)] == [one[:2] for one in said]
-    assert said[0][2].startswith("data.tree is no JSON")
-    assert said[0][2].endswith("groups are placed in the tree as it was before")
+    assert [("Warning", reasons.TOPOLOGY_NOT_USED)] == [one[:2] for one in reported]
+    assert reported[0][2].startswith("data.tree is no JSON")
+    assert reported[0][2].endswith("groups are placed in the tree as it was before")
     assert {"h-0", "h-1"} <= bound(floor.effects)

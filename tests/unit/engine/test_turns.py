@@ -81,7 +81,7 @@ def test_a_more_important_pod_needs_no_turn():
     assert ["b/9", "b/8", "a/0", "b/0"] == line.rest()
 
 
-def test_whoever_had_a_turn_waits_for_the_next_one():
+def test_a_served_namespace_waits_for_the_next_turn():
     """A tenant that adds a pod whenever its last one was taken does not overtake the others."""
     line = Line()
     for number in range(3):
@@ -119,7 +119,7 @@ def test_a_profile_that_waits_is_passed_over():
     assert ["a/0", "a/1"] == line.rest()
 
 
-def test_nobody_waits_longer_than_a_turn_of_everybody_else():
+def test_no_namespace_waits_longer_than_one_turn_of_the_others():
     """Random comings and takings: between two of a namespace that waits, no other has two turns."""
     random = Random(1)
     line, waiting = Line(), dict[str, int]()

@@ -106,7 +106,7 @@ def test_what_was_decided_is_on_its_node():
     assert ["b", "c"] == [one.metadata.name for one in then.unbound]
 
 
-def test_who_came_in_the_same_second_is_told_by_the_first_attempt():
+def test_the_first_attempt_decides_the_order_within_a_second():
     """Creation times are cut to seconds."""
     start = 1_767_225_600.0
     world = Snapshot(unbound=(placed("w"),))

@@ -78,9 +78,9 @@ def test_a_pod_that_fits_nowhere():
     assert (Result.UNSCHEDULABLE, None, False) == (got.result, got.node, got.fits)
     assert got.message.startswith("0/3 nodes are available: ")
     assert ("busy", ["old"]) == (got.nominated_node, [one.name for one in got.victims])
-    said = explanation_lines(got)
-    assert "default/p waits for busy, where default/old are evicted for it" == said[0]
-    assert "  nominated:   to busy in place of default/old" in said
+    reported = explanation_lines(got)
+    assert "default/p waits for busy, where default/old are evicted for it" == reported[0]
+    assert "  nominated:   to busy in place of default/old" in reported
 
 
 def suggested(name, *objects):
@@ -143,7 +143,7 @@ def test_ties_are_explained():
     assert any(word.endswith("which the pod's uid picks") for word in words)
 
 
-def test_a_promised_node_is_taken_without_looking_further():
+def test_a_nominated_node_is_chosen_without_a_search():
     """A nomination that still holds ends the search."""
     got = ask("p", node("a"), node("b"), pod("p", status={"nominatedNodeName": "b"})).explanation
 
@@ -186,7 +186,7 @@ def test_one_node():
     }
 
 
-def test_nodes_of_which_the_same_is_said_are_one_row():
+def test_nodes_with_equal_verdicts_are_one_row():
     """Equal explanations are one row, the chosen node has its own; `-o wide` lists every node."""
     large = [node(f"large-{n:02}", cpu="4") for n in range(30)]
     small = [node(f"small-{n:02}", cpu="1") for n in range(30)]
@@ -227,8 +227,8 @@ def test_members_follow_the_plan_for_their_group():
         got = ask(name, *objects, group("g", 3, rules)).explanation
         chosen = [one.name for one in got.nodes if one.why.startswith("chosen")]
         assert (where, [where]) == (got.node, chosen)
-        said = f"default/{name} would go to {where} with the 3 pods of the group default/g"
-        assert explanation_lines(got)[0].startswith(said)
+        reported = f"default/{name} would go to {where} with the 3 pods of the group default/g"
+        assert explanation_lines(got)[0].startswith(reported)
         assert "chosen" not in why(got)["large"]
 
 
@@ -292,15 +292,15 @@ def test_the_place_in_the_queue_and_what_wakes():
     first = pod("first", spec={"priority": 5})
     first["metadata"] |= {"creationTimestamp": "2026-01-01T10:01:30Z"}
     got = ask("late", node("a"), first, late).explanation
-    said = explanation_lines(got)
+    reported = explanation_lines(got)
 
-    assert "  waits:       position 2 of 2 in the queue, for 1m30s" in said
+    assert "  waits:       position 2 of 2 in the queue, for 1m30s" in reported
     assert got.why is not None
     assert "a pod that leaves its node" in got.why.woken_by
     assert "a new node" == got.why.woken_by[0]
 
 
-def test_what_is_said_to_wake_is_all_that_can():
+def test_the_listed_changes_are_all_that_can_wake_the_pod():
     """A new node counts as a change of whatever a node has; it does not open a gate."""
     waiting = place(
         node("a", cpu="1"),
@@ -329,10 +329,12 @@ def test_what_is_said_to_wake_is_all_that_can():
 def test_every_fact_that_a_plugin_reads_has_words(plugin):
     """Kinds are named, all other facts have a text."""
     profile: Any = SimpleNamespace(plugins={plugin.name: plugin})
-    said = woken_by(profile, (plugin.name,))
+    reported = woken_by(profile, (plugin.name,))
 
-    assert plugin.reads == () or said
-    kinds = [one.removeprefix("a change of a ") for one in said if one.startswith("a change of a ")]
+    assert plugin.reads == () or reported
+    kinds = [
+        one.removeprefix("a change of a ") for one in reported if one.startswith("a change of a ")
+    ]
     assert [] == [
         one
         for one in kinds

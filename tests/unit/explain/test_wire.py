@@ -63,7 +63,7 @@ def test_the_process_answers_as_one_would_here(what):
     )
 
 
-def test_a_wrong_question_is_told_why():
+def test_an_invalid_request_gets_the_reason():
     """The process's answer has the reason, as in the calling process."""
     with pytest.raises(InputError, match="no such pod"):
         pagejobs.run_page(

@@ -44,7 +44,7 @@ def test_a_local_plugin_answers_for_all_rows_at_once():
     assert "Insufficient cpu" == rejections[0].rejected.status(1).message
 
 
-def test_rows_that_nobody_asked_for_stay_out():
+def test_rows_that_were_not_requested_are_excluded():
     """Only the requested rows can pass, and pods on other rows change nothing."""
     stage = Stage(Fit, pod=make_pod("p"))
     new = placed(stage, make_pod("new", cpu=4), "n0")

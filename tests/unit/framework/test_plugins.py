@@ -225,7 +225,7 @@ class TestHandle:
         with pytest.raises(ConfigError, match=r'named "ages" is a .*Aged, not a .*Other'):
             handle.tracker(Other, name="ages")
 
-    def test_nobody_waits_before_the_engine_is_complete(self):
+    def test_no_pod_waits_before_the_engine_is_complete(self):
         """A plugin may call it during its construction."""
         handle = EngineHandle(Cluster(), {})
         handle.allow("uid", "x")

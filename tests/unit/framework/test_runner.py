@@ -92,7 +92,7 @@ class TestKeys:
 
         assert ["filter", "filter"] == calls
 
-    def test_hypothetical_nodes_are_put_to_whoever_follows_something(self):
+    def test_hypothetical_nodes_are_passed_to_plugins_that_follow_pods(self):
         """The plugin is called because its data lacks hypothetical pods."""
         calls: list[str] = []
         follows = made(
@@ -210,7 +210,7 @@ class TestPreFilter:
         assert (status.code, "A") == (result.status.code, result.status.plugin)
         assert 0 == stage.plugin(after).calls
 
-    def test_the_last_unschedulable_is_told(self):
+    def test_the_last_unschedulable_status_is_reported(self):
         """Of several plain rejections the last one stays, as in kube-scheduler."""
         _, result = self.run(
             answering("A", "pre_filter", unschedulable("first")),
@@ -248,7 +248,7 @@ class TestPreFilter:
         assert unresolvable(text) == result.status
         assert 0 == stage.plugin(after).calls
 
-    def test_a_plugin_that_names_nobody_rejects_the_pod(self):
+    def test_a_plugin_that_narrows_to_no_node_rejects_the_pod(self):
         """An empty set of names is reported with the plugin's name alone."""
         _, result = self.run(
             answering("A", "pre_filter", lambda n: Narrow(n.rows_named([]), is_empty=True))
@@ -298,7 +298,7 @@ class TestFilter:
         assert not feasible.any()
         assert 0 == stage.plugin(after).calls
 
-    def test_nobody_is_asked_about_nothing(self):
+    def test_no_plugin_is_called_without_nodes(self):
         """Without a row in the beginning, a plugin that would fail does not."""
         cls = made("A", pre_filter=lambda *_: 1, filter=lambda *_: None)
         stage = Stage(cls, points={"filter": ["A"]})

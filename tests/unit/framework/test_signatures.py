@@ -34,20 +34,20 @@ class TestRegistry:
 
     def test_every_wrong_signature_is_named(self):
         """With the class, the method, and its required arguments."""
-        said = refusal(wrongplugin.EveryPointWrong)
+        reported = refusal(wrongplugin.EveryPointWrong)
 
-        assert said.startswith(f"{wrongplugin.__name__}.EveryPointWrong: ")
+        assert reported.startswith(f"{wrongplugin.__name__}.EveryPointWrong: ")
         for method in (*POINTS, "unreserve", "hint"):
-            assert re.search(rf"(^|[:;] ){method}\b", said), method
+            assert re.search(rf"(^|[:;] ){method}\b", reported), method
         assert (
             "filter(self, nodes: 'Nodes') does not take what it is called with, "
             "(cycle, nodes, state)"
-            in said
+            in reported
             or "filter(self, nodes: scheduler.framework.nodes.Nodes) does not take what it is "
             "called with, (cycle, nodes, state)"
-            in said
+            in reported
         )
-        assert "pre_bind is async" in said
+        assert "pre_bind is async" in reported
 
     @pytest.mark.parametrize(
         ("members", "method"),
@@ -61,10 +61,10 @@ class TestRegistry:
     )
     def test_one_wrong_method(self, members: dict[str, Any], method: str):
         """State is passed to methods of plugins with a pre-filter, and to no others."""
-        said = refusal(made("Odd", **members))
+        reported = refusal(made("Odd", **members))
 
-        assert ": " + method in said
-        assert 1 == said.count("does not take") + said.count("must be a method")
+        assert ": " + method in reported
+        assert 1 == reported.count("does not take") + reported.count("must be a method")
 
     def test_right_ones_are_taken(self):
         """However they name their arguments, and with arguments of their own that have defaults."""
@@ -80,11 +80,11 @@ class TestRegistry:
 
     def test_a_misspelt_fact(self):
         """A plugin that reads a missing fact would never be woken."""
-        said = refusal(made("Rack", filter=lambda *_: None, reads=("node.lables", "Service")))
+        reported = refusal(made("Rack", filter=lambda *_: None, reads=("node.lables", "Service")))
 
-        assert 'reads names the fact "node.lables", which does not exist' in said
-        assert 'did you mean "node.labels"?' in said
-        assert "Service" not in said
+        assert 'reads names the fact "node.lables", which does not exist' in reported
+        assert 'did you mean "node.labels"?' in reported
+        assert "Service" not in reported
 
     def test_reads_that_is_no_tuple(self):
         """A lone text would be read letter by letter."""
@@ -125,7 +125,7 @@ class TestReturned:
         return raised.value.message
 
     @pytest.mark.parametrize(
-        ("method", "answer", "said"),
+        ("method", "answer", "reported"),
         [
             ("filter", ["n0"], "filter returned a list; expected is None or a Rejected"),
             ("filter", True, "filter returned a bool"),
@@ -152,16 +152,18 @@ class TestReturned:
             ("post_filter", None, "post_filter returned None; expected is a PostFiltered"),
         ],
     )
-    def test_it_names_what_came_and_what_was_expected(self, method: str, answer: Any, said: str):
+    def test_it_names_what_came_and_what_was_expected(
+        self, method: str, answer: Any, reported: str
+    ):
         """Instead of an attribute that a list does not have."""
-        assert said in self.fault(method, **{method: lambda *_: answer})
+        assert reported in self.fault(method, **{method: lambda *_: answer})
 
     def test_what_normalize_returns(self):
         """Its result is checked like the scores."""
         scores = np.zeros(3, dtype=np.int64)
-        said = self.fault("score", score=lambda *_: scores, normalize=lambda *_: [1, 2, 3])
+        reported = self.fault("score", score=lambda *_: scores, normalize=lambda *_: [1, 2, 3])
 
-        assert "normalize returned a list; expected is an int64 column of 3 rows" == said
+        assert "normalize returned a list; expected is an int64 column of 3 rows" == reported
 
 
 def test_mypy_reports_every_wrong_signature(tmp_path: Path):

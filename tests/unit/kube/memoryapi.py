@@ -29,7 +29,7 @@ pytestmark = pytest.mark.looptime
 type_table()  # reads a file, which is forbidden while a loop runs
 START = 1_700_000_000.0
 LOST = Response(0, reason="ConnectionFailed", message="the connection broke")
-UNSENT = Response(0, reason="NotSent", message="nobody is there", was_sent=False)
+UNSENT = Response(0, reason="NotSent", message="connection refused", was_sent=False)
 
 
 class LoopClock:
@@ -255,8 +255,8 @@ class _Stream:
         self._flow = flow
         self._ends_at = asyncio.get_running_loop().time() + limit_s
         self._buffer = source.first() if source is not None else b""
-        is_told = flow is not None and source is not None and source.wants_bookmarks
-        bookmark_s = flow.bookmark_s if flow is not None and is_told else inf
+        sends_bookmarks = flow is not None and source is not None and source.wants_bookmarks
+        bookmark_s = flow.bookmark_s if flow is not None and sends_bookmarks else inf
         self._marks_at = asyncio.get_running_loop().time() + bookmark_s
 
     async def read(self) -> bytes:

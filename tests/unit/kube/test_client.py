@@ -43,7 +43,7 @@ class Source:
 
 
 @asynccontextmanager
-async def talking(
+async def responding(
     script: Script, *, path: str = "", tokens: tuple[str, ...] = ("t1",), proxy: str | None = None
 ) -> AsyncIterator[tuple[ApiClient, ScriptedServer]]:
     """Run a client against a script."""
@@ -69,7 +69,7 @@ async def ok(_: Asked, to: Conversation) -> None:
 @pytest.mark.parametrize("proxy", [None, "yes"])
 async def test_a_request_carries_what_a_server_needs(proxy: str | None):
     """Method, path, body, credentials and user agent; with and without a proxy in between."""
-    async with talking(ok, path="/below", proxy=proxy) as (client, server):
+    async with responding(ok, path="/below", proxy=proxy) as (client, server):
         response = await client.request("PATCH", "/api?x=1", b"{}", content_type="a/b")
         await client.request("DELETE", "/api")
 
@@ -90,7 +90,7 @@ async def test_a_failure_is_a_value(proxy: str | None):
     async def fail(_: Asked, to: Conversation) -> None:
         await to.answer(409, STATUS)
 
-    async with talking(fail, proxy=proxy) as (client, _):
+    async with responding(fail, proxy=proxy) as (client, _):
         response = await client.request("GET", "/api")
 
     assert (409, "Conflict", "pods is being looked at", 3.0) == (
@@ -129,7 +129,7 @@ async def test_no_answer_is_code_0():
             to.reset()
         await to.until_gone()
 
-    async with talking(play) as (client, _):
+    async with responding(play) as (client, _):
         reset = await client.request("GET", "/reset")
         silent = await client.request("GET", "/silent", timeout_s=0.05)
     async with scripted(ok) as server:
@@ -137,11 +137,11 @@ async def test_no_answer_is_code_0():
     gone = ApiClient(
         Credentials(Source(), RealClock(), Access(server.url)), clock=RealClock(), meters=Meters()
     )
-    nobody = await gone.request("GET", "/api")
+    unreachable = await gone.request("GET", "/api")
     await gone.close()
 
     assert [(0, True, "ConnectionFailed"), (0, True, "Timeout"), (0, False, "NotSent")] == [
-        (r.code, r.was_sent, r.reason) for r in (reset, silent, nobody)
+        (r.code, r.was_sent, r.reason) for r in (reset, silent, unreachable)
     ]
 
 
@@ -152,9 +152,9 @@ async def test_a_refused_token_is_renewed_once():
         is_known = asked.headers["authorization"] == "Bearer t2"
         await to.answer(200 if is_known else 401, {"reason": "Unauthorized"})
 
-    async with talking(check, tokens=("t1", "t2")) as (client, server):
+    async with responding(check, tokens=("t1", "t2")) as (client, server):
         renewed = await client.request("GET", "/api")
-    async with talking(check, tokens=("t1", "t1")) as (client, again):
+    async with responding(check, tokens=("t1", "t1")) as (client, again):
         refused = await client.request("GET", "/api")
 
     assert (200, 2) == (renewed.code, len(server.asked))
@@ -165,7 +165,7 @@ async def test_paths_are_checked():
     """A path that would break out of its line is a programming error, and never reaches a
     socket.
     """
-    async with talking(ok) as (client, server):
+    async with responding(ok) as (client, server):
         for path in ("/a b", "/a\r\nX: y", "/ä"):
             with pytest.raises(ValueError, match="path"):
                 await client.request("GET", path)
@@ -182,7 +182,7 @@ async def test_a_stream_is_read_as_it_comes():
         await more.wait()
         await to.raw(b"3\r\ntwo\r\n0\r\n\r\n")
 
-    async with talking(stream) as (client, server), client.stream("/w", silence_s=5) as watch:
+    async with responding(stream) as (client, server), client.stream("/w", silence_s=5) as watch:
         pieces = [await watch.read()]
         more.set()
         pieces += [await watch.read(), await watch.read()]
@@ -209,7 +209,7 @@ async def test_a_stream_that_breaks_or_falls_silent_says_so():
             to.writer.close()
         await to.until_gone()
 
-    async with talking(play) as (client, _):
+    async with responding(play) as (client, _):
         async with client.stream("/cut", silence_s=5) as watch:
             with pytest.raises(ConnectionError):
                 await read_all(watch)
@@ -224,7 +224,7 @@ async def test_a_refused_stream_is_a_value():
     async def fail(_: Asked, to: Conversation) -> None:
         await to.answer(429, STATUS, {"Retry-After": "5"})
 
-    async with talking(fail) as (client, _), client.stream("/w", silence_s=5) as watch:
+    async with responding(fail) as (client, _), client.stream("/w", silence_s=5) as watch:
         refused = watch.head
         rest = await watch.read()
     async with scripted(ok) as server:
@@ -233,7 +233,7 @@ async def test_a_refused_stream_is_a_value():
         Credentials(Source(), RealClock(), Access(server.url)), clock=RealClock(), meters=Meters()
     )
     async with gone.stream("/w", silence_s=5) as watch:
-        nobody = watch.head
+        unreachable = watch.head
     await gone.close()
 
     assert (429, "Conflict", 5.0, b"") == (
@@ -242,12 +242,12 @@ async def test_a_refused_stream_is_a_value():
         refused.retry_after_s,
         rest,
     )
-    assert (0, "ConnectionFailed") == (nobody.code, nobody.reason)
+    assert (0, "ConnectionFailed") == (unreachable.code, unreachable.reason)
 
 
 async def test_requests_are_counted_by_outcome():
     """Code, method and server as dashboards for Kubernetes components expect them."""
-    async with talking(ok) as (client, server):
+    async with responding(ok) as (client, server):
         await client.request("GET", "/api")
         await client.request("POST", "/api", b"{}")
         meters = client._requests
@@ -280,7 +280,7 @@ async def test_closing_ends_what_is_under_way():
         arrived.set()
         await to.until_gone()
 
-    async with talking(silent) as (client, _):
+    async with responding(silent) as (client, _):
         task = asyncio.create_task(client.request("GET", "/api"))
         await arrived.wait()
         await client.close()

@@ -244,7 +244,7 @@ async def test_a_plugin_is_run_when_its_token_ends(tmp_path: Path, expiry: str, 
 
 
 @pytest.mark.parametrize(
-    ("user", "cluster", "context", "told"),
+    ("user", "cluster", "context", "reported"),
     [
         ({}, {}, "three", r'no context "three" \(there are: one, two\)'),
         ({"client-certificate": "gone.crt", "client-key": "gone.key"}, {}, "", r"gone\.crt"),
@@ -257,12 +257,12 @@ async def test_a_plugin_is_run_when_its_token_ends(tmp_path: Path, expiry: str, 
         ({"token": "t", "as-groups": ["viewers"]}, {}, "", 'user "u" impersonates another'),
     ],
 )
-async def test_what_is_wrong_is_told(
-    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], context: str, told: str
+async def test_mistakes_are_reported(
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], context: str, reported: str
 ):
     """A missing context, file or certificate ends with one line, not a traceback."""
     (tmp_path / "token").write_text("secret")
-    with pytest.raises(ConfigError, match=told) as failed:
+    with pytest.raises(ConfigError, match=reported) as failed:
         await load(kubeconfig(tmp_path, user, **cluster), context)
 
     assert 1 == len(str(failed.value).splitlines())
@@ -276,11 +276,11 @@ async def test_of_several_files_the_first_to_say_something_wins(tmp_path: Path):
     (tmp_path / "a" / "token").write_text("from-a")
     first = kubeconfig(tmp_path / "a", {"tokenFile": "token"})
     second = tmp_path / "second"
-    said = yaml.safe_load(first.read_text()) | {"current-context": "two"}
-    said["users"][0]["user"] = {"token": "from-b"}
-    said["contexts"].append({"name": "three", "context": {"cluster": "two", "user": "w"}})
-    said["users"].append({"name": "w", "user": {"token": "w-token"}})
-    second.write_text(yaml.safe_dump(said))
+    stated = yaml.safe_load(first.read_text()) | {"current-context": "two"}
+    stated["users"][0]["user"] = {"token": "from-b"}
+    stated["contexts"].append({"name": "three", "context": {"cluster": "two", "user": "w"}})
+    stated["users"].append({"name": "w", "user": {"token": "w-token"}})
+    second.write_text(yaml.safe_dump(stated))
     paths = os.pathsep.join((str(first), "/missing", str(second)))
 
     assert "Bearer from-a" == (await load(paths)).access.authorization
@@ -348,7 +348,7 @@ def _seen(access: Access) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("text", ["{", "", "[]", "just text", "clusters: 3\n"])
-async def test_a_file_that_is_no_kubeconfig_is_told(tmp_path: Path, text: str):
+async def test_a_file_that_is_no_kubeconfig_is_reported(tmp_path: Path, text: str):
     """Any file content ends with one line, not a traceback."""
     path = tmp_path / "kubeconfig"
     path.write_text(text)

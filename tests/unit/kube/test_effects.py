@@ -443,7 +443,7 @@ async def test_a_victim_is_marked_and_then_deleted():
     assert run.api.get(f"{PODS}/a") is None
 
 
-async def test_a_victim_is_told_before_it_goes():
+async def test_a_victim_gets_its_event_before_the_deletion():
     """While the event about it cannot be written, it is neither marked nor deleted."""
     async with running() as run:
         uid = run.pod("a")
@@ -457,7 +457,7 @@ async def test_a_victim_is_told_before_it_goes():
 
 
 @pytest.mark.parametrize("code", [403, 404, 422])
-async def test_a_victim_is_told_although_the_event_was_refused(code: int):
+async def test_the_event_of_a_victim_is_written_although_it_was_first_rejected(code: int):
     """A role that is wrong for some seconds does not suppress the event."""
     async with running() as run:
         uid = run.pod("a")
@@ -528,16 +528,16 @@ async def test_a_call_brings_its_answer_back_decoded():
     assert "AlreadyExists" == run.answers()[2].reason
 
 
-async def test_what_changes_one_object_does_not_overtake_what_was_said_before():
+async def test_writes_of_one_object_keep_their_order():
     """The first change is retried a while later; the second waits for it, others do not."""
     async with running(EffectLimits(writes=1)) as run:
         path = "/api/v1/nodes/n1"
         run.pod("a")
         run.accidents(refused(429, retry_after_s=5.0), on=path)
         merge = "application/merge-patch+json"
-        said = [{"metadata": {"labels": {"said": word}}} for word in ("first", "last")]
-        first, last = (Call(n, "PATCH", path, merge, said[n]) for n in range(2))
-        await run.carry_out(first, last, Call(2, "PATCH", f"{PODS}/a", merge, said[0]))
+        stated = [{"metadata": {"labels": {"said": word}}} for word in ("first", "last")]
+        first, last = (Call(n, "PATCH", path, merge, stated[n]) for n in range(2))
+        await run.carry_out(first, last, Call(2, "PATCH", f"{PODS}/a", merge, stated[0]))
         early = run.codes()
         await asyncio.sleep(20)
         node = run.api.get(path)

@@ -70,7 +70,7 @@ def feed(extenders: Extenders, kind: str, *objects: Json) -> None:
 
 
 @asynccontextmanager
-async def talking(
+async def responding(
     rule: Rule, *, tls: ssl.SSLContext | None = None, fence: Fence | None = None, **fields: Any
 ) -> AsyncIterator[tuple[Extenders, ExtenderServer]]:
     """Run one extender and its client; `p`, `low` and two nodes are known."""
@@ -113,7 +113,7 @@ def saying(answer: Any) -> Rule:
 async def test_a_filter_is_shown_whole_objects():
     """Pod and nodes as the API server has them, without type and managed fields."""
     answer = {"Nodes": {"items": [whole_node("n2")]}, "FailedNodes": {"n1": "old"}}
-    async with talking(saying(answer)) as (extenders, server):
+    async with responding(saying(answer)) as (extenders, server):
         reply = await ask(extenders, "filter", "n1", "n2")
 
     nodes = [shown(whole_node("n1")), shown(whole_node("n2"))]
@@ -127,7 +127,7 @@ async def test_a_filter_is_shown_whole_objects():
 async def test_an_extender_that_knows_nodes_is_shown_names():
     """Nodes are not even stored for it."""
     answer = {"NodeNames": ["n1"], "FailedAndUnresolvableNodes": {"n2": "never"}}
-    async with talking(saying(answer), node_cache_capable=True) as (extenders, server):
+    async with responding(saying(answer), node_cache_capable=True) as (extenders, server):
         assert None is extenders.raw_objects.keeper("Node")
         reply = await ask(extenders, "filter", "n1", "n2")
 
@@ -139,7 +139,7 @@ async def test_an_extender_that_knows_nodes_is_shown_names():
 async def test_priorities_are_a_list():
     """Hosts with scores, in any case of the keys."""
     answer = [{"Host": "n1", "Score": 3}, {"host": "n2", "score": -4}]
-    async with talking(saying(answer)) as (extenders, server):
+    async with responding(saying(answer)) as (extenders, server):
         reply = await ask(extenders, "prioritize", "n1", "n2")
 
     assert "rank" == server.asked[0][0]
@@ -151,7 +151,7 @@ async def test_victims_are_shown_whole_or_by_uid(*, by_name: bool):
     """The answers always have uids."""
     answer = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-low"}]}, "n2": None}}
     offers = (Offer("n1", ("uid-low",), 1),)
-    async with talking(saying(answer), node_cache_capable=by_name) as (extenders, server):
+    async with responding(saying(answer), node_cache_capable=by_name) as (extenders, server):
         reply = await ask(extenders, "preempt", offers=offers)
 
     ((verb, body),) = server.asked
@@ -168,7 +168,7 @@ async def test_victims_are_shown_whole_or_by_uid(*, by_name: bool):
 
 async def test_a_bind_names_pod_and_node():
     """An empty answer is a success."""
-    async with talking(saying({})) as (extenders, server):
+    async with responding(saying({})) as (extenders, server):
         reply = await ask(extenders, "bind", "n2")
 
     body = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "n2"}
@@ -178,7 +178,10 @@ async def test_a_bind_names_pod_and_node():
 
 async def test_connections_are_used_again():
     """Consecutive requests need one connection."""
-    async with talking(saying({"NodeNames": []}), node_cache_capable=True) as (extenders, server):
+    async with responding(saying({"NodeNames": []}), node_cache_capable=True) as (
+        extenders,
+        server,
+    ):
         for _ in range(5):
             await ask(extenders, "filter", "n1")
 
@@ -200,7 +203,7 @@ async def test_connections_are_used_again():
 )
 async def test_answers_are_read_as_go_reads_them(answer: Any, nodes: tuple[str, ...]):
     """Capitals do not matter, nulls are empty, unknown fields are skipped."""
-    async with talking(saying(answer), node_cache_capable=True) as (extenders, _):
+    async with responding(saying(answer), node_cache_capable=True) as (extenders, _):
         reply = await ask(extenders, "filter", "n1", "n2")
 
     assert nodes == reply.body.nodes
@@ -208,7 +211,7 @@ async def test_answers_are_read_as_go_reads_them(answer: Any, nodes: tuple[str, 
 
 async def test_names_mean_nothing_from_an_extender_that_is_shown_nodes():
     """Nodes are read in this case, as kube-scheduler does."""
-    async with talking(saying({"NodeNames": ["n1"]})) as (extenders, _):
+    async with responding(saying({"NodeNames": ["n1"]})) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 
     assert () == reply.body.nodes
@@ -216,7 +219,7 @@ async def test_names_mean_nothing_from_an_extender_that_is_shown_nodes():
 
 async def test_its_own_error_is_handed_on():
     """Its effect depends on the verb; a failed bind leaves the result unknown."""
-    async with talking(saying({"Error": "no"})) as (extenders, _):
+    async with responding(saying({"Error": "no"})) as (extenders, _):
         assert "no" == (await ask(extenders, "filter", "n1")).body.error
         bind = await ask(extenders, "bind", "n1")
 
@@ -228,7 +231,7 @@ async def test_its_own_error_is_handed_on():
 
 async def test_another_status_than_200_is_a_failure():
     """The message is that of kube-scheduler."""
-    async with talking(saying(web.Response(status=503, text="busy"))) as (extenders, server):
+    async with responding(saying(web.Response(status=503, text="busy"))) as (extenders, server):
         reply = await ask(extenders, "filter", "n1")
 
     text = f"failed sift with extender at URL {server.url}/sift, code 503"
@@ -240,7 +243,7 @@ async def test_another_status_than_200_is_a_failure():
 )
 async def test_an_answer_of_another_shape_is_a_failure(answer: Any):
     """The message states it; no value is guessed."""
-    async with talking(saying(answer), node_cache_capable=True) as (extenders, _):
+    async with responding(saying(answer), node_cache_capable=True) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 
     assert 0 == reply.code
@@ -250,7 +253,7 @@ async def test_an_answer_of_another_shape_is_a_failure(answer: Any):
 async def test_an_answer_that_is_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch):
     """The answer is not read to its end."""
     monkeypatch.setattr(extenders_module, "MOST_BYTES", 1000)
-    async with talking(saying({"Error": "x" * 2000})) as (extenders, _):
+    async with responding(saying({"Error": "x" * 2000})) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 
     assert "longer than 1000 bytes" in reply.message
@@ -259,7 +262,7 @@ async def test_an_answer_that_is_too_long_is_a_failure(monkeypatch: pytest.Monke
 async def test_a_long_answer_is_read_elsewhere():
     """The result is the same."""
     answer = {"NodeNames": ["n1"], "Filler": "x" * extenders_module.LONG_BYTES}
-    async with talking(saying(answer), node_cache_capable=True) as (extenders, _):
+    async with responding(saying(answer), node_cache_capable=True) as (extenders, _):
         reply = await ask(extenders, "filter", "n1")
 
     assert ("n1",) == reply.body.nodes
@@ -267,15 +270,15 @@ async def test_a_long_answer_is_read_elsewhere():
 
 async def test_no_answer_in_time():
     """The extender's own time limit ends it."""
-    async with talking(never, http_timeout="50ms") as (extenders, server):
+    async with responding(never, http_timeout="50ms") as (extenders, server):
         reply = await ask(extenders, "filter", "n1")
 
     assert reply.message.startswith(f'Post "{server.url}/sift": context deadline exceeded')
 
 
-async def test_nobody_listens():
+async def test_an_unreachable_extender():
     """A refused connection names the URL."""
-    async with talking(saying({})) as (_, server):
+    async with responding(saying({})) as (_, server):
         pass
     gone = Extender(url_prefix=f"{server.url}/", filter_verb="sift", http_timeout="1s")
     extenders = Extenders([gone], Fence(ManualClock(), inf), Meters())
@@ -288,7 +291,7 @@ async def test_nobody_listens():
 
 async def test_a_pod_that_is_gone_is_not_asked_about():
     """The watch has reported the deletion, and the engine receives it soon."""
-    async with talking(saying({})) as (extenders, server):
+    async with responding(saying({})) as (extenders, server):
         extenders.raw_objects.note(Complete("Pod", ("uid-low",)))
         reply = await ask(extenders, "filter", "n1")
 
@@ -298,7 +301,7 @@ async def test_a_pod_that_is_gone_is_not_asked_about():
 async def test_nothing_is_bound_behind_the_fence():
     """A bind is a write; other verbs are not."""
     fence = Fence(ManualClock(), inf)
-    async with talking(saying({}), fence=fence) as (extenders, server):
+    async with responding(saying({}), fence=fence) as (extenders, server):
         fence.close()
         with pytest.raises(FencedError):
             await ask(extenders, "bind", "n1")
@@ -415,15 +418,18 @@ async def test_both_sides_show_certificates(folder: Path, *, as_data: bool):
         tls = ExtenderTLSConfig(ca_file=str(ca), cert_file=str(crt), key_file=str(key))
     tls = msgspec.structs.replace(tls, server_name="localhost")
     server_tls = serving(folder, wants_client=True)
-    async with talking(saying({}), tls=server_tls, enable_https=True, tls_config=tls) as (one, _):
+    async with responding(saying({}), tls=server_tls, enable_https=True, tls_config=tls) as (
+        one,
+        _,
+    ):
         assert (await ask(one, "filter", "n1")).ok
 
 
 async def test_without_a_ca_nothing_is_checked_if_https_is_enabled(folder: Path):
     """kube-scheduler's rule; without enableHTTPS the system's authorities are used."""
-    async with talking(saying({}), tls=serving(folder), enable_https=True) as (blind, _):
+    async with responding(saying({}), tls=serving(folder), enable_https=True) as (blind, _):
         assert (await ask(blind, "filter", "n1")).ok
-    async with talking(saying({}), tls=serving(folder)) as (careful, _):
+    async with responding(saying({}), tls=serving(folder)) as (careful, _):
         reply = await ask(careful, "filter", "n1")
 
     assert not reply.ok

@@ -59,7 +59,7 @@ def line(manifest: dict[str, Any], place: str = "", number: str = "") -> bytes:
 
 @pytest.mark.parametrize("number", HUGE, ids=lambda text: f"{text[:22]}-{len(text)}")
 @pytest.mark.parametrize("place", PLACES)
-def test_a_huge_number_harms_nobody(place: str, number: str):
+def test_a_huge_number_affects_no_other_object(place: str, number: str):
     """The object is left out or its amounts are clamped.
 
     Other pods are bound, and the log replays.

@@ -149,8 +149,8 @@ async def test_a_standby_says_once_for_whom_it_waits():
     await first.stop()
     await second.stop()
 
-    said = [line["leader"] for line in logged if line["event"] == "standing by"]
-    assert ["first"] == said
+    stated = [line["leader"] for line in logged if line["event"] == "standing by"]
+    assert ["first"] == stated
 
 
 @pytest.mark.parametrize("offset_s", [-3600.0, 3600.0])
@@ -307,7 +307,7 @@ async def test_leaving_while_waiting_just_ends():
     assert "first" == spec(api)["holderIdentity"]
 
 
-async def test_terms_are_told_and_counted():
+async def test_terms_are_reported_and_counted():
     """An event on the lease for each change, and gauges that dashboards know."""
     api = MemoryApi()
     first = Candidate("first", api)

@@ -26,7 +26,7 @@ def flood(number: int, namespace: str = "flood"):
     return [replace(one, name=f"p{n}", uid=f"{namespace}-{n}") for n in range(number)]
 
 
-async def test_a_flood_is_told_no_faster_than_the_stated_rate():
+async def test_conditions_of_a_flood_are_written_at_the_stated_rate():
     """Five at once, then ten a second, however many there are; all of them in the end."""
     async with running(SLOW) as run:
         await run.carry_out(*flood(100), time_s=1.0)
@@ -37,7 +37,7 @@ async def test_a_flood_is_told_no_faster_than_the_stated_rate():
     assert 100 == len(run.api.seen)
 
 
-async def test_nobody_waits_for_what_a_flood_is_told():
+async def test_no_binding_waits_for_the_conditions_of_a_flood():
     """The next pod is decided and bound while thousands of reports are queued.
 
     So is a nomination.
@@ -53,7 +53,7 @@ async def test_nobody_waits_for_what_a_flood_is_told():
     assert any(seen.path.endswith("/b/status") for seen in run.api.seen)
 
 
-async def test_whoever_has_few_pods_is_told_among_those_of_the_flood():
+async def test_a_namespace_with_few_pods_is_served_during_a_flood():
     """Namespaces take turns: a report behind thousands of another namespace is written within a
     round.
     """
@@ -66,20 +66,20 @@ async def test_whoever_has_few_pods_is_told_among_those_of_the_flood():
     assert 20 > reported["flood"]
 
 
-async def test_a_promise_overtakes_what_the_same_pod_waits_to_be_told():
+async def test_a_nomination_overtakes_the_waiting_condition_of_the_same_pod():
     """A pod's queued report is sent with its nomination at once, and only then."""
     async with running(SLOW) as run:
         run.executor.submit(flood(100))
         last = flood(100)[-1]
         await run.carry_out(replace(last, nominated_node="n1"), time_s=0.5)
-        (promised,) = [seen for seen in run.api.seen if seen.path.endswith("/p99/status")]
+        (nominating,) = [seen for seen in run.api.seen if seen.path.endswith("/p99/status")]
         await asyncio.sleep(20)
         assert 1 == sum(seen.path.endswith("/p99/status") for seen in run.api.seen)
 
-    assert "n1" in str(promised.body)
+    assert "n1" in str(nominating.body)
 
 
-async def test_the_memory_of_what_is_to_be_told_is_bounded(monkeypatch):
+async def test_the_memory_of_waiting_conditions_is_bounded(monkeypatch):
     """A limited number per namespace waits, and omitted ones are counted; others are reported."""
     monkeypatch.setattr(podstatus, "MOST_REFUSALS", 50)
     async with running(SLOW) as run:
@@ -90,7 +90,7 @@ async def test_the_memory_of_what_is_to_be_told_is_bounded(monkeypatch):
     assert 202 - len(run.api.seen) == run.meters.refusals_untold.labels("SetStatus").value
 
 
-async def test_events_of_a_flood_are_bounded_and_keep_nobody_waiting(monkeypatch):
+async def test_events_of_a_flood_are_bounded_and_delay_no_other(monkeypatch):
     """They wait in queues of their own; an eviction event, or any other, is sent at once."""
     monkeypatch.setattr(recorder, "MOST_REFUSALS", 50)
     clock_free = SLOW
@@ -116,7 +116,7 @@ async def test_a_client_with_a_limit_keeps_half_of_it_for_binds():
     assert EffectLimits().refusals_per_s == EffectLimits().within(5000).refusals_per_s
 
 
-async def test_what_is_to_be_told_ends_with_the_right_to_write():
+async def test_waiting_conditions_are_dropped_with_the_right_to_write():
     """A process that may not write any more drops the reports, and makes them again when it may."""
     async with running(SLOW) as run:
         run.api.accident = lambda _, __: Accident(Response(200), delay_s=0.01)

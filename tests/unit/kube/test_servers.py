@@ -49,7 +49,7 @@ NOW = RealClock().now()
 _numbers = itertools.count(1)
 
 
-class World:
+class SimulatedCluster:
     """A server, a client, a namespace of its own, and the package's components running on them."""
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
@@ -130,10 +130,10 @@ async def kubeconfig(target: ApiServer | RealCluster, tmp_path: Path) -> AsyncIt
 
 
 @pytest.fixture
-async def world(kubeconfig: Path) -> AsyncIterator[World]:
+async def world(kubeconfig: Path) -> AsyncIterator[SimulatedCluster]:
     """A namespace of its own on the server."""
     client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
-    world = World(client, f"kube-{os.getpid()}-{next(_numbers)}")
+    world = SimulatedCluster(client, f"kube-{os.getpid()}-{next(_numbers)}")
     await world.ask("POST", "/api/v1/namespaces", {"metadata": {"name": world.ns}})
     yield world
     await world.executor.close()
@@ -154,14 +154,14 @@ async def at_work(work: Any) -> AsyncIterator[asyncio.Task[None]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_pods_are_listed_in_pages_and_followed(world: World):
+async def test_pods_are_listed_in_pages_and_followed(world: SimulatedCluster):
     """The list is whole, each change arrives once, and a finished pod stays: it counts in its
     group.
     """
     for name in ("a", "b", "c", "d", "e"):
         await world.pod(name)
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [
             f"{event.verb} {event.object.metadata.name}"
             for event in world.events
@@ -176,16 +176,16 @@ async def test_pods_are_listed_in_pages_and_followed(world: World):
         await world.pod("f")
         await world.ask("PATCH", f"{world.pods}/a/status", {"status": {"phase": "Succeeded"}})
         await world.ask("DELETE", f"{world.pods}/b?gracePeriodSeconds=0")
-        await wait_until(lambda: "DELETED b" in told())
+        await wait_until(lambda: "DELETED b" in reported())
 
     (listed,) = [event for event in world.events if isinstance(event, Listed)]
     names = [pod.metadata.name for pod in listed.objects if pod.metadata.namespace == world.ns]
     assert ["a", "b", "c", "d", "e"] == sorted(names)
-    assert ["ADDED f", "DELETED b"] == told()
+    assert ["ADDED f", "DELETED b"] == reported()
     assert 0 == world.meters.watch_decode_errors.labels("Pod").value
 
 
-async def test_a_version_from_the_future_does_not_stop_us(world: World):
+async def test_a_version_from_the_future_does_not_stop_us(world: SimulatedCluster):
     """After a restore from a backup the server does not know our version: the kind is listed
     again.
     """
@@ -198,7 +198,7 @@ async def test_a_version_from_the_future_does_not_stop_us(world: World):
     assert task.exception() is None
 
 
-async def test_a_kind_is_picked_up_when_it_is_defined(world: World):
+async def test_a_kind_is_picked_up_when_it_is_defined(world: SimulatedCluster):
     """Until it is defined the kind is empty; then its objects are reported."""
     group = f"g{os.getpid()}x{next(_numbers)}.example.com"
     kind = Kind("Gadget", group, "v1", "gadgets", Namespace, namespaced=False, required=False)
@@ -243,7 +243,7 @@ async def test_a_closed_client_leaves_no_socket(kubeconfig: Path):
     assert -1 == socket.fileno()
 
 
-async def test_binds_and_their_refusals(world: World):
+async def test_binds_and_their_refusals(world: SimulatedCluster):
     """Done, already bound, deleted, replaced: each with its code; a look-up returns the present
     state.
     """
@@ -270,7 +270,7 @@ async def test_binds_and_their_refusals(world: World):
     assert {"bound": 1, "gone": 1, "replaced": 1} == conflicts
 
 
-async def test_a_status_is_written_and_cleared(world: World):
+async def test_a_status_is_written_and_cleared(world: SimulatedCluster):
     """The condition is stored as sent, the nomination is set and cleared, another uid is not
     touched.
     """
@@ -317,7 +317,7 @@ async def test_a_status_is_written_and_cleared(world: World):
     assert [] == world.meters.effect_retries.samples()
 
 
-async def test_a_victim_goes(world: World):
+async def test_a_victim_goes(world: SimulatedCluster):
     """Marked and deleted; a pod that took its name stays."""
     pod = await world.pod("a")
     await world.pod("b")
@@ -334,7 +334,7 @@ async def test_a_victim_goes(world: World):
     assert 200 == (await world.client.request("GET", f"{world.pods}/b")).code
 
 
-async def test_events_are_taken(world: World):
+async def test_events_are_taken(world: SimulatedCluster):
     """Created, counted up as a series, with a related pod, with the longest note and name."""
     pod = await world.pod("a")
     meta = pod["metadata"]
@@ -374,7 +374,7 @@ async def test_events_are_taken(world: World):
     assert [3, 1, 1] == written
 
 
-async def test_a_lease_is_taken_kept_and_given_back(world: World):
+async def test_a_lease_is_taken_kept_and_given_back(world: SimulatedCluster):
     """Of two candidates one leads, the other waits; when the first releases the lease the second
     leads soon.
     """
@@ -400,11 +400,13 @@ async def test_a_lease_is_taken_kept_and_given_back(world: World):
         taken["spec"]["holderIdentity"],
     )
     assert 1 == taken["spec"]["leaseTransitions"]
-    said = {event["message"] for event in events["items"]}
-    assert {"candidate-0 became leader", "candidate-0 stopped leading"} <= said
+    stated = {event["message"] for event in events["items"]}
+    assert {"candidate-0 became leader", "candidate-0 stopped leading"} <= stated
 
 
-async def test_who_may_not_is_told(target: ApiServer | RealCluster, world: World, tmp_path: Path):
+async def test_a_user_without_the_right_gets_the_reason(
+    target: ApiServer | RealCluster, world: SimulatedCluster, tmp_path: Path
+):
     """A wrong token is 401, a user without rights 403: values both, with the server's message."""
     config = await asyncio.to_thread(_kubeconfig_of, world, target, tmp_path, "no-such-token")
     stranger = await ApiClient.connect(str(config), clock=RealClock(), meters=Meters())
@@ -415,11 +417,11 @@ async def test_who_may_not_is_told(target: ApiServer | RealCluster, world: World
     assert [(401, "Unauthorized")] * 2 == [(r.code, r.reason) for r in (refused, refused_watch)]
 
     if isinstance(target, RealCluster):
-        nobody = await ApiClient.connect(
+        no_rights = await ApiClient.connect(
             str(target.nobody_kubeconfig), clock=RealClock(), meters=Meters()
         )
-        forbidden = await nobody.request("GET", "/api/v1/pods")
-        await nobody.close()
+        forbidden = await no_rights.request("GET", "/api/v1/pods")
+        await no_rights.close()
         assert (403, "Forbidden") == (forbidden.code, forbidden.reason)
         assert NOBODY_TOKEN
 
@@ -427,7 +429,7 @@ async def test_who_may_not_is_told(target: ApiServer | RealCluster, world: World
 class Candidate:
     """Takes part in the election on the lease `it` of a world's namespace."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: SimulatedCluster, name: str) -> None:
         self.election = Election(
             world.client,
             Fence(world.clock),
@@ -440,7 +442,7 @@ class Candidate:
         )
 
 
-def _kubeconfig_of(world: World, target: Any, folder: Path, token: str) -> Path:
+def _kubeconfig_of(world: SimulatedCluster, target: Any, folder: Path, token: str) -> Path:
     del world
     if isinstance(target, ApiServer):
         return target.kubeconfig(folder / "other", token)
@@ -450,7 +452,7 @@ def _kubeconfig_of(world: World, target: Any, folder: Path, token: str) -> Path:
     return path
 
 
-async def define(world: World, group: str) -> None:
+async def define(world: SimulatedCluster, group: str) -> None:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     await world.ask(

@@ -56,15 +56,15 @@ class Run:
     def node(self, name: str, **labels: str) -> None:
         self.api.put(NODES, {"metadata": {"name": name, "labels": labels}})
 
-    def told(self) -> list[str]:
+    def received(self) -> list[str]:
         """Return the events about objects, reduced to the relevant parts."""
-        return [told(event) for event in self.events if isinstance(event, Watched | Listed)]
+        return [received(event) for event in self.events if isinstance(event, Watched | Listed)]
 
     def restarts(self, reason: str) -> float:
         return self.meters.watch_restarts.labels(self.reflector.kind.kind, reason).value
 
 
-def told(event: Event) -> str:
+def received(event: Event) -> str:
     if isinstance(event, Watched):
         return f"{event.verb} {event.object.metadata.name}"
     if isinstance(event, Listed):
@@ -86,7 +86,7 @@ async def test_it_lists_once_and_then_follows():
         await run.api.request("DELETE", f"{NODES}/a")
         await asyncio.sleep(1)
 
-    assert ["listed a b c d e", "ADDED f", "DELETED a"] == run.told()
+    assert ["listed a b c d e", "ADDED f", "DELETED a"] == run.received()
     assert 3 == sum("continue=" in path or "limit=" in path for path in run.api.requests("GET"))
 
 
@@ -101,7 +101,7 @@ async def test_a_list_that_expires_between_pages_begins_anew():
     async with run.running():
         pass
 
-    assert ["listed a b c d e"] == run.told()
+    assert ["listed a b c d e"] == run.received()
 
 
 async def test_a_watch_goes_on_where_it_ended():
@@ -118,7 +118,7 @@ async def test_a_watch_goes_on_where_it_ended():
         run.node("d")
         await asyncio.sleep(1)
 
-    assert ["listed a", "ADDED b", "ADDED c", "ADDED d"] == run.told()
+    assert ["listed a", "ADDED b", "ADDED c", "ADDED d"] == run.received()
     assert 1 == run.restarts("error")
 
 
@@ -131,7 +131,7 @@ async def test_the_time_limit_of_a_watch_is_no_failure():
         run.node("a")
         await asyncio.sleep(1)
 
-    assert ["listed", "ADDED a"] == run.told()
+    assert ["listed", "ADDED a"] == run.received()
     assert 6 <= run.restarts("closed") <= 12
     assert 0 == run.restarts("error")
 
@@ -145,7 +145,7 @@ async def test_a_silent_connection_is_taken_for_dead():
         run.node("a")
         await asyncio.sleep(SETTINGS.silence_s + 5)
 
-    assert ["listed", "ADDED a"] == run.told()
+    assert ["listed", "ADDED a"] == run.received()
 
 
 async def test_a_server_restored_from_a_backup_is_listed_anew():
@@ -163,7 +163,7 @@ async def test_a_server_restored_from_a_backup_is_listed_anew():
         run.node("b")
         await asyncio.sleep(1)
 
-    assert ["listed a", "listed a", "ADDED b"] == run.told()
+    assert ["listed a", "listed a", "ADDED b"] == run.received()
     assert 1 == run.restarts("silent")
 
 
@@ -185,7 +185,7 @@ async def test_a_forgotten_version_makes_a_new_list():
         run.node("d")
         await asyncio.sleep(1)
 
-    assert ["listed a b", "listed b c", "ADDED d"] == run.told()
+    assert ["listed a b", "listed b c", "ADDED d"] == run.received()
     assert 1 == run.restarts("expired")
 
 
@@ -213,7 +213,7 @@ async def test_a_busy_server_is_given_the_time_it_asks_for():
         await asyncio.sleep(30)
 
     assert 20 <= run.api.seen[0].at - begun <= 21.5
-    assert ["listed"] == run.told()
+    assert ["listed"] == run.received()
 
 
 async def test_an_unreachable_server_is_asked_ever_more_seldom():
@@ -233,7 +233,7 @@ async def test_an_unreachable_server_is_asked_ever_more_seldom():
     assert 0.25 <= delays[0] <= 0.5
     assert all(15 <= delay <= 30 for delay in delays[7:])
     assert len({round(delay, 3) for delay in delays}) > 10
-    assert ["listed"] == run.told()
+    assert ["listed"] == run.received()
 
 
 async def test_a_kind_that_is_not_offered_is_empty_until_it_appears():
@@ -242,14 +242,14 @@ async def test_a_kind_that_is_not_offered_is_empty_until_it_appears():
 
     async with run.running():
         assert run.reflector.is_synced
-        assert ["listed"] == run.told()
+        assert ["listed"] == run.received()
         await asyncio.sleep(100)
         assert 3 <= len(run.api.seen) <= 6
         await define_widgets(run.api)
         run.api.put("/apis/example.com/v1/widgets", {"metadata": {"name": "w"}})
         await asyncio.sleep(40)
 
-    assert ["listed", "listed w"] == run.told()
+    assert ["listed", "listed w"] == run.received()
 
 
 async def test_looking_again_can_be_asked_for():
@@ -262,7 +262,7 @@ async def test_looking_again_can_be_asked_for():
         run.reflector.look_again()
         await asyncio.sleep(1)
 
-    assert ["listed", "listed w"] == run.told()
+    assert ["listed", "listed w"] == run.received()
 
 
 async def test_a_kind_that_goes_away_is_empty_again():
@@ -280,7 +280,7 @@ async def test_a_kind_that_goes_away_is_empty_again():
         run.api.accident, run.api.discovery = lambda _, __: None, known
         await asyncio.sleep(40)
 
-    assert ["listed w", "listed", "listed w"] == run.told()
+    assert ["listed w", "listed", "listed w"] == run.received()
 
 
 NOT_FOUND = Accident(Response(404, reason="NotFound", message="404 page not found"))
@@ -299,13 +299,13 @@ async def test_what_was_listed_is_not_forgotten_for_a_refusal(kind: Kind, refusa
         run.api.accident = lambda _, path: refusal if path.startswith(kind.path) else None
         run.api.flows[0].cut()
         await asyncio.sleep(100)
-        assert ["listed a"] == run.told()
+        assert ["listed a"] == run.received()
         assert 0 == run.meters.watch_synced.labels(kind.kind).value
         run.api.accident = lambda _, __: None
         run.api.put(kind.path, {"metadata": {"name": "b"}})
         await asyncio.sleep(60)
 
-    assert ["listed a", "listed a b"] == run.told()
+    assert ["listed a", "listed a b"] == run.received()
 
 
 async def test_a_404_while_discovery_is_away_is_not_believed():
@@ -324,7 +324,7 @@ async def test_a_404_while_discovery_is_away_is_not_believed():
         run.api.accident = lambda _, __: None
         await asyncio.sleep(60)
 
-    assert ["listed"] == run.told()
+    assert ["listed"] == run.received()
 
 
 async def test_a_403_is_believed_when_what_is_required_was_let_through():
@@ -343,13 +343,13 @@ async def test_a_403_is_believed_when_what_is_required_was_let_through():
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
-    assert {"listed", "listed w"} == {told(event) for event in events}
+    assert {"listed", "listed w"} == {received(event) for event in events}
     widgets = [event for event in events if isinstance(event, Listed) and event.kind == "Widget"]
-    assert ["listed w"] == [told(event) for event in widgets]
+    assert ["listed w"] == [received(event) for event in widgets]
 
 
 @pytest.mark.parametrize("is_offered", [True, False])
-async def test_what_is_forbidden_from_the_beginning_keeps_nobody_waiting(is_offered: bool):
+async def test_a_kind_forbidden_from_the_start_delays_no_other(is_offered: bool):
     """Without the right to list a kind it counts as missing, as soon as the others are listed, and
     the engine learns that it may not be listed. A kind that is not offered is not denied.
     """
@@ -379,10 +379,10 @@ async def test_what_is_required_is_waited_for(refusal: Accident):
         await asyncio.sleep(600)
         assert not run.reflector.is_synced
 
-    assert [] == run.told()
+    assert [] == run.received()
 
 
-async def test_before_a_new_list_the_engine_is_told_that_it_is_behind():
+async def test_before_a_new_list_the_engine_receives_behind():
     """`Behind` is emitted before the first page is requested, and the list ends it."""
     run = Run()
     run.node("a")
@@ -395,7 +395,7 @@ async def test_before_a_new_list_the_engine_is_told_that_it_is_behind():
         )
         await asyncio.sleep(5)
 
-    assert ["listed a", "behind", "listed a b"] == list(map(told, run.events))
+    assert ["listed a", "behind", "listed a b"] == list(map(received, run.events))
 
 
 async def renewed(api: MemoryApi, events: list[Event], page_limit: int = 0) -> list[str]:
@@ -417,7 +417,7 @@ async def renewed(api: MemoryApi, events: list[Event], page_limit: int = 0) -> l
     await asyncio.sleep(5)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    return [told(event) for event in events]
+    return [received(event) for event in events]
 
 
 async def test_a_busy_watch_catches_up_by_itself():
@@ -470,7 +470,7 @@ async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on():
         await asyncio.sleep(1)
         unreadable = list(run.reflector._unreadable.values())
 
-    assert ["listed", "ADDED a"] == run.told()
+    assert ["listed", "ADDED a"] == run.received()
     assert 1 == run.meters.watch_decode_errors.labels("Node").value
     assert ["bad"] == [fault.key for fault in unreadable]
     assert "$.spec" in unreadable[0].message
@@ -487,7 +487,7 @@ async def test_garbage_in_a_watch_is_survived():
         run.node("b")
         await asyncio.sleep(5)
 
-    assert ["listed", "ADDED a", "ADDED b"] == run.told()
+    assert ["listed", "ADDED a", "ADDED b"] == run.received()
     assert 1 == run.restarts("decode")
 
 
@@ -502,7 +502,7 @@ async def test_garbage_at_the_same_place_twice_makes_a_new_list():
         run.node("a")
         await asyncio.sleep(5)
 
-    assert ["listed", "listed", "ADDED a"] == run.told()
+    assert ["listed", "listed", "ADDED a"] == run.received()
 
 
 async def test_lines_may_be_cut_anywhere():
@@ -515,10 +515,10 @@ async def test_lines_may_be_cut_anywhere():
             run.node(name, zone="z" * 50)
         await asyncio.sleep(1)
 
-    assert ["listed", "ADDED a", "ADDED b", "ADDED c"] == run.told()
+    assert ["listed", "ADDED a", "ADDED b", "ADDED c"] == run.received()
 
 
-async def test_what_arrives_together_is_told_together():
+async def test_events_that_arrive_together_are_delivered_together():
     """All changes of one piece are emitted before other tasks run."""
     run = Run()
     turns: list[int] = []

@@ -69,7 +69,7 @@ class Follower:
             self.known[meta.name] = meta.resource_version
 
 
-class World:
+class SimulatedCluster:
     """A reflector, a sandbox, and the steps that befall them."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ def test_the_events_lead_to_the_servers_objects(steps: list[tuple[str, str]]):
     """No object is lost, doubled, or left over, whatever happened in between."""
 
     async def scenario() -> None:
-        world = World()
+        world = SimulatedCluster()
         task = asyncio.create_task(world.reflector.run())
         for action, detail in steps:
             await world.step(action, detail)

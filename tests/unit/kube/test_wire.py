@@ -58,7 +58,7 @@ async def test_no_more_connections_than_allowed():
     assert (3, 0, 0) == counts
 
 
-async def test_a_reset_is_told_and_not_repeated():
+async def test_a_reset_is_reported_and_not_repeated():
     """The caller gets the error; the request is not sent a second time."""
 
     async def reset(_: Asked, to: Conversation) -> None:
@@ -88,7 +88,7 @@ async def test_half_an_answer_is_none():
         await close(pool)
 
 
-async def test_garbage_is_told():
+async def test_garbage_is_reported():
     """An answer that is not HTTP ends the exchange at once."""
 
     async def garbage(_: Asked, to: Conversation) -> None:
@@ -116,7 +116,7 @@ async def test_silence_ends_after_the_time_limit():
     assert 1 == len(server.asked)
 
 
-async def test_nobody_there_is_told_apart():
+async def test_a_refused_connection_is_distinguished():
     """Without a connection no request was sent: the caller may retry."""
     async with scripted(ok) as server:
         pool = wire(server.url)

@@ -45,7 +45,7 @@ class LoopClock:
         return START + asyncio.get_running_loop().time()
 
 
-class Shop:
+class OperatorRig:
     """One object of the recipe's kind named `name` in `default`."""
 
     def __init__(

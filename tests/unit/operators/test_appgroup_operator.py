@@ -15,7 +15,7 @@ from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.plain import read_as
 from tests.property.making import make_pod, with_status
-from tests.unit.operators.shop import CRDS, Shop, passed
+from tests.unit.operators.shop import CRDS, OperatorRig, passed
 
 DEFINITION = yaml.safe_load((CRDS / "appgroups.yaml").read_text())
 pytestmark = pytest.mark.looptime
@@ -44,8 +44,8 @@ def spec(*workloads: dict[str, Any], algorithm: str = "KahnSort") -> dict[str, A
 CHAIN = spec(workload("p1", "p2"), workload("p2", "p3"), workload("p3"))
 
 
-def shop(of: dict[str, Any]) -> Shop:
-    return Shop(RECIPE, DEFINITION, "a1", spec=of)
+def shop(of: dict[str, Any]) -> OperatorRig:
+    return OperatorRig(RECIPE, DEFINITION, "a1", spec=of)
 
 
 def order(status: dict[str, Any]) -> dict[str, int]:
@@ -57,7 +57,7 @@ def condition(status: dict[str, Any], type_: str) -> tuple[str, str]:
     return found["status"], found["message"]
 
 
-def place(at: Shop, name: str, workload_label: str, node: str, **labels: str) -> None:
+def place(at: OperatorRig, name: str, workload_label: str, node: str, **labels: str) -> None:
     """Bind a running pod of the group to a node."""
     marks = labels or {GROUP_LABEL: "a1", WORKLOAD_LABEL: workload_label}
     pod = with_status(make_pod(name, node=node, labels=marks), phase="Running")

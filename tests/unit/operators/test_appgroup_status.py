@@ -192,7 +192,7 @@ def test_a_gang_is_scheduled_when_each_workload_has_its_own_on_nodes():
     assert ("True", "Scheduled", text) == conditions(whole)["GangScheduled"]
 
 
-def test_of_what_is_no_gang_nothing_is_said():
+def test_a_plain_application_has_no_gang_status():
     """An earlier message is removed when it is no gang any more."""
     wanted = gang(a=1)
     before = judged(wanted, placed("a-0"), namespace="default")

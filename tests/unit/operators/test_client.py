@@ -70,7 +70,7 @@ async def test_methods_become_requests():
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "said"),
+    ("answer", "code", "reported"),
     [
         (Answer(409, b"{}", "has been modified"), 409, "409 has been modified"),
         (Answer(0), 0, "0 no answer"),
@@ -80,9 +80,9 @@ async def test_methods_become_requests():
         (Answer(200, b'{"data": 7}'), 0, "no V1ConfigMap"),
     ],
 )
-async def test_every_failure_is_one_error(answer: Answer, code: int, said: str):
+async def test_every_failure_is_one_error(answer: Answer, code: int, reported: str):
     """Rejections of the server, missing answers and unreadable ones."""
-    with pytest.raises(ApiError, match=said) as caught:
+    with pytest.raises(ApiError, match=reported) as caught:
         await Client(Line(answer), 7.0).core.read_namespaced_config_map("c", "ns")
 
     assert code == caught.value.code

@@ -166,9 +166,9 @@ async def test_a_scan_that_loses_its_connections_says_so_once(signals: None):
     class Known:
         access = Access(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
 
-    told: list[str] = []
+    reported: list[str] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
     async with server:
         with kopf_logs_redirected(), forgotten_errors_redirected():
             with pytest.raises(aiohttp.ClientConnectionError):
@@ -177,11 +177,11 @@ async def test_a_scan_that_loses_its_connections_says_so_once(signals: None):
                 await asyncio.wait(left)
             del left
             gc.collect()
-            assert [] == told
+            assert [] == reported
             # Errors that another component left unretrieved are reported as before.
             await _forget()
             gc.collect()
-    assert ["Task exception was never retrieved"] == told
+    assert ["Task exception was never retrieved"] == reported
 
 
 async def test_refused_credentials_end_the_life():
@@ -204,7 +204,7 @@ async def test_refused_credentials_end_the_life():
         await broken
 
 
-def test_an_access_is_told_as_it_is():
+def test_an_access_is_reported_unchanged():
     """Scheme, token, TLS context and proxy reach kopf; without a token there is no header."""
     basic = shared_access(
         Access("https://h", authorization="Basic abc", proxy="http://p", namespace="n")

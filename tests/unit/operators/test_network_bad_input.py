@@ -101,7 +101,7 @@ RING["workloads"][0]["dependencies"] = [{"workload": reference("b")}]
         ),
     ],
 )
-def test_an_app_group_that_is_wrong_is_told_by_field(spec: Json, says: str):
+def test_an_invalid_app_group_is_reported_by_field(spec: Json, says: str):
     """As a condition, for values that an older definition accepts."""
     status = status_of(
         msgspec.convert(spec, AppGroupSpec), ObservedGroup(1, AppGroupStatus(), "now")
@@ -117,7 +117,7 @@ def test_an_app_group_that_is_wrong_is_told_by_field(spec: Json, says: str):
         ("", "name nothing as their workload"),
     ],
 )
-def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
+def test_a_label_that_names_no_workload_is_reported(labels: str, says: str):
     """The number of pods, their labels, and a suggestion."""
     spec = msgspec.convert(group(workload("ads")), AppGroupSpec)
     pods = (ObservedPod("d", "p", labels, "Running", "n"),)
@@ -170,7 +170,7 @@ def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
         ),
     ],
 )
-def test_a_topology_that_is_wrong_is_told_by_field(spec: Json, says: str):
+def test_an_invalid_topology_is_reported_by_field(spec: Json, says: str):
     """As a condition; its valid parts are used nevertheless."""
     status = topology_status_of(
         msgspec.convert(spec, NetworkTopologySpec),

@@ -33,7 +33,7 @@ def test_it_is_what_the_plugin_books(seed):
     assert found == year.bookings()
 
 
-def test_bookings_stand_at_the_ways_that_are_listed():
+def test_allocations_are_reported_at_the_listed_paths():
     """One listed for both directions has both; one without capacity shows nothing."""
     ways = [("a", "b", 20, "1G"), ("a", "c", 30)]
     raw = topology(ways, both=False)

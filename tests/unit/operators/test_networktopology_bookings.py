@@ -29,7 +29,7 @@ PLACES = {"a": ("east", "z1"), "b": ("east", "z2"), "c": ("west", "z3")}
 GROUP_OBJECT = app_group({"web": {"db": (50, "30M")}, "db": {}})
 
 
-class Shop(shop.Shop):
+class OperatorRig(shop.OperatorRig):
     """A topology with two limited links, an application, and a node at each place."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ async def test_bookings_follow_the_pods_that_are_there():
 
     Costs stay in spec.
     """
-    at = Shop()
+    at = OperatorRig()
     async with at.open():
         await passed(2)
         nothing = at.booked
@@ -116,7 +116,7 @@ async def test_bookings_follow_the_pods_that_are_there():
 @pytest.mark.looptime
 async def test_a_new_operator_books_the_same():
     """The pods alone determine them, so nothing is written after a restart."""
-    at = Shop()
+    at = OperatorRig()
     at.place("db-0", "db", "a")
     at.place("web-0", "web", "c")
     async with at.open():
@@ -136,7 +136,7 @@ async def test_a_new_operator_books_the_same():
 @pytest.mark.looptime
 async def test_an_operator_that_is_gone_leaves_links_that_decide_nothing():
     """A table of links only in the status does not replace the user's costs."""
-    at = Shop()
+    at = OperatorRig()
     at.place("db-0", "db", "a")
     async with at.open():
         await passed(2)

@@ -25,7 +25,7 @@ def spec(*ways, key=REGION_LABEL):
 
 
 @pytest.mark.parametrize(
-    ("way", "told"),
+    ("way", "stated"),
     [
         (("east", "west", {"networkCost": -1}), "costList[0].networkCost: -1 is not between 0"),
         (("east", "west", {"networkCost": 10**15}), "networkCost: 1000000000000000 is not between"),
@@ -46,15 +46,15 @@ def spec(*ways, key=REGION_LABEL):
         ),
     ],
 )
-def test_each_oddity_names_its_field(way, told):
+def test_each_oddity_names_its_field(way, stated):
     """One text per oddity, beginning with the path."""
     found = list(doubts(spec(way), VALUES))
 
-    assert any(told in text for text in found), found
+    assert any(stated in text for text in found), found
     assert all(text.startswith("spec.weights[0].topologyList[0]") for text in found)
 
 
-def test_unlike_costs_of_a_way_and_its_way_back_are_told():
+def test_different_costs_of_the_two_directions_are_reported():
     """Both are used, each for its own direction; that is seldom intended."""
     ways = spec(("east", "west", {"networkCost": 20}), ("west", "east", {"networkCost": 30}))
 
@@ -62,7 +62,7 @@ def test_unlike_costs_of_a_way_and_its_way_back_are_told():
     assert '"east" to "west" costs 20, the way back 30' in reported
 
 
-def test_a_key_that_nobody_reads_is_told():
+def test_an_unused_key_is_reported():
     """A misspelt label would remove the costs of every link without a message."""
     reported = next(iter(doubts(spec(key="topology.kubernetes.io/zones"))))
     assert 'did you mean "topology.kubernetes.io/zone"?' in reported

@@ -145,7 +145,7 @@ async def test_prometheus_is_asked_with_range_and_token():
     assert "Bearer s3cret" == authorization
 
 
-async def test_a_missing_secret_is_told_without_asking():
+async def test_a_missing_secret_is_reported_without_a_query():
     """The fault names the Secret."""
     measuring = Measuring(Client(Server(), 5), ManualClock(START))
     provider = {"type": "Prometheus", "address": "http://127.0.0.1:1", "secretRef": {"name": "x"}}

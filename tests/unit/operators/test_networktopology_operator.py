@@ -14,7 +14,7 @@ DEFINITION = yaml.safe_load((CRDS / "networktopologies.yaml").read_text())
 pytestmark = pytest.mark.looptime
 
 
-class Shop(shop.Shop):
+class OperatorRig(shop.OperatorRig):
     """A store with one NetworkTopology."""
 
     def __init__(self, *, without: tuple[str, ...] = (), interval_s: float = 1.0) -> None:
@@ -25,7 +25,7 @@ async def test_many_changes_are_one_write_per_interval():
     """Nodes are added and deleted for half a minute: one write per second, and the final state is
     right.
     """
-    shop = Shop(interval_s=1.0)
+    shop = OperatorRig(interval_s=1.0)
     async with shop.open():
         for step in range(1500):
             shop.nodes(1 + step % 7)
@@ -39,7 +39,7 @@ async def test_many_changes_are_one_write_per_interval():
 
 async def test_heartbeats_write_nothing():
     """Updates of nodes that leave their number alone cost no request."""
-    shop = Shop()
+    shop = OperatorRig()
     async with shop.open():
         shop.nodes(3)
         await passed(5)
@@ -54,7 +54,7 @@ async def test_heartbeats_write_nothing():
 
 async def test_a_lost_race_keeps_what_the_other_wrote():
     """A write with an old version fails; the next one follows the event."""
-    shop = Shop()
+    shop = OperatorRig()
     other = {
         "type": "Measured",
         "status": "True",
@@ -84,7 +84,7 @@ async def test_an_object_that_is_gone_is_forgotten():
     """The deletion of an object whose event was missed costs a few requests, not one per node
     change.
     """
-    shop = Shop()
+    shop = OperatorRig()
     async with shop.open():
         await passed(3)
         shop.is_late = True
@@ -103,7 +103,7 @@ async def test_a_subresource_may_come_later_than_its_definition():
     """A subresource that a server does not find for a moment is written soon after, without a
     change.
     """
-    shop = Shop()
+    shop = OperatorRig()
     async with shop.open():
         await passed(3)
         shop.faults.extend([Answer(404, message="404 page not found")] * 2)
@@ -118,7 +118,7 @@ async def test_failures_are_tried_again_more_and_more_seldom():
     """The pause grows from the interval to the limit; each failure and the recovery are
     reported.
     """
-    shop = Shop()
+    shop = OperatorRig()
     async with shop.open():
         await passed(3)
         before = len(shop.sent)
@@ -137,7 +137,7 @@ async def test_failures_are_tried_again_more_and_more_seldom():
 
 async def test_fields_that_the_schema_drops_are_not_written_for_ever():
     """An older schema with a status subresource: one try per change, not one per round."""
-    shop = Shop(without=("conditions", "observedGeneration"))
+    shop = OperatorRig(without=("conditions", "observedGeneration"))
     async with shop.open():
         await passed(3)
         shop.nodes(2)
@@ -149,7 +149,7 @@ async def test_fields_that_the_schema_drops_are_not_written_for_ever():
 
 async def test_an_unreadable_object_hurts_no_other():
     """An object that an older cluster accepted is reported and skipped until it can be read."""
-    shop = Shop()
+    shop = OperatorRig()
     meta = {"name": "bad", "namespace": "default", "resourceVersion": "1", "uid": "u"}
     shop.operator.seen("ADDED", {"metadata": meta, "spec": {"weights": "none"}})
     async with shop.open():

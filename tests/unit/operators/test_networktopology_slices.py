@@ -43,7 +43,7 @@ TOPOLOGY = NetworkTopology(metadata=ObjectMeta("nt", "default", "uid-1"))
 jumping = pytest.mark.looptime
 
 
-class Shop(shop.Shop):
+class OperatorRig(shop.OperatorRig):
     """A store with a NetworkTopology that reads a ConfigMap, and slices that the view follows."""
 
     def __init__(self, **spec: Any) -> None:
@@ -110,7 +110,7 @@ async def test_measured_nodes_become_slices_and_only_changes_are_written():
     """Each zone has one slice owned by the topology; noise writes nothing, a slow node its own
     slice.
     """
-    at = Shop()
+    at = OperatorRig()
     at.measure(MEASURED)
     async with at.open():
         await passed(3)
@@ -138,9 +138,9 @@ async def test_measured_nodes_become_slices_and_only_changes_are_written():
 
 
 @jumping
-async def test_slices_that_nobody_needs_go_and_those_of_users_stay():
+async def test_unneeded_slices_are_deleted_and_those_of_users_stay():
     """Slices of a lost zone, source and topology are deleted; slices written by a user remain."""
-    at = Shop()
+    at = OperatorRig()
     at.measure(MEASURED)
     own = {"metadata": {"name": "mine"}, "topology": "nt", "originZone": "my", "origins": []}
     at.store.create(at.slice_resource, own, "default")
@@ -160,7 +160,7 @@ async def test_slices_that_nobody_needs_go_and_those_of_users_stay():
 @jumping
 async def test_a_silent_source_leaves_its_costs_until_they_expire():
     """The costs remain for the time range in the object; then they are unknown."""
-    at = Shop(timeRangeInMinutes=10)
+    at = OperatorRig(timeRangeInMinutes=10)
     at.measure(MEASURED)
     async with at.open():
         await passed(3)
@@ -182,7 +182,7 @@ async def test_a_silent_source_leaves_its_costs_until_they_expire():
 @jumping
 async def test_a_start_without_an_answer_keeps_what_is_there():
     """A new operator whose source is down deletes no slice that is still young enough."""
-    at = Shop(timeRangeInMinutes=10)
+    at = OperatorRig(timeRangeInMinutes=10)
     at.measure(MEASURED)
     async with at.open():
         await passed(3)
@@ -201,9 +201,9 @@ async def test_a_start_without_an_answer_keeps_what_is_there():
 
 
 @jumping
-async def test_a_slice_that_cannot_be_written_is_told_and_tried_again():
+async def test_a_failed_slice_write_is_reported_and_retried():
     """The failure is reported, and the slice is written half a minute later at the latest."""
-    at = Shop()
+    at = OperatorRig()
     at.measure(MEASURED)
     answer = {"data": {MILLI.format(*pair): str(value) for pair, value in MEASURED.items()}}
     at.faults += [Answer(200, json.dumps(answer).encode()), *[Answer(403, message="forbidden")] * 2]
@@ -226,7 +226,7 @@ async def made(
     return await slices_of(TOPOLOGY, found, published, "2026-01-01T00:00:00Z")
 
 
-def ways_of(slices: Any) -> dict[tuple[str, str], int]:
+def paths_of(slices: Any) -> dict[tuple[str, str], int]:
     return {
         (origin.origin, way.destination): way.network_cost
         for part in slices
@@ -252,7 +252,7 @@ async def test_a_thousand_nodes_fit_and_a_change_touches_one_slice():
     changed = dict.fromkeys(list(latencies)[:3], 50_000)
     again = await made(nodes, latencies | changed, slices.values())
 
-    assert latencies == ways_of(slices.values())
+    assert latencies == paths_of(slices.values())
     assert 20 == len(sizes)
     assert max(sizes) < 2**20
     assert 1 == sum(not is_same(slices[name], part) for name, part in again.items())
@@ -295,7 +295,7 @@ def test_slices_say_what_was_measured(first: Any, second: Any, zone: str):
 
     later, still = asyncio.run(rounds())
     own = {pair: cost for pair, cost in second.items() if pair[0] != pair[1]}
-    got = ways_of(later.values())
+    got = paths_of(later.values())
     assert set(own) == set(got)
     assert all(abs(own[pair] - got[pair]) * 20 <= got[pair] for pair in own)
     assert set(later) == set(still)

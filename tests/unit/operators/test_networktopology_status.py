@@ -78,7 +78,7 @@ def test_ready_says_whether_the_tables_can_be_used(
     )
 
 
-def test_the_message_names_a_few_ways_and_counts_the_rest():
+def test_the_message_names_a_few_paths_and_counts_the_rest():
     """A table that is doubled as a whole must not make a message of a megabyte."""
     ways = [("T", ZONE, "Z0", f"Z{number}") for number in range(10)]
     condition, *_ = status_of(spec(*ways, *ways), observed(NetworkTopologyStatus())).conditions

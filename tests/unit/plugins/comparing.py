@@ -18,7 +18,7 @@ from scheduler.state import rowcounts
 from scheduler.state.change import Change
 from scheduler.state.podindex import place
 from scheduler.testing.evaluate import look
-from tests.unit.plugins.towns import Manifest, Move, Town
+from tests.unit.plugins.towns import Manifest, Move, SmallCluster
 
 seeds = st.integers(0, 2**32).map(Random)
 
@@ -46,7 +46,9 @@ class Slow(Protocol):
         ...
 
 
-def assert_alike(town: Town, pod: Manifest, slow: Slow, feasible: Sequence[str]) -> None:
+def assert_equal_results(
+    town: SmallCluster, pod: Manifest, slow: Slow, feasible: Sequence[str]
+) -> None:
     """Assert that the plugin equals the reference in filter, scores and skips."""
     scene = town.scene
     got = look(scene, scene.cycle(read_pod(pod)), feasible)
@@ -66,7 +68,7 @@ def assert_alike(town: Town, pod: Manifest, slow: Slow, feasible: Sequence[str])
         assert scores == (got.raw, got.normalized)
 
 
-def assert_trackers_follow(town: Town) -> None:
+def assert_trackers_follow(town: SmallCluster) -> None:
     """Assert that each tracker equals a tracker built afresh."""
     for key, tracker in town.scene.handle.trackers.items():
         anew = key.made()
@@ -78,13 +80,13 @@ def assert_trackers_follow(town: Town) -> None:
             assert np.array_equal(expected[name], held[name]), name
 
 
-def passing(town: Town, pod: Manifest) -> set[str]:
+def passing(town: SmallCluster, pod: Manifest) -> set[str]:
     """Return the nodes that a pod passes on."""
     got = look(town.scene, town.scene.cycle(read_pod(pod)))
     return {name for name, status in got.filter.items() if status.is_success}
 
 
-def assert_hypotheticals_hold(town: Town, pod: Manifest, move: Move) -> None:
+def assert_hypotheticals_hold(town: SmallCluster, pod: Manifest, move: Move) -> None:
     """Assert that a hypothetical addition or removal of a pod is judged like the real one."""
     raw = town.pods[move.name] if move.raw is None else move.raw
     if raw["spec"]["nodeName"] not in town.nodes:
@@ -114,7 +116,7 @@ def assert_hypotheticals_hold(town: Town, pod: Manifest, move: Move) -> None:
     assert bool(passed[row]) == anew == (node_name in passing(town, pod))
 
 
-def assert_affects_what_it_closes(town: Town, pod: Manifest, move: Move) -> None:
+def assert_affects_what_it_closes(town: SmallCluster, pod: Manifest, move: Move) -> None:
     """A pod that closes nodes to another affects it, and `beside` closes the same nodes."""
     raw = move.raw
     if raw is None or raw["spec"]["nodeName"] not in town.nodes:
@@ -143,7 +145,7 @@ def assert_affects_what_it_closes(town: Town, pod: Manifest, move: Move) -> None
     assert near or not closed
 
 
-def assert_wakes(town: Town, pods: Sequence[Manifest], moves: Iterable[Move]) -> None:
+def assert_wakes(town: SmallCluster, pods: Sequence[Manifest], moves: Iterable[Move]) -> None:
     """Assert that each change that opens a node to a pod without one wakes the pod."""
     rejected = [pod for pod in pods if not passing(town, pod)]
     for move in moves:
@@ -155,13 +157,13 @@ def assert_wakes(town: Town, pods: Sequence[Manifest], moves: Iterable[Move]) ->
         rejected = still
 
 
-def is_woken(town: Town, pod: Manifest, change: Change) -> bool:
+def is_woken(town: SmallCluster, pod: Manifest, change: Change) -> bool:
     """Return whether a change wakes a waiting pod."""
     plugin: Any = town.scene.plugin
     return bool(change.facts.intersection(plugin.reads)) and plugin.hint(change, read_pod(pod))
 
 
-def some_nodes(random: Random, town: Town) -> list[str]:
+def some_nodes(random: Random, town: SmallCluster) -> list[str]:
     """Return some of the nodes of the town; at least one, if it has any."""
     names = sorted(town.nodes)
     return random.sample(names, random.randint(1, len(names))) if names else []

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.unit.plugins.slowselectors import matches, with_keys
-from tests.unit.plugins.towns import Manifest, Town
+from tests.unit.plugins.towns import Manifest, SmallCluster
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI = "node(s) didn't match pod anti-affinity rules"
@@ -18,7 +18,7 @@ Pair = tuple[str, str]
 class SlowAffinity:
     """SlowAffinity: the expected results of the plugin for one pod in a town."""
 
-    def __init__(self, town: Town, pod: Manifest, args: Mapping[str, Any] | None) -> None:
+    def __init__(self, town: SmallCluster, pod: Manifest, args: Mapping[str, Any] | None) -> None:
         self.town = town
         self.pod = pod
         self.args = args or {}

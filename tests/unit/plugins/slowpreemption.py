@@ -33,7 +33,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 class Situation(NamedTuple):
-    """The whole cluster: nodes, pods on them, budgets, promised pods with their nodes, the
+    """The whole cluster: nodes, pods on them, budgets, nominated pods with their nodes, the
     preemptor.
     """
 
@@ -126,8 +126,8 @@ def slow_candidates(
 
 def _on_node(situation: Situation, name: str) -> Candidate | tuple[str, ...]:
     least = situation.preemptor.priority
-    standing = [pod for pod in situation.pods if pod.spec.node_name == name]
-    lower = [pod for pod in standing if pod.priority < least]
+    placed_pods = [pod for pod in situation.pods if pod.spec.node_name == name]
+    lower = [pod for pod in placed_pods if pod.priority < least]
     if not lower:
         return (NO_VICTIMS,)
     gone = list(lower)
@@ -146,16 +146,16 @@ def _on_node(situation: Situation, name: str) -> Candidate | tuple[str, ...]:
 
 
 def _refusal(situation: Situation, name: str, gone: Sequence[Pod]) -> tuple[str, ...]:
-    """Return why the preemptor does not fit without `gone`: with promised pods, then without."""
+    """Return why the preemptor does not fit without `gone`: with nominated pods, then without."""
     least = situation.preemptor.priority
     left = [pod for pod in situation.pods if pod not in gone]
-    promised = [
+    with_nomination = [
         msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name))
         for pod, node in situation.nominated
         if node == name and pod.priority >= least
     ]
-    if promised:
-        refusal = Table(situation, [*left, *promised], situation.skipped).refusal(name)
+    if with_nomination:
+        refusal = Table(situation, [*left, *with_nomination], situation.skipped).refusal(name)
         if refusal:
             return refusal
     return Table(situation, left, situation.skipped).refusal(name)
@@ -200,7 +200,7 @@ def slow_others(situation: Situation, victim: Pod) -> set[str]:
         status=PodStatus(),
     )
     least = situation.preemptor.priority
-    promised = [
+    with_nomination = [
         msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         for pod, node in situation.nominated
         if pod.priority >= least
@@ -210,7 +210,7 @@ def slow_others(situation: Situation, victim: Pod) -> set[str]:
         name = node.metadata.name
         asked = situation._replace(preemptor=again)
         first = Table(asked, situation.pods)
-        here = [*situation.pods, *(p for p in promised if p.spec.node_name == name)]
+        here = [*situation.pods, *(p for p in with_nomination if p.spec.node_name == name)]
         tables = first, Table(asked, here, frozenset(first.states.skipped))
         if name != victim.spec.node_name and not any(table.refusal(name) for table in tables):
             found.add(name)

@@ -5,7 +5,7 @@ from math import log
 from typing import Any
 
 from tests.unit.plugins.slowselectors import is_empty, matches, with_keys
-from tests.unit.plugins.towns import HOSTNAME, ZONE, Manifest, Town
+from tests.unit.plugins.towns import HOSTNAME, ZONE, Manifest, SmallCluster
 
 REASON = "node(s) didn't match pod topology spread constraints"
 SYSTEM = (
@@ -17,7 +17,7 @@ SYSTEM = (
 class SlowSpread:
     """SlowSpread: the expected results of the plugin for one pod in a town."""
 
-    def __init__(self, town: Town, pod: Manifest, args: Mapping[str, Any] | None) -> None:
+    def __init__(self, town: SmallCluster, pod: Manifest, args: Mapping[str, Any] | None) -> None:
         self.town = town
         self.pod = pod
         self.labels = pod["metadata"]["labels"]

@@ -23,7 +23,7 @@ CRAMPED = "node(s) did not have enough free storage"
 GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
-class World:
+class SimulatedCluster:
     """The objects of a scene by kind."""
 
     def __init__(self, scene):

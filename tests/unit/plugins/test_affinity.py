@@ -15,7 +15,7 @@ from scheduler.testing import check_plugin, evaluate, node, pod
 from tests.unit.plugins import towns
 from tests.unit.plugins.comparing import (
     assert_affects_what_it_closes,
-    assert_alike,
+    assert_equal_results,
     assert_hypotheticals_hold,
     assert_trackers_follow,
     assert_wakes,
@@ -31,7 +31,7 @@ from tests.unit.plugins.slowaffinity import (
     REQUIRED,
     SlowAffinity,
 )
-from tests.unit.plugins.towns import KEYS, ZONE, Town
+from tests.unit.plugins.towns import KEYS, ZONE, SmallCluster
 
 WEB = {"matchLabels": {"app": "web"}}
 ARGUMENTS = [None, {"hardPodAffinityWeight": 0}, {"ignorePreferredTermsOfExistingPods": True}]
@@ -101,7 +101,7 @@ def moves(random):
 def test_it_says_what_the_slow_reference_says(random):
     """Filter and scores agree after every few changes, with counts kept in between."""
     args = random.choice(ARGUMENTS)
-    town = Town(InterPodAffinity, args)
+    town = SmallCluster(InterPodAffinity, args)
     pods = [incoming(random) for _ in range(2)]
     with many_rows_are(random.choice([1, 3, 256])):
         for number, move in enumerate(moves(random)):
@@ -109,14 +109,14 @@ def test_it_says_what_the_slow_reference_says(random):
             if number % 4 == 0:
                 for raw in pods:
                     feasible = some_nodes(random, town)
-                    assert_alike(town, raw, SlowAffinity(town, raw, args), feasible)
+                    assert_equal_results(town, raw, SlowAffinity(town, raw, args), feasible)
     assert_trackers_follow(town)
 
 
 @given(seeds)
 def test_a_hypothetical_pod_counts_like_a_real_one(random):
     """A state after `add_pod` and `remove_pod` equals a state computed on the changed cluster."""
-    town = Town(InterPodAffinity)
+    town = SmallCluster(InterPodAffinity)
     for move in moves(random):
         town.do(move)
     for _ in range(8):
@@ -126,7 +126,7 @@ def test_a_hypothetical_pod_counts_like_a_real_one(random):
 @given(seeds)
 def test_a_pod_that_closes_nodes_to_another_affects_it(random):
     """The result is the same whichever pod carries the rule, and wherever it is placed."""
-    town = Town(InterPodAffinity)
+    town = SmallCluster(InterPodAffinity)
     for move in moves(random):
         town.do(move)
     for _ in range(24):
@@ -137,7 +137,7 @@ def test_a_pod_that_closes_nodes_to_another_affects_it(random):
 @given(seeds)
 def test_whatever_lets_a_pod_pass_wakes_it(random):
     """Every change that turns a rejection into a fit wakes the pod."""
-    town = Town(InterPodAffinity)
+    town = SmallCluster(InterPodAffinity)
     pods = [incoming(random) for _ in range(2)]
     history = list(moves(random))
     for move in history[: towns.FOUNDING]:

@@ -43,7 +43,7 @@ def test_a_pool_that_cannot_be_used_is_its_nodes_matter(fault):
     assert "n2" == decided(fault, local_slice("n2", "a"))["node"]
 
 
-def test_a_node_that_nobody_can_tell_all_devices_of_says_so():
+def test_a_node_with_unknown_devices_is_reported():
     """The pod waits for the driver; that is no error."""
     found = decided(partial("n1", "a"), nodes=["n1"])
 

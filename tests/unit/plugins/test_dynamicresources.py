@@ -63,7 +63,7 @@ def test_nodes_without_devices_are_rejected_for_good():
     )
 
 
-def test_a_profile_without_pre_filter_binds_nobody_blindly():
+def test_a_profile_without_pre_filter_binds_no_pod_without_its_claims():
     """Reserve and pre-bind refuse a pod whose claims were not filtered."""
     scene = Scene(DynamicResources)
     scene.fill(FIELD, objects=[gpu_class(), claim("c")])
@@ -167,7 +167,7 @@ def test_a_claim_is_protected_allocated_and_reserved_in_this_order():
     assert ["n1"] == daemon.bound()
 
 
-def test_devices_set_aside_are_nobody_elses():
+def test_reserved_devices_are_not_allocated_to_others():
     """They stay reserved before and during the write, and after it with or without the watch
     event.
     """
@@ -200,7 +200,7 @@ def test_after_a_conflict_the_claim_is_read_again():
     )
 
 
-def test_a_claim_that_somebody_else_allocated_is_left_alone():
+def test_a_claim_that_another_client_allocated_is_not_changed():
     """The pod fails, its reserved devices are free again, and no claim is overwritten."""
     daemon = world(claim("c"), claiming("p", "c"))
     (first,) = daemon.run()
@@ -388,7 +388,7 @@ def test_what_wakes_a_pod():
     assert not helps("delete", None, claim("c"))
 
 
-def test_the_owner_of_a_held_pod_is_told():
+def test_the_condition_of_a_gated_pod_names_the_claim():
     """The owner learns of a claim that the pod names and that does not exist; then the pod
     waits.
     """
@@ -400,7 +400,7 @@ def test_the_owner_of_a_held_pod_is_told():
     assert ["PATCH"] == [call.method for call in daemon.run()]
 
 
-def test_a_pod_is_held_until_its_claims_are_there():
+def test_a_pod_is_gated_until_its_claims_exist():
     """The message is that of kube-scheduler."""
     scene = Scene(DynamicResources)
     scene.fill(objects=[claim("c"), claim("gone", deletionTimestamp="2026-01-01T00:00:00Z")])
@@ -457,7 +457,7 @@ def test_messages_have_the_text_that_kube_schedulers_have():
     """
     unhelpful = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
-    def told(waiting):
+    def reported(waiting):
         daemon = world(claim("c", requests=[{"name": "r", "exactly": {"deviceClassName": "no"}}]))
         waiting["spec"]["schedulerName"] = "trellis"
         daemon.see(waiting)
@@ -465,13 +465,13 @@ def test_messages_have_the_text_that_kube_schedulers_have():
         return daemon.messages()[-1]
 
     no_claims = f"no new claims to deallocate, {unhelpful}"
-    assert f"0/2 nodes are available: 2 Insufficient cpu. {no_claims}" == told(
+    assert f"0/2 nodes are available: 2 Insufficient cpu. {no_claims}" == reported(
         pod(requests={"cpu": "99"})
     )
     missing = "request r: device class no does not exist"
-    assert f"0/2 nodes are available: {missing}. {no_claims}" == told(claiming("p", "c"))
+    assert f"0/2 nodes are available: {missing}. {no_claims}" == reported(claiming("p", "c"))
     absent = '0/2 nodes are available: persistentvolumeclaim "nope" not found. not found'
-    assert absent == told(using("nope"))
+    assert absent == reported(using("nope"))
 
 
 def test_no_two_shares_have_one_id():

@@ -8,7 +8,7 @@ from scheduler.groups.sources import coscheduling
 from scheduler.groups.status.announcing import News, announce
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.podgroup import PodGroup
-from tests.unit.plugins.test_groups_volcano import standing
+from tests.unit.plugins.test_groups_volcano import running
 
 NOW = 1_700_000_000.0
 
@@ -25,7 +25,7 @@ def test_a_bound_group_gets_one_event_while_the_watch_shows_an_earlier_phase():
 
     The phase is written again, the event is not.
     """
-    record, members = GroupRecord(reporter="trellis"), standing("Pending", "Pending")
+    record, members = GroupRecord(reporter="trellis"), running("Pending", "Pending")
     first = announce(
         coscheduling.KIND, described("1", ""), News(GroupStage.BOUND, record, members, 2, NOW)
     )

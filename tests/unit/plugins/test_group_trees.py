@@ -94,7 +94,7 @@ def test_several_config_maps_are_trees_by_their_names():
     assert {"c"} == set(counts(place(*world, group(3, {"node": {}}, "two"), *members("g", 3))))
 
 
-def test_a_name_that_nobody_knows_holds_the_group_and_names_those_there_are():
+def test_an_unknown_tree_blocks_the_group_and_the_existing_ones_are_listed():
     """The message names as many trees as fit."""
     many = [topology(f"t{number}") for number in range(12)]
     done = place(*nodes(), *many, group(2, {}, "nowhere"), *members("g", 2))

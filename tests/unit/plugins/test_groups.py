@@ -96,7 +96,7 @@ def test_a_group_waits_until_all_members_are_there():
 
 
 @pytest.mark.parametrize("by", ["alpha.jobset", "leaderworkerset"])
-def test_a_gang_whose_pods_are_made_one_after_the_other_is_told_so(by):
+def test_a_gang_whose_pods_are_created_in_order_gets_the_reason(by):
     """Exclusive topology makes the other pods only after the first pod has a node, so they never
     appear.
     """
@@ -130,7 +130,7 @@ def test_surplus_members_stay_out():
     assert 2 == sum(counts(done).values())
 
 
-def test_unlike_members_hold_the_group_and_the_difference_is_named():
+def test_heterogeneous_members_block_the_group_and_the_difference_is_named():
     """Members must request the same (D23)."""
     odd = member("g-2", "g", cpu="2")
     done = place(*tree(TWO_RACKS), group("g", 3), *members("g", 2), odd)
@@ -148,7 +148,7 @@ def test_unlike_members_hold_the_group_and_the_difference_is_named():
         ({"size": "two"}, 'data.size: "two" is no whole number'),
     ],
 )
-def test_a_group_that_cannot_be_read_is_held_with_the_reason(data, says):
+def test_an_unreadable_group_is_blocked_with_the_reason(data, says):
     """An unreadable group is not guessed (D24)."""
     described = group("g", 2)
     described["data"] |= data
@@ -179,7 +179,7 @@ TEN_INFEASIBLE = [
 
 
 @pytest.mark.parametrize(("size", "rules", "units", "says"), TEN_INFEASIBLE)
-def test_an_infeasible_group_is_told_the_smallest_conflict_and_the_advice_helps(
+def test_an_infeasible_group_gets_the_smallest_conflict_and_its_advice_helps(
     size, rules, units, says
 ):
     """The obstacle is named; without the rules that the message names the group fits."""
@@ -258,7 +258,7 @@ def test_victims_are_the_fewest_and_nothing_is_evicted_in_vain():
     assert () == report(vain).victims
 
 
-def test_a_priority_that_somebody_wrote_into_a_config_map_evicts_nobody():
+def test_a_priority_in_a_config_map_evicts_no_pod():
     """A group is never more important than its members' admitted priority (D30)."""
     old = [member(f"old-{n}", on="a", priority=0) for n in range(4)]
     done = place(
@@ -283,9 +283,9 @@ def test_members_that_may_not_preempt_do_not():
 
 def test_a_lost_member_is_replaced_in_its_unit():
     """The others stay where they are; the new one is placed in their rack."""
-    standing = [member(f"g-{n}", "g", on=node) for n, node in enumerate(("c", "c", "d"))]
+    placed_pods = [member(f"g-{n}", "g", on=node) for n, node in enumerate(("c", "c", "d"))]
     rules = {"rack": {"type": "pack"}}
-    done = place(*tree(TWO_RACKS), group("g", 4, rules), *standing, member("g-9", "g"))
+    done = place(*tree(TWO_RACKS), group("g", 4, rules), *placed_pods, member("g-9", "g"))
 
     assert results(done)["g-9"] in ("c", "d")
     assert "Bound" == report(done).status
@@ -393,7 +393,7 @@ def test_racks_work_without_a_word_of_configuration(label):
     assert {"c": 2, "d": 2} == counts(done)
 
 
-def test_a_level_that_the_tree_lacks_is_told_with_what_to_set():
+def test_a_missing_level_is_reported_with_the_setting():
     """The message lists the levels of the tree, and the argument that makes others."""
     nodes = tree({"r0": {"a": 1, "b": 1}})[:-1]
     done = place(*nodes, group("g", 2, {"rack": {"type": "pack"}}), *members("g", 2))
@@ -420,7 +420,7 @@ def test_levels_may_be_named_by_a_word():
 
 
 @pytest.mark.parametrize("argument", ["standbyLabel", "spareLabel"])
-def test_who_waits_beside_standby_nodes_is_told_why_it_may_not_go_there(argument: str):
+def test_a_group_beside_standby_nodes_gets_the_reason_why_it_cannot_use_them(argument: str):
     """A new group leaves standby nodes to groups that lose members, and its message says so."""
     config = DESIGN.replace("topologyConfigMapNameSpace: %s", f"{argument}: spare")
     nodes = tree({"r0": {"a": 1}, "r1": {"b": 4}})

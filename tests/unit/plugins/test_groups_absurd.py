@@ -14,7 +14,7 @@ import pytest
 
 from scheduler.groups.sources import composite, kueue
 from scheduler.testing import pod
-from tests.unit.engine.test_absurd_objects import World
+from tests.unit.engine.test_absurd_objects import SimulatedCluster
 
 LONGEST_MESSAGE = 1024
 # Calls of Python functions that reading an object, and refusing its pod, may take.
@@ -144,8 +144,10 @@ def crowds() -> Iterator[tuple[str, Case]]:
     entries = [{"workload": {**workload, "selector": f"w{n}"}} for n in range(MANY)]
     crowd = group("AppGroup", {"gang": True, "workloads": entries})
     yield "workloads", Case((crowd,), BY_APPLICATION, "spec.workloads")
-    alike = group("AppGroup", {"gang": True, "workloads": [{"workload": workload}] * MANY})
-    yield "workloads-alike", Case((alike,), BY_APPLICATION, "spec.workloads")
+    equal_workloads = group(
+        "AppGroup", {"gang": True, "workloads": [{"workload": workload}] * MANY}
+    )
+    yield "workloads-alike", Case((equal_workloads,), BY_APPLICATION, "spec.workloads")
     ties = application(dependencies=[{"workload": workload}] * MANY)
     yield "dependencies", Case((ties,), BY_APPLICATION, "spec.workloads")
     yield "long-kueue", Case((), by_kueue("9" * 60_000), kueue.TOTAL)
@@ -202,7 +204,7 @@ def test_it_is_refused_by_name_and_for_next_to_nothing(name: str):
 
     Pods of no such group are placed in the same cycle.
     """
-    world, case = World(), CASES[name]
+    world, case = SimulatedCluster(), CASES[name]
     world.engine.run(0.5, 1)
     with counting() as calls:
         for obj in case.objects:
@@ -214,10 +216,10 @@ def test_it_is_refused_by_name_and_for_next_to_nothing(name: str):
     # An application that cannot be read is no gang: its pods are placed as if there were none.
     assert ["good"] == bound or (name in NO_GANG and ["member", "good"] == sorted(bound)[::-1])
     queued = world.engine.queues.get("member")
-    said = [f"{one.kind} {one.key}: {one.message}" for one in world.told]
-    said += [queued.reported[1]] if queued is not None and queued.reported is not None else []
-    assert any(case.named in text for text in said), said
-    assert max(map(len, said)) <= LONGEST_MESSAGE
+    stated = [f"{one.kind} {one.key}: {one.message}" for one in world.faults]
+    stated += [queued.reported[1]] if queued is not None and queued.reported is not None else []
+    assert any(case.named in text for text in stated), stated
+    assert max(map(len, stated)) <= LONGEST_MESSAGE
     assert calls["call"] <= MOST_CALLS
 
 
@@ -231,9 +233,9 @@ def in_tree(kind: str, name: str, parent: str, spec: dict[str, Any]) -> dict[str
 def test_a_chain_of_groups_without_end_costs_what_its_first_links_do():
     """Each link names itself parent of all before it.
 
-    The search does not follow them, and a pod at its end is told why it waits.
+    The search does not follow them, and the condition of a pod at its end has the reason.
     """
-    world = World()
+    world = SimulatedCluster()
     composites = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
     world.hear(in_tree("PodGroup.v1alpha3", "g", "c0", gang(1)))
     world.hear(member(BY_SPEC))
@@ -258,7 +260,7 @@ def test_a_tree_of_groups_without_end_is_refused_at_a_cost_that_stays(
     allowed.
     """
     monkeypatch.setattr(composite, "MOST_GROUPS", 40)
-    world = World()
+    world = SimulatedCluster()
     world.hear(group(composite.KIND, {"schedulingPolicy": {"gang": {"minGroupCount": 40}}}))
     costs = []
     for number in range(160):

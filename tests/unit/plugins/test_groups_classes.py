@@ -86,7 +86,7 @@ SPREAD_WORKERS = {
     ],
     ids=["ConfigMap", "coscheduling", "Kubernetes"],
 )
-def test_a_class_keeps_its_own_rule_whoever_describes_the_group(made, group):
+def test_a_role_keeps_its_own_rule_for_every_source(made, group):
     """Workers need two racks, the head any node: their rule counts no head."""
     own = {} if group else {"schedulingGroup": {"podGroupName": "g"}}
     head = part("head", "head", cpu="3", group=group, spec=own)
@@ -164,8 +164,8 @@ def test_one_of_a_class_in_each_unit_of_another():
     assert 6 == done.summary.scheduled
 
 
-def test_traffic_puts_those_who_talk_near_each_other():
-    """Prefill talks to decode: both in one rack, as many pairs as possible on common nodes.
+def test_pods_with_traffic_are_placed_near_each_other():
+    """Prefill sends traffic to decode: both in one rack, as many pairs as possible on common nodes.
 
     Other classes leave capacity.
     """
@@ -187,14 +187,14 @@ def test_traffic_puts_those_who_talk_near_each_other():
     found = racks(done)
     assert 9 == done.summary.scheduled
     assert 1 == len({rack for name, rack in found.items() if not name.startswith("router")})
-    said = report(done)
+    reported = report(done)
     # Two of each on both nodes: 8 of the 16 pairs are on different nodes, three times 1 each.
     assert {"cost": 24} == {
         term: value
-        for term, value in zip(said.terms, said.objective, strict=True)
+        for term, value in zip(reported.terms, reported.objective, strict=True)
         if term == "cost"
     }
-    assert said.optimal
+    assert reported.optimal
     assert Counter({2: 4}) == Counter(
         Counter(
             (node, name.split("-")[0])

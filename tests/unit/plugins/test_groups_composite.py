@@ -81,7 +81,7 @@ def test_children_beyond_the_minimum_may_stay_out():
     assert 4 == sum(node == "Unschedulable" for node in results(done).values())
 
 
-def test_unlike_children_are_chosen_together():
+def test_heterogeneous_children_are_chosen_together():
     """The large child fits into the large rack alone: the small one, first by name, leaves it that
     rack.
     """
@@ -163,7 +163,7 @@ def test_nodes_without_a_label_take_who_does_not_ask_for_it():
     assert {"lone"} == racks_of(done, "boss")
 
 
-def test_who_is_not_complete_is_told_which_group_lacks_whom():
+def test_an_incomplete_tree_names_the_group_and_its_missing_members():
     """The message names the incomplete group, not only the number of pods."""
     done = place(
         *rack("a", [9, 9]),
@@ -296,7 +296,7 @@ def test_keys_that_do_not_nest_are_refused_by_name():
     assert f"the topology keys {RACK} and row do not nest" in message
 
 
-def test_many_unlike_members_are_refused_by_name():
+def test_too_many_kinds_of_members_are_rejected_by_name():
     """A group with more kinds than the search can enumerate is not placed."""
     children = [
         one
@@ -358,16 +358,16 @@ def test_what_goes_whole_is_evicted_whole(mode, inner, ways, is_group):
 
     Else single pods.
     """
-    standing = [composite("app", 1, mode=mode)]
+    placed_pods = [composite("app", 1, mode=mode)]
     for at, name in enumerate(("r0", "r1")):
-        standing += [leaf(name, 2, "app", mode=inner), *pods(name, 2, on=f"a-{at}")]
+        placed_pods += [leaf(name, 2, "app", mode=inner), *pods(name, 2, on=f"a-{at}")]
     asking = pods("vip", 1)
     if is_group:
         asking.append(leaf("vip", 1))
     else:
         del asking[0]["spec"]["schedulingGroup"]
 
-    assert victims(place(*rack("a", [2, 2]), *standing, *important(asking))) in ways
+    assert victims(place(*rack("a", [2, 2]), *placed_pods, *important(asking))) in ways
 
 
 @pytest.mark.parametrize("is_nested", [False, True])

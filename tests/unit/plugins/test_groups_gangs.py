@@ -214,9 +214,9 @@ def test_no_status_is_written():
     ):
         obj = msgspec.convert({"metadata": META, "spec": spec}, struct)
         record = GroupRecord(message="does not fit")
-        said = announce(source.KIND, obj, News(GroupStage.REFUSED, record, (), 2, 0.0))
-        assert said
-        assert not any(isinstance(one, ApiCall) for one in said)
+        reported = announce(source.KIND, obj, News(GroupStage.REFUSED, record, (), 2, 0.0))
+        assert reported
+        assert not any(isinstance(one, ApiCall) for one in reported)
 
 
 def test_classes_are_by_the_labels_of_the_tools():

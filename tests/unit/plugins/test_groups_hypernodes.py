@@ -281,7 +281,7 @@ def test_soft_takes_the_lowest_tier_there_is_and_any_node_if_need_be():
     assert used(done) in ({"n0", "n1"}, {"n2", "n3"})
 
 
-def test_a_group_is_held_while_the_hypernodes_are_no_tree():
+def test_a_group_is_blocked_while_the_hypernodes_are_no_tree():
     """The message names the nodes and their HyperNodes."""
     hard = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
     torn = hyper_node("s7", 1, *of_nodes("n0"))

@@ -177,7 +177,7 @@ def test_a_number_is_needed():
         assert "is no number from 1" in held(*nodes(), member("g-0", "g", text))
 
 
-def test_members_that_say_different_things_are_held_with_both_named():
+def test_contradicting_members_are_blocked_with_both_named():
     """Of the number, and of the topology."""
     text = held(*nodes(), member("g-0", "g", 2), member("g-1", "g", 3))
     assert "is not complete" in text or "g-0 says '2', g-1 '3'" in text
@@ -219,7 +219,7 @@ def test_slices_go_by_the_index_label_whatever_the_names_are():
     assert 1 == len({nodes_of[at][:2] for at in range(4, 8)})
 
 
-def test_a_pod_that_two_claim_is_held_with_both_named():
+def test_a_pod_of_two_groups_is_blocked_with_both_named():
     """The pod has a group label of Trellis beside that of Kueue."""
     torn = member("torn", "g", 1, labels={"sakkara.group.name": "g"})
     text = held(*nodes(), group("g", 1), torn)

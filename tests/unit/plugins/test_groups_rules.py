@@ -40,7 +40,7 @@ def zoned(name, zone, cpu=4):
     return node(name, cpu=str(cpu), memory="64Gi", pods="110", labels=labels)
 
 
-def alike(name, spec, *, priority=0, group_name="g", ports=()):
+def equal_pods(name, spec, *, priority=0, group_name="g", ports=()):
     """Return a pod that the rules count; a member of the group unless its name is empty."""
     labels = {"app": "g"} | ({"sakkara.group.name": group_name} if group_name else {})
     made = pod(name, labels=labels, requests={"cpu": "1"}, spec={"priority": priority} | spec)
@@ -63,8 +63,8 @@ def test_members_fill_up_the_domains_that_are_too_empty_for_one_of_them():
         zoned("n1", "z1"),
         zoned("n2", "z2"),
         group("g", 4),
-        alike("old", {"nodeName": "n1"}, group_name=""),
-        *(alike(f"g-{at}", SPREAD) for at in range(4)),
+        equal_pods("old", {"nodeName": "n1"}, group_name=""),
+        *(equal_pods(f"g-{at}", SPREAD) for at in range(4)),
     )
 
     assert "Bound" == report(done).status
@@ -83,7 +83,7 @@ def test_a_domain_that_only_others_may_use_is_not_the_least_of_all():
         zoned("n2", "z2"),
         tainted,
         group("g", 4),
-        *(alike(f"g-{at}", {"topologySpreadConstraints": [spread]}) for at in range(4)),
+        *(equal_pods(f"g-{at}", {"topologySpreadConstraints": [spread]}) for at in range(4)),
     )
 
     assert [2, 2] == [list(results(done).values()).count(name) for name in ("n1", "n2")]
@@ -104,7 +104,7 @@ def test_a_group_with_rules_between_members_evicts_what_they_need(rule):
         group("g", 2, priority=50),
         *busy,
         *(
-            alike(f"g-{at}", spec, priority=50, ports=PORT if rule == "port" else ())
+            equal_pods(f"g-{at}", spec, priority=50, ports=PORT if rule == "port" else ())
             for at in range(2)
         ),
     )
@@ -114,15 +114,15 @@ def test_a_group_with_rules_between_members_evicts_what_they_need(rule):
     assert 2 == len(report(done).victims)
 
 
-def test_who_holds_the_port_is_evicted_and_nobody_else():
+def test_only_the_pod_with_the_port_is_evicted():
     """The node has capacity, but not beside the pod that listens on the members' port."""
-    holder = alike("holder", {"nodeName": "n0"}, priority=1, group_name="", ports=PORT)
+    holder = equal_pods("holder", {"nodeName": "n0"}, priority=1, group_name="", ports=PORT)
     done = place(
         zoned("n0", "z0"),
         group("g", 1, priority=50),
         holder,
         member("other", on="n0", priority=0),
-        alike("g-0", {}, priority=50, ports=PORT),
+        equal_pods("g-0", {}, priority=50, ports=PORT),
     )
 
     assert ["holder"] == [victim["name"] for victim in report(done).victims]
@@ -207,7 +207,7 @@ RACKS_OF_UNEQUAL_NODES = {"r0": {"a": 3, "b": 2}, "r1": {"c": 3, "d": 3}, "r2": 
         ({"node": {"type": "spread", "hard": True}}, {"r0": 2, "r1": 2}, [1, 1, 1, 1]),
     ],
 )
-def test_rules_for_levels_hold_for_unlike_members_together(rules, racks, nodes):
+def test_rules_for_levels_count_heterogeneous_members_together(rules, racks, nodes):
     """A level counts pods, whatever their requests.
 
     The result is proven, stage by stage.
@@ -224,7 +224,7 @@ def test_rules_for_levels_hold_for_unlike_members_together(rules, racks, nodes):
         assert nodes == sorted(len(pods) for below in where.values() for pods in below.values())
 
 
-def test_unlike_members_that_a_rule_keeps_from_fitting_wait():
+def test_heterogeneous_members_wait_if_a_rule_prevents_the_placement():
     """The head alone fills a node of every rack with capacity for it: no pod starts."""
     rules = {"rack": {"type": "pack", "hard": True}}
     done = place(*tree({"r0": {"a": 3, "b": 2}, "r1": {"c": 3}}), *ranks_of(rules))

@@ -127,14 +127,14 @@ def test_each_task_has_its_number():
     assert "gps-0" in placed
 
 
-def test_a_group_that_nobody_describes_is_awaited():
+def test_a_group_without_an_object_is_waited_for():
     """The pods name their group."""
     held = place(*tree(ONE_RACK), *members("g", 2))
     text = "no PodGroup of scheduling.volcano.sh/v1beta1 describes the group default/g"
     assert {text} == messages(held)
 
 
-def test_what_cannot_be_a_name_is_told_in_short():
+def test_an_invalid_name_is_reported_in_short_form():
     """Annotations may be long; messages about them may not."""
     (text,) = messages(place(*tree(ONE_RACK), member("g-0", "x" * 100_000)))
     assert "describes the group default/xxx" in text
@@ -150,7 +150,7 @@ def test_groups_of_equal_names_in_two_dialects_do_not_meet():
     assert {"ConfigMap", "PodGroup.scheduling.volcano.sh"} == {one.source for one in done.groups}
 
 
-def test_a_pod_that_two_claim_is_held_with_both_named():
+def test_a_pod_of_two_groups_is_blocked_with_both_named():
     """Two kinds of objects claim the pod, also if both have one name."""
     torn = member("torn", "g")
     torn["metadata"]["labels"] = {"sakkara.group.name": "g"}
@@ -216,12 +216,12 @@ def described(**status):
     return msgspec.convert(raw, VolcanoPodGroup)
 
 
-def told(obj, stage, *, message="", standing=()):
+def reported(obj, stage, *, message="", running=()):
     """Return the status that is written, and the reasons of events."""
     record = GroupRecord(message=message, reporter="trellis")
-    said = announce(volcano.KIND, obj, News(stage, record, standing, 2, NOW))
-    calls = [one for one in said if isinstance(one, ApiCall)]
-    events = [one.reason for one in said if isinstance(one, GroupEvent)]
+    stated = announce(volcano.KIND, obj, News(stage, record, running, 2, NOW))
+    calls = [one for one in stated if isinstance(one, ApiCall)]
+    events = [one.reason for one in stated if isinstance(one, GroupEvent)]
     return [one.body["status"] for one in calls], events, [one.path for one in calls]
 
 
@@ -230,7 +230,7 @@ def test_a_group_that_waits_says_why_in_volcanos_words():
 
     They are written to the object, as there is no subresource.
     """
-    ((status,), events, paths) = told(described(), GroupStage.REFUSED, message="no room")
+    ((status,), events, paths) = reported(described(), GroupStage.REFUSED, message="no room")
 
     assert "Pending" == status["phase"]
     (condition,) = status["conditions"]
@@ -242,19 +242,19 @@ def test_a_group_that_waits_says_why_in_volcanos_words():
     assert ["/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g"] == paths
 
 
-def test_what_is_told_is_not_told_again():
+def test_a_written_status_is_not_written_again():
     """Only changes are written, whatever the time; conditions of other clients stay."""
-    ((first,), _, _) = told(described(phase="Inqueue"), GroupStage.REFUSED, message="no room")
+    ((first,), _, _) = reported(described(phase="Inqueue"), GroupStage.REFUSED, message="no room")
     assert "phase" not in first
     known = described(
         phase="Inqueue", conditions=[{"type": "Their", "status": "True"}, *first["conditions"]]
     )
-    assert [] == told(known, GroupStage.REFUSED, message="no room")[0]
-    ((other,), _, _) = told(known, GroupStage.REFUSED, message="less room")
+    assert [] == reported(known, GroupStage.REFUSED, message="no room")[0]
+    ((other,), _, _) = reported(known, GroupStage.REFUSED, message="less room")
     assert ["Their", "Unschedulable"] == [one["type"] for one in other["conditions"]]
 
 
-def standing(*phases):
+def running(*phases):
     """Return bound members in these phases."""
     found = []
     for at, phase in enumerate(phases):
@@ -270,16 +270,18 @@ def test_a_bound_group_runs():
     The count follows the pods.
     """
     waited = described(conditions=[{"type": "Unschedulable", "status": "True"}])
-    ((status,), events, _) = told(waited, GroupStage.BOUND, standing=standing("Pending", "Pending"))
+    ((status,), events, _) = reported(
+        waited, GroupStage.BOUND, running=running("Pending", "Pending")
+    )
     found = {one["type"]: one["status"] for one in status["conditions"]}
     assert ("Running", 0) == (status["phase"], status.get("running", 0))
     assert {"Unschedulable": "False", "Scheduled": "True"} == found
     assert ["Scheduled"] == events
 
     known = described(phase="Running", conditions=status["conditions"])
-    ((one,), _, _) = told(known, GroupStage.CHANGED, standing=standing("Running", "Pending"))
+    ((one,), _, _) = reported(known, GroupStage.CHANGED, running=running("Running", "Pending"))
     assert {"running": 1} == one
-    ((more,), again, _) = told(known, GroupStage.CHANGED, standing=standing("Running", "Running"))
+    ((more,), again, _) = reported(known, GroupStage.CHANGED, running=running("Running", "Running"))
     assert {"running": 2} == more
     assert [] == again
 
@@ -290,7 +292,7 @@ def test_a_group_that_lost_a_member_is_unknown():
     It counts as once placed.
     """
     lost = described(phase="Running")
-    ((status,), _, _) = told(lost, GroupStage.REFUSED, message="m", standing=standing("Running"))
+    ((status,), _, _) = reported(lost, GroupStage.REFUSED, message="m", running=running("Running"))
 
     assert "Unknown" == status["phase"]
     assert volcano.SOURCE.was_placed(described(phase="Unknown"))

@@ -144,7 +144,7 @@ def test_older_spellings_of_a_topology_are_read():
 
 
 @pytest.mark.parametrize("objects", [[], [app_group(SHOP)], [costs()]])
-def test_missing_objects_treat_all_nodes_alike(objects):
+def test_missing_objects_treat_all_nodes_equally(objects):
     """Filter and score are skipped, and no exception is raised."""
     for plugin in ("NetworkOverhead", "NetworkMinCost"):
         got = evaluate(
@@ -226,7 +226,7 @@ def test_the_first_pods_of_an_application_go_near_to_one_another():
     assert direct.raw == overhead(args, "front", settled).raw
 
 
-def test_indirect_ties_are_told_only_where_they_are_few():
+def test_indirect_dependencies_are_listed_only_if_few():
     """Ten thousand leaves round one hub have a hundred million pairs, which are not computed."""
     few, many = (
         app_group({"hub": dict.fromkeys((f"leaf{n}" for n in range(count)), 5)})

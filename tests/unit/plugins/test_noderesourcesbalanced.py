@@ -11,7 +11,7 @@ from scheduler.objects.plain import read_pod
 from scheduler.plugins.noderesourcesbalanced import NodeResourcesBalancedAllocation
 from scheduler.testing import check_plugin, evaluate, node, pod
 from scheduler.testing.evaluate import look
-from tests.unit.plugins.worlds import GPU, World, amounts, moves
+from tests.unit.plugins.worlds import GPU, SimulatedCluster, amounts, moves
 
 LISTED = ("cpu", "memory", GPU)
 
@@ -73,7 +73,7 @@ def test_scores_equal_a_slow_reference_after_any_moves(count, steps, wanted):
     """Whole columns and recomputed rows equal plain floats, to the last unit."""
     listed = LISTED[:count]
     args = {"resources": [{"name": name, "weight": 1} for name in listed]}
-    world = World(NodeResourcesBalancedAllocation, args)
+    world = SimulatedCluster(NodeResourcesBalancedAllocation, args)
     incoming = read_pod(pod("incoming", requests=wanted.plain()))
     for step in steps:
         world.do(step)

@@ -17,7 +17,7 @@ from scheduler.plugins.noderesourcesfit import NodeResourcesFit, NodeResourcesFi
 from scheduler.testing import check_plugin, evaluate, node, pod
 from scheduler.testing.evaluate import look
 from scheduler.testing.scene import read_args
-from tests.unit.plugins.worlds import GPU, World, amounts, moves
+from tests.unit.plugins.worlds import GPU, SimulatedCluster, amounts, moves
 
 MEBI = 2**20
 
@@ -27,7 +27,7 @@ def test_it_keeps_the_invariants():
     check_plugin(NodeResourcesFit)
 
 
-def test_all_reasons_are_told_in_order_and_final_only_past_the_node_s_size():
+def test_all_reasons_are_reported_in_order_and_final_only_beyond_the_nodes_size():
     """Reasons are in the order pods, cpu, memory, others; UAU iff the empty node is too small."""
     small = node("small", cpu="1", memory="1Gi", pods="1")
     full = node("full", cpu="4", memory="8Gi", pods="1")
@@ -145,7 +145,7 @@ ASSUMED = {"cpu": 100, "memory": 200 * MEBI, GPU: 0}
 def test_scores_equal_a_slow_reference_after_any_moves(strategy, steps, wanted):
     """Whole columns and recomputed rows equal plain integers, to the last unit."""
     resources = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
-    world = World(
+    world = SimulatedCluster(
         NodeResourcesFit, {"scoringStrategy": STRATEGIES[strategy] | {"resources": resources}}
     )
     incoming = read_pod(pod("incoming", requests=wanted.plain()))
@@ -159,7 +159,7 @@ def test_scores_equal_a_slow_reference_after_any_moves(strategy, steps, wanted):
 @given(steps=moves, wanted=amounts(optional=True))
 def test_room_equals_a_slow_reference_after_any_moves(steps, wanted):
     """Codes and reasons of each node are those of plain subtraction."""
-    world = World(NodeResourcesFit)
+    world = SimulatedCluster(NodeResourcesFit)
     incoming = read_pod(pod("incoming", requests=wanted.plain()))
     for step in steps:
         world.do(step)

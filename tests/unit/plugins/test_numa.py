@@ -330,7 +330,7 @@ def test_a_report_of_the_past_frees_only_what_it_saw():
     assert not fits(scene, 5)
 
 
-def test_a_report_that_nobody_can_place_waits():
+def test_a_report_without_a_matching_set_waits():
     """It contains unknown pods: the former deductions stay in force."""
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], (), (), [])
@@ -373,7 +373,7 @@ def test_two_profiles_share_what_is_reserved():
 
 @pytest.mark.parametrize("args", [{}, CACHE])
 def test_without_reports_nothing_is_done(args):
-    """Where no node has a report the filter does not run, and all nodes are alike."""
+    """Without any report the filter does not run, and all nodes are equal."""
     got = evaluate(NAME, args=args, nodes=[node("a"), node("b")], pod=pod("p", wants(2)))
 
     assert Code.SKIP is got.pre_filter.code
@@ -427,7 +427,7 @@ def test_sidecars_keep_what_they_take():
     assert ("cannot align container",) == verdict(restartPolicy="Always").reasons
 
 
-def test_a_report_without_news_wakes_nobody():
+def test_a_report_without_changes_wakes_no_pod():
     """Agents write every few seconds; pods are retried when a value differs."""
     scene = Scene(NAME)
     topology = read_object(TWO)[1]

@@ -374,7 +374,7 @@ def test_pods_without_a_start_are_least_important_and_the_last_that_came_most():
     assert ["a"] == names(preempt(make_pod("boss", priority=1), pods[0], early))
 
 
-def test_equal_priority_is_nobodys_victim():
+def test_pods_of_equal_priority_are_no_victims():
     """Only lower priority can be evicted; the nomination is cleared when no eviction helps."""
     answer = preempt(make_pod("boss", cpu=2, priority=1), make_pod("a", node="n0", priority=1))
 
@@ -398,7 +398,7 @@ def test_equal_priority_is_nobodys_victim():
     ],
     ids=lambda b: b.metadata.name,
 )
-def test_budgets_that_cover_nobody(wrong: PodDisruptionBudget):
+def test_budgets_without_pods(wrong: PodDisruptionBudget):
     """Empty, unreadable and foreign selectors protect no pod."""
     pods = [make_pod(name, node="n0", labels={"app": "x"}) for name in ("a", "b")]
     boss = make_pod("boss", priority=1)
@@ -436,7 +436,7 @@ def test_who_waits_for_whom(on_node: Pod, waits: bool):
         assert answer.nominated_node is None
 
 
-def test_a_hopeless_nominated_node_holds_nobody_back():
+def test_an_infeasible_nominated_node_does_not_prevent_preemption():
     """A pod whose nominated node cannot fit any more is given another."""
     boss = make_pod("boss", cpu=2, priority=9, nominated="n0")
     pods = [leaving("a"), make_pod("b", node="n1", cpu=2)]
@@ -522,7 +522,7 @@ def test_a_node_on_which_a_filter_fails_is_no_candidate_and_others_are(broken: i
         assert [f"p-{answer.nominated_node}"] == names(answer)
 
 
-def test_a_preemptor_is_held_while_its_evictions_are_under_way():
+def test_a_preemptor_is_gated_during_its_evictions():
     """The gate opens by a call of the engine."""
     situation = Situation([], [], (), (), make_pod("boss"))
     table = Table(situation, [])

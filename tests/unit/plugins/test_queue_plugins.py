@@ -62,7 +62,7 @@ def test_gates_are_named_in_order():
         (CallResult(0), Code.ERROR, ("no answer",)),
     ],
 )
-def test_the_binder_asks_once_and_tells_what_the_api_server_said(answer, code, reasons):
+def test_the_binder_sends_one_request_and_returns_the_response(answer, code, reasons):
     """One call, no retry; the message is the API server's."""
     scene = Scene(DefaultBinder)
     binder: DefaultBinder = scene.plugin

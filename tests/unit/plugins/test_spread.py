@@ -11,7 +11,7 @@ from scheduler.testing import check_plugin, evaluate, node, pod
 from tests.unit.plugins import towns
 from tests.unit.plugins.comparing import (
     assert_affects_what_it_closes,
-    assert_alike,
+    assert_equal_results,
     assert_hypotheticals_hold,
     assert_trackers_follow,
     assert_wakes,
@@ -22,7 +22,7 @@ from tests.unit.plugins.comparing import (
     some_nodes,
 )
 from tests.unit.plugins.slowspread import SlowSpread
-from tests.unit.plugins.towns import HOSTNAME, KEYS, ZONE, Move, Town
+from tests.unit.plugins.towns import HOSTNAME, KEYS, ZONE, Move, SmallCluster
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 LIST = {
@@ -85,7 +85,7 @@ def moves(random):
 def town_of(random):
     """Return an empty town, with or without a list of defaults."""
     args = random.choice([None, LIST])
-    return Town(PodTopologySpread, args), args
+    return SmallCluster(PodTopologySpread, args), args
 
 
 @given(seeds)
@@ -99,7 +99,7 @@ def test_it_says_what_the_slow_reference_says(random):
             if number % 4 == 0:
                 for raw in pods:
                     feasible = some_nodes(random, town)
-                    assert_alike(town, raw, SlowSpread(town, raw, args), feasible)
+                    assert_equal_results(town, raw, SlowSpread(town, raw, args), feasible)
     assert_trackers_follow(town)
 
 
@@ -116,7 +116,7 @@ def test_a_hypothetical_pod_counts_like_a_real_one(random):
 @given(seeds)
 def test_a_pod_that_closes_nodes_to_another_affects_it(random):
     """The result is the same whichever pod carries the rule, and wherever it is placed."""
-    town = Town(PodTopologySpread)
+    town = SmallCluster(PodTopologySpread)
     for move in moves(random):
         town.do(move)
     for _ in range(24):
@@ -127,7 +127,7 @@ def test_a_pod_that_closes_nodes_to_another_affects_it(random):
 @given(seeds)
 def test_whatever_lets_a_pod_pass_wakes_it(random):
     """Every change that turns a rejection into a fit wakes the pod."""
-    town = Town(PodTopologySpread)
+    town = SmallCluster(PodTopologySpread)
     pods = [incoming(random) for _ in range(2)]
     history = list(moves(random))
     for move in history[: towns.FOUNDING]:
@@ -169,7 +169,7 @@ X = {"matchLabels": {"app": "x"}}
 
 def crowded():
     """Return a town whose only node with a zone has one pod too many, and a pod that waits."""
-    town = Town(PodTopologySpread)
+    town = SmallCluster(PodTopologySpread)
     town.do(Move("node", "n0", node("n0", labels={ZONE: "z0", "free": "yes"})))
     town.do(Move("node", "n1", node("n1", labels={ZONE: "z1"})))
     town.do(Move("pod", "e0", pod("e0", node_name="n0", labels={"app": "x"})))
@@ -208,7 +208,7 @@ def test_a_missing_zone_and_an_empty_one_are_the_same_domain(empty_is_feasible):
         node("bare"),
         node("other"),
     ]
-    town = Town(PodTopologySpread)
+    town = SmallCluster(PodTopologySpread)
     for one in nodes:
         town.do(Move("node", one["metadata"]["name"], one))
     held = [("e0", "bare"), ("e2", "empty"), ("e4", "empty"), ("e6", "a")]
@@ -220,7 +220,7 @@ def test_a_missing_zone_and_an_empty_one_are_the_same_domain(empty_is_feasible):
     raw = pod("p", labels={"app": "x"})
     feasible = ["a", "bare", "other"] + ["empty"] * empty_is_feasible
 
-    assert_alike(town, raw, SlowSpread(town, raw, None), feasible)
+    assert_equal_results(town, raw, SlowSpread(town, raw, None), feasible)
 
 
 @pytest.mark.parametrize(

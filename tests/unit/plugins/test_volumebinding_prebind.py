@@ -67,7 +67,7 @@ def test_a_volume_is_written_whole_and_the_pod_waits_for_its_claim():
     } == stored["spec"]["claimRef"]
     assert {"pv.kubernetes.io/bound-by-controller": "yes"} == stored["metadata"]["annotations"]
     assert "Retain" == stored["spec"]["persistentVolumeReclaimPolicy"]
-    assert ["a"] == [one.nominated_node for one in api.told]
+    assert ["a"] == [one.nominated_node for one in api.statuses]
     assert ([], Where.IN_FLIGHT) == (api.binds, where(api))
 
     api.tell("PersistentVolume", "v")
@@ -121,7 +121,7 @@ def test_a_bound_claim_costs_nothing():
     api = VolumeApi(claim(to="v"), volume(owner="c", zones=["y"], phase="Bound"), using("c"))
     api.run()
 
-    assert ([], [("p", "b")], []) == (api.calls, api.binds, api.told)
+    assert ([], [("p", "b")], []) == (api.calls, api.binds, api.statuses)
 
 
 def test_a_wait_ends_after_the_time_that_the_configuration_gives():
@@ -133,15 +133,15 @@ def test_a_wait_ends_after_the_time_that_the_configuration_gives():
     api.run()
     api.pass_time(29)
     api.run()
-    assert ["a"] == [one.nominated_node for one in api.told]
+    assert ["a"] == [one.nominated_node for one in api.statuses]
     api.pass_time(1)
     api.run()
 
     assert failed("binding volumes: context deadline exceeded") == api.message()
-    assert ["a", ""] == [one.nominated_node for one in api.told]
+    assert ["a", ""] == [one.nominated_node for one in api.statuses]
     api.pass_time(1)
     api.run()
-    assert ["a", "", "a"] == [one.nominated_node for one in api.told]
+    assert ["a", "", "a"] == [one.nominated_node for one in api.statuses]
     assert 1 == sum(method == "PUT" for method, _ in api.calls)
     api.tell("PersistentVolume", "v")
     api.bind("c", "v")
@@ -337,7 +337,7 @@ def test_a_pod_deleted_meanwhile_gives_back_what_was_not_written(is_written):
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_a_pod_preempted_meanwhile_is_not_bound_and_nobody_is_deleted(is_written):
+def test_a_pod_preempted_meanwhile_is_not_bound_and_no_pod_is_deleted(is_written):
     """A higher pod that needs the capacity evicts it in memory; unwritten volumes are free
     again.
     """

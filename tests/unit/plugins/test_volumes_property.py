@@ -44,7 +44,7 @@ def test_they_say_what_the_slow_reference_says(plugin, steps):
         do(scene, step)
         if number % 3 and number != len(steps) - 1:
             continue
-        world = slow.World(scene)
+        world = slow.SimulatedCluster(scene)
         for pod in PROBES:
             assert REFERENCES[plugin](world, pod) == verdict(scene, pod), pod.key
 

@@ -1,7 +1,7 @@
 """Random small clusters full of labels, to compare spread and affinity with slow references.
 
-A `Town` keeps everything twice: in a scene with a plugin, changed step by step so that trackers
-have to follow, and in plain dictionaries for the reference.
+A `SmallCluster` keeps everything twice: in a scene with a plugin, changed step by step so that
+trackers have to follow, and in plain dictionaries for the reference.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +39,7 @@ class Move(msgspec.Struct, frozen=True):
     raw: Any = None
 
 
-class Town:
+class SmallCluster:
     """A cluster in a scene, and the same cluster in plain dictionaries of manifests."""
 
     def __init__(self, plugin: type[Plugin[Any]], args: Mapping[str, Any] | None = None) -> None:
@@ -161,7 +161,7 @@ def pod_move(random: Random, spec: Spec) -> Move:
     return Move("pod", name, raw)
 
 
-def other_pod_move(random: Random, town: Town, spec: Spec | None = None) -> Move:
+def other_pod_move(random: Random, town: SmallCluster, spec: Spec | None = None) -> Move:
     """Return the removal of an existing pod or the addition of a missing one."""
     name = random.choice(sorted(PODS))
     if name in town.pods:

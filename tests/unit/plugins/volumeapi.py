@@ -49,7 +49,7 @@ class VolumeApi:
         self.effects: list[Any] = []
         self.calls: list[tuple[str, str]] = []
         self.binds: list[tuple[str, str]] = []
-        self.told: list[SetStatus] = []
+        self.statuses: list[SetStatus] = []
         self.before_put: Any = None
         self._version = 100
         for name, zone in (("a", "x"), ("b", "y")):
@@ -107,7 +107,7 @@ class VolumeApi:
                 return
             for effect in effects:
                 if isinstance(effect, SetStatus):
-                    self.told.append(effect)
+                    self.statuses.append(effect)
                 elif isinstance(effect, Bind):
                     self.binds.append((effect.name, effect.node))
                     self.engine.handle(Answer(effect.id, 201), self.now)
@@ -141,7 +141,7 @@ class VolumeApi:
 
     def message(self) -> tuple[str, str]:
         """Return reason and text of the last condition."""
-        conditions = [one.condition for one in self.told if one.condition is not None]
+        conditions = [one.condition for one in self.statuses if one.condition is not None]
         return conditions[-1].reason, conditions[-1].message
 
     # The volume controller and a provisioner.

@@ -83,7 +83,7 @@ moves = st.lists(
 )
 
 
-class World:
+class SimulatedCluster:
     """The moves' outcome twice: in a scene with a plugin, and in plain dictionaries."""
 
     def __init__(self, plugin: type[Plugin[Any]], args: Mapping[str, Any] | None = None) -> None:

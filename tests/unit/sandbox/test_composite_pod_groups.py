@@ -7,14 +7,14 @@ import pytest
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import COMPOSITE_POD_GROUPS, POD_GROUPS_1_37
 from tests.unit.plugins.compositeworld import RACK, composite, leaf
-from tests.unit.sandbox.world import World
+from tests.unit.sandbox.world import SimulatedCluster
 
 
-def world() -> World:
-    return World(release="1.37")
+def world() -> SimulatedCluster:
+    return SimulatedCluster(release="1.37")
 
 
-def test_what_is_not_said_is_filled_in():
+def test_omitted_fields_are_defaulted():
     """Disruption mode, priority and preemption are set; it is kept while it contains groups."""
     here = world()
     made = here.store.create(COMPOSITE_POD_GROUPS, composite("app", 2), "default")
@@ -86,5 +86,5 @@ def test_it_goes_when_no_group_is_in_it_any_more():
 
 def test_the_release_before_does_not_serve_them():
     """They were added in 1.37."""
-    kinds = World().store.kinds
+    kinds = SimulatedCluster().store.kinds
     assert kinds.of_storage(COMPOSITE_POD_GROUPS.storage) is None

@@ -15,7 +15,7 @@ from scheduler.sandbox.kinds.kinds import (
     STORAGECLASSES,
 )
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, World
+from tests.unit.sandbox.world import Object, SimulatedCluster
 
 TEMPLATE = """
 metadata: {name: gpu}
@@ -42,20 +42,20 @@ FROM_TEMPLATE = "resourceClaimTemplateName: gpu"
 SHARED = "resourceClaimName: shared"
 
 
-def world(*, bind: bool = False) -> World:
-    return World(actors=[ResourceClaims], bind=bind)
+def world(*, bind: bool = False) -> SimulatedCluster:
+    return SimulatedCluster(actors=[ResourceClaims], bind=bind)
 
 
-def pod(here: World, source: str, name: str = "p", run: str = "10s") -> Object:
+def pod(here: SimulatedCluster, source: str, name: str = "p", run: str = "10s") -> Object:
     text = POD.replace("NAME", name).replace("SOURCE", source).replace("RUN", run)
     return here.apply(PODS, text)
 
 
-def claims(here: World) -> list[Object]:
+def claims(here: SimulatedCluster) -> list[Object]:
     return [stored.obj for stored in here.store.list(RESOURCECLAIMS, "default")]
 
 
-def allocate(here: World, name: str, *pods: Object) -> None:
+def allocate(here: SimulatedCluster, name: str, *pods: Object) -> None:
     """Write the fields of a scheduler: the finalizer, an allocation, and its user."""
     stored = here.store.get(RESOURCECLAIMS, "default", name)
     meta = {**stored.obj["metadata"], "finalizers": [FINALIZER]}
@@ -100,7 +100,7 @@ class TestTemplates:
         assert len(name) <= 63
         assert "xxx-g" in name
 
-    def test_a_missing_template_is_told_and_waited_for(self):
+    def test_a_missing_template_is_reported_and_waited_for(self):
         """The pod has a warning; the claim is made together with the template."""
         here = world()
         pod(here, FROM_TEMPLATE)
@@ -260,7 +260,7 @@ class TestGroups:
 
 def test_a_generic_ephemeral_volume_gets_its_claim():
     """It names the default StorageClass, and is deleted with its pod."""
-    here = World(actors=[EphemeralVolumes], bind=False)
+    here = SimulatedCluster(actors=[EphemeralVolumes], bind=False)
     notes = {"storageclass.kubernetes.io/is-default-class": "true"}
     std = {"metadata": {"name": "std", "annotations": notes}, "provisioner": "d.example.com"}
     here.store.create(STORAGECLASSES, std)

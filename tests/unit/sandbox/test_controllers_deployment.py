@@ -11,7 +11,7 @@ from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS
 from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, World
+from tests.unit.sandbox.world import Object, SimulatedCluster
 
 DEPLOYMENT = """
 metadata: {name: shop, labels: {app: shop}}
@@ -29,8 +29,8 @@ spec:
 REPLICASET = DEPLOYMENT.replace("replicas: 4", "replicas: 3").replace("shop", "set")
 
 
-def world(pace: SimulatedPace | None = None, **options: object) -> World:
-    return World(actors=[Deployments, ReplicaSets], pace=pace, **options)  # type: ignore[arg-type]
+def world(pace: SimulatedPace | None = None, **options: object) -> SimulatedCluster:
+    return SimulatedCluster(actors=[Deployments, ReplicaSets], pace=pace, **options)  # type: ignore[arg-type]
 
 
 def with_image(deployment: Object, image: str) -> Object:
@@ -39,7 +39,7 @@ def with_image(deployment: Object, image: str) -> Object:
     return {"template": template}
 
 
-def images(here: World) -> dict[str, int]:
+def images(here: SimulatedCluster) -> dict[str, int]:
     found: dict[str, int] = {}
     for pod in here.pods():
         if "deletionTimestamp" not in pod["metadata"]:

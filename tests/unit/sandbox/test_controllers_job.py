@@ -4,7 +4,7 @@ from scheduler.sandbox.controllers.indexes import written
 from scheduler.sandbox.controllers.job import Jobs
 from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, PODS, WORKLOADS
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, World
+from tests.unit.sandbox.world import Object, SimulatedCluster
 
 JOB = """
 metadata: {name: sum}
@@ -28,7 +28,7 @@ def job(spec: str = "", run: str = "", code: str = "") -> str:
     return text + "".join(f"  {line.strip()}\n" for line in spec.split(";") if line)
 
 
-def ended(here: World) -> Object | None:
+def ended(here: SimulatedCluster) -> Object | None:
     for condition in here.get(JOBS, "sum")["status"].get("conditions") or ():
         if condition["type"] in ("Complete", "Failed"):
             found: Object = condition
@@ -39,7 +39,7 @@ def ended(here: World) -> Object | None:
 class TestJob:
     def test_it_completes(self):
         """One pod runs for its short default time; then the job is complete."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, JOB)
         assert 1 == here.get(JOBS, "sum")["status"]["active"]
 
@@ -54,7 +54,7 @@ class TestJob:
 
     def test_parallelism_and_completions(self):
         """Never more than `parallelism` at once, and `completions` in all."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job("parallelism: 2;completions: 5"))
         most = 0
         for _ in range(20):
@@ -67,7 +67,7 @@ class TestJob:
 
     def test_indexes(self):
         """Indexed pods carry their index, and the status lists the completed ones."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job("parallelism: 3;completions: 3;completionMode: Indexed"))
         key = "batch.kubernetes.io/job-completion-index"
         assert ["0", "1", "2"] == [pod["metadata"]["annotations"][key] for pod in here.pods()]
@@ -80,7 +80,7 @@ class TestJob:
 
     def test_failures_are_tried_again_with_a_pause_up_to_the_limit(self):
         """Pauses of 10, 20 … seconds lie between tries; past the limit the job has failed."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job("backoffLimit: 2", run="1s", code="1"))
         here.tick(5.0)
         assert 1 == len(here.pods())
@@ -95,7 +95,7 @@ class TestJob:
 
     def test_an_evicted_pod_is_replaced_and_counted(self):
         """A pod deleted from outside counts as failed, and another takes its place."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job(run="1h"))
         here.store.delete(PODS, "default", here.names()[0], Deletion(grace_period_s=0))
         here.settle()
@@ -106,7 +106,7 @@ class TestJob:
 
     def test_suspended_it_runs_nothing(self):
         """A suspension deletes the pods without counting them; a resumption makes them anew."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job(run="1h"))
         here.edit(JOBS, "sum", suspend=True)
         here.tick(2.0)
@@ -124,7 +124,7 @@ class TestJob:
 
     def test_the_deadline_ends_it(self):
         """After activeDeadlineSeconds the pods are deleted and the job has failed."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job("activeDeadlineSeconds: 30", run="1h"))
         here.tick(29.0)
         assert ended(here) is None
@@ -138,7 +138,7 @@ class TestJob:
 
     def test_it_goes_when_its_time_to_live_is_over(self):
         """A finished job with ttlSecondsAfterFinished is deleted with its pods."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job("ttlSecondsAfterFinished: 10"))
         here.tick(5.0)
         assert ended(here) is not None
@@ -148,9 +148,9 @@ class TestJob:
         assert here.store.find(JOBS, "default", "sum") is None
         assert [] == here.pods()
 
-    def test_a_work_queue_ends_when_nobody_works(self):
+    def test_a_work_queue_is_complete_when_no_pod_is_left(self):
         """Without completions the job is complete when one pod succeeded and none is left."""
-        here = World(actors=[Jobs])
+        here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job("parallelism: 3"))
         here.tick(3.0)
 
@@ -170,7 +170,7 @@ class TestGroups:
 
         It is deleted with the Job.
         """
-        here = World(actors=[Jobs], release="1.37")
+        here = SimulatedCluster(actors=[Jobs], release="1.37")
         here.apply(JOBS, job(self.GANG))
         (group,) = here.store.list(POD_GROUPS_1_37)
         assert {"gang": {"minCount": 2}} == group.obj["spec"]["schedulingPolicy"]
@@ -200,7 +200,7 @@ class TestGroups:
             "    spec:", "    spec:\n      schedulingGroup: {podGroupName: g}"
         )
         for text, release in ((job(), "1.37"), (own, "1.37"), (job(self.GANG), "1.36")):
-            here = World(actors=[Jobs], release=release)
+            here = SimulatedCluster(actors=[Jobs], release=release)
             here.apply(JOBS, text)
             assert [] == here.store.list(POD_GROUPS_1_37)
             assert here.pods()

@@ -17,7 +17,7 @@ from scheduler.sandbox.kinds.kinds import (
     SERVICEACCOUNTS,
 )
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, World
+from tests.unit.sandbox.world import Object, SimulatedCluster
 
 POD = "{metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: a, image: b}]}}"
 DEPLOYMENT = """
@@ -31,7 +31,7 @@ spec:
 """
 
 
-def taints(here: World, name: str) -> list[tuple[str, str]]:
+def taints(here: SimulatedCluster, name: str) -> list[tuple[str, str]]:
     found = here.get(NODES, name)["spec"].get("taints") or []
     return [(taint["key"].removeprefix("node.kubernetes.io/"), taint["effect"]) for taint in found]
 
@@ -46,7 +46,7 @@ BANDWIDTH = "network.aware.com/bandwidth"
 class TestExtendedResources:
     """A kubelet copies the capacity of its node to allocatable."""
 
-    def offered(self, here: World, changes: Any) -> Any:
+    def offered(self, here: SimulatedCluster, changes: Any) -> Any:
         """Change parts of the node's status; return the allocatable amounts."""
         node = here.get(NODES, "node-0")
         status = {key: node["status"][key] | changes.get(key, {}) for key in changes}
@@ -60,7 +60,7 @@ class TestExtendedResources:
 
     def test_an_advertised_capacity_can_be_allocated(self):
         """The PATCH of the bandwidth component's design text: new, changed and removed."""
-        here = World(nodes=1)
+        here = SimulatedCluster(nodes=1)
         for amount in ("10000000000", "5G", None):
             found = self.offered(here, {"capacity": {BANDWIDTH: amount}})
             assert amount == found.get(BANDWIDTH)
@@ -70,7 +70,7 @@ class TestExtendedResources:
 
         Other resources keep both written values.
         """
-        here = World(nodes=1)
+        here = SimulatedCluster(nodes=1)
         before = here.get(NODES, "node-0")["status"]["allocatable"]["cpu"]
         both = {"capacity": {BANDWIDTH: "9G"}, "allocatable": {BANDWIDTH: "8G"}}
 
@@ -81,7 +81,7 @@ class TestExtendedResources:
 class TestHealth:
     def test_a_silent_node_is_lost_and_found(self):
         """After the grace period it is Unknown and tainted, its pods unready; it recovers."""
-        here = World(actors=[NodeHealth, TaintEvictions], nodes=1)
+        here = SimulatedCluster(actors=[NodeHealth, TaintEvictions], nodes=1)
         here.apply(PODS, POD)
         here.annotate(NODES, "node-0", stopped="true")
         here.tick(35.0)
@@ -103,7 +103,7 @@ class TestHealth:
 
     def test_not_ready_and_cordoned_nodes_are_tainted(self):
         """Ready=False and spec.unschedulable become taints; other taints stay."""
-        here = World(actors=[NodeHealth], nodes=1)
+        here = SimulatedCluster(actors=[NodeHealth], nodes=1)
         own = {"key": "own", "effect": "NoSchedule"}
         here.edit(NODES, "node-0", "", taints=[own], unschedulable=True)
         here.annotate(NODES, "node-0", ready="false")
@@ -126,7 +126,7 @@ class TestHealth:
 class TestEvictions:
     def test_a_pod_without_toleration_goes_at_once(self):
         """NoExecute deletes pods that do not tolerate it and marks why."""
-        here = World(actors=[TaintEvictions], nodes=1)
+        here = SimulatedCluster(actors=[TaintEvictions], nodes=1)
         here.apply(PODS, POD)
         here.edit(NODES, "node-0", "", taints=[{"key": "fire", "effect": "NoExecute"}])
         here.settle()
@@ -138,7 +138,7 @@ class TestEvictions:
 
     def test_a_toleration_with_a_time_delays_it(self):
         """Pods stay for tolerationSeconds, and longer if the taint is removed before."""
-        here = World(actors=[TaintEvictions], nodes=1)
+        here = SimulatedCluster(actors=[TaintEvictions], nodes=1)
         tolerations = (
             "tolerations: [{key: fire, operator: Exists, effect: NoExecute, tolerationSeconds: 20}]"
         )
@@ -159,7 +159,7 @@ class TestEvictions:
 
     def test_pods_of_a_deleted_node_go_after_a_quarantine(self):
         """Pods that ran there are removed; pods that never ran stay Pending."""
-        here = World(actors=[TaintEvictions], nodes=1, bind=False)
+        here = SimulatedCluster(actors=[TaintEvictions], nodes=1, bind=False)
         here.apply(PODS, POD)
         here.place(here.get(PODS, "web"), "node-0")
         here.apply(PODS, POD.replace("web", "never"))
@@ -176,15 +176,15 @@ class TestEvictions:
 
 
 class TestBudgets:
-    def budget(self, here: World) -> dict[str, int]:
+    def budget(self, here: SimulatedCluster) -> dict[str, int]:
         status = here.get(PODDISRUPTIONBUDGETS, "web")["status"]
         return {
             name: status[name]
             for name in ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
         }
 
-    def make(self, spec: str) -> World:
-        here = World(actors=[Deployments, ReplicaSets, DisruptionBudgets])
+    def make(self, spec: str) -> SimulatedCluster:
+        here = SimulatedCluster(actors=[Deployments, ReplicaSets, DisruptionBudgets])
         here.apply(
             PODDISRUPTIONBUDGETS,
             f"{{metadata: {{name: web}}, spec: {{selector: {{matchLabels: {{app: web}}}}, "
@@ -242,7 +242,7 @@ class TestBudgets:
 class TestNamespaces:
     def test_the_default_account_is_there_and_comes_back(self):
         """A new namespace holds its ServiceAccount; a deleted one is made anew."""
-        here = World(actors=[Namespaces], nodes=0)
+        here = SimulatedCluster(actors=[Namespaces], nodes=0)
         here.apply(NAMESPACES, "metadata: {name: team}", "")
         assert here.store.find(SERVICEACCOUNTS, "team", "default")
 

@@ -14,7 +14,7 @@ from scheduler.sandbox.kinds.kinds import (
     STATEFULSETS,
 )
 from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
-from tests.unit.sandbox.world import Object, World
+from tests.unit.sandbox.world import Object, SimulatedCluster
 
 STATEFULSET = """
 metadata: {name: db}
@@ -46,14 +46,14 @@ def with_image(obj: Object, image: str) -> Object:
     return {"template": template}
 
 
-def images(here: World) -> list[str]:
+def images(here: SimulatedCluster) -> list[str]:
     return [pod["spec"]["containers"][0]["image"] for pod in here.pods()]
 
 
 class TestStatefulSet:
     def test_pods_come_one_after_the_other(self):
         """The next pod is made only when the one before it is ready."""
-        here = World(actors=[StatefulSets], pace=SimulatedPace(start_s=5.0))
+        here = SimulatedCluster(actors=[StatefulSets], pace=SimulatedPace(start_s=5.0))
         here.apply(STATEFULSETS, STATEFULSET)
         assert ["db-0"] == here.names()
 
@@ -68,7 +68,7 @@ class TestStatefulSet:
 
     def test_pods_have_identity_and_claims(self):
         """Name, hostname, subdomain, labels and claim follow from the ordinal."""
-        here = World(actors=[StatefulSets])
+        here = SimulatedCluster(actors=[StatefulSets])
         here.apply(STATEFULSETS, STATEFULSET)
 
         pod = here.get(PODS, "db-1")
@@ -84,14 +84,14 @@ class TestStatefulSet:
 
     def test_parallel_makes_all_at_once(self):
         """With Parallel no pod waits for another."""
-        here = World(actors=[StatefulSets], pace=SimulatedPace(start_s=5.0))
+        here = SimulatedCluster(actors=[StatefulSets], pace=SimulatedPace(start_s=5.0))
         here.apply(STATEFULSETS, STATEFULSET + "  podManagementPolicy: Parallel\n")
 
         assert 3 == len(here.pods())
 
     def test_scaling_down_takes_the_highest_and_keeps_claims(self):
         """Pods are deleted from the highest ordinal, one at a time; their claims stay."""
-        here = World(actors=[StatefulSets])
+        here = SimulatedCluster(actors=[StatefulSets])
         here.apply(STATEFULSETS, STATEFULSET)
         here.edit(STATEFULSETS, "db", replicas=1)
         here.settle()
@@ -107,7 +107,7 @@ class TestStatefulSet:
 
     def test_a_lost_pod_comes_back_under_its_name(self):
         """A deleted pod is made anew with the same name after the old one is removed."""
-        here = World(actors=[StatefulSets])
+        here = SimulatedCluster(actors=[StatefulSets])
         here.apply(STATEFULSETS, STATEFULSET)
         before = here.get(PODS, "db-0")["metadata"]["uid"]
         here.store.delete(PODS, "default", "db-0")
@@ -118,7 +118,7 @@ class TestStatefulSet:
 
     def test_an_update_goes_down_to_the_partition(self):
         """A rolling update replaces from the highest ordinal and stops at the partition."""
-        here = World(actors=[StatefulSets])
+        here = SimulatedCluster(actors=[StatefulSets])
         made = here.apply(STATEFULSETS, STATEFULSET)
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
         here.edit(STATEFULSETS, "db", updateStrategy=strategy, **with_image(made, "db:2"))
@@ -143,7 +143,7 @@ class TestStatefulSet:
 
     def test_on_delete_waits_for_the_user(self):
         """With OnDelete a pod gets the new template only after a user deletes it."""
-        here = World(actors=[StatefulSets])
+        here = SimulatedCluster(actors=[StatefulSets])
         made = here.apply(STATEFULSETS, STATEFULSET + "  updateStrategy: {type: OnDelete}\n")
         here.edit(STATEFULSETS, "db", **with_image(made, "db:2"))
         here.tick(5.0)
@@ -156,7 +156,7 @@ class TestStatefulSet:
 
     def test_ordinals_may_start_elsewhere(self):
         """`ordinals.start` is the first number."""
-        here = World(actors=[StatefulSets])
+        here = SimulatedCluster(actors=[StatefulSets])
         here.apply(STATEFULSETS, STATEFULSET + "  ordinals: {start: 5}\n")
 
         assert ["db-5", "db-6", "db-7"] == here.names()
@@ -165,7 +165,7 @@ class TestStatefulSet:
 class TestDaemonSet:
     def test_every_node_gets_one_pod(self):
         """Each pod is pinned to its node by name and tolerates what daemons must."""
-        here = World(actors=[DaemonSets], nodes=4, bind=False)
+        here = SimulatedCluster(actors=[DaemonSets], nodes=4, bind=False)
         here.apply(DAEMONSETS, DAEMONSET)
 
         assert [f"node-{n}" for n in range(4)] == sorted(target_of(pod) for pod in here.pods())
@@ -177,7 +177,7 @@ class TestDaemonSet:
 
     def test_its_status_counts_nodes(self):
         """The status has the numbers desired, current, ready, updated and available."""
-        here = World(actors=[DaemonSets], nodes=3)
+        here = SimulatedCluster(actors=[DaemonSets], nodes=3)
         here.apply(DAEMONSETS, DAEMONSET)
 
         status = here.get(DAEMONSETS, "agent")["status"]
@@ -194,7 +194,7 @@ class TestDaemonSet:
 
     def test_nodes_that_come_and_go(self):
         """A new node gets a pod, a node that no longer suits loses it."""
-        here = World(actors=[DaemonSets], nodes=2)
+        here = SimulatedCluster(actors=[DaemonSets], nodes=2)
         text = DAEMONSET.replace(
             "spec: {containers", "spec: {nodeSelector: {role: edge}, containers"
         )
@@ -212,7 +212,7 @@ class TestDaemonSet:
 
     def test_taints_keep_new_pods_away(self):
         """NoSchedule rejects new pods and keeps old ones; cordons do neither."""
-        here = World(actors=[DaemonSets], nodes=2)
+        here = SimulatedCluster(actors=[DaemonSets], nodes=2)
         here.apply(DAEMONSETS, DAEMONSET)
         taint = {"key": "full", "effect": "NoSchedule"}
         here.edit(NODES, "node-0", "", taints=[taint])
@@ -228,7 +228,7 @@ class TestDaemonSet:
 
     def test_an_update_replaces_one_at_a_time(self):
         """A rolling update leaves at most maxUnavailable nodes without a ready pod."""
-        here = World(actors=[DaemonSets], nodes=4, pace=SimulatedPace(start_s=1.0))
+        here = SimulatedCluster(actors=[DaemonSets], nodes=4, pace=SimulatedPace(start_s=1.0))
         made = here.apply(DAEMONSETS, DAEMONSET)
         here.tick(2.0)
         here.edit(DAEMONSETS, "agent", **with_image(made, "agent:2"))
@@ -243,7 +243,7 @@ class TestDaemonSet:
 
     def test_a_node_affinity_of_the_template_chooses_the_nodes(self):
         """The controller matches it, and replaces its terms by the node's name in the pod."""
-        here = World(actors=[DaemonSets], nodes=2, bind=False)
+        here = SimulatedCluster(actors=[DaemonSets], nodes=2, bind=False)
         affinity = (
             "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
             "{nodeSelectorTerms: [{matchExpressions: "

@@ -16,7 +16,7 @@ from scheduler.sandbox.kinds.kinds import (
 )
 from scheduler.sandbox.nodes.shape import ClusterShape, device_slices, shape_of
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
-from tests.unit.sandbox.world import World
+from tests.unit.sandbox.world import SimulatedCluster
 
 GUIDE = Path(__file__).parents[3] / "docs" / "howto" / "devices.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
@@ -28,7 +28,7 @@ def shape() -> ClusterShape:
 
 def test_a_pod_gets_the_claim_it_asks_for():
     """Class, template and pod are taken unchanged, and the claim is made."""
-    here = World(actors=[ResourceClaims], bind=False)
+    here = SimulatedCluster(actors=[ResourceClaims], bind=False)
     device_class, template = yaml.safe_load_all(BLOCKS[1])
     here.store.create(DEVICECLASSES, device_class)
     here.store.create(RESOURCECLAIMTEMPLATES, template, "default")

@@ -144,7 +144,7 @@ async def test_a_stream_holds_back_the_next_request():
     assert wire.sent.endswith(b"GET /next  ")
 
 
-def test_whoever_streams_hears_of_the_end():
+def test_a_streaming_handler_is_notified_of_the_end():
     """The handler is notified of a lost connection and of a slow client."""
     heard: list[str] = []
     connection, _ = connect()

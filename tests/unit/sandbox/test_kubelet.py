@@ -6,7 +6,7 @@ from scheduler.sandbox.kinds.kinds import LEASES, NODES, PODS
 from scheduler.sandbox.nodes.podfit import requests_of
 from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, World
+from tests.unit.sandbox.world import Object, SimulatedCluster
 
 POD = """
 metadata: {name: web, labels: {app: web}}
@@ -27,7 +27,7 @@ def condition(pod: Object, kind: str) -> Object:
 class TestNodes:
     def test_every_node_is_ready_and_holds_a_lease(self):
         """A node of the shape is Ready when it appears and its lease names it."""
-        world = World(nodes=2)
+        world = SimulatedCluster(nodes=2)
 
         for name in ("node-0", "node-1"):
             assert "True" == condition(world.get(NODES, name), "Ready")["status"]
@@ -37,7 +37,7 @@ class TestNodes:
 
     def test_leases_are_renewed_within_their_interval(self):
         """No lease grows older than a quarter of its duration."""
-        world = World(nodes=50)
+        world = SimulatedCluster(nodes=50)
         before = {s.key: s.obj["spec"]["renewTime"] for s in world.store.list(LEASES)}
 
         world.tick(10.0)
@@ -48,7 +48,7 @@ class TestNodes:
 
     def test_renewals_are_spread(self):
         """Renewals are not sent in one burst."""
-        world = World(nodes=40)
+        world = SimulatedCluster(nodes=40)
         world.tick(10.0)
         times = {s.obj["spec"]["renewTime"] for s in world.store.list(LEASES)}
 
@@ -56,7 +56,7 @@ class TestNodes:
 
     def test_a_node_made_by_hand_gets_a_kubelet(self):
         """A Node that a user creates becomes Ready with an address and a lease."""
-        world = World(nodes=0)
+        world = SimulatedCluster(nodes=0)
 
         world.apply(NODES, "{metadata: {name: own}, status: {capacity: {cpu: 2}}}", "")
 
@@ -67,7 +67,7 @@ class TestNodes:
 
     def test_a_stopped_kubelet_renews_nothing_and_starts_no_pod(self):
         """A stopped kubelet leaves lease and pods alone; started again it catches up."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.annotate(NODES, "node-0", stopped="true")
         stale = world.store.get(LEASES, "kube-node-lease", "node-0").obj["spec"]["renewTime"]
         world.apply(PODS, POD)
@@ -85,7 +85,7 @@ class TestNodes:
 
     def test_a_kubelet_can_report_not_ready(self):
         """The annotation turns Ready to False, and back."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.annotate(NODES, "node-0", ready="false")
         world.settle()
 
@@ -100,7 +100,7 @@ class TestNodes:
 class TestStarting:
     def test_a_bound_pod_runs(self):
         """A bound pod becomes Running and Ready, with addresses and the resources it was given."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD)
 
         pod = world.get(PODS, "web")
@@ -120,7 +120,7 @@ class TestStarting:
 
     def test_an_unbound_pod_is_left_alone(self):
         """The kubelets change no pod that is not bound."""
-        world = World(bind=False)
+        world = SimulatedCluster(bind=False)
         world.apply(PODS, POD)
         world.tick(100.0)
 
@@ -128,7 +128,7 @@ class TestStarting:
 
     def test_a_pod_waits_for_a_node_that_is_not_there(self):
         """A pod bound to a missing node stays Pending and runs when the node appears."""
-        world = World(nodes=1, bind=False)
+        world = SimulatedCluster(nodes=1, bind=False)
         world.apply(PODS, POD)
         world.place(world.get(PODS, "web"), "late")
         world.tick(10.0)
@@ -140,7 +140,7 @@ class TestStarting:
 
     def test_other_conditions_stay(self):
         """Conditions of the scheduler in the status are kept."""
-        world = World(nodes=1, bind=False)
+        world = SimulatedCluster(nodes=1, bind=False)
         world.apply(PODS, POD)
         old = world.store.get(PODS, "default", "web")
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "x"}
@@ -153,7 +153,7 @@ class TestStarting:
 
     def test_start_and_readiness_can_take_time(self):
         """Annotations delay the start and the readiness, and each step shows."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD.replace("labels:", "annotations: "
             "{trellis.dev/simulate-start-after: 3s, trellis.dev/simulate-ready-after: 1m}, "
             "labels:"))  # fmt: skip
@@ -174,7 +174,7 @@ class TestStarting:
 
     def test_init_containers_end_and_sidecars_run(self):
         """An init container is shown as completed, a restartable one as running."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, """
 metadata: {name: web}
 spec:
@@ -191,7 +191,7 @@ spec:
 
     def test_readiness_gates_hold_readiness_back(self):
         """A pod is Ready only when the conditions of its gates are True."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD + "  readinessGates: [{conditionType: example.com/lb}]")
         pod = world.get(PODS, "web")
         assert "ReadinessGatesNotReady" == condition(pod, "Ready")["reason"]
@@ -206,7 +206,7 @@ spec:
 
     def test_a_resize_is_carried_out(self):
         """Changed requests of a running pod show in its status."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD)
         old = world.store.get(PODS, "default", "web")
         container = {**old.obj["spec"]["containers"][0], "resources": {"requests": {"cpu": "2"}}}
@@ -221,7 +221,7 @@ spec:
 
     def test_lazy_kubelets_write_no_status(self):
         """For load tests bound pods stay as they are, and deletions still complete."""
-        world = World(nodes=1, lazy=True)
+        world = SimulatedCluster(nodes=1, lazy=True)
         world.apply(PODS, POD)
         assert ["Pending"] == world.phases()
 
@@ -233,8 +233,8 @@ spec:
 
 class TestRefusing:
     def test_a_pod_without_room_is_refused(self):
-        """A node takes no more than its capacity, whoever bound the pod."""
-        world = World(nodes=1)
+        """A node accepts no more than its capacity, regardless of which client bound the pod."""
+        world = SimulatedCluster(nodes=1)
         big = POD.replace("cpu: 100m", "cpu: 5")
         world.apply(PODS, big.replace("name: web", "name: first"))
         world.apply(PODS, big.replace("name: web", "name: second"))
@@ -246,7 +246,7 @@ class TestRefusing:
 
     def test_room_comes_back(self):
         """The resources of an ended or deleted pod are free."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         big = POD.replace("cpu: 100m", "cpu: 5")
         once = big.replace("labels:", "annotations: {trellis.dev/simulate-run-for: 5s}, labels:")
         world.apply(PODS, once.replace("name: web", "name: a") + "  restartPolicy: Never")
@@ -280,7 +280,7 @@ overhead: {cpu: 10m}
 class TestEnding:
     def test_a_pod_that_never_restarts_completes(self):
         """After its run time it is Succeeded, with the condition reasons of a kubelet."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD.replace("labels:",
             "annotations: {trellis.dev/simulate-run-for: 30s}, "
             "labels:") + "  restartPolicy: Never")  # fmt: skip
@@ -298,7 +298,7 @@ class TestEnding:
 
     def test_an_exit_code_fails_it(self):
         """A pod that never restarts and exits with an error is Failed."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD.replace("labels:", "annotations: {trellis.dev/simulate-run-for: 1s, "
             'trellis.dev/simulate-exit-code: "3"}, '
             'labels:') + "  restartPolicy: Never")  # fmt: skip
@@ -311,7 +311,7 @@ class TestEnding:
 
     def test_a_pod_that_always_restarts_counts(self):
         """With restartPolicy Always the containers start again and are counted."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD.replace("labels:",
             "annotations: {trellis.dev/simulate-run-for: 10s}, labels:"))  # fmt: skip
         world.tick(25.0)
@@ -324,7 +324,7 @@ class TestEnding:
 class TestStopping:
     def test_deletion_is_graceful_and_capped(self):
         """A running pod ends a second after it was deleted, not after its whole grace period."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD)
         world.store.delete(PODS, "default", "web")
         world.settle()
@@ -336,7 +336,7 @@ class TestStopping:
 
     def test_the_grace_period_is_the_limit(self):
         """A pod that takes long to stop is killed when its grace period ends."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD.replace("labels:",
             "annotations: {trellis.dev/simulate-stop-after: 1h}, labels:"))  # fmt: skip
         world.store.delete(PODS, "default", "web", Deletion(grace_period_s=5))
@@ -349,7 +349,7 @@ class TestStopping:
 
     def test_a_finalizer_holds_the_pod(self):
         """The kubelet's part is done once; the pod is deleted when its finalizer is removed."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD.replace("labels:", "finalizers: [example.com/hold], labels:"))
         world.store.delete(PODS, "default", "web")
         world.tick(5.0)
@@ -366,7 +366,7 @@ class TestStopping:
 
     def test_addresses_are_used_again(self):
         """The address of a deleted pod is given to the next one."""
-        world = World(nodes=1, pace=SimulatedPace(stop_s=0.0))
+        world = SimulatedCluster(nodes=1, pace=SimulatedPace(stop_s=0.0))
         world.apply(PODS, POD)
         first = world.get(PODS, "web")["status"]["podIP"]
         world.store.delete(PODS, "default", "web")
@@ -377,7 +377,7 @@ class TestStopping:
 
     def test_a_pod_of_the_same_name_starts_afresh(self):
         """A new pod under an old name is another pod."""
-        world = World(nodes=1)
+        world = SimulatedCluster(nodes=1)
         world.apply(PODS, POD)
         world.store.delete(PODS, "default", "web", Deletion(grace_period_s=0))
         world.tick(100.0)

@@ -16,7 +16,7 @@ Object = dict[str, Any]
 START = 1_700_000_000.0
 
 
-class World:
+class SimulatedCluster:
     """Two nodes, of which one has an agent."""
 
     def __init__(self, words: str) -> None:
@@ -66,7 +66,7 @@ def test_a_report_has_node_system_pods_time_and_source():
 
     Nodes without the annotation are silent.
     """
-    world = World("cpu=20% memory=10% use=50% noise=0% every=30s")
+    world = SimulatedCluster("cpu=20% memory=10% use=50% noise=0% every=30s")
     raw = pod("p", node_name="n", requests={"cpu": "2", "memory": "2Gi"})
     raw["metadata"]["annotations"] = {USE: "memory=100%"}
     world.store.create(PODS, raw)
@@ -87,7 +87,7 @@ def test_a_report_has_node_system_pods_time_and_source():
 
 def test_a_node_goes_hot_at_once_and_an_agent_dies():
     """A changed annotation is reported soon; with agent=off the last report grows old."""
-    world = World("cpu=20% noise=0% every=30s")
+    world = SimulatedCluster("cpu=20% noise=0% every=30s")
     world.annotate("cpu=95% noise=0% every=30s")
     world.tick(1)
     assert world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] == "9500m"
@@ -103,7 +103,7 @@ def test_a_node_goes_hot_at_once_and_an_agent_dies():
 
 def test_words_that_cannot_be_read_are_nothing():
     """An agent continues whatever the text of the annotation."""
-    world = World("cpu=lots memory=-5% every=never use")
+    world = SimulatedCluster("cpu=lots memory=-5% every=never use")
     world.tick(61)
 
     resources = world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]

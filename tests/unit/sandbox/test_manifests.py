@@ -97,7 +97,7 @@ def test_refusals_carry_the_place():
         assert complaint in str(caught.value)
 
 
-def test_a_missing_file_is_told(tmp_path: Path):
+def test_a_missing_file_is_reported(tmp_path: Path):
     """The message names the file."""
     with pytest.raises(InputError, match=r"gone\.yaml: cannot be read"):
         list(manifests.read([str(tmp_path / "gone.yaml")]))

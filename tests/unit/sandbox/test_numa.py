@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.sandbox.nodes.alignment import REFUSED, Aligner, qos_of
 from scheduler.sandbox.nodes.topologyagents import NUMA, numa_of, zones_of
-from tests.e2e.numaworld import NumaWorld, guaranteed
+from tests.e2e.numaworld import NumaCluster, guaranteed
 
 GPU = "example.com/gpu"
 
@@ -112,7 +112,7 @@ def test_what_a_node_offers_is_dealt_out():
 
 def test_reports_come_after_their_time():
     """A pod is in the report after the interval of the agent, with a fingerprint of the pods."""
-    world = NumaWorld({"cacheResyncPeriodSeconds": 5}, [2])
+    world = NumaCluster({"cacheResyncPeriodSeconds": 5}, [2])
     world.tick(1)
     before = world.report("n000")
     world.create(guaranteed("p", 3))
@@ -128,7 +128,7 @@ def test_reports_come_after_their_time():
 
 def test_a_refused_pod_says_why():
     """A pod bound without the scheduler fails as on a real node, and reserves nothing."""
-    world = NumaWorld({}, [2])
+    world = NumaCluster({}, [2])
     world.create(guaranteed("p", 5, nodeName="n000", schedulerName="other"))
     world.tick(1)
 

@@ -117,7 +117,7 @@ def test_few_plain_nodes_are_spread_over_the_zones_as_well(count, zones):
         ({"zones": []}, "at least one"),
     ],
 )
-def test_mistakes_are_told(group, complaint):
+def test_mistakes_are_reported(group, complaint):
     """The message names the field and its fault."""
     with pytest.raises(InputError) as caught:
         shape_of({"nodes": [group]}, where="shape.yaml")
@@ -126,7 +126,7 @@ def test_mistakes_are_told(group, complaint):
     assert str(caught.value).startswith("shape.yaml: ")
 
 
-def test_broken_yaml_is_told_with_line_and_column(tmp_path: Path):
+def test_broken_yaml_is_reported_with_line_and_column(tmp_path: Path):
     """A file that is no YAML is refused with its place."""
     path = tmp_path / "shape.yaml"
     path.write_text("nodes:\n- count: [1\n")

@@ -170,7 +170,7 @@ class TestWatching:
 
         assert ["b"] == [change.stored.name for change in watch.changes()]
 
-    def test_a_slow_reader_is_told_that_it_lost_something(self):
+    def test_a_slow_reader_is_notified_of_lost_events(self):
         """A watch that falls behind the history ends with 410, it never skips silently."""
         store = make_store(history=4)
         watch = store.watch(CONFIGMAPS, wake=nothing)

@@ -114,7 +114,7 @@ class TestTurns:
         turns.tick()
         assert ["default/a", "default/b", "default/c"] == controller.acted
 
-    def test_nobody_starves(self):
+    def test_no_controller_starves(self):
         """A controller with endless work does not block the others."""
         store = make()
         busy = Recorder(lambda key, _: busy.work_queue.add(key))
@@ -149,7 +149,7 @@ class TestTurns:
 
         assert 2 == controller.acted.count("default/a")
 
-    def test_a_fault_hits_nobody_else(self):
+    def test_a_fault_affects_no_other_controller(self):
         """An exception of a controller is counted; writes and other controllers continue."""
         store = make()
 

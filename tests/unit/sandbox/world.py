@@ -21,7 +21,7 @@ Object = dict[str, Any]
 START = 1_700_000_000.0
 
 
-class World:
+class SimulatedCluster:
     """`bind=True` places every new pod on a node by itself, as a scheduler would."""
 
     def __init__(

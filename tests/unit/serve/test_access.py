@@ -139,7 +139,7 @@ async def test_forms_of_the_header(house: House, authorization: str, expected: i
         assert expected == (await visitor.get("/metrics", headers=headers))[0]
 
 
-async def test_review_that_fails_lets_nobody_in_and_is_not_kept(house: House, logged: Any):
+async def test_a_failed_review_denies_access_and_is_not_cached(house: House, logged: Any):
     """A fault of the API server is 401 or 500; the next request is reviewed again; no token is
     logged.
     """
@@ -246,7 +246,7 @@ async def test_flood_is_refused_while_health_answers(house: House):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "reported"),
     [
         (ApiError("token=secret", code=403, reason="Forbidden"), "403 Forbidden: this account may"),
         (ApiError("token=secret", code=503, reason=""), "the API server answers 503"),
@@ -254,7 +254,7 @@ async def test_flood_is_refused_while_health_answers(house: House):
         (RuntimeError("token=secret"), "RuntimeError"),
     ],
 )
-async def test_a_review_that_fails_says_why_and_no_token(error: Exception, said: str):
+async def test_a_review_that_fails_says_why_and_no_token(error: Exception, reported: str):
     """The log names the cause; the header of the client is never in it."""
 
     async def review(_body: dict[str, Any]) -> dict[str, Any]:
@@ -264,5 +264,5 @@ async def test_a_review_that_fails_says_why_and_no_token(error: Exception, said:
     with structlog.testing.capture_logs() as logged:
         assert await access.check(AccessRequest("get", "/metrics", "Bearer secret")) is not None
 
-    assert said in str(logged)
+    assert reported in str(logged)
     assert "secret" not in str(logged)

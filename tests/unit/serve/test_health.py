@@ -31,7 +31,7 @@ async def test_verbose_names_each_check_in_order(house: House):
     assert "[+]ping ok\nlivez check passed\n" == livez
 
 
-async def test_failure_is_500_with_the_reason_withheld(house: House):
+async def test_a_failure_is_500_without_the_reason(house: House):
     """A failed check names itself but not its reason, because the endpoint is open."""
     house.health.register("leaderElection", lambda: None, "healthz")
     house.health.register("operators", lambda: "numbers of /etc/x", "healthz")
@@ -58,7 +58,7 @@ async def test_exclude_leaves_checks_out_and_warns_of_unknown_ones(house: House)
     ]
 
 
-async def test_single_check_tells_its_reason_to_who_may_ask(house: House):
+async def test_a_single_check_reports_its_reason_to_authorized_clients(house: House):
     """`/readyz/<check>` gives the reason, needs access, and is 404 for an unknown check."""
     house.health.register("leaderElection", lambda: "lease lost", "readyz")
     async with house.serving() as visitor:

@@ -101,7 +101,7 @@ async def test_elsewhere_it_is_https_and_asks_for_access(house: House):
     await page.stop()
 
 
-async def test_a_taken_address_is_told_and_no_reason_to_end(
+async def test_a_taken_address_is_reported_and_does_not_end_the_daemon(
     house: House, logged: list[dict[str, str]]
 ):
     """Pods are placed without a page, too."""

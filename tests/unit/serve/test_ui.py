@@ -114,7 +114,7 @@ async def test_events_begin_with_the_whole(page, session):
 
 
 async def test_there_is_a_limit_to_readers(page, session):
-    """One reader more is told to retry later."""
+    """One reader too many gets a response to retry later."""
     headers = {"Authorization": f"Bearer {page[1]}"}
     opened = [
         await session.get(page[0] + "api/events", headers=headers) for _ in range(MOST_READERS)
@@ -125,7 +125,7 @@ async def test_there_is_a_limit_to_readers(page, session):
         one.close()
 
 
-async def test_bad_questions_are_told_what_is_wrong(page, session):
+async def test_invalid_requests_get_the_reason(page, session):
     """Faults of the user are reported as text; a body above the limit is refused unread."""
     headers = {"Authorization": f"Bearer {page[1]}"}
     async with session.get(page[0] + "api/explain?pod=a/c", headers=headers) as answer:

@@ -20,7 +20,7 @@ PACK = (
 )
 
 
-def test_what_differs_is_told_and_the_rest_counted():
+def test_differences_are_listed_and_the_rest_counted():
     """A pod on another node is a difference; a pod that fits nowhere on either side is none."""
     found = diff(place(*CLUSTER), place(*CLUSTER, using=setup(config=PACK)))
     (one,) = found.pods

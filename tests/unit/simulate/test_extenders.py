@@ -34,7 +34,7 @@ def test_who_has_a_say_must_be_asked(verb: str):
     assert () == unasked(wanted, [])
 
 
-def test_nobody_is_missed_who_is_not_concerned():
+def test_extenders_that_do_not_apply_are_not_reported():
     """A binder, and an extender whose resources no pod requests."""
     assert () == unasked([extender(bind_verb="b")])
     other = [extender(filter_verb="f", managed_resources=GPU)]

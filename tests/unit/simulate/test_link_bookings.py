@@ -25,7 +25,7 @@ def player(number, on=""):
     return raw
 
 
-def test_a_link_fills_and_the_next_pod_is_told_why():
+def test_a_link_fills_and_the_next_pod_gets_the_reason():
     """Link, capacity, booked and requested bandwidth are in the pod's condition; no link is
     overbooked.
     """

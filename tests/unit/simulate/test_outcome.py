@@ -65,7 +65,7 @@ def test_figures_are_those_of_a_count_by_hand(nodes, pods):
         assert bool(one.scores) <= (one.node is not None)
 
 
-def test_victims_are_gone_and_messages_are_told():
+def test_victims_are_deleted_and_messages_reported():
     """A pod that preempted is on the node of its victims."""
     items = [
         node("n", cpu="2", memory="8Gi"),

@@ -167,7 +167,7 @@ def test_a_node_that_a_pre_filter_left_out():
     assert ("node(s) didn't satisfy plugin(s) [NodeAffinity]",) == one.nodes[1].reasons
 
 
-def test_ties_are_broken_alike_every_time():
+def test_ties_are_broken_the_same_every_time():
     """The lowest name, whatever the order of the file; the daemon's way and a seed on demand."""
     nodes = [node(name) for name in ("c", "a", "b")]
     pods = [pod(f"p{number}", requests={"cpu": "10m"}) for number in range(12)]

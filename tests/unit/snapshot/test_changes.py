@@ -44,7 +44,7 @@ def test_pods_of_a_node_that_goes_are_placed_elsewhere_and_its_own_go_with_it(ch
     assert [] == list(changed(world(), changes).bound)
 
 
-def test_a_removed_node_is_not_there_and_a_drained_one_takes_nobody():
+def test_a_removed_node_is_missing_and_a_drained_one_accepts_no_pod():
     """After a drain the node is still in the cluster."""
     removed = changed(world(), NodeChanges(removed=("a",)))
     drained = changed(world(), NodeChanges(drained=(f"{RACK}=r0",)))
@@ -84,7 +84,7 @@ def test_added_nodes_are_like_their_model_and_empty():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "reported"),
     [
         (NodeChanges(removed=("c",)), "there is no node 'c'"),
         (NodeChanges(removed_racks=("r7",)), "there is no rack 'r7'"),
@@ -97,7 +97,7 @@ def test_added_nodes_are_like_their_model_and_empty():
         (NodeChanges(added=("1=z",)), "there is no node 'z'"),
     ],
 )
-def test_what_cannot_be_asked_is_named(changes, said):
+def test_what_cannot_be_asked_is_named(changes, reported):
     """The text names the mistake."""
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=reported):
         changed(world(), changes)

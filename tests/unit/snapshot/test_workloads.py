@@ -126,9 +126,9 @@ def test_a_changed_template_takes_the_first_step_of_its_update(strategy, new, ol
 
     Without the ReplicaSet the template is taken from the pods.
     """
-    made, stay, said = rollout(strategy, with_set=with_set)
+    made, stay, reported = rollout(strategy, with_set=with_set)
     assert (new, old) == (made, stay)
-    assert bool(old) == any("first step of a rolling update" in one for one in said)
+    assert bool(old) == any("first step of a rolling update" in one for one in reported)
 
 
 def test_an_unchanged_template_makes_nothing():
@@ -334,12 +334,17 @@ def test_all_workloads_together_are_bounded():
 
 def gang_job(**more):
     """Return a Job of Kubernetes 1.37 that requests a gang in one rack."""
-    said = {
+    reported = {
         "schedulingPolicy": {"gang": {}},
         "schedulingConstraints": {"topology": [{"key": "rack"}]},
         "disruptionMode": {"all": {}},
     }
-    spec = {"parallelism": 3, "completions": 5, "scheduling": said | more, "template": template()}
+    spec = {
+        "parallelism": 3,
+        "completions": 5,
+        "scheduling": reported | more,
+        "template": template(),
+    }
     meta = {"name": "ranks", "namespace": "default"}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 

@@ -17,7 +17,7 @@ def test_a_right_answer_has_no_problem():
 
 
 @pytest.mark.parametrize(
-    ("rack", "node", "counts", "said"),
+    ("rack", "node", "counts", "reported"),
     [
         (LevelRule(), LevelRule(), (1, 1), "2 counts for 3 leaves"),
         (LevelRule(), LevelRule(), (1, 1, 1), "3 of 4 pods are placed"),
@@ -41,13 +41,13 @@ def test_a_right_answer_has_no_problem():
         ),
     ],
 )
-def test_every_broken_rule_is_named(rack, node, counts, said):
+def test_every_broken_rule_is_named(rack, node, counts, reported):
     """The text names level, unit and rule."""
-    assert said in checker.problems(group(TREE, 4, rack=rack, node=node), counts)
+    assert reported in checker.problems(group(TREE, 4, rack=rack, node=node), counts)
 
 
 @pytest.mark.parametrize(
-    ("domains", "said"),
+    ("domains", "reported"),
     [
         (DomainRule("z", ((0, 1), (2,)), at_most=2), "z: 3 pods in one domain, 2 allowed"),
         (DomainRule("z", ((0, 1), (2,)), single=True), "z: pods in more than one domain"),
@@ -55,12 +55,12 @@ def test_every_broken_rule_is_named(rack, node, counts, said):
         (DomainRule("z", ((0, 1),), only=True), "z: pods outside of all domains"),
     ],
 )
-def test_broken_rules_between_members_are_named(domains, said):
+def test_broken_rules_between_members_are_named(domains, reported):
     """Rules over sets of leaves are checked, too."""
     plain = group(TREE, 4, rack=LevelRule(), node=LevelRule())
     instance = Instance(plain.levels, plain.leaves, 4, (), (domains,))
 
-    assert [said] == checker.problems(instance, (2, 1, 1))
+    assert [reported] == checker.problems(instance, (2, 1, 1))
 
 
 def test_resources_and_held_pods_are_counted():

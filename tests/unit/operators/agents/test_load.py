@@ -153,7 +153,7 @@ def test_a_counter_that_goes_back_begins_anew():
     assert series.average(60) == AverageUse(1.0, 0.0)
 
 
-def test_the_status_tells_node_system_and_pods(tmp_path):
+def test_the_status_contains_node_system_and_pods(tmp_path):
     """Usage of no pod is the system's, also after a pod was deleted.
 
     Windows without data are empty.

@@ -95,9 +95,9 @@ async def test_who_has_no_key_gets_a_challenge_and_nothing_else(
         b"GET / HTTP/1.1\r\n\r\n" + bytes(1000),
         b"",
     ]
-    for said in words:
+    for stated in words:
         reader, writer = await asyncio.open_connection(HOST, responder.port)
-        writer.write(said)
+        writer.write(stated)
         writer.write_eof()
         heard = b""
         try:

@@ -64,29 +64,29 @@ def test_both_sides_prove_the_key(keys: Keys):
     assert hello == HELLO
     assert len(data) == HEAD_BYTES + rest_of(data[:HEAD_BYTES])
     for verdict in KeyVerdict:
-        said = answer(verdict, hello, CHALLENGE, keys, key)
-        assert read_answer(said, HELLO, CHALLENGE, keys) is verdict
+        stated = answer(verdict, hello, CHALLENGE, keys, key)
+        assert read_answer(stated, HELLO, CHALLENGE, keys) is verdict
 
 
-def test_whoever_changes_or_repeats_anything_has_no_proof(keys: Keys, tmp_path: Path):
+def test_changed_or_repeated_messages_have_no_valid_proof(keys: Keys, tmp_path: Path):
     """Any bit of a hello or an answer, another challenge, another nonce, another key."""
     data = signed(HELLO, CHALLENGE, keys)
-    said = answer(KeyVerdict.YES, HELLO, CHALLENGE, keys, b"0123456789abcdef")
+    stated = answer(KeyVerdict.YES, HELLO, CHALLENGE, keys, b"0123456789abcdef")
     other = keys_of(tmp_path / "other", "fedcba9876543210")
     for place in range(len(data)):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
         with pytest.raises(NetperfProtocolError):
             read_hello(changed, CHALLENGE, keys)
-    for place in range(len(said)):
-        changed = said[:place] + bytes([said[place] ^ 1]) + said[place + 1 :]
+    for place in range(len(stated)):
+        changed = stated[:place] + bytes([stated[place] ^ 1]) + stated[place + 1 :]
         with pytest.raises(NetperfProtocolError):
             read_answer(changed, HELLO, CHALLENGE, keys)
     later = msgspec.structs.replace(HELLO, nonce=b"m" * 32)
     for refused in (
         lambda: read_hello(data, bytes(32), keys),
         lambda: read_hello(data, CHALLENGE, other),
-        lambda: read_answer(said, later, CHALLENGE, keys),
-        lambda: read_answer(said, HELLO, CHALLENGE, other),
+        lambda: read_answer(stated, later, CHALLENGE, keys),
+        lambda: read_answer(stated, HELLO, CHALLENGE, other),
     ):
         with pytest.raises(NetperfProtocolError):
             refused()
@@ -151,7 +151,7 @@ def test_a_file_without_a_good_key_is_refused_at_the_start(tmp_path: Path, text:
 
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 1, 1), (7,), (12, 5, 9, 1), (4,) * 10])
 @pytest.mark.parametrize("pairs", [1, 3])
-def test_every_pair_is_somebodys(sizes: tuple[int, ...], pairs: int):
+def test_every_pair_has_a_measuring_node(sizes: tuple[int, ...], pairs: int):
     """Inside a zone each pair is measured by exactly one end; between zones there are one to
     `pairs` pairs.
     """
@@ -216,19 +216,19 @@ def test_agents_that_start_together_are_spread():
     )
 
 
-def told(latencies: Latencies, now: float) -> dict[str, dict[tuple[str, ...], object]]:
+def reported(latencies: Latencies, now: float) -> dict[str, dict[tuple[str, ...], object]]:
     return {
         spec.name: {sample.labels: sample.value for sample in samples}
         for spec, samples in latencies.rows(now)
     }
 
 
-def test_percentiles_are_told_with_both_ends():
+def test_percentiles_are_reported_with_both_ends():
     """Nearest rank, node names and zones as labels, and the time."""
     latencies = Latencies("a")
     latencies.zone = "z1"
     latencies.put(peer("b", "z2"), [float(one) for one in range(100, 0, -1)], 50.0)
-    found = told(latencies, 60.0)
+    found = reported(latencies, 60.0)
 
     assert LATENCIES[1].name == "netperf_p90_latency_microseconds"
     assert LATENCIES[1].labels[:2] == ("origin", "destination")
@@ -255,7 +255,7 @@ def test_a_pair_that_is_no_longer_measured_ends(happens, is_there):
     latencies = Latencies("a")
     latencies.put(peer("b"), [1.0], 0.0)
     happens(latencies)
-    found = told(latencies, 10.0)
+    found = reported(latencies, 10.0)
 
     assert bool(found[LATENCIES[0].name]) is bool(found[MEASURED.name]) is is_there
     assert found[PROBES.name]["ok",] == 1
@@ -268,7 +268,7 @@ def test_a_probe_that_succeeds_makes_failures_forgotten():
         latencies.put(peer("b"), [1.0], 0.0)
         latencies.fail(peer("b"), "timeout")
 
-    assert told(latencies, 1.0)[LATENCIES[0].name]
+    assert reported(latencies, 1.0)[LATENCIES[0].name]
 
 
 def test_agents_come_from_endpoint_slices():

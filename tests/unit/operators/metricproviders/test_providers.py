@@ -53,7 +53,7 @@ def metrics(path: str, _query: dict[str, str]) -> object:
     return {"kind": "List", "items": items}
 
 
-async def test_the_metrics_server_tells_nodes_and_pods():
+async def test_the_metrics_server_reports_nodes_and_pods():
     """Containers are summed; an unreadable amount is absent, not zero."""
     got = await MetricsServer(Source(metrics), ManualClock(5.0)).fetch()
 

@@ -59,7 +59,7 @@ def metric(kind: str, operator: str, value: float, name: str = "") -> dict[str, 
     return {"type": kind, "operator": operator, "value": value, "name": name, "rollup": "15m"}
 
 
-def told(end: float = NOW, **nodes: list[dict[str, Any]]) -> dict[str, Any]:
+def reports(end: float = NOW, **nodes: list[dict[str, Any]]) -> dict[str, Any]:
     """Return load-watcher's answer."""
     return {
         "timestamp": int(NOW),
@@ -78,7 +78,7 @@ async def test_load_watchers_json_is_taken_as_it_is():
 
     def answer(request: web.Request) -> object:
         asked.append(request.path)
-        return told(NOW - 40, a=BUSY, b=IDLE)
+        return reports(NOW - 40, a=BUSY, b=IDLE)
 
     async with served(answer) as source:
         got = await LoadWatcher(source, ManualClock(NOW)).fetch()
@@ -96,7 +96,7 @@ async def test_load_watchers_json_is_taken_as_it_is():
         ("no JSON", "does not answer with metrics"),
         ({"data": {"NodeMetricsMap": {"a": 5}}}, "does not answer with metrics"),
         ({"timestamp": "now", "data": {}}, "does not answer with metrics"),
-        (told(), "knows no node"),
+        (reports(), "knows no node"),
     ],
 )
 async def test_an_answer_of_another_form_is_a_failure(answer: object, says: str):
@@ -109,7 +109,7 @@ async def test_an_answer_of_another_form_is_a_failure(answer: object, says: str)
 @pytest.mark.parametrize("end", [0, NOW * 1000, NOW + 500])
 async def test_odd_times_are_no_age_below_zero(end: float):
     """Milliseconds, a clock that runs ahead, and no time at all."""
-    async with served(lambda _request: told(end, a=BUSY) | {"timestamp": 0}) as source:
+    async with served(lambda _request: reports(end, a=BUSY) | {"timestamp": 0}) as source:
         assert NOW == (await LoadWatcher(source, ManualClock(NOW)).fetch()).newest
 
 
@@ -186,7 +186,7 @@ async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
 
     Then it recovers.
     """
-    answers: list[object] = [told(a=BUSY), 503, 503, told(NOW + 400, a=IDLE)]
+    answers: list[object] = [reports(a=BUSY), 503, 503, reports(NOW + 400, a=IDLE)]
     clock, store, meters = ManualClock(NOW), Store(), Meters()
     sources = MetricSources(meters, clock)
 
@@ -229,7 +229,7 @@ def test_a_decision_goes_by_the_answer():
     got = evaluate(
         "LoadVariationRiskBalancing",
         nodes=[node(name, allocatable={"cpu": "4", "memory": "8Gi"}) for name in "ab"],
-        objects=[head | told(a=BUSY, b=IDLE)],
+        objects=[head | reports(a=BUSY, b=IDLE)],
         pod=pod("p"),
     )
 
@@ -266,7 +266,7 @@ def test_the_arguments_say_who_is_asked(args: str, source: str, address: str):
     assert (source, address) == (found.source, found.http.address)
 
 
-def test_nobody_is_asked_when_no_profile_wants_figures():
+def test_no_source_is_queried_if_no_profile_needs_figures():
     """A scheduler without the risk plugins polls nothing."""
     plain = FILE.replace("LoadVariationRiskBalancing", "NodeName")
     assert None is figures_settings(load(plain % "{}", file="x", registry=Registry(IN_TREE)))

@@ -80,7 +80,7 @@ def test_defaults_are_those_of_the_notes():
         ("usageTresholds: {cpu: 5}", "usageTresholds"),
     ],
 )
-def test_what_is_out_of_range_is_told_with_its_place(args, error):
+def test_a_value_out_of_range_is_reported_with_its_position(args, error):
     """Field by field, as for every other plugin."""
     text = f"{HEAD}profiles: [{{pluginConfig: [{{name: LoadAwareScheduling, args: {{{args}}}}}]}}]"
     with pytest.raises(ConfigError) as reported:

@@ -100,7 +100,7 @@ def test_a_burst_does_not_crowd_the_node_that_was_the_coolest():
     assert max(counts) <= 5
 
 
-def test_a_report_that_brings_no_room_wakes_nobody():
+def test_a_report_without_new_capacity_wakes_no_pod():
     """Thousands of reports a minute must not try every waiting pod again."""
     scenario = Scenario(node("n", cpu="10", memory="64Gi"), config=config(args={}))
     scenario.apply(report("n", cpu="9"))

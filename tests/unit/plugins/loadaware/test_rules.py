@@ -136,7 +136,7 @@ def test_a_daemon_goes_where_it_belongs():
     assert reason(objects=[report(age_s=999)], pod=daemon) == ""
 
 
-def test_production_pods_are_held_against_production_thresholds_alone():
+def test_production_pods_are_compared_with_production_thresholds_only():
     """The maps are alternatives: usage of other pods does not matter to a production pod."""
     args = {"prodUsageThresholds": {"cpu": 50}}
     objects = [report(cpu="90", pods=[pod_usage("p", "20")])]
@@ -256,7 +256,7 @@ def test_a_pod_that_reserves_room_for_others_does_not_count():
     assert reason(objects=[report()], existing_pods=[reserving], pod=WEIGHTLESS) == ""
 
 
-def test_missing_reports_treat_nodes_alike():
+def test_missing_reports_treat_nodes_equally():
     """D2: without any NodeMetric no node is rejected or preferred."""
     got = ask(nodes=[big("a"), big("b")])
 

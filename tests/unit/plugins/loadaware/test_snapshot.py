@@ -33,7 +33,7 @@ CLUSTER = (
 
 
 @pytest.mark.parametrize("hides", [False, True])
-def test_a_snapshot_decides_alike(hides):
+def test_a_snapshot_decides_the_same(hides):
     """Thresholds of nodes, reports, windows and classes are all in the snapshot."""
     objects = [exported(one["kind"], one["apiVersion"], one) for one in CLUSTER]
     if hides:

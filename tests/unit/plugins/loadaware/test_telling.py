@@ -61,7 +61,7 @@ def test_a_window_that_is_reported_needs_no_word():
         ([report("n", cpu=None, age_s=400)], "figures 6m40s old"),
     ],
 )
-def test_what_is_missing_is_said(metric, expected):
+def test_missing_figures_are_reported(metric, expected):
     """The output has a text for missing reports."""
     found, line = figures(*metric)
 
