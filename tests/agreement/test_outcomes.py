@@ -12,8 +12,8 @@ from tests.agreement.outcomes import objection, play
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_the_daemon_and_simulate_place_the_same_pods(seed: int, tmp_path: Path):
-    """Node by node: pods, gangs, priorities, preemption and workloads, for a snapshot before the
-    start.
+    """Both place the pods of a snapshot on the same nodes: pods, gangs, priorities, preemption and
+    workloads.
     """
     assert not (await play(seed, tmp_path)).startswith("unexplained")
 

@@ -9,7 +9,7 @@ from tests.apiserver.manifests import binding, node, pod
 
 
 async def test_binding_assigns_the_node(api: Api):
-    """nodeName and PodScheduled=True in one step; the answer is a Status."""
+    """The binding sets nodeName and PodScheduled=True in one step; the response is a Status."""
     await api.post("pods", pod())
     bound = await api.post("pods/p/binding", binding("p", "n1"))
     got = await api.get("pods/p")

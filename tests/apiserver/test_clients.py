@@ -136,7 +136,7 @@ async def test_a_list_of_objects_is_applied(kubectl: Kubectl, tmp_path: Path):
 
 
 async def test_care_of_a_node(kubectl: Kubectl, server: ApiServer):
-    """cordon, drain, taint, label: patches and evictions."""
+    """kubectl cordons, drains, taints and labels a node, with patches and evictions."""
     await kubectl("apply -f m.yaml")
     drained = await kubectl("drain n1 --force --ignore-daemonsets")
     await kubectl("uncordon n1")
@@ -165,7 +165,7 @@ async def test_objects_without_manifests(kubectl: Kubectl, server: ApiServer):
 
 
 async def test_what_the_server_knows(kubectl: Kubectl):
-    """Discovery, documentation, rights, a live view."""
+    """Discovery, documentation, rights and a live view work with kubectl."""
     kinds = await kubectl("api-resources --no-headers")
     fields = await kubectl("explain pod.spec.containers")
     may = await kubectl("auth can-i create pods")

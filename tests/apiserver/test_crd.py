@@ -111,7 +111,7 @@ INVALID: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", INVALID)
 async def test_invalid_objects_are_refused(api: Api, w: Widgets, what: str):
-    """422 with the field and the rule."""
+    """The server responds 422 with the field and the rule."""
     assert 422 == (await api.post(w.path, w.body(spec=INVALID[what]))).code
 
 
@@ -156,7 +156,7 @@ async def test_patches_are_validated(api: Api, w: Widgets):
 
 
 async def test_strategic_patches_are_not_for_custom_resources(api: Api, w: Widgets):
-    """415: custom resources have no merge keys."""
+    """The server responds 415: custom resources have no merge keys."""
     await api.post(w.path, w.body(), record=False)
 
     assert 415 == (await api.patch(f"{w.path}/w", {"spec": {}}, STRATEGIC_PATCH)).code
@@ -173,7 +173,7 @@ async def test_apply_merges_lists_by_key(api: Api, w: Widgets):
 
 
 async def test_lists_name_the_kind_of_each_item(api: Api, w: Widgets):
-    """Other than for built-in kinds."""
+    """Items of custom resources have kind and apiVersion, unlike those of built-in kinds."""
     await api.post(w.path, w.body(), record=False)
     got = await api.get(w.path, record=False)
 

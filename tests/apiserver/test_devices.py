@@ -81,7 +81,7 @@ CLAIMS = {
 
 @pytest.mark.parametrize("body", CLAIMS.values(), ids=CLAIMS)
 async def test_wrong_claims_are_refused(api: Api, body: dict[str, Any]):
-    """422, with the field and the reason."""
+    """The server responds 422 with the field and the reason."""
     assert 422 == (await api.post("resourceclaims", body)).code
 
 
@@ -171,7 +171,7 @@ SLICES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 async def test_wrong_slices_are_refused(
     api: Api, devices: list[dict[str, Any]], spec: dict[str, Any]
 ):
-    """422, with the field and the reason."""
+    """The server responds 422 with the field and the reason."""
     assert 422 == (await api.post("resourceslices", published(api, *devices, **spec))).code
 
 

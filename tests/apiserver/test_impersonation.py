@@ -57,7 +57,7 @@ async def test_what_the_other_may_not_is_refused(api: Api):
 
 
 async def test_impersonation_requires_the_right(api: Api):
-    """The verb `impersonate`, on the user and on each group."""
+    """The verb `impersonate` is required on the user and on each group."""
     headers = await robot(api)
     # The text changed with constrained impersonation (1.35): only the code is compared.
     both = CIMultiDict([*headers.items(), *named("jane").items()])

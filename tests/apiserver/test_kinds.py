@@ -116,7 +116,7 @@ CREATED: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", CREATED)
 async def test_kinds_are_completed(api: Api, what: str):
-    """Every field that the server fills in, and no other."""
+    """The server fills in the recorded fields, and no other."""
     where, body = CREATED[what]
     body = {**body, "metadata": {"name": "o"}}
     if "involvedObject" in body:
@@ -291,7 +291,7 @@ async def test_scaling_by_the_subresource(api: Api):
 
 
 async def test_scaling_an_old_version_conflicts(api: Api):
-    """A Scale carries the version of its object."""
+    """A Scale has the resource version of its object, so an old one conflicts."""
     await api.post("deployments", deployment(), record=False)
     scale = await api.get("deployments/web/scale", record=False)
     await api.patch("deployments/web", {"metadata": {"labels": {"a": "b"}}}, record=False)

@@ -77,7 +77,7 @@ async def test_malformed_label_selectors(api: Api, selector: str):
     ],
 )
 async def test_field_selectors_of_pods(api: Api, selector: str, expected: str):
-    """The fields that schedulers and kubelets select by."""
+    """Schedulers and kubelets select pods by these fields."""
     await api.post("pods", pod("bound"), record=False)
     await api.post("pods/bound/binding", binding("bound", "n1"), record=False)
     gated = pod("gated", schedulingGates=[{"name": "a.b/c"}], restartPolicy="Never")

@@ -188,7 +188,7 @@ async def test_malformed_bodies_are_refused(api: Api, body: bytes):
 
 
 async def test_unknown_media_type_is_refused(api: Api):
-    """415 for an unknown media type."""
+    """The server responds 415 to an unknown media type."""
     reply = await api.send("POST", "configmaps", b"x", content_type="text/csv", record=False)
 
     assert 415 == reply.code
@@ -221,7 +221,7 @@ async def test_delete_with_a_wrong_uid_conflicts(api: Api):
 
 
 async def test_delete_with_an_old_version_conflicts(api: Api):
-    """The same for the version."""
+    """A delete with an old resource version conflicts."""
     made = await api.post("configmaps", config(a="1"))
     await api.put("configmaps/c", config(a="2"))
     old = {"preconditions": {"resourceVersion": made.meta["resourceVersion"]}}

@@ -301,7 +301,7 @@ async def test_apply_needs_a_manager(api: Api):
 
 
 async def test_patching_labels_of_a_pod(api: Api):
-    """The most common patch of all."""
+    """A patch adds and removes labels of a pod, which is the most common patch."""
     await api.post("pods", pod(labels={"a": "b"}))
     got = await api.patch("pods/p", {"metadata": {"labels": {"c": "d", "a": None}}})
 

@@ -134,7 +134,7 @@ DEFAULTED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", DEFAULTED)
 async def test_pods_are_completed(api: Api, what: str):
-    """Every field that the server fills in, and no other."""
+    """The server fills in the recorded fields, and no other."""
     body = pod(labels={"app": "a", "hash": "h1", "team": "t"}, **DEFAULTED[what])
 
     assert 201 == (await api.post("pods", body)).code
@@ -247,7 +247,7 @@ INVALID: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", INVALID)
 async def test_invalid_pods_are_refused(api: Api, what: str):
-    """422 with one cause per fault, with the server's texts."""
+    """The server responds 422 with one cause per fault, in its own texts."""
     assert 422 == (await api.post("pods", pod(**INVALID[what]))).code
 
 
@@ -261,7 +261,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 async def test_admission_refuses(api: Api, what: str):
-    """403 from admission, with its reason."""
+    """Admission rejects with 403 and the reason."""
     assert 403 == (await api.post("pods", pod(**REFUSED[what]))).code
 
 
@@ -360,7 +360,7 @@ async def test_most_of_a_pod_is_fixed(api: Api, change: dict[str, Any]):
     ],
 )
 async def test_some_of_a_pod_may_change(api: Api, change: dict[str, Any]):
-    """Images, a deadline and further tolerations."""
+    """Images, a deadline and further tolerations of a pod may change."""
     await api.post("pods", pod(tolerations=[{"operator": "Exists"}]))
     if "tolerations" in change:
         change = {"tolerations": [{"operator": "Exists"}, *change["tolerations"]]}

@@ -13,7 +13,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 async def test_version(api: Api):
-    """Clients compare it with their own."""
+    """Clients compare the version with their own."""
     got = await api.get("/version", record=False)
 
     release = release_of(assets()) if api.kind == "real" else DEFAULT
@@ -273,7 +273,7 @@ TABLES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", TABLES)
 async def test_tables(api: Api, what: str):
-    """Columns and cells of the common kinds."""
+    """The tables of common kinds have the expected columns and cells."""
     where, body = TABLES[what]
     assert 201 == (await api.post(where, body, record=False)).code
 
@@ -366,7 +366,7 @@ async def test_access_reviews(api: Api):
 
 
 async def test_ordinary_answers_are_json(api: Api):
-    """Content type and caching headers."""
+    """Responses have the JSON content type and the caching headers."""
     got = await api.get("configmaps", record=False)
 
     assert "application/json" == got.headers["Content-Type"]

@@ -361,7 +361,7 @@ def test_alerts_are_about_the_release_and_lead_to_your_runbooks():
 
 
 def test_the_pod_is_restricted():
-    """Not root, no privileges, a read-only root, default seccomp."""
+    """The pod runs not as root, without privileges, with a read-only root and default seccomp."""
     (deployment,) = (one for one in render() if one["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]

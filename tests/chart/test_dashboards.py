@@ -43,8 +43,8 @@ def test_a_dashboard_can_be_imported_anywhere(name: str):
     ("name", "panel"), PANELS, ids=lambda one: one if isinstance(one, str) else one["title"]
 )
 def test_a_panel_says_what_it_shows(name: str, panel: dict[str, Any]):
-    """Title, description, unit; each query reads metrics of Trellis, of the chosen release
-    alone.
+    """Each panel has title, description and unit; each query reads metrics of Trellis, of the
+    chosen release alone.
     """
     del name
     assert panel["title"]

@@ -181,7 +181,9 @@ def share(device: str) -> dict[str, Any]:
 def test_faults_that_1_37_does_not_have_explain_nothing_there(
     objects: list[dict[str, Any]], is_known: bool
 ):
-    """Distinct attributes, counters of two drivers and used-up devices: known up to 1.36."""
+    """Distinct attributes, counters of two drivers and used-up devices are known differences only
+    up to 1.36.
+    """
     for release in ("", "1.36", "1.37", "1.38"):
         one = Decision("1/0/0", "c.json", objects, POD, Outcome("Error"), Outcome("Unschedulable"))
         one.differences = {"result": ["Error", "Unschedulable"]}

@@ -14,7 +14,9 @@ FOUND = dashboards()
 
 @pytest.mark.parametrize("name", FOUND)
 def test_the_picture_shows_the_dashboard_as_it_is(name: str):
-    """If not: run `python -m docs.generate.dashboard_pictures` (it takes two minutes)."""
+    """A stale picture fails; `python -m docs.generate.dashboard_pictures` draws it again in two
+    minutes.
+    """
     text = (IMAGES / f"dashboard-{name}.svg").read_text()
     words = {"".join(one.itertext()) for one in ET.fromstring(text).iter() if one.text}
 

@@ -40,7 +40,9 @@ def gates() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("name", "state"), list(gates()))
 def test_each_gate_has_the_effect_that_the_page_states(name: str, state: str):
-    """`true` and `false` act as the longest of `GATES` states that the cell begins with."""
+    """For `true` and `false`, the effect is the longest entry of `GATES` that the page's cell
+    begins with.
+    """
     start = max((one for one in GATES if state.startswith(one)), key=len)
 
     assert GATES[start] == (gate_effect(name, True)[0], gate_effect(name, False)[0])

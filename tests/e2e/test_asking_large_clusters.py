@@ -72,9 +72,8 @@ async def explained(world: LiveCluster, name: str, folder: Path) -> Figures:
 
 
 async def test_explain_of_a_live_cluster_of_5000_nodes(world: LiveCluster, tmp_path: Path):
-    """At most 1 s of the processor for a pod and 2 s for a group.
-
-    The clock's time is printed beside it.
+    """`explain` uses at most 1 s of the processor for a pod and 2 s for a group. The clock's time
+    is printed beside it.
     """
     try:
         await furnish(world)

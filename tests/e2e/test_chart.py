@@ -55,8 +55,8 @@ async def left_behind(server: Server) -> list[str]:
 
 
 async def test_a_release_through_all_profiles(server: Server):
-    """Install, upgrade from profile to profile, roll back, uninstall: nothing stays but
-    definitions.
+    """The release is installed, upgraded from profile to profile, rolled back and uninstalled: only
+    definitions stay.
     """
     for profile, step in PROFILES.items():
         verb = "install" if profile == "plain" else "upgrade"

@@ -9,7 +9,9 @@ COMMAND = "from scheduler.cli.main import main; main()"
 
 
 def test_the_demo_ends_by_itself_and_runs_as_narrated():
-    """`trellis demo --once` in a pipe: exit code 0, a summary, no colour, nothing on stderr."""
+    """`trellis demo --once` in a pipe ends with exit code 0 and a summary, without colour, and with
+    nothing on stderr.
+    """
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, "demo", "--once"],
         capture_output=True,

@@ -132,7 +132,9 @@ async def judge(client: list[ApiClient], verb: str, body: Json) -> Any:
 
 
 async def test_pods_go_where_extenders_say(tmp_path: Path):
-    """Over TLS with whole nodes: filtered, scored, bound by it, refused; and all of it replays."""
+    """An extender over TLS filters, scores, binds and rejects with whole nodes, and the log
+    replays.
+    """
     write_certificates(tmp_path)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")

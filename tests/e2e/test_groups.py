@@ -59,9 +59,8 @@ def condition(pod: Object) -> Object:
 
 @pytest.mark.allow_blocking("reads manifests and starts the helper process")
 async def test_the_designs_example_is_placed_and_described():
-    """8 pods, rack pack, node spread: one rack, 3 + 3 + 2.
-
-    Status, placement, rank, timings, labels.
+    """8 pods with rack pack and node spread are placed 3 + 3 + 2 in one rack. Status, placement,
+    rank, times and labels are written.
     """
     async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(PATIENCE_S):
         await at.apply("topology.yaml")

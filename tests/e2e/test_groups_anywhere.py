@@ -100,7 +100,9 @@ def member(number: int, template: Json) -> Json:
 
 
 async def test_the_designs_example(cluster: Cluster):
-    """8 pods, rack pack, node spread: 3 + 3 + 2 in one rack, in the spelling of the design text."""
+    """8 pods with rack pack and node spread are placed 3 + 3 + 2 in one rack, in the spelling of
+    the design text.
+    """
     for number in range(6):
         made = await cluster.send("POST", "/api/v1/nodes", node(number))
         made["status"] |= node(number)["status"]

@@ -90,7 +90,9 @@ async def test_capacity_of_a_live_cluster(world: LiveCluster, tmp_path: Path):
 
 
 async def test_a_user_without_rights_reads_which_are_missing(world: LiveCluster, tmp_path: Path):
-    """Without rights, with a wrong token, without a server: one line, exit code 1."""
+    """Without rights, with a wrong token or without a server, the command prints one line and exits
+    with 1.
+    """
     config = yaml.safe_load(await asyncio.to_thread(world.kubeconfig.read_text))
     config["users"][0]["user"]["token"] = "wrong"
     world.kubeconfig = tmp_path / "stranger"
@@ -108,7 +110,9 @@ async def test_a_user_without_rights_reads_which_are_missing(world: LiveCluster,
 
 
 async def test_what_the_daemon_decided(world: LiveCluster, tmp_path: Path):
-    """By its address, every node with every plugin's part; the same node as `explain` foretold."""
+    """By the daemon's address, every node has every plugin's part; the chosen node is the one that
+    `explain` predicted.
+    """
     small, large = await world.nodes("1", "8")
     await world.pod("p", requests={"cpu": "2"})
     await world.pod("huge", requests={"cpu": "99"})

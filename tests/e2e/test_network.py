@@ -199,7 +199,9 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
 async def test_the_examples_go_the_way_that_the_documentation_says(world: LiveCluster):
-    """In order, near each other; in another order seconds after an edit; on without costs."""
+    """The pods are placed in order and near each other, in another order seconds after an edit, and
+    also without costs.
+    """
     namespace, group, *deployments = yaml.safe_load_all((EXAMPLES / "shop.yaml").read_text())
     (topology,) = yaml.safe_load_all((EXAMPLES / "topology.yaml").read_text())
     count = sum(one["spec"]["replicas"] for one in deployments)

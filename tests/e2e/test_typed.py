@@ -149,7 +149,9 @@ async def _settled(world: LiveCluster) -> bool:
 
 @pytest.mark.long
 async def test_commands_as_people_type_them(reported, tmp_path, monkeypatch):
-    """Exit code, no traceback, no table wider than the terminal, one line for an error."""
+    """Each command has its exit code, no traceback, no table wider than the terminal, and one line
+    for an error.
+    """
     size, world = reported
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.chdir(tmp_path)

@@ -60,8 +60,8 @@ async def admit(at: ScenarioStage, pods: list[Pod]) -> None:
 
 
 async def test_workloads_of_other_controllers():
-    """A Job, a JobSet's Jobs as one group, a LeaderWorkerSet's groups in a zone each, gates, a
-    stranger.
+    """The example files are placed: a Job, a JobSet as one group, a LeaderWorkerSet with a zone for
+    each of its groups, Kueue's gated pods; a pod of another scheduler is not touched.
     """
     async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(PATIENCE_S):
         await at.apply("beside.yaml")

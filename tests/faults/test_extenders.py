@@ -63,7 +63,7 @@ def test_generated_runs(first: int):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 6000, 250))
 def test_many_generated_runs(first: int):
-    """The same on more seeds."""
+    """The invariant holds on more seeds."""
     for seed in range(first, first + 250):
         run(seed)
 

@@ -24,7 +24,7 @@ def test_generated_runs(first: int):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(RUNS, RUNS + LONG_RUNS, 500))
 def test_many_generated_runs(first: int):
-    """The same on other seeds; TRELLIS_SEED selects new ones."""
+    """The invariant holds on other seeds; TRELLIS_SEED selects new ones."""
     offset = int(os.environ.get("TRELLIS_SEED", "0"))
     for seed in range(offset + first, offset + first + 500):
         seeded_run(seed).settle()

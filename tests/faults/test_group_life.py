@@ -328,7 +328,9 @@ def turn(rig: Rig) -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_group_that_was_never_whole_says_who_goes_and_why_before_they_go(restarted):
-    """First the group's event, then each victim's; a restarted process decides the same."""
+    """The group's event is written first, then each victim's; a restarted process decides the
+    same.
+    """
     rig = Killer()
     torn(rig)
     if restarted:

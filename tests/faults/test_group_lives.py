@@ -57,7 +57,7 @@ def test_lives_of_groups(first: int):
 
 @pytest.mark.parametrize(("seed", "differing"), FOUND)
 def test_what_was_found_stays_mended(seed: int, differing: int):
-    """The same in lifecycles that once broke it."""
+    """The invariant holds in lifecycles that once broke it."""
     live(seed, differing)
 
 
@@ -69,7 +69,7 @@ def test_lives_of_groups_of_other_dialects(seed: int):
 
 @pytest.mark.parametrize("seed", range(0, 200, 20))
 def test_lives_of_groups_of_kueue(seed: int):
-    """The same for pod groups of Kueue, which only their pods describe."""
+    """The invariants hold for pod groups of Kueue, which only their pods describe."""
     live(seed, rig_of=Queued)
 
 
@@ -87,6 +87,6 @@ def test_the_lives_are_worth_judging():
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 50))
 def test_many_lives_of_groups(first: int):
-    """The same in three thousand lifecycles."""
+    """The invariant holds in three thousand lifecycles."""
     for seed in range(first, first + 50):
         live(seed)

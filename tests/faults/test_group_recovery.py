@@ -33,7 +33,7 @@ def test_a_finished_group_of_two_counts_for_the_other():
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
 @pytest.mark.parametrize("source", STORIES)
 def test_groups_recover(source: str, first: int):
-    """The same in three thousand lifecycles of each source."""
+    """The invariant holds in three thousand lifecycles of each source."""
     for seed in range(first, first + 100):
         recovered(source, seed)
 
@@ -42,6 +42,6 @@ def test_groups_recover(source: str, first: int):
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
 @pytest.mark.parametrize("source", CONTROLLED)
 def test_groups_of_jobs_recover(source: str, first: int):
-    """The same in three thousand lifecycles of each source."""
+    """The invariant holds in three thousand lifecycles of each source."""
     for seed in range(first, first + 100):
         recovered_job(source, seed)

@@ -42,7 +42,7 @@ def test_lives_of_trees(first: int):
 
 @pytest.mark.parametrize(("seed", "differing"), FOUND)
 def test_what_was_found_stays_mended(seed: int, differing: int):
-    """The same in lifecycles that once broke it."""
+    """The invariant holds in lifecycles that once broke it."""
     live(seed, differing)
 
 
@@ -67,6 +67,6 @@ def test_the_lives_are_worth_judging():
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 50))
 def test_many_lives_of_trees(first: int):
-    """The same in three thousand lifecycles."""
+    """The invariant holds in three thousand lifecycles."""
     for seed in range(first, first + 50):
         live(seed, differing=0 if seed % 4 else 7)

@@ -226,5 +226,5 @@ def test_random_selectors():
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_twenty_thousand_random_selectors():
-    """The same test with 20,000 texts."""
+    """The test runs with 20,000 texts."""
     assert sum(put(number) for number in range(20_000)) > 500

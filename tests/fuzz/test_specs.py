@@ -34,7 +34,7 @@ def reported(counts: Counter[str]) -> str:
 
 
 def test_some_cases_are_answered():
-    """No crash, no hang, no answer without a text; and the cases reach all of these outcomes."""
+    """No case crashes, hangs or ends without a text, and the cases reach all of these outcomes."""
     report = trial.run(range(250))
 
     assert [] == report.problems
@@ -47,7 +47,7 @@ def test_some_cases_are_answered():
 @pytest.mark.long
 @pytest.mark.parametrize("chunk", range(10))
 def test_many_cases_are_answered(chunk: int):
-    """The same for 100,000 of them."""
+    """The invariant holds for 100,000 cases."""
     report = trial.run(range(chunk * CHUNK, (chunk + 1) * CHUNK))
     show(report)
 

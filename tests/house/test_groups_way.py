@@ -13,7 +13,7 @@ PAGE = ROOT / "docs/explanation/a-groups-way.md"
 
 
 def test_the_page_has_the_steps_of_the_plan_in_their_order():
-    """Heads of sections and of the module's docstring agree."""
+    """The headings of the page agree with the steps in the module's docstring."""
     steps = re.findall(r"^ +(\d) (\w+) ", plan.__doc__ or "", re.MULTILINE)
     assert 7 == len(steps)
     assert steps == re.findall(r"^## (\d)\. (\w+)$", PAGE.read_text(), re.MULTILINE)

@@ -98,9 +98,8 @@ def test_the_purity_check_allows(code: str):
 
 
 def test_tests_do_not_sleep():
-    """No time.sleep; asyncio.sleep only as a bare turn of the loop or on a loop whose time jumps.
-
-    Benchmarks are no tests: they may sleep.
+    """No test calls time.sleep; asyncio.sleep is only a bare turn of the loop or runs on a loop
+    whose time jumps. Benchmarks are no tests: they may sleep.
     """
     found = [
         f"{name_of(file)}:{line}"

@@ -7,5 +7,5 @@ from docs.generate.__main__ import PAGES, ROOT
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_up_to_date(name: str):
-    """If not: run `python -m docs.generate`."""
+    """A stale page fails; `python -m docs.generate` writes it again."""
     assert PAGES[name]() == (ROOT / name).read_text(encoding="utf-8")

@@ -269,7 +269,7 @@ MUTATIONS: Final = (
         "victims go before their event is written",
         RECEIPT, "Executor._evict",
         "await self._recorder.settle(effect.uid)", "pass",
-        (WORLD, "-k", "before_the_receipt"),
+        (WORLD, "-k", "before_its_event"),
     ),
     Mutation(
         "victims are marked without a reason",

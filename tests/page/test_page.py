@@ -126,8 +126,8 @@ def shown(plain, *, changed=lambda drawn: None):
 
 
 async def test_every_view_opens(tmp_path):
-    """By its address, narrow and wide, in both colour schemes, without a complaint of the
-    console.
+    """Every view opens by its address, narrow and wide, in both colour schemes, without a message
+    in the console.
     """
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
@@ -170,7 +170,9 @@ async def test_every_view_opens(tmp_path):
 
 
 async def test_colours_stand_for_what_is_chosen(tmp_path):
-    """Requests, load, NUMA zones; the list has the same values, also for parts without data."""
+    """The colours show requests, load or NUMA zones; the list has the same values, also for parts
+    without data.
+    """
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
     address = await page.start()
@@ -354,7 +356,9 @@ async def test_signing_in_lasts_until_the_server_answers(tmp_path):
 
 
 async def test_time_marks_changes_of_the_leader(tmp_path):
-    """On the axis, and as a text; a change before the first decision is at the beginning."""
+    """A change of the leader is marked on the axis and as a text; one before the first decision is
+    at the beginning.
+    """
     work, _ = shown(objects())
     decided = {"times": 1, "pod": "default/p-one", "node": "n1", "message": "", "victims": []}
 
@@ -420,7 +424,7 @@ async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core (make page-tools)")
 async def test_axe_finds_nothing_serious(tmp_path):
-    """In every view, in both colour schemes."""
+    """axe reports no serious violation in any view, in both colour schemes."""
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
     address = await page.start()

@@ -44,7 +44,9 @@ def report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 async def test_every_view_of_a_report_opens(report, tmp_path):
-    """From a file, without a server; both sides, in both schemes, with hostile names as text."""
+    """Every view opens from a file without a server, for both sides, in both schemes, with hostile
+    names as text.
+    """
     async with browser(tmp_path / "profile") as tab:
         for width, dark in ((1280, False), (390, True)):
             await tab.look(width=width, dark=dark)
@@ -99,7 +101,9 @@ async def test_axe_finds_nothing_serious_in_a_report(report, tmp_path):
 
 
 def test_a_report_loads_nothing_and_holds_no_tag_of_others(report):
-    """One file: no address, a policy by hashes, data in which no tag can begin."""
+    """The report is one file without addresses, with a policy by hashes, and with data in which no
+    tag can begin.
+    """
     text = report.read_text()
     policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
 

@@ -75,7 +75,7 @@ def decided_ms(daemon, name, selector, count=1):
 
 
 def test_decisions_are_fast_and_devices_small(capsys):
-    """Known kinds, new kinds, and the memory of 40,000 devices."""
+    """The test measures known kinds, new kinds, and the memory of 40,000 devices."""
     daemon = Daemon([], gpu_class())
     nodes = [read_node(node(f"n{i}", cpu="64", memory="256Gi")) for i in range(NODES)]
     daemon.engine.handle(Listed("Node", tuple(nodes)), NOW)

@@ -209,6 +209,6 @@ def test_a_new_process_has_nothing_to_decide_about_claims(first: int):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 11000, 250))
 def test_a_new_process_has_nothing_to_decide_about_many_claims(first: int):
-    """The same on ten thousand seeds."""
+    """The invariant holds on ten thousand seeds."""
     for seed in range(first, first + 250):
         nothing_left(seed)

@@ -107,7 +107,9 @@ def test_what_loads_prints_and_loads_as_the_same(profiles):
 
 @given(st.lists(PROFILES, max_size=2))
 def test_lists_that_load_hold_each_plugin_once(profiles):
-    """At every point: no plugin twice, one queue sort, at least one bind, weights for scores."""
+    """At every point each plugin is listed once; there is one queue sort, at least one bind, and
+    weights for scores.
+    """
     config = outcome(
         yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles})
     )

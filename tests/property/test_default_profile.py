@@ -121,7 +121,7 @@ def test_what_was_found_stays_mended(seed: int):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 11000, 100))
 def test_many_generated_runs(first: int):
-    """The same on ten thousand seeds."""
+    """The invariant holds on ten thousand seeds."""
     for seed in range(first, first + 100):
         check(seed)
 

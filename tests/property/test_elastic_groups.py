@@ -342,7 +342,9 @@ def test_some_nodes_are_taken_last(batch, lost):
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_nodes_in_a_condition_are_taken_last(lost):
-    """By type or by type and status; other statuses change nothing, and bound members stay."""
+    """A condition is named by type or by type and status; other statuses change nothing, and bound
+    members stay.
+    """
     using = setup(config=json.dumps(CONFIGURED))
     spared = 0
     for n in range(120):

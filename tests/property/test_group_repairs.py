@@ -116,6 +116,6 @@ def test_a_partial_repair_breaks_nothing_new(first: int):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 5000, 500))
 def test_many_partial_repairs(first: int):
-    """The same in four thousand situations."""
+    """The invariant holds in four thousand situations."""
     for seed in range(first, first + 500):
         check(seed)

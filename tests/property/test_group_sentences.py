@@ -191,11 +191,11 @@ def check_many(number, first):
 
 
 def test_the_sentence_names_rule_and_request_and_its_suggestions_help():
-    """A few random groups."""
+    """The invariant holds for a few random groups."""
     check_many(FEW, 0)
 
 
 @pytest.mark.long
 def test_the_sentence_names_rule_and_request_for_many_groups():
-    """The same for many groups."""
+    """The invariant holds for many groups."""
     check_many(MANY, 1_000)

@@ -139,7 +139,7 @@ def of_tree(world: list[Manifest], random: Random) -> list[Manifest]:
 
 @pytest.mark.parametrize("batch", BATCHES)
 def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
-    """Hard up to a tier, or soft; equal to rules for racks below one root."""
+    """A hard or soft rule up to a tier equals rules for racks below one root."""
     random = Random(f"hypernodes {batch}")
     placed = 0
     for _ in range(CASES):
@@ -171,8 +171,8 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
 
 @pytest.mark.parametrize("batch", BATCHES)
 def test_a_pod_group_of_kueue_is_as_a_config_map(batch: int):
-    """A number of pods, one unit of a level, whole slices in units of another, or no
-    requirement.
+    """The group requires a number of pods, one unit of a level, whole slices in units of another,
+    or nothing.
     """
     random = Random(f"kueue {batch}")
     placed = 0

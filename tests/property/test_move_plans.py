@@ -467,13 +467,15 @@ async def troubled(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_plans_end_whatever_happens(seed):
-    """Kills, rejections, stale plans, pauses, and pods that compete for the nodes."""
+    """Plans end despite kills, rejections, stale plans, pauses, and pods that compete for the
+    nodes.
+    """
     await troubled(seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(10))
 def test_plans_end_whatever_happens_often(part):
-    """The same, a thousand times."""
+    """The invariant holds in a thousand runs."""
     for seed in range(100 * part, 100 * part + 100):
         asyncio.run(troubled(1000 + seed))

@@ -212,7 +212,7 @@ def test_refused_where_bookings_would_exceed_a_capacity_and_nowhere_else(
 def test_refused_exactly_in_ten_thousand_worlds(
     drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool
 ) -> None:
-    """The same invariant in ten thousand cases."""
+    """The invariant holds in ten thousand cases."""
     check(drawn, table, workload, both)
 
 

@@ -86,7 +86,7 @@ def test_the_fewest_of_each_kind(case):
 @settings(max_examples=300, deadline=None)
 @given(small_clusters())
 def test_the_fewest_of_each_kind_in_many_clusters(case):
-    """The same in many clusters."""
+    """The result is the same in many clusters."""
     _check(case)
 
 

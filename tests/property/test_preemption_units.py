@@ -144,14 +144,14 @@ def test_a_group_shrinks_before_it_goes(seed: int):
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_groups_shrink_ten_thousand_times():
-    """The same in ten thousand cases."""
+    """The invariant holds in ten thousand cases."""
     assert sum(check(seed, shrinking=True) for seed in range(10_000)) > 2_000
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_who_goes_does_the_least_harm_of_all_ten_thousand_times():
-    """The same in ten thousand cases, which combine all rules."""
+    """The invariant holds in ten thousand cases, which combine all rules."""
     preemptions = sum(check(seed) for seed in range(10_000))
 
     assert preemptions > 2_000

@@ -262,9 +262,8 @@ def test_a_gang_of_higher_priority_starts_in_a_stream_of_pods(size: int, *, inli
 @pytest.mark.parametrize("policy", ["Never", None])
 @pytest.mark.parametrize("size", [1, 3, 16])
 def test_a_gang_is_tried_when_its_lack_of_capacity_ends(size: int, policy: str | None):
-    """Not after its back-off: until then the stream would take each CPU of the new node.
-
-    Events in another pool, whose nodes have capacity, do not help the gang.
+    """The gang does not wait for its back-off, during which the stream of pods would use each CPU
+    of the new node. Events in another pool, whose nodes have capacity, do not help the gang.
     """
     engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(solves_inline=True))
     pods: dict[str, Pod] = {}

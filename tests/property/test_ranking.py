@@ -96,7 +96,7 @@ def test_no_order_has_fewer_crossings_of_a_level_than_its_bound():
 
 
 def test_small_cases_have_the_fewest_crossings():
-    """A few dozen; `long` has hundreds."""
+    """The order of a few dozen cases has the fewest crossings; `long` runs hundreds."""
     for seed in range(60):
         check(seed)
 
@@ -134,7 +134,7 @@ def large(roles, bound):
     ("roles", "bound", "proven"), [(1, 0, True), (3, 0, False), (1, 100, False)]
 )
 def test_a_large_group_is_ordered_at_once(roles, bound, proven):
-    """At most half a second for 512 members on 5,000 nodes, proven for one role."""
+    """512 members on 5,000 nodes take at most half a second, with a proof for one role."""
     positions, free, paths = large(roles, bound)
     began = perf_s()
     found = ranked(positions, free, paths)

@@ -93,7 +93,7 @@ def test_equivalent_pods_get_the_message_that_each_would_get(monkeypatch: pytest
 
 
 def test_groups_and_preemptors_change_the_messages_of_pods(monkeypatch: pytest.MonkeyPatch):
-    """The same with pods in groups."""
+    """The invariant holds with pods in groups."""
     assert compare(groups, range(20), monkeypatch) > 10
 
 

@@ -120,7 +120,9 @@ class Daemon:
 @settings(max_examples=40)
 @given(nodes(), pods(), st.integers(1, 5))
 def test_a_simulation_is_what_the_engine_does(some_nodes, some_pods, cycles):
-    """The same pods on the same nodes as under a driver with batches and late answers."""
+    """The simulation places the same pods on the same nodes as a driver with batches and late
+    answers.
+    """
     objects = [*some_nodes, *some_pods]
     simulation = simulate(snapshot(*objects), default_setup(), AnswerOptions(now=NOW))
     wanted = Daemon(objects, cycles).run()
@@ -353,5 +355,5 @@ def test_any_pod_spec_ends_in_an_answer(objects):
 @settings(max_examples=30_000)
 @given(odd_cases())
 def test_very_many_pod_specs_end_in_an_answer(objects):
-    """The same with a longer search."""
+    """The invariant holds in a longer search."""
     _answered(objects)

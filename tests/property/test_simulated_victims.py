@@ -116,12 +116,14 @@ def check(seed: int) -> int:
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_what_is_simulated_is_what_is_done(seed: int):
-    """The same victims for the same preemptors, including the rest of their groups."""
+    """The simulation evicts the same victims for the same preemptors, including the rest of their
+    groups.
+    """
     check(seed)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_what_is_simulated_is_what_is_done_ten_thousand_times():
-    """The same in ten thousand clusters, which combine groups of every kind."""
+    """The invariant holds in ten thousand clusters, which combine groups of every kind."""
     assert sum(check(seed) for seed in range(10_000)) > 5_000

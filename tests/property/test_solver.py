@@ -240,8 +240,8 @@ def _least(every, values, at):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
-    """With rules between members and bound pods: the sizes that fit, and the nearest ones in the
-    advice.
+    """The sizes that fit, and the nearest ones in the advice, agree with enumeration, with rules
+    between members and bound pods.
     """
     for rng in sources(batch):
         instance = groups.instance(rng, tiny=True)

@@ -42,7 +42,9 @@ def cheapest(group):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_no_placement_costs_less_than_the_limit(batch):
-    """With areas and levels, limits of paths and links, bound pods, scarce capacity."""
+    """The bound holds with areas and levels, limits of paths and links, bound pods and scarce
+    capacity.
+    """
     looked_at = met = 0
     for number in range(BATCH):
         rng = Random(f"talk {batch}/{number}")

@@ -129,9 +129,8 @@ def test_limits_hold_for_every_placement(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 2_000))
 def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
-    """For any known values, and any number of pods in the fullest unit.
-
-    No bound is above the optimum.
+    """No bound is above the optimum, for any known values and any number of pods in the fullest
+    unit.
     """
     compared = 0
     for number in range(BATCH):
@@ -169,9 +168,8 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
 
 
 def test_the_least_cut_is_the_minimum_over_all_divisions():
-    """For each number of pods in the one part, and over all numbers.
-
-    Kinds with traffic among themselves, and kinds without traffic.
+    """The cut is minimal for each number of pods in the one part and over all numbers, for kinds
+    with and without traffic among themselves.
     """
     for number in range(200):
         rng = Random(f"cut {number}")

@@ -243,7 +243,7 @@ def test_all_that_is_remembered_is_known_and_harmless(first: int):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 3000, 250))
 def test_all_that_is_remembered_in_many_worlds(first: int):
-    """The same on two thousand seeds."""
+    """The invariant holds on two thousand seeds."""
     for seed in range(first, first + 250):
         assert {} == unexplained(Differences(*lived(world(seed))).found), seed
 

@@ -219,7 +219,7 @@ def test_nothing_is_used_twice_and_no_pod_is_forgotten(seed: int):
 @settings(max_examples=3000)
 @given(st.integers(0, 2**32))
 def test_nothing_is_used_twice_at_length(seed: int):
-    """The same, more often and for longer."""
+    """The invariant holds in more and longer runs."""
     life = Lifecycle(seed)
     for _ in range(50):
         life.step()

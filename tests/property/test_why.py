@@ -170,7 +170,7 @@ def test_the_conflict_is_the_smallest_and_suggestions_help():
 
 @pytest.mark.long
 def test_the_conflict_is_the_smallest_and_suggestions_help_in_many_situations():
-    """The same for many situations."""
+    """The invariant holds for many situations."""
     check_many(MANY, 10_000)
 
 
@@ -184,5 +184,5 @@ def test_the_conflict_of_a_group_is_the_smallest_and_suggestions_help():
 
 @pytest.mark.long
 def test_the_conflict_of_a_group_is_the_smallest_in_many_situations():
-    """The same for many groups."""
+    """The invariant holds for many groups."""
     check_many(MANY_GROUPS, 10_000, check_group)

@@ -98,9 +98,8 @@ def _plain(status):
 
 
 async def test_claims_are_written_as_kube_scheduler_writes_them(audited_cluster, scheduler):
-    """Results, parameters, nodes, consumers, finalizers; a claim of two pods.
-
-    One for extended resources.
+    """Results, parameters, nodes, consumers and finalizers agree, also for a claim of two pods and
+    one for extended resources.
     """
     devices = [
         {"name": "g0", "attributes": {"model": {"string": "a"}}},

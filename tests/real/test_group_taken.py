@@ -54,7 +54,7 @@ class Taken(Lifecycle):
 
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_taken_and_killed_at_some_writes(server: Reachable, kind: str):
-    """Not at all, and among the evictions."""
+    """The leader is killed at none of the writes, and among the evictions."""
     async with prepared(server, kind, 1, Taken) as lives:
         for cut_at in SOME_WRITES:
             await lives.lived(cut_at, arrives=True)

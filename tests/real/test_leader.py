@@ -96,7 +96,7 @@ class Pair:
 
 
 async def test_standby_takes_over_from_a_killed_leader(audited_cluster, audit, scheduler, report):
-    """Kill -9 of the leader: the standby binds within lease duration plus 5 s."""
+    """After kill -9 of the leader the standby binds within the lease duration plus 5 s."""
     async with Api(audited_cluster) as api, Pair(api, audited_cluster, scheduler) as pair:
         await pair.create(100)
         await pair.all_bound()

@@ -247,8 +247,8 @@ async def test_a_pod_group_of_kueue(server: Reachable):
 
 
 async def test_workloads_of_other_controllers(server: Reachable):
-    """A Job, a JobSet as one group, a LeaderWorkerSet with a zone for each of its groups, Kueue, a
-    foreign pod.
+    """The example files are placed: a Job, a JobSet as one group, a LeaderWorkerSet with a zone for
+    each of its groups, Kueue's gated pods; a pod of another scheduler is not touched.
     """
     # The API server's own role for schedulers does not include ConfigMaps.
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}

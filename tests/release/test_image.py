@@ -80,9 +80,8 @@ def start(image: Image, *words: str) -> subprocess.Popen[str]:
 
 
 def test_it_is_small_and_holds_nothing_to_build_with(image: Image):
-    """At most 350 MB on disk; no pip, no backend, no compiler, no tests.
-
-    Only /opt/trellis.
+    """The image has at most 350 MB on disk, all in /opt/trellis, without pip, backend, compiler or
+    tests.
     """
     files = [path for path in image.root.rglob("*") if path.is_file() and not path.is_symlink()]
     size_mb = sum(path.stat().st_blocks * 512 for path in files) / 1e6
@@ -98,7 +97,9 @@ def test_it_is_small_and_holds_nothing_to_build_with(image: Image):
 
 
 def test_its_words_are_those_of_an_image(image: Image):
-    """Labels from the build's arguments, a user without privileges, the daemon as its command."""
+    """The image has the labels of the build's arguments, a user without privileges, and the daemon
+    as its command.
+    """
     assert VERSION == image.labels["org.opencontainers.image.version"]
     assert "abc" == image.labels["org.opencontainers.image.revision"]
     assert image.labels["org.opencontainers.image.base.digest"].startswith("sha256:")
@@ -106,7 +107,9 @@ def test_its_words_are_those_of_an_image(image: Image):
 
 
 def test_its_bill_of_materials_names_what_is_in_it(image: Image):
-    """CycloneDX: every distribution of the lock that applies here, each with its version."""
+    """The CycloneDX file lists every distribution of the lock that applies here, each with its
+    version.
+    """
     listed = json.loads((image.root / "opt/trellis/share/sbom.cdx.json").read_text())
     found = {one["name"].lower().replace("_", "-") for one in listed["components"]}
     installed = {
@@ -120,7 +123,7 @@ def test_its_bill_of_materials_names_what_is_in_it(image: Image):
 
 
 def test_it_says_its_version(image: Image):
-    """As another user, in a read-only folder."""
+    """`trellis version` works as another user and in a read-only folder."""
     done = start(image, *image.entrypoint, "version")
     out, _ = done.communicate(timeout=60)
 
@@ -152,7 +155,7 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_it_becomes_ready_and_healthy(image: Image, kubeconfig: Path):
-    """The daemon beside a small cluster, and the health check of the image."""
+    """The daemon becomes ready beside a small cluster, and the health check of the image passes."""
     print(f"ready after {ready_after(image, kubeconfig):.2f} s")
 
 

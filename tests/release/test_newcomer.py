@@ -22,7 +22,7 @@ MOST_SECONDS = 120.0
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_first_pod_is_placed_within_two_minutes(tmp_path: Path):
-    """In a new environment and an empty folder, by the tutorial's own commands."""
+    """The tutorial's own commands place a pod, in a new environment and an empty folder."""
     folder = tmp_path / "empty"
     programs = folder / "trellis-env/bin"
     if not shutil.which("kubectl", path=environment(folder)["PATH"]):

@@ -56,7 +56,7 @@ async def test_who_could_not_be_deleted_with_its_group_goes_later():
     assert [] == world.unbound()
 
 
-async def test_nobody_of_a_group_goes_while_one_cannot_be_marked():
+async def test_no_member_is_evicted_while_one_cannot_be_marked():
     """One pod's status write is rejected: the seven others keep running, since evicting them would
     be useless.
     """

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.looptime
 URGENT = {"priorityClassName": "urgent"}
 
 
-async def test_who_is_taken_away_is_told_for_whom_and_no_budget_is_broken_without_need():
+async def test_a_victims_event_names_the_preemptor_and_no_budget_is_violated_needlessly():
     """Full nodes, half of the pods protected by a budget: urgent pods preempt the others."""
     world = SimulatedCluster(1)
     world.protect()
@@ -37,7 +37,7 @@ async def test_who_is_taken_away_is_told_for_whom_and_no_budget_is_broken_withou
     assert 4 == world.audit.checked["receipts"] == world.audit.checked["priorities"]
 
 
-async def test_a_held_pod_goes_only_where_there_is_nobody_else():
+async def test_a_protected_pod_is_evicted_only_without_another_victim():
     """All pods are protected by the budget: as in kube-scheduler it does not forbid, and the event
     exists.
     """
@@ -56,7 +56,7 @@ async def test_a_held_pod_goes_only_where_there_is_nobody_else():
     assert 1 == world.audit.checked["budgets"]
 
 
-async def test_nobody_goes_before_the_receipt_is_written():
+async def test_no_pod_is_evicted_before_its_event_is_written():
     """Events take seconds to arrive, and evictions wait for theirs."""
     world = SimulatedCluster(3)
     world.protect()
@@ -75,7 +75,7 @@ async def test_nobody_goes_before_the_receipt_is_written():
     assert 1 == world.audit.checked["receipts"]
 
 
-async def test_nobody_goes_for_one_who_is_not_more_important():
+async def test_no_pod_is_evicted_for_equal_or_lower_priority():
     """All nodes are full of urgent pods: other pods, urgent or not, stay pending."""
     world = SimulatedCluster(4)
     world.protect()
@@ -175,7 +175,7 @@ async def test_who_cannot_renew_writes_nothing_once_another_leads():
     assert world.audit.checked["leases"] >= 40
 
 
-async def test_nobody_can_call_back_what_has_left_in_time():
+async def test_a_request_sent_in_time_cannot_be_recalled():
     """A leader's last bind is in flight until another leads: the expired lease does not wait."""
     world = SimulatedCluster(8)
     world.node("n", cpu="64")
@@ -214,7 +214,7 @@ async def test_what_is_written_changes_something():
     assert 8 == len(world.unbound())
 
 
-async def test_nobody_is_asked_to_go_for_who_may_not_evict():
+async def test_no_pod_is_evicted_for_a_pod_that_may_not_evict():
     """A more important pod that cannot evict stays pending: the world is quiet meanwhile."""
     world = SimulatedCluster(7)
     world.node("n", cpu="1")

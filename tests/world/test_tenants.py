@@ -16,7 +16,7 @@ CLASS = {
 
 
 @pytest.mark.long
-async def test_volumes_that_nobody_provisions_stop_nobody_else():
+async def test_volumes_without_a_provisioner_delay_no_other_pod():
     """1,050 pods of one namespace wait for volumes: a plain pod, and a critical one, are bound at
     once.
     """
@@ -24,7 +24,7 @@ async def test_volumes_that_nobody_provisions_stop_nobody_else():
 
 
 async def test_a_namespace_has_only_so_many_pods_in_pre_bind(monkeypatch: pytest.MonkeyPatch):
-    """The same with a twentieth of all numbers."""
+    """The limit holds with a twentieth of all numbers."""
     monkeypatch.setattr(prebind, "MOST_OF_NAMESPACE", 25)
     monkeypatch.setattr(loop, "MOST_IN_FLIGHT", 50)
     await flooded(53, 25)

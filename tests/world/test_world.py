@@ -26,7 +26,9 @@ BROKE = {
 
 @pytest.mark.parametrize("seed", range(2))
 def test_no_invariant_is_broken(seed: int):
-    """Two replicas, gangs of eight in bursts, and faults of pods, nodes and kinds."""
+    """Two replicas run with gangs of eight in bursts and with faults of pods, nodes and kinds; no
+    invariant is violated.
+    """
     run = alone(seed, Length(40))
     assert run.broken is None, str(run.broken)
     assert run.played is not None
@@ -52,5 +54,5 @@ def test_no_invariant_is_broken_by_the_clock():
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_no_invariant_is_broken_for_long(seed: int):
-    """The same with more seeds and more actions."""
+    """The invariants hold with more seeds and more actions."""
     assert alone(seed, Length(200)).broken is None

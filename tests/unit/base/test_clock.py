@@ -24,7 +24,7 @@ def test_the_manual_clock_stands_still():
 
 
 def test_times_as_kubernetes_writes_them():
-    """`Time` in whole seconds, `MicroTime` with six decimals, both UTC."""
+    """`Time` has whole seconds, `MicroTime` six decimals, and both are in UTC."""
     assert "2026-01-01T00:00:00Z" == rfc3339(1_767_225_600.9)
     assert "2026-01-01T00:00:00.250000Z" == rfc3339_micro(1_767_225_600.25)
     assert 1_767_225_600.25 == parse_rfc3339("2026-01-01T00:00:00.250000Z")

@@ -76,7 +76,7 @@ def test_wrong_words_are_named(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Wrong usage, in one line."""
+    """Wrong usage is reported in one line."""
     monkeypatch.delenv("TRELLIS_NETPERF_KEY_FILE", raising=False)
 
     assert run(["agent", *words]) == 2
@@ -93,7 +93,7 @@ def key(tmp_path: Path) -> Path:
 
 @pytest.mark.allow_blocking("the command line has no loop of its own")
 async def test_throughput_prints_what_arrived(key: Path, capsys: pytest.CaptureFixture[str]):
-    """As a line and as JSON; without a responder the exit code is 1."""
+    """The result is printed as a line and as JSON; without a responder the exit code is 1."""
     async with NetperfResponder("n", Keys(key)) as responder:
         await responder.listen("127.0.0.1", 0)
         words = ["agent", "netperf", "throughput", "127.0.0.1", "--key-file", str(key)]

@@ -84,7 +84,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_in_one_line(name, tmp_path, monkeypatch, capsys):
-    """Exit code 2, nothing on stdout, no traceback."""
+    """The exit code is 2, with nothing on stdout and no traceback."""
     content, words = REFUSED[name]
     monkeypatch.chdir(tmp_path)
     data = content if isinstance(content, bytes) else content.encode()

@@ -74,7 +74,9 @@ def test_as_many_as_are_wanted(ask):
 
 
 def test_which_nodes_at_least_cost(ask, tmp_path):
-    """Of a file or of the cluster; the answer in one line, then every offer."""
+    """The nodes come from a file or from the cluster; the answer is one line, followed by every
+    offer.
+    """
     large = tmp_path / "large.yaml"
     large.write_text(yaml.safe_dump(node("large", cpu="16")))
     offers = ("--offer-nodes", f"5={large}", "--offer-nodes", "2=n1", "--offer-nodes", "1=n2")
@@ -116,9 +118,8 @@ def test_what_is_wrong_with_nodes_is_named(ask, tmp_path, monkeypatch, flags, re
 
 
 def test_none_fits(ask):
-    """Exit code 3, as for simulate.
-
-    The message has no part about preemption, as copies evict no pod.
+    """The exit code is 3, as for simulate. The message has no part about preemption, as copies
+    evict no pod.
     """
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "9"})])
     assert code == 3

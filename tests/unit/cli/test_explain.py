@@ -31,7 +31,7 @@ def cluster(tmp_path):
 
 
 def test_explain_a_waiting_pod(cluster, capsys):
-    """One line with the answer, then the nodes, best first, each with its reason."""
+    """The first line is the answer; then the nodes follow, best first, each with its reason."""
     assert 0 == run(["explain", "p", "-n", "shop", "--snapshot", cluster])
     lines = capsys.readouterr().out.splitlines()
 
@@ -54,7 +54,7 @@ def test_explain_a_placed_pod_and_one_that_fits_nowhere(cluster, capsys):
 
 
 def test_explain_one_node(cluster, capsys):
-    """`--node` answers plugin by plugin; `-o name` with the node alone, wide with every score."""
+    """`--node` lists every plugin; `-o name` prints the node alone, wide every score."""
     argv = ["explain", "shop/p", "--snapshot", cluster]
     assert 0 == run([*argv, "--node", "small"])
     out = capsys.readouterr().out
@@ -138,7 +138,7 @@ def test_an_empty_snapshot(tmp_path, capsys):
     ],
 )
 def test_wrong_usage_of_snapshot(argv, error, capsys):
-    """Exit code 2 and one line."""
+    """The command prints one line and exits with 2."""
     assert 2 == run(["snapshot", *argv])
     assert capsys.readouterr().err.startswith(error)
 

@@ -29,8 +29,8 @@ def cluster(tmp_path) -> str:
 
 
 def test_groups_are_listed(cluster, capsys):
-    """One row each: pods of those needed, units, proof, and the solver's message for a group that
-    waits.
+    """Each group has one row: its pods of those needed, units, proof, and the solver's message for
+    a group that waits.
     """
     assert 0 == run(["groups", "--snapshot", cluster])
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
@@ -57,7 +57,7 @@ def test_a_group_that_cannot_be_read_is_invalid(tmp_path, capsys):
 
 
 def test_groups_as_a_document(cluster, capsys):
-    """The contract's fields: source, minimum, maximum, placement, proof."""
+    """The document has the contract's fields: source, minimum, maximum, placement, proof."""
     assert 0 == run(["groups", "--snapshot", cluster, "-o", "json"])
     items = {one["name"]: one for one in json.loads(capsys.readouterr().out)["items"]}
 

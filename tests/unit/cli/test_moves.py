@@ -195,7 +195,7 @@ def test_capacity_that_suffices_or_that_moves_cannot_add_names_none(capsys):
 
 
 def test_simulate_names_the_moves_after_which_the_first_pod_fits(capsys, gang):
-    """Below the summary; one line, also for a group."""
+    """One line below the summary names them, also for a group."""
     assert run(["simulate", "--snapshot", CLUSTER, "-f", TRAIN]) == 3
     assert (
         "default/train fits after 3 moves; no plan with fewer moves exists. "
@@ -222,7 +222,7 @@ def test_more_than_is_free_is_answered_by_figures(ask):
 
 
 def test_a_page_shows_both_sides(ask):
-    """The cluster before and after, in one file."""
+    """One file has the cluster before and after the moves."""
     code, out, _ = ask("--free", "1", "-o", "html")
 
     assert code == 0
@@ -243,7 +243,7 @@ def test_a_page_shows_both_sides(ask):
     ],
 )
 def test_refused_with_what_to_do(ask, flags, text):
-    """Exit code 2 and one line."""
+    """The command prints one line with the remedy and exits with 2."""
     code, _, err = ask(*flags)
 
     assert code == 2

@@ -84,7 +84,9 @@ def ask(cluster, capsys):
     ],
 )
 def test_words_of_kubectl(words, target):
-    """Singular, plural, short, with the group; a slash or a blank between."""
+    """Singular, plural, short names and names with the group work, with a slash or a blank
+    between.
+    """
     assert target == target_of(words, "n")
 
 
@@ -180,7 +182,7 @@ def test_a_manifest_that_was_applied_counts_as_one_more(ask, tmp_path):
 
 
 def test_groups_of_one_name_or_of_a_workload(ask):
-    """One line per fact; `--failed` lists those that wait; an unknown one has a hint."""
+    """Each fact has one line; `--failed` lists groups that wait; an unknown group has a hint."""
     code, out, _ = ask("groups", "huge")
     assert 0 == code
     assert "default/huge" == out.splitlines()[0]
@@ -240,7 +242,7 @@ def test_no_table_is_wider_than_the_terminal(width):
 
 
 def test_help_and_version_as_people_type_them(capsys):
-    """`help`, `help VERB`, `--version`."""
+    """`help`, `help VERB` and `--version` work."""
     for argv in (["help"], ["help", "queue"], ["--version"]):
         assert 0 == run(argv)
         assert capsys.readouterr().out

@@ -72,7 +72,7 @@ def test_a_table_of_all_nodes(tmp_path, capsys):
 
 
 def test_other_forms_and_whose_pods_are_ours(tmp_path, capsys):
-    """As JSON with exact amounts; pods of a named profile are not foreign."""
+    """The JSON has exact amounts; pods of a named profile are not foreign."""
     argv = ["topology", "--numa", "--snapshot", cluster(tmp_path), "--scheduler-name", "other"]
     assert 0 == run([*argv, "-o", "json"])
     items = {item["node"]: item for item in json.loads(capsys.readouterr().out)["items"]}

@@ -139,7 +139,7 @@ def test_batch(tmp_path, monkeypatch, capfdbinary):
     ],
 )
 def test_wrong_usage(argv, error, capsys):
-    """Exit code 2 and one line."""
+    """The command prints one line and exits with 2."""
     assert 2 == run(["simulate", *argv])
     out, err = capsys.readouterr()
 
@@ -148,7 +148,7 @@ def test_wrong_usage(argv, error, capsys):
 
 
 def test_a_broken_file_is_one_line(tmp_path, capsys):
-    """File, line, object and field; exit code 2."""
+    """The line names file, line, object and field; the exit code is 2."""
     file = tmp_path / "bad.yaml"
     file.write_text(
         f"{yaml.safe_dump(node('n'))}---\n{yaml.safe_dump(pod('p', requests={'cpu': '-1'}))}"
@@ -211,7 +211,9 @@ def test_a_group_without_proof(tmp_path, capsys, solver: str, limits: dict[str, 
 
 
 def test_which_nodes_let_all_pods_fit(cluster, tmp_path, capsys):
-    """Instead of a placement: how many of each kind, and which is the cheapest."""
+    """Instead of a placement the output has the number of nodes of each kind, and the cheapest
+    kind.
+    """
     more = tmp_path / "more.yaml"
     more.write_text(yaml.safe_dump_all(pod(f"m{at}", requests={"cpu": "4"}) for at in range(4)))
     words = ["simulate", "--snapshot", str(cluster), "-f", str(more), "-o", "json"]

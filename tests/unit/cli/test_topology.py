@@ -79,7 +79,7 @@ def test_the_tree_shows_room_and_groups(cluster, capsys):
 
 
 def test_the_tree_down_to_the_nodes_and_as_json(cluster, capsys):
-    """The same facts for programs, with exact amounts."""
+    """The JSON has the same facts with exact amounts."""
     assert 0 == run(["topology", "--snapshot", cluster, "--nodes"])
     assert any("      n4" in line and "closed" in line for line in rows(capsys))
     assert 0 == run(["topology", "--snapshot", cluster, "-o", "json"])

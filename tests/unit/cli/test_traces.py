@@ -57,7 +57,7 @@ def test_two_configurations_are_played(files, tmp_path, capsys):
 
 
 def test_a_bad_row_is_named_by_line(files, capsys):
-    """Exit code 2, the file and the line."""
+    """The exit code is 2, and the message names file and line."""
     argv, trace = files
     trace.write_text(HEADER + "0,100,team,web,1,1,1Gi\n-1,1,team,web,1,1,1Gi\n")
 
@@ -66,7 +66,7 @@ def test_a_bad_row_is_named_by_line(files, capsys):
 
 
 def test_the_page_is_one_file_and_escapes_names(files, capsys):
-    """No script, no external resource; a shape that looks like a tag stays text."""
+    """The page has no script and no external resource; a shape that looks like a tag stays text."""
     argv, trace = files
     trace.write_text(HEADER + "0,100,team,<script>x</script>,1,1,1Gi\n")
 
@@ -111,7 +111,7 @@ def test_a_log_becomes_a_trace(tmp_path, capsys):
 
 
 def test_a_log_that_cannot_be_read_is_named(tmp_path, capsys):
-    """Exit code 2 with file and line."""
+    """The exit code is 2, and the message names file and line."""
     log = tmp_path / "log"
     log.write_bytes(encode_header(Header("1")) + b"{}\n")
 

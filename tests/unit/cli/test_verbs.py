@@ -127,7 +127,7 @@ def test_defaults_are_what_runs_without_a_file(capsys):
 
 
 def test_plugins_lists_all_of_them(capsys):
-    """A table with points and arguments; names alone with -o name."""
+    """The table has points and arguments; -o name prints names alone."""
     lines = out_of(["plugins"], capsys).splitlines()
     names = out_of(["plugins", "-o", "name"], capsys).split()
 

@@ -66,13 +66,13 @@ def long_names():
 @pytest.mark.parametrize("words", COMMANDS)
 @pytest.mark.parametrize("nodes", [300, pytest.param(5000, marks=pytest.mark.long)])
 def test_no_table_wraps_and_answers_fit_a_screen(files, monkeypatch, capsys, nodes, words):
-    """At 80, 120 and 200 columns."""
+    """No table wraps at 80, 120 and 200 columns, and answers fit a screen."""
     check([*words.split(), "--snapshot", files(nodes)], monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("words", WITHOUT_CLUSTER)
 def test_no_table_without_a_cluster_wraps(monkeypatch, capsys, words):
-    """At 80, 120 and 200 columns."""
+    """No table of the commands without a cluster wraps at 80, 120 and 200 columns."""
     check(words.split(), monkeypatch, capsys)
 
 

@@ -40,7 +40,7 @@ def test_a_gate_is_a_switch_or_has_one_value_or_changes_nothing():
 
 
 def test_the_defaults_of_switches_follow_the_release():
-    """As given, else the default of the release: three are on since 1.37, one since 1.38."""
+    """An omitted switch has the default of the release: three are on since 1.37, one since 1.38."""
     for number, release in enumerate((V1_36, V1_37, V1_38)):
         defaults = {name: values[number] for name, values in SWITCHES.items()}
         assert defaults == gates_in_effect({}, release)

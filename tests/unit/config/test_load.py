@@ -147,7 +147,7 @@ def test_wrong_arguments_have_place_and_context():
 
 
 def test_rules_across_fields_come_with_the_path():
-    """kube-scheduler's text, and line and column before it; all at once."""
+    """All errors are reported at once, with kube-scheduler's text after line and column."""
     text = f"""{HEAD}parallelism: 0
 profiles:
 - schedulerName: a

@@ -87,7 +87,9 @@ def test_weight_zero_means_one_and_a_points_weight_wins():
 
 
 def test_mistakes_have_kube_schedulers_texts():
-    """Unknown, wrong point, twice: all of them, in the order in which its points are read."""
+    """Unknown plugins, wrong points and repetitions are all reported, in the order in which the
+    points are read.
+    """
     _, problems = lists(
         {
             "filter": set_of("Nope ImageLocality Extra Extra"),

@@ -40,7 +40,9 @@ def reported(found: Loaded) -> list[str]:
     ],
 )
 def test_the_smaller_limit_holds(args: str, solver: str, held: tuple[float, float, int]):
-    """Of the process's and the plugin's; a plugin without a limit has the process's workers."""
+    """The smaller limit of the process and of the plugin counts; a plugin without a limit has the
+    process's workers.
+    """
     found = loaded(args, f"solver: {solver}").profiles[0].args[NAME]
 
     assert isinstance(found, ClusterTopologyPlacementGroupArgs)

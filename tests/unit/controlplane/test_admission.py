@@ -82,7 +82,7 @@ FIVE_SECONDS = NO_EXECUTE | {"tolerationSeconds": 5}
     ],
 )
 def test_a_toleration_is_redundant_if_another_includes_it(own, added, kept):
-    """As pkg/util/tolerations compares them; None keeps both."""
+    """The comparison is that of pkg/util/tolerations; None keeps both."""
     spec = {"runtimeClassName": "kata", "tolerations": [own]}
     admission.apply_runtime_class(runtime_class(scheduling={"tolerations": [added]}), spec)
     assert spec["tolerations"] == ([own, added] if kept is None else kept)

@@ -52,7 +52,7 @@ def test_requests_that_are_left_out_are_the_sum_of_the_containers(given, contain
 
 
 def test_init_containers_run_in_turn_and_sidecars_stay():
-    """As the scheduler sums up requests: the larger of both phases."""
+    """The request is the larger of both phases, as the scheduler sums up requests."""
     sidecar = container({"cpu": "1"}, restartPolicy="Always")
     for init, wanted in (
         ([container({"cpu": "5"})], "5"),
@@ -81,7 +81,7 @@ def test_a_template_keeps_its_pod_level_amounts_as_written():
 
 
 def test_limits_of_a_limit_range_follow_from_one_another():
-    """default from max, defaultRequest from default, then from min."""
+    """default follows from max, defaultRequest from default, else from min."""
     limits: list[dict[str, Any]] = [
         {"type": "Container", "max": {"cpu": "2"}},
         {"type": "Container", "default": {"cpu": "1"}, "min": {"memory": "1Gi"}},

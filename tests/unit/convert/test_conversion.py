@@ -187,7 +187,7 @@ def test_definitions_of_older_groups_are_left_out():
     ],
 )
 def test_what_cannot_be_read_is_named(document, says):
-    """A clear error with the field."""
+    """The error names the field."""
     with pytest.raises(InputError, match=says):
         converted(document)
 

@@ -190,7 +190,9 @@ async def test_the_old_daemon_is_let_go(room: Room):
 
 
 async def test_what_cannot_be_built_leaves_the_old_one(room: Room):
-    """For example with a missing kubeconfig."""
+    """A file that names a missing kubeconfig, for example, leaves the old configuration in
+    force.
+    """
     house = House(room)
     running = asyncio.create_task(house.supervisor.run(room.loaded))
     await house.until(1)

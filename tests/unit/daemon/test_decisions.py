@@ -119,7 +119,7 @@ def test_a_kept_decision_equals_the_original(raw):
 
 
 def test_the_last_verdict_is_found_by_name():
-    """With its nodes, best first; `most` bounds them."""
+    """The verdict has its nodes, best first; `most` limits their number."""
     house = House()
     house.place(PODS[2])
     found = house.last("large", 100)

@@ -100,7 +100,7 @@ async def test_users_of_the_same_rights_share_a_picture():
 
 @pytest.mark.looptime
 async def test_lost_rights_end_the_stream():
-    """Within half a minute; with unchanged rights the stream continues."""
+    """The stream ends within half a minute; with unchanged rights it continues."""
     house = House()
     shown = await house.page.show(EVE, "")
     assert shown.expires is not None
@@ -128,7 +128,7 @@ async def test_there_is_a_limit_to_views_and_to_questions(monkeypatch):
 
 
 async def test_a_process_of_its_own_answers():
-    """The plan, one pod, and the reason for an invalid question."""
+    """The process returns the plan, one pod, and the reason for an invalid request."""
     house = House()
     shown = await house.page.show(EVE, "")
     plan = await shown.answers.plan(None)

@@ -58,7 +58,7 @@ async def test_pprof_reads_it(busy, tmp_path):
 
 
 def test_the_bytes_of_a_small_profile():
-    """Field by field: one sample of 300 ns in one function at one line."""
+    """Every field has its bytes: one sample of 300 ns in one function at one line."""
     code = compile("x = 1", "dir/file.py", "exec")
     raw = gzip.decompress(encoded(Counter({((code, 7),): 300}), 2.0))
 

@@ -41,7 +41,7 @@ async def test_who_may_list_everything_is_asked_once_per_kind():
 
 
 async def test_who_may_not_is_asked_for_each_namespace():
-    """Of namespaces with objects; a notice names the invisible ones."""
+    """Only namespaces with objects are reviewed; a notice names the invisible ones."""
     may = Granted(("pods", "a"), ("pods", "c"), ("services", "b"), ("nodes", ""))
     seen = await rights(may, HELD)
 
@@ -96,7 +96,7 @@ def world():
 
 @pytest.mark.parametrize("with_nodes", [True, False])
 def test_nothing_else_is_left(with_nodes):
-    """Of pods, objects, sums: the page is drawn from the visible objects."""
+    """The page is computed from the visible pods, objects and sums."""
     everywhere = frozenset({"Node"} if with_nodes else ())
     seen = Rights(everywhere, (("Pod", frozenset({"a"})), ("Service", frozenset({"b"}))), ("hm",))
     left = within(world(), seen)
@@ -113,7 +113,7 @@ def test_nothing_else_is_left(with_nodes):
 
 
 def test_everything_is_left_to_who_may_see_it():
-    """The same objects, not copies."""
+    """A user with all rights gets the same objects, not copies."""
     whole = Snapshot(nodes=(read_node(node("n")),), bound=(read_pod(pod("p", node_name="n")),))
 
     assert whole == within(whole, Rights(frozenset({"Node", "Pod"})))

@@ -55,7 +55,7 @@ def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None) -> list[Any]
 
 
 def test_a_span_covers_a_decision_from_the_attempt_to_its_end():
-    """The pod, the attempt, the number of nodes, the result; its start and end."""
+    """The span has the pod, the attempt, the number of nodes, the result, and its start and end."""
     found = {span.attributes["k8s.pod.name"]: span for span in spans()}
     fits, giant = found["fits"], found["giant"]
 
@@ -112,7 +112,7 @@ def test_traces_are_off_without_an_endpoint(monkeypatch: pytest.MonkeyPatch):
     "the library looks at the machine when it is built, before the daemon runs"
 )
 async def test_a_collector_receives_what_is_sampled():
-    """By OTLP over HTTP, when the daemon ends at the latest."""
+    """Spans are sent by OTLP over HTTP, when the daemon ends at the latest."""
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     received = []
 

@@ -198,9 +198,8 @@ def test_pods_that_stand_count_when_their_application_becomes_a_gang():
 
 
 def test_a_member_that_is_lost_is_replaced_where_it_costs_least():
-    """Two zones with capacity: the replacement is placed beside the pods that it has traffic with.
-
-    Also one beyond the minimum.
+    """Two zones have capacity: the replacement is placed beside the pods that it has traffic with,
+    also one beyond the minimum.
     """
     rig = floor("a", "a", "b", cpu=3)
     describe(rig)
@@ -217,9 +216,8 @@ def test_a_member_that_is_lost_is_replaced_where_it_costs_least():
 
 
 def test_two_groups_that_claim_a_pod_hold_it():
-    """A label of a PodGroup beside that of the gang: the pod waits and names both.
-
-    Of no gang, it is the PodGroup's.
+    """The pod has a label of a PodGroup beside that of the gang: it waits, and the condition names
+    both. Without the gang it belongs to the PodGroup.
     """
     rig = floor("a", "a")
     describe(rig)
@@ -262,8 +260,8 @@ def test_pods_of_another_namespace_are_no_members():
 
 
 def test_errors_of_an_application_are_reported():
-    """A dependency on an unknown workload: on hold, the field named, in the pods' conditions and in
-    the AppGroup's status.
+    """A dependency on an unknown workload blocks the gang; the pods' conditions and the AppGroup's
+    status name the field.
     """
     rig = floor("a", "a")
     raw = {

@@ -9,7 +9,7 @@ from scheduler.engine.queue.backoff import PodBackoff
     ("failures", "seconds"), [(0, 0), (-1, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (999, 10)]
 )
 def test_it_doubles_up_to_a_limit(failures: int, seconds: float):
-    """From one second to ten."""
+    """The back-off doubles from one second to ten."""
     assert seconds == PodBackoff().duration_s(failures)
 
 

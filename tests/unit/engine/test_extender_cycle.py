@@ -337,7 +337,7 @@ def test_the_nodes_change(change: Callable[[Exchange], None]):
 
 
 def test_a_node_that_came_meanwhile_is_shown_before_the_pod_is_given_up():
-    """Once: a node added after that causes a retry of the pod."""
+    """The extenders get the new node once; a node added after that causes a retry of the pod."""
     exchange = Exchange(FILTER, nodes=1)
     for name in ("n1", "n2"):
         exchange.rig.api.put("Node", make_node(name))

@@ -51,7 +51,9 @@ def bound(effects: list[Any]) -> set[str]:
 
 
 def test_objects_may_come_in_any_order():
-    """Pods first, then their groups, the root at last: one question, and all are bound."""
+    """Pods arrive first, then their groups, and the root last: there is one question, and all are
+    bound.
+    """
     floor = Floor(nodes=2, size=0)
     hear(floor, *pods("g", 2), *pods("h", 2))
     assert not bound(settle(floor))

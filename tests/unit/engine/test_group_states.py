@@ -85,7 +85,9 @@ def test_an_attempt_ends_only_where_the_group_is_at_rest():
 
 
 def test_members_decide_the_state_at_rest():
-    """At least the minimum, some, none; a group without a description has no minimum."""
+    """The state depends on whether the minimum, some or no members are bound; a group without a
+    description has no minimum.
+    """
     counts = [(3, 3), (4, 3), (2, 3), (0, 3), (2, 0), (0, 0)]
     expected = ["Complete", "Complete", "Incomplete", "Empty", "Incomplete", "Empty"]
     assert expected == [states.observed(*one) for one in counts]

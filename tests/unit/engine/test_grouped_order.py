@@ -61,7 +61,7 @@ class Waiting:
 
 
 def test_a_group_stands_where_its_best_waiting_pod_stands():
-    """By the earliest time of the waiting pods; inside the group the index decides."""
+    """The earliest time of its waiting pods counts; inside the group the index decides."""
     queue = Waiting()
     queue.group()
     queue.pod("late-b", "b").pod("lone", group="").pod("first-a", "a").pod("c", "c")

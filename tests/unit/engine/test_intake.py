@@ -141,7 +141,9 @@ class TestLists:
 
 
 def test_next_wakeup_is_the_earliest_deadline():
-    """Without waiting pods: none; then the first of back-off, bind, wait and flush."""
+    """Without waiting pods there is none; otherwise it is the first of back-off, bind, wait and
+    flush.
+    """
     rig = rig_with()
     assert rig.engine.next_wakeup() is None
     rig.api.put("Pod", make_pod("big", cpu=9))

@@ -173,7 +173,9 @@ def crowded_group(
 
 
 def test_a_preemption_by_a_group_is_counted_apart():
-    """One attempt with two victims, and none by a single pod; measured until both are answered."""
+    """One attempt has two victims, and none by a single pod; it is measured until both are
+    answered.
+    """
     floor, evictions = crowded_group(priority=10)
     floor.now += 2
     for effect in evictions:
@@ -191,7 +193,7 @@ def test_a_preemption_by_a_group_is_counted_apart():
 
 
 def test_a_search_for_victims_by_a_group_is_measured():
-    """Once per attempt, from the search to the plan; also when no victims are found."""
+    """Each attempt is measured once, from the search to the plan; also if no victims are found."""
     floor = Floor(nodes=2, size=0)
     ticks = count()
     floor.engine = Engine(PROFILES, REGISTRY, stopwatch=lambda: float(next(ticks)))
@@ -211,7 +213,9 @@ def test_a_search_for_victims_by_a_group_is_measured():
 
 @pytest.mark.parametrize(("allowed", "violations"), [(0, 2), (1, 1), (2, 0)])
 def test_victims_that_violate_a_budget_are_counted(allowed: int, violations: int):
-    """Those of a group's victims above the budgets' allowances; no series without one."""
+    """Those of a group's victims that exceed the budgets' allowances are counted; without one there
+    is no series.
+    """
     floor = Floor(nodes=2, size=0)
     floor.hear(budget(allowed))
     # A second budget of the same pods: a victim counts once.
@@ -235,7 +239,9 @@ def test_groups_that_are_evicted_whole_are_counted(size: int, whole: int):
 
 
 def test_a_preemption_by_a_pod_counts_violated_budgets():
-    """By the budgets of its victims on its node; a pod's victims are no group disruptions."""
+    """The budgets of the victims on the chosen node count; a pod's victims are no group
+    disruptions.
+    """
     floor = Floor(nodes=1, size=0)
     ticks = count()
     floor.engine = Engine(PROFILES, REGISTRY, stopwatch=lambda: float(next(ticks)))

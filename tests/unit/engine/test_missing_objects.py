@@ -60,7 +60,9 @@ def reported(engine, name="new"):
     [((), "AppGroup", "app"), ((SHOP,), "NetworkTopology", "nt-default")],
 )
 def test_the_event_names_what_is_missing_and_where_it_was_sought(objects, kind, name):
-    """Once per attempt, on the pod that refers to it; a metric counts it."""
+    """Each attempt writes one event on the pod that refers to the object, and a metric counts
+    it.
+    """
     engine = engine_with(*objects)
 
     notes = reported(engine)

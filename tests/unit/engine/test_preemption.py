@@ -40,7 +40,9 @@ def effects(rig: Rig, kind: type) -> list[Any]:
 
 
 def test_a_bound_victim_is_evicted_and_the_preemptor_waits():
-    """One eviction, one event, a nomination; the preemptor is gated until the answer."""
+    """There is one eviction, one event and a nomination; the preemptor is gated until the
+    answer.
+    """
     rig = rig_with(low(), boss())
 
     (evict,) = effects(rig, Evict)

@@ -59,6 +59,6 @@ def test_a_change_of_nodes_is_answered(changes, differs, nodes):
 
 
 def test_an_impossible_change_names_its_fault():
-    """As on the command line."""
+    """The error is that of the command line."""
     with pytest.raises(InputError, match="there is no rack 'rack-c'"):
         answer(racks=("rack-c",))

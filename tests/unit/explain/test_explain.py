@@ -249,9 +249,8 @@ def test_claims_from_templates_are_made_first():
 
 @pytest.mark.parametrize("timed", [{}, {"for": "10m"}])
 def test_a_group_waits_for_rules_that_cannot_hold(timed: dict[str, str]):
-    """The conflicting rules, and a remedy for the whole group.
-
-    A member's own reason does not help it.
+    """The conflicting rules and a remedy for the whole group are named. A member's own reason does
+    not help it.
     """
     nodes = tree({"r0": {"a": 4}, "r1": {"b": 4, "c": 4}})
     hard: dict[str, object] = {"hard": True, **timed}
@@ -285,7 +284,9 @@ def test_a_member_of_another_scheduler_is_not_bound():
 
 
 def test_the_place_in_the_queue_and_what_wakes():
-    """By priority; how long it has waited where its time is known, by the snapshot's clock."""
+    """The place is by priority; the waiting time is by the snapshot's clock, if the start is
+    known.
+    """
     made = {"creationTimestamp": "2026-01-01T10:00:00Z"}
     late = pod("late", requests={"cpu": "9"})
     late["metadata"] |= made

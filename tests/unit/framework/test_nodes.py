@@ -141,7 +141,7 @@ class TestRejected:
         assert [False, True] == both.final.tolist()
 
     def test_statuses_of_rows(self):
-        """Unschedulable, or final, or success."""
+        """A row is unschedulable, final, or a success."""
         rejected = reject(self.mask(1, 1, 0), "a").with_final(self.mask(0, 1, 1))
 
         assert isinstance(rejected, Rejected)

@@ -455,7 +455,7 @@ class TestScore:
             self.score(cls)
 
     def test_a_score_out_of_range_is_an_error(self):
-        """kube-scheduler's text, with the offending number."""
+        """The error has kube-scheduler's text with the offending number."""
         cls = made("A", score=lambda _s, _c, n: n.constant(0) + np.int64(101))
         text = r'plugin "A" returns an invalid score 101, it should in the range of \[0, 100\]'
         with pytest.raises(PluginError, match=text):
@@ -634,7 +634,7 @@ def measured_stage(*plugins) -> tuple[Stage, Ticking]:
 
 
 def test_every_point_is_timed_once_with_its_outcome():
-    """One measurement per call of a point, whatever the number of plugins."""
+    """Each call of a point is measured once, regardless of the number of plugins."""
     stage, ticking = measured_stage(
         answering("A", "pre_filter", unschedulable("x")),
         made("B", reserve=lambda *_: 1 / 0, pre_filter=lambda *_: None),

@@ -68,7 +68,9 @@ async def ok(_: Asked, to: Conversation) -> None:
 
 @pytest.mark.parametrize("proxy", [None, "yes"])
 async def test_a_request_carries_what_a_server_needs(proxy: str | None):
-    """Method, path, body, credentials and user agent; with and without a proxy in between."""
+    """It has method, path, body, credentials and user agent, with and without a proxy in
+    between.
+    """
     async with responding(ok, path="/below", proxy=proxy) as (client, server):
         response = await client.request("PATCH", "/api?x=1", b"{}", content_type="a/b")
         await client.request("DELETE", "/api")
@@ -246,7 +248,7 @@ async def test_a_refused_stream_is_a_value():
 
 
 async def test_requests_are_counted_by_outcome():
-    """Code, method and server as dashboards for Kubernetes components expect them."""
+    """The labels are code, method and server, as dashboards for Kubernetes components expect."""
     async with responding(ok) as (client, server):
         await client.request("GET", "/api")
         await client.request("POST", "/api", b"{}")

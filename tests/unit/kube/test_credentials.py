@@ -358,8 +358,8 @@ async def test_a_file_that_is_no_kubeconfig_is_reported(tmp_path: Path, text: st
 
 
 async def test_where_a_kubeconfig_is_looked_for(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
-    """The given path, else KUBECONFIG (several), else the one at home, else the pod's service
-    account.
+    """The given path is used, else KUBECONFIG (several files), else the one at home, else the pod's
+    service account.
     """
     with pytest.raises(ConfigError, match="no cluster"):
         await load("")
@@ -377,7 +377,9 @@ async def test_where_a_kubeconfig_is_looked_for(tmp_path: Path, nothing_around: 
 
 
 async def test_inside_a_pod(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
-    """The service account's token, authority and namespace; the kubelet rotates the token."""
+    """The service account's token, authority and namespace are used; the kubelet rotates the
+    token.
+    """
     made = await asyncio.to_thread(make_certificates, RealClock().now(), ["localhost"])
     (tmp_path / "token").write_text("pod-token")
     (tmp_path / "ca.crt").write_bytes(made.authority)

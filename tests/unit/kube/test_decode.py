@@ -40,7 +40,7 @@ class Reader:
 
 
 def test_a_line_becomes_an_event():
-    """Kind, verb and struct, straight from the bytes."""
+    """Kind, verb and struct are decoded straight from the bytes."""
     event = Reader().line("MODIFIED", GOOD)
 
     assert isinstance(event, Watched)

@@ -371,7 +371,9 @@ async def test_patches_of_a_pod_keep_their_order_and_merge():
 
 @pytest.mark.parametrize("code", [0, 409, 429, 500, 503])
 async def test_a_status_patch_is_repeated(code: int):
-    """Conflicts, busy and broken servers: it is sent until it is written."""
+    """After conflicts and responses of busy or broken servers the patch is sent again until it is
+    written.
+    """
     async with running() as run:
         uid = run.pod("a")
         run.accidents(refused(code), refused(code), on="PATCH")

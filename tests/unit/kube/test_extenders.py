@@ -137,7 +137,7 @@ async def test_an_extender_that_knows_nodes_is_shown_names():
 
 
 async def test_priorities_are_a_list():
-    """Hosts with scores, in any case of the keys."""
+    """The list has hosts with scores, in any case of the keys."""
     answer = [{"Host": "n1", "Score": 3}, {"host": "n2", "score": -4}]
     async with responding(saying(answer)) as (extenders, server):
         reply = await ask(extenders, "prioritize", "n1", "n2")
@@ -311,7 +311,9 @@ async def test_nothing_is_bound_behind_the_fence():
 
 
 async def test_what_takes_how_long_is_measured():
-    """By extender, verb and result; scoring under way counts as it does in kube-scheduler."""
+    """The histogram has extender, verb and result; scoring in progress counts as in
+    kube-scheduler.
+    """
     release, begun = asyncio.Event(), asyncio.Event()
 
     async def slow(verb: str, _body: Json) -> Any:
@@ -410,7 +412,9 @@ def data(path: Path) -> str:
 @pytest.mark.allow_blocking("certificates are read once, at start")
 @pytest.mark.parametrize("as_data", [True, False])
 async def test_both_sides_show_certificates(folder: Path, *, as_data: bool):
-    """From files or from the configuration itself; the server's name may be given."""
+    """Certificates come from files or from the configuration itself; the server's name may be
+    given.
+    """
     ca, crt, key = (folder / name for name in ("ca.crt", "server.crt", "server.key"))
     if as_data:
         tls = ExtenderTLSConfig(ca_data=data(ca), cert_data=data(crt), key_data=data(key))

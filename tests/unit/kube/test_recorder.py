@@ -219,7 +219,9 @@ async def test_a_server_that_is_away_is_waited_for():
 
 @pytest.mark.parametrize("code", [403, 404, 422, 500])
 async def test_what_the_server_refuses_is_counted_and_left(code: int):
-    """A terminating namespace, a broken webhook: other events must not wait for these."""
+    """Events are rejected for a terminating namespace or by a broken webhook: other events do not
+    wait for these.
+    """
     async with running() as run:
         run.api.accident = lambda _, __: Accident(Response(code, reason="Whatever"))
         await run.put(FAILED, time_s=60)

@@ -203,7 +203,7 @@ async def test_a_refused_watch_does_not_hammer(code: int):
 
 
 async def test_a_busy_server_is_given_the_time_it_asks_for():
-    """429 with Retry-After: the next request is not sent earlier."""
+    """After 429 with Retry-After the next request is not sent earlier."""
     run = Run()
     busy = [Accident(Response(429, reason="TooManyRequests", retry_after_s=20.0))]
     run.api.accident = lambda _, __: busy.pop() if busy else None

@@ -134,7 +134,9 @@ def test_a_pod_that_may_not_move_stays(meta, reason):
     ],
 )
 def test_local_data_moves_where_its_owner_permits(annotations, volume, moves):
-    """By the value of the annotation, as the Cluster Autoscaler and the descheduler define it."""
+    """The value of the annotation decides, as the Cluster Autoscaler and the descheduler define
+    it.
+    """
     spec = {"volumes": [{"name": "data", **volume}]}
     report = find(two_nodes(spec=spec, annotations=annotations))
 
@@ -174,7 +176,9 @@ def test_a_pod_whose_extended_resource_is_a_claim_moves_if_allowed(allow, moves)
     ("allowed", "budgets", "moves"), [(1, 1, True), (0, 1, False), (1, 2, False)]
 )
 def test_budgets_are_hard_limits(allowed, budgets, moves):
-    """No allowance, or a second budget, for which the API server refuses evictions."""
+    """A pod stays if its budget has no allowance, or if a second budget covers it, for which the
+    API server refuses evictions.
+    """
     found = [
         {
             "apiVersion": "policy/v1",
@@ -269,7 +273,7 @@ def test_a_shortage_is_named_with_its_figures():
 
 
 def test_a_pod_that_no_node_could_take_is_answered_without_search():
-    """5 GPUs on nodes of 4."""
+    """A pod of 5 GPUs on nodes of 4 needs no search."""
     report = find([gpu_node("n1"), gpu_node("n2"), owned("a", "n1"), waiting("5")])
 
     assert report.verdict == "impossible"
@@ -277,7 +281,7 @@ def test_a_pod_that_no_node_could_take_is_answered_without_search():
 
 
 def test_a_rack_becomes_free():
-    """All nodes of one domain, those with the fewest pods."""
+    """All nodes of one domain become free: those with the fewest pods."""
     nodes = [
         gpu_node(f"n{at}", labels={"rack": "abc"[at // 2], "kubernetes.io/hostname": f"n{at}"})
         for at in range(6)

@@ -69,7 +69,7 @@ def test_quantities_follow_the_oracle(sign: str, number: str, suffix: str):
     ],
 )
 def test_forms_that_people_write(text: str | float, whole: int, milli: int):
-    """As text or as a plain number of YAML."""
+    """A quantity may be a text or a plain number of YAML."""
     assert (whole, milli) == (quantity(text), milli_quantity(text))
 
 
@@ -93,13 +93,13 @@ def test_forms_that_people_write(text: str | float, whole: int, milli: int):
     ],
 )
 def test_what_is_no_quantity_is_refused(text: str):
-    """With the text and valid examples."""
+    """The error has the text and valid examples."""
     with pytest.raises(ObjectError, match="is not a quantity"):
         quantity(text)
 
 
 def test_cpu_counts_in_thousandths():
-    """All other resources in whole units."""
+    """CPU counts in thousandths, all other resources in whole units."""
     assert 500 == resource_amount("cpu", "500m")
     assert 1 == resource_amount("memory", "500m")
 

@@ -70,7 +70,7 @@ def test_the_times_tell_when_it_began_and_when_the_order_was_last_another():
 
 
 def test_all_is_well_in_words():
-    """Three conditions, each with a reason."""
+    """The status has three conditions, each with a reason."""
     assert {"Ready": "True", "Cyclic": "False", "UnknownWorkloads": "False"} == {
         name: status for name, (status, _, _) in conditions(judged(spec({"a": []}))).items()
     }

@@ -81,7 +81,7 @@ async def test_methods_become_requests():
     ],
 )
 async def test_every_failure_is_one_error(answer: Answer, code: int, reported: str):
-    """Rejections of the server, missing answers and unreadable ones."""
+    """Rejections of the server, missing answers and unreadable ones raise the same error."""
     with pytest.raises(ApiError, match=reported) as caught:
         await Client(Line(answer), 7.0).core.read_namespaced_config_map("c", "ns")
 

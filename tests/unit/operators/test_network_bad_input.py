@@ -102,7 +102,7 @@ RING["workloads"][0]["dependencies"] = [{"workload": reference("b")}]
     ],
 )
 def test_an_invalid_app_group_is_reported_by_field(spec: Json, says: str):
-    """As a condition, for values that an older definition accepts."""
+    """A condition names the field, for values that an older definition accepts."""
     status = status_of(
         msgspec.convert(spec, AppGroupSpec), ObservedGroup(1, AppGroupStatus(), "now")
     )
@@ -118,7 +118,7 @@ def test_an_invalid_app_group_is_reported_by_field(spec: Json, says: str):
     ],
 )
 def test_a_label_that_names_no_workload_is_reported(labels: str, says: str):
-    """The number of pods, their labels, and a suggestion."""
+    """The message has the number of pods, their labels, and a suggestion."""
     spec = msgspec.convert(group(workload("ads")), AppGroupSpec)
     pods = (ObservedPod("d", "p", labels, "Running", "n"),)
     status = status_of(spec, ObservedGroup(1, AppGroupStatus(), "now", pods))
@@ -171,7 +171,7 @@ def test_a_label_that_names_no_workload_is_reported(labels: str, says: str):
     ],
 )
 def test_an_invalid_topology_is_reported_by_field(spec: Json, says: str):
-    """As a condition; its valid parts are used nevertheless."""
+    """A condition names the field; the valid parts are used nevertheless."""
     status = topology_status_of(
         msgspec.convert(spec, NetworkTopologySpec),
         ObservedTopology(2, 1, NetworkTopologyStatus(), "now", values=VALUES),

@@ -16,7 +16,7 @@ from tests.unit.plugins.networkworld import app_group, topology
 
 @pytest.mark.parametrize("seed", range(2))
 def test_it_is_what_the_plugin_books(seed):
-    """Through churn, for two applications at once."""
+    """The totals stay equal through churn, for two applications at once."""
     year = Year(seed)
     for _ in range(300):
         year.step()

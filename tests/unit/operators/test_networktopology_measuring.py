@@ -187,5 +187,7 @@ async def test_what_is_measured_becomes_status_and_never_spec():
     ],
 )
 def test_where_measurements_come_from(spec: dict[str, Any], source: str | None):
-    """A provider before a ConfigMap, in either spelling; nothing without an address."""
+    """A provider precedes a ConfigMap, in either spelling; without an address there is no
+    source.
+    """
     assert source == source_of(topology(**spec))

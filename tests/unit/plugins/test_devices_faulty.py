@@ -39,7 +39,7 @@ def counters(name, driver=DRIVER, parts=2):
 
 @pytest.mark.parametrize("fault", [partial("n1", "a"), partial("n1", "a", "a", parts=1)])
 def test_a_pool_that_cannot_be_used_is_its_nodes_matter(fault):
-    """Incomplete or invalid: the other node is taken."""
+    """With an incomplete or invalid pool, the other node is used."""
     assert "n2" == decided(fault, local_slice("n2", "a"))["node"]
 
 

@@ -451,9 +451,8 @@ def test_a_search_ends():
 
 
 def test_messages_have_the_text_that_kube_schedulers_have():
-    """Nothing to deallocate.
-
-    Or, when an earlier pre-filter rejected the pod, an error's text alone.
+    """The text is "nothing to deallocate", or an error's text alone if an earlier pre-filter
+    rejected the pod.
     """
     unhelpful = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 

@@ -146,7 +146,7 @@ def test_a_member_that_comes_back_keeps_the_rules_with_those_that_stand():
 
 
 def test_rules_that_cannot_be_kept_are_named():
-    """Three pods apart on two nodes."""
+    """The rule keeps three pods apart, and there are two nodes: the message names it."""
     done = place(
         *rack("a", [9, 9]), composite("app", 1), *child("g", 3, rules(rack=HARD, node=APART))
     )

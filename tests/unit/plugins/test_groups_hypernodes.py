@@ -232,7 +232,7 @@ def test_what_is_wrong_with_a_network_topology_is_named(topology, says):
 
 
 def test_a_network_topology_and_an_annotation_exclude_each_other():
-    """Two trees for one group."""
+    """Both name a tree for one group, which is rejected."""
     raw = {
         "metadata": {"annotations": {"sakkara.group/topology": "fabric"}},
         "spec": {"networkTopology": {"mode": "soft"}},

@@ -165,7 +165,7 @@ def test_a_level_that_no_topology_has_is_named():
     ],
 )
 def test_what_is_wrong_or_not_placed_exactly_is_named(asked, says):
-    """The annotation, on all members."""
+    """The group is blocked, and the message of its members names the annotation."""
     assert says in held(*nodes(), TREE, *members("g", 4, **asked))
 
 
@@ -178,7 +178,7 @@ def test_a_number_is_needed():
 
 
 def test_contradicting_members_are_blocked_with_both_named():
-    """Of the number, and of the topology."""
+    """Members contradict one another about the number, or about the topology."""
     text = held(*nodes(), member("g-0", "g", 2), member("g-1", "g", 3))
     assert "is not complete" in text or "g-0 says '2', g-1 '3'" in text
     text = held(

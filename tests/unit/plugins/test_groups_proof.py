@@ -12,7 +12,7 @@ WHOLE = PlacementProof(False, (1, 2), (1, 1), ("leftOut", "rack units"))
 
 
 def test_a_solve_of_the_whole_group_is_kept():
-    """Values, bounds and terms, stage by stage."""
+    """Values, bounds and terms are kept, stage by stage."""
     assert WHOLE == PlacementProof().after("placed", STAGES, optimal=False, is_partial=False)
 
 

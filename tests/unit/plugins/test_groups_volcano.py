@@ -78,7 +78,7 @@ def test_a_group_without_a_minimum_is_any_one_of_its_pods():
     ],
 )
 def test_what_is_wrong_or_not_placed_exactly_is_named(spec, says):
-    """The group is held with the field."""
+    """Reading the PodGroup raises an error that names the field."""
     with pytest.raises(ObjectError, match=says):
         read(**spec)
 

@@ -30,7 +30,7 @@ def boutique():
 
 
 def test_online_boutique_is_ordered_by_kahn():
-    """P1, P10, P9, … P2, as the design prints it."""
+    """The order is P1, P10, P9, … P2, as the design prints it."""
     assert tuple(ORDER) == order_of(boutique(), "KahnSort").labels
 
 

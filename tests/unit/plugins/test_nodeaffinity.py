@@ -89,7 +89,7 @@ def test_terms_by_name_narrow_the_search_and_conflicts_end_it():
 
 
 def test_a_preferred_term_that_does_not_parse_is_an_error_a_required_one_never_matches():
-    """As seen live: the API server accepts both."""
+    """The API server accepts both, as a live server showed."""
     bad = {"matchExpressions": [expression("gpu", "Gt", "x")]}
     nodes = [node("a", labels={"gpu": "4"}), node("b")]
     required = evaluate(NodeAffinity, nodes=nodes, pod=pod(spec=affinity([bad])))

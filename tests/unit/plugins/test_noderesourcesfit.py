@@ -79,7 +79,7 @@ def test_pod_level_requests_count_for_room_but_not_for_the_score():
 
 
 def test_it_can_score_without_pre_score_but_not_filter_without_pre_filter():
-    """As kube-scheduler, when a profile disables the point before."""
+    """kube-scheduler behaves the same if a profile disables the earlier point."""
     assert ["pre_filter"] == list(NodeResourcesFit.unread)
 
 
@@ -119,7 +119,7 @@ def test_what_kube_scheduler_refuses_is_refused_in_its_words(args, field, messag
 
 
 def test_a_weight_of_zero_counts_as_one():
-    """As kube-scheduler's defaulting; without resources cpu and memory count."""
+    """kube-scheduler's defaulting does the same; without resources cpu and memory count."""
     args = {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 0}]}}
     read = read_args(NodeResourcesFit, args)
 

@@ -263,14 +263,14 @@ def best_elsewhere(seed: int) -> int:
 
 
 def test_victims_that_fit_elsewhere_come_first():
-    """Of the candidates with equally few victims; their nodes are named."""
+    """Of the candidates with equally few victims, those are preferred; the nodes are named."""
     assert sum(best_elsewhere(seed) > 0 for seed in range(40)) > 2
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_victims_that_fit_elsewhere_come_first_often():
-    """The same for 500 clusters."""
+    """The invariant holds for 500 clusters."""
     assert sum(best_elsewhere(seed) > 0 for seed in range(1000, 1500)) > 40
 
 
@@ -345,7 +345,7 @@ def test_the_walk_starts_anywhere_and_visits_all():
     [(10, 100, 5000, 500), (10, 100, 500, 100), (10, 100, 7, 7), (0, 1, 50, 1), (40, 1, 5, 2)],
 )
 def test_how_many_candidates_are_enough(share: int, number: int, nodes: int, wanted: int):
-    """A share of the nodes, at least a number, at most all."""
+    """The number is a share of the nodes, at least a minimum and at most all."""
     args = DefaultPreemptionArgs(
         min_candidate_nodes_percentage=share, min_candidate_nodes_absolute=number
     )

@@ -53,7 +53,7 @@ class TestJob:
         assert ["Succeeded"] == here.phases()
 
     def test_parallelism_and_completions(self):
-        """Never more than `parallelism` at once, and `completions` in all."""
+        """At most `parallelism` pods run at once, and `completions` in all."""
         here = SimulatedCluster(actors=[Jobs])
         here.apply(JOBS, job("parallelism: 2;completions: 5"))
         most = 0
@@ -166,9 +166,8 @@ class TestGroups:
     GANG = "parallelism: 2;completions: 4;scheduling: {schedulingPolicy: {gang: {}}}"
 
     def test_its_pods_name_a_group_that_needs_them_all(self):
-        """One group for all pods of its life, whose number follows the Job.
-
-        It is deleted with the Job.
+        """A Job has one group for all of its pods, whose size follows the Job and which is deleted
+        with it.
         """
         here = SimulatedCluster(actors=[Jobs], release="1.37")
         here.apply(JOBS, job(self.GANG))
@@ -195,7 +194,9 @@ class TestGroups:
         assert not here.store.list(WORKLOADS)
 
     def test_others_have_none(self):
-        """A Job without request, a Job with an own group, and a Job of the release before."""
+        """A Job without a request, one with a group of its own, and one of an older release have no
+        PodGroup.
+        """
         own = job(self.GANG).replace(
             "    spec:", "    spec:\n      schedulingGroup: {podGroupName: g}"
         )

@@ -70,7 +70,7 @@ def test_any_cut_gives_the_same_answer(data: bytes):
 
 
 def test_pipelined_requests_are_answered_in_order():
-    """Two in one packet, two responses."""
+    """Two requests in one packet get two responses in order."""
     connection, wire = connect()
     connection.data_received(b"GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n")
 

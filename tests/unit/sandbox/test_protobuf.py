@@ -58,7 +58,7 @@ def test_inlined_structs_stand_in_their_parent():
 
 
 def test_lists_maps_and_special_types():
-    """Quantities, times, int-or-string, negative numbers, label maps."""
+    """Quantities, times, int-or-string, negative numbers and label maps are decoded."""
     entry = field(1, "cpu") + field(2, field(1, "500m"))
     port = field(2, field(1, 1) + field(3, "http")) + field(1, "/")
     container = field(1, "c") + field(8, field(2, entry)) + field(10, field(1, field(2, port)))

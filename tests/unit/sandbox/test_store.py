@@ -181,7 +181,7 @@ class TestWatching:
             watch.changes()
 
     def test_a_watch_of_a_namespace_sees_only_that(self):
-        """By prefix of the key."""
+        """The prefix of the key selects the namespace."""
         store = make_store()
         store.create(NAMESPACES, {"metadata": {"name": "other"}})
         watch = store.watch(CONFIGMAPS, "other", wake=nothing)

@@ -221,7 +221,9 @@ async def test_broken_owner_costs_its_own_metric_only(house: House):
 
 
 async def test_resources_of_pods(house: House):
-    """One line per pod and resource, with kube-scheduler's labels and units, zero left out."""
+    """Each pod and resource has one line, with kube-scheduler's labels and units; zeros are left
+    out.
+    """
     async with house.serving() as visitor:
         visitor.token = "good"
         text = await visitor.page("/metrics/resources")

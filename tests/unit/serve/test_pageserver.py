@@ -85,8 +85,8 @@ async def test_on_loopback_foreign_names_are_refused(house: House, host: str, co
 
 
 async def test_elsewhere_it_is_https_and_asks_for_access(house: House):
-    """As for `/metrics`: a user without access to the path sees nothing, whatever his rights to
-    list.
+    """Access is reviewed as for `/metrics`: a user without access to the path gets no data,
+    regardless of other rights.
     """
     page, port = server(house, "0.0.0.0")
     await page.start()

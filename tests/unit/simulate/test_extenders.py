@@ -35,7 +35,7 @@ def test_who_has_a_say_must_be_asked(verb: str):
 
 
 def test_extenders_that_do_not_apply_are_not_reported():
-    """A binder, and an extender whose resources no pod requests."""
+    """A binder, and an extender whose resources no pod requests, cause no notice."""
     assert () == unasked([extender(bind_verb="b")])
     other = [extender(filter_verb="f", managed_resources=GPU)]
     assert () == unasked(other, [make_pod("p")])

@@ -55,7 +55,7 @@ def kinds(raws, kind):
     "plugins", [None, {}, {"multiPoint": {"enabled": [{"name": "NetworkOverhead"}]}}]
 )
 def test_the_cost_of_what_is_placed_is_counted_pair_by_pair(plugins):
-    """With the plugin or without, with a file or without, the same figure."""
+    """The figure is the same with the plugin or without, with a file or without."""
     objects = [*kinds(NODES, "Node"), *kinds(PLACED, "Pod"), COSTS, SHOP]
 
     assert TOTAL == simulated(objects, plugins=plugins)["networkCost"]

@@ -185,7 +185,7 @@ def test_ties_are_broken_the_same_every_time():
 
 
 def test_the_queue_decides_the_order():
-    """Higher priority first, then the older pod; gated pods are in no order."""
+    """Higher priority precedes, then the older pod; gated pods are in no order."""
     old, new, urgent = pod("old"), pod("new"), pod("urgent", spec={"priority": 5})
     old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     new["metadata"]["creationTimestamp"] = "2026-01-01T00:01:00Z"

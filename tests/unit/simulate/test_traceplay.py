@@ -67,7 +67,7 @@ def test_a_pod_without_duration_stays():
 
 
 def test_allocation_is_weighted_by_time():
-    """Half of the node for half of the time."""
+    """Half of the node for half of the time counts as a quarter."""
     found = played("0,100,a,s,1,2,1Gi", "200,0,a,s,1,2,1Gi")
     (cpu,) = [use for use in found.allocation if use.resource == "cpu"]
 
@@ -91,7 +91,7 @@ def test_allocation_is_weighted_by_time():
     ],
 )
 def test_what_cannot_be_read_is_named_by_line(rows, text):
-    """File, line, value and remedy."""
+    """The error has file, line, value and remedy."""
     with pytest.raises(InputError, match=text):
         list(read_trace([HEADER, *rows], "t.csv"))
 
@@ -188,7 +188,7 @@ def test_a_file_of_manifests_is_sorted_by_arrival():
     ],
 )
 def test_a_bad_object_is_named_by_line(objects, text):
-    """File, line, value and remedy."""
+    """The error has file, line, value and remedy."""
     with pytest.raises(InputError, match=text):
         played_lines(*objects)
 

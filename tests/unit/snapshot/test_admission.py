@@ -232,7 +232,7 @@ GOLD = [
 
 
 def test_a_limit_range_that_pods_violate_is_noticed():
-    """Minimum of requests, maximum of limits, and the ratio of the two."""
+    """The minimum of requests, the maximum of limits, and the ratio of the two are checked."""
     limit = {
         "type": "Container",
         "min": {"cpu": "500m"},

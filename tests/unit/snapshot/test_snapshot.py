@@ -115,7 +115,7 @@ def test_where_pods_go():
     ) == got.notices
 
 
-def test_the_oldest_pod_comes_first_and_the_newest_tells_the_time():
+def test_the_oldest_pod_comes_first_and_the_newest_sets_the_time():
     """Pods wait in the order of their creation, those without a time last."""
     pods = [pod("untold"), pod("new"), pod("old")]
     pods[1]["metadata"]["creationTimestamp"] = "2026-03-01T00:00:00Z"

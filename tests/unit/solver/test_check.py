@@ -63,7 +63,7 @@ def test_broken_rules_between_members_are_named(domains, reported):
     assert [reported] == checker.problems(instance, (2, 1, 1))
 
 
-def test_resources_and_held_pods_are_counted():
+def test_resources_and_fixed_pods_are_counted():
     """New pods need capacity in every resource; bound ones are kept."""
     leaves = (Leaf(("a",), -1, (4, 2), fixed=1), Leaf(("b",), -1, (9, 9)))
     instance = Instance((Level("node"),), leaves, 4, (2, 1))

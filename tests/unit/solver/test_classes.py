@@ -29,7 +29,7 @@ def group(**news) -> GroupProblem:
     return msgspec.structs.replace(plain, **news)
 
 
-def test_the_cost_counts_every_pair_that_talks():
+def test_the_cost_counts_every_pair_with_traffic():
     """Head on 1.
 
     Workers: one beside it, one on 2, two in the other rack: 0 + 1 + 2 times (1 + 10), all times 3.

@@ -32,7 +32,7 @@ def zones(nodes):
 
 
 def test_a_spread_over_zones_of_a_thousand_nodes_is_proven():
-    """In a flat tree and below racks; in the default time, by the exact program."""
+    """The exact program proves it in the default time, in a flat tree and below racks."""
     leaves = large(1000, 8)
     flat = tuple(Leaf(leaf.path[2:], leaf.slots) for leaf in leaves)
     racks = tuple(Leaf(leaf.path[1:], leaf.slots) for leaf in leaves)
@@ -94,7 +94,7 @@ def test_zones_across_racks_are_proven_where_a_rack_takes_all():
     assert [1, 1, 9] == [stage.value for stage in answer.stages if stage.measure == "units"]
 
 
-def test_held_pods_keep_the_others_in_their_domain():
+def test_fixed_pods_keep_the_others_in_their_domain():
     """All in one domain, and one is bound in a full domain: there is no placement."""
     leaves = (Leaf(("a",), 2), Leaf(("b",), 1, fixed=1))
     near = DomainRule("near", ((0,), (1,)), single=True, only=True)

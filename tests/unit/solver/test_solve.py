@@ -60,7 +60,7 @@ def test_two_racks_of_one_name_are_two_racks():
 
 
 @pytest.mark.parametrize("solver", ["Auto", "Exact"])
-def test_held_pods_leave_other_racks_in_name_order(solver):
+def test_fixed_pods_leave_other_racks_in_name_order(solver):
     """Where no pod is bound yet, the units with the first names get most pods as well."""
     rows = (*leaves({"r0": {"b": 2, "a": 2, "c": 2}}), Leaf(("r1", "d"), 8, fixed=1))
     instance = Instance((Level("rack", PACK), Level("node", PACK)), rows, 11)
@@ -87,7 +87,7 @@ def test_the_scarcest_resource_decides():
     assert "infeasible" == solve(smaller).outcome
 
 
-def test_held_pods_stay_and_count():
+def test_fixed_pods_stay_and_count():
     """A replacement is placed in the unit of the bound ones; rules apply to all together."""
     rows = (
         Leaf(("r0", "a"), 3, fixed=1),
@@ -100,7 +100,7 @@ def test_held_pods_stay_and_count():
     assert "infeasible" == solve(msgspec.structs.replace(instance, size=9)).outcome
 
 
-def test_more_held_pods_than_a_rule_allows_fit_nowhere():
+def test_more_fixed_pods_than_a_rule_allows_fit_nowhere():
     """Bound pods cannot be moved by a placement."""
     rows = (Leaf(("a",), 5, fixed=3), Leaf(("b",), 5))
     instance = Instance((Level("node", LevelRule(max=2)),), rows, 4)
@@ -173,7 +173,7 @@ def test_two_runs_say_the_same():
     assert 1 == len({run.stages for run in runs})
 
 
-def test_without_time_the_bound_is_told():
+def test_without_time_the_bound_is_reported():
     """A stage that was not begun keeps the known bound; only proven values are called optimal."""
     instance = group(
         {f"r{r:02}": {f"n{r}-{n}": 3 + (r * n) % 5 for n in range(8)} for r in range(12)},

@@ -41,7 +41,7 @@ def names(asked, answer):
     return {asked.candidates[index].name: n for index, n in answer.evicted.items()}
 
 
-def test_nobody_goes_when_the_group_fits():
+def test_no_pod_is_evicted_when_the_group_fits():
     """No pod is evicted, and the placement is returned."""
     asked = problem([2, 2], 4, [gang("x", 0, {0: 2})])
     answer = onerole.solve(asked)
@@ -50,7 +50,7 @@ def test_nobody_goes_when_the_group_fits():
     assert answer.optimal
 
 
-def test_nobody_goes_when_it_would_not_help():
+def test_no_pod_is_evicted_when_it_would_not_help():
     """A group that would not fit into the empty cluster evicts no pod."""
     answer = onerole.solve(problem([0, 0], 9, [gang("x", 0, {0: 4}), gang("y", 1, {1: 4})]))
 
@@ -105,7 +105,7 @@ def test_a_budget_is_spared_before_priorities_count():
     assert ("violations", 0) == (answer.stages[0].measure, answer.stages[0].value)
 
 
-def test_a_budget_with_room_protects_nobody():
+def test_a_budget_with_headroom_protects_no_pod():
     """Pods within the budget may be evicted."""
     asked = problem([0], 2, [gang("x", 0, {0: 2}, budgets={0: 2})], budgets=[Budget("b", 2)])
 
@@ -164,7 +164,7 @@ def test_hard_rules_decide_who_goes():
     assert (4, 0, 0) == answer.placement.counts
 
 
-def test_held_members_and_rules_between_members_count():
+def test_fixed_members_and_rules_between_members_count():
     """A group that is being repaired keeps its pods; zones that are no level are respected."""
     leaves = (Leaf(("a",), -1, (0,), fixed=1), Leaf(("b",), -1, (0,)), Leaf(("c",), -1, (0,)))
     zones = DomainRule("zone", ((0, 1), (2,)), at_most=1)

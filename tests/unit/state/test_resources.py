@@ -44,7 +44,7 @@ class TestSpec:
     """A pod that is still to be placed: its spec alone."""
 
     def test_containers_are_added_up(self):
-        """CPU in milli, everything else in whole units."""
+        """CPU is summed in milli, every other resource in whole units."""
         pod = pod_of(container("a", cpu="100m", memory="1Ki"), container("b", cpu=1))
 
         assert {"cpu": 1100, "memory": 1024} == pod_requests(pod)
@@ -83,7 +83,7 @@ class TestSpec:
         assert expected == pod_requests(pod)
         assert {"cpu": 105, "memory": 11, "gpu": 1} == pod_requests(pod, skip_pod_level=True)
 
-    def test_a_bad_quantity_is_told(self):
+    def test_an_invalid_quantity_is_reported(self):
         """The error names the object."""
         with pytest.raises(ObjectError, match='"much" is not a quantity'):
             pod_requests(pod_of(container(cpu="much")))
@@ -251,7 +251,7 @@ class TestShapes:
         assert first is not shapes.of(make_pod("c", labels={"x": "y"}))
         assert first is not shapes.of(make_pod("d", cpu=2))
 
-    def test_a_shape_lives_as_long_as_somebody_holds_it(self):
+    def test_a_shape_lives_as_long_as_it_is_referenced(self):
         """The table does not outgrow the cluster."""
         shapes = Shapes()
         shape = shapes.of(make_pod("a"))

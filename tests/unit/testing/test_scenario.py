@@ -36,7 +36,7 @@ class Broken(Plugin[NoArgs]):
         raise ValueError("not today")
 
 
-def test_pods_are_placed_and_told():
+def test_pods_are_placed_and_get_a_condition():
     """A pod that fits is bound, one that does not has a reason; both leave events."""
     world = Scenario(node("n", cpu="1"), pod("a", requests={"cpu": "1"}))
     world.run()

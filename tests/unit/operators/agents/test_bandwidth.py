@@ -49,7 +49,9 @@ def sysfs(root: Path, **links: str) -> Path:
     ],
 )
 def test_a_link_is_as_fast_as_its_hardware(tmp_path, links, assumed, source, bits_per_s):
-    """In bit/s; VLANs, bridges and bonds have hardware below them, a pod's veth does not."""
+    """Speeds are in bit/s; VLANs, bridges and bonds have hardware below them, a pod's veth does
+    not.
+    """
     found = speed(sysfs(tmp_path, **links), "eth0", assumed)
 
     assert found == LinkSpeed("eth0", source, bits_per_s)
@@ -74,7 +76,9 @@ def test_a_link_is_as_fast_as_its_hardware(tmp_path, links, assumed, source, bit
     ],
 )
 def test_a_link_without_a_speed_says_why(tmp_path, links, reason):
-    """Down, virtual, silent or absent: never a negative or invented number."""
+    """A link is down, virtual, silent or absent: the result is never a negative or invented
+    number.
+    """
     with pytest.raises(LinkError) as caught:
         speed(sysfs(tmp_path, **links), "eth0")
 

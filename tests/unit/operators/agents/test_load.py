@@ -134,7 +134,7 @@ def test_averages_are_exact_over_their_window():
 
 
 def test_percentiles_are_of_the_rates_between_looks():
-    """Only if the samples span half the window."""
+    """A percentile exists only if the samples span half the window."""
     found = filled(300).percentiles(300)
 
     assert found["p50"].cores == 4.0

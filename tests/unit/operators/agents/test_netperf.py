@@ -259,7 +259,9 @@ class LoopClock:
     ("doubt_s", "least_s", "most_s"), [(None, 0, 300), (5, 0, 60), (120, 120, 120)]
 )
 async def test_agents_that_moved_are_looked_for_sooner(keys: Keys, doubt_s, least_s, most_s):
-    """Every five minutes; after a probe without a peer at once, but not twice in a minute."""
+    """Agents list their peers every five minutes; after a probe without a peer at once, but not
+    twice in a minute.
+    """
     agent = NetperfAgent(NetperfSettings("n1", refresh_s=300), keys, GroupWrite(), LoopClock())
     await agent._pause(300)
     began = asyncio.get_running_loop().time()

@@ -69,7 +69,9 @@ def test_both_sides_prove_the_key(keys: Keys):
 
 
 def test_changed_or_repeated_messages_have_no_valid_proof(keys: Keys, tmp_path: Path):
-    """Any bit of a hello or an answer, another challenge, another nonce, another key."""
+    """No proof is valid after a change of any bit of a hello or an answer, or with another
+    challenge, nonce or key.
+    """
     data = signed(HELLO, CHALLENGE, keys)
     stated = answer(KeyVerdict.YES, HELLO, CHALLENGE, keys, b"0123456789abcdef")
     other = keys_of(tmp_path / "other", "fedcba9876543210")
@@ -106,7 +108,7 @@ def test_changed_or_repeated_messages_have_no_valid_proof(keys: Keys, tmp_path: 
     ],
 )
 def test_what_may_be_asked_for_is_limited(mode, amount, limit_ms, is_too_much):
-    """Round trips, bytes and seconds, by the responder's own numbers."""
+    """The responder's own limits bound round trips, bytes and seconds."""
     assert Hello(mode, amount, limit_ms, b"", "", "").is_too_much is is_too_much
 
 
@@ -251,7 +253,9 @@ def test_percentiles_are_reported_with_both_ends():
     ],
 )
 def test_a_pair_that_is_no_longer_measured_ends(happens, is_there):
-    """With its node, after two silent probes, or by age; a busy node does not count as silent."""
+    """The series of a pair ends with its node, after two silent probes, or by age; a busy node does
+    not count as silent.
+    """
     latencies = Latencies("a")
     latencies.put(peer("b"), [1.0], 0.0)
     happens(latencies)

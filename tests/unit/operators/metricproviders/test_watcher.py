@@ -125,7 +125,7 @@ def vector(request: web.Request) -> object:
 
 
 async def test_prometheus_stands_in_with_the_same_rules():
-    """Averages and deviations in percent by node, as old as the samples behind them."""
+    """Averages and deviations are in percent by node, as old as the samples behind them."""
     async with served(vector) as source:
         got = await PrometheusWatcher(source, ManualClock(NOW)).fetch()
 
@@ -146,7 +146,7 @@ async def test_prometheus_without_the_rules_is_a_failure_that_names_them():
 
 
 async def test_the_metrics_server_stands_in_with_the_latest_use():
-    """As a share of the nodes' capacity; unknown nodes are left out."""
+    """The use is a share of the nodes' capacity; unknown nodes are left out."""
 
     def answer(request: web.Request) -> object:
         if not request.path.endswith("/nodes"):
@@ -182,9 +182,8 @@ class Store:
 
 
 async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
-    """Each answer once; a failure shows in the metrics, the expiry as a deletion.
-
-    Then it recovers.
+    """Each answer arrives once; a failure shows in the metrics, the expiry as a deletion. Then the
+    source recovers.
     """
     answers: list[object] = [reports(a=BUSY), 503, 503, reports(NOW + 400, a=IDLE)]
     clock, store, meters = ManualClock(NOW), Store(), Meters()
@@ -259,7 +258,9 @@ profiles:
     ],
 )
 def test_the_arguments_say_who_is_asked(args: str, source: str, address: str):
-    """As the peer's: load-watcher's address, else a provider, the metrics server without one."""
+    """The source is load-watcher's address, else a provider, else the metrics server, as in
+    scheduler-plugins.
+    """
     found = figures_settings(load(FILE % args, file="x", registry=Registry(IN_TREE)))
 
     assert found is not None

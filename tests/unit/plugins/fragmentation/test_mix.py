@@ -43,7 +43,7 @@ def test_the_mix_is_replaced_when_it_has_moved():
 
 
 def test_a_mix_of_more_pods_replaces_one_that_is_near():
-    """From one and a half times the pods; equal shares replace nothing."""
+    """A mix of one and a half times the pods replaces it; equal shares replace nothing."""
     used = mix_of({shape(1): 52, shape(2): 48})
 
     assert not mix_of({shape(1): 70, shape(2): 70}).replaces(used, 0.1)

@@ -49,7 +49,9 @@ def test_pods_that_fit_follow_devices_and_cpu():
 
 
 def test_a_device_is_unusable_if_no_pod_of_the_size_fits():
-    """By size, and for every size; other models and too little CPU make all of a node unusable."""
+    """The count is by size, and for every size; other models and too little CPU make all of a node
+    unusable.
+    """
     rows = left([1000, 600], [100, 0])
     shared, whole, pair = (MixShape((0,), n, m) for n, m in ((1, 500), (1, 1000), (2, 1000)))
 

@@ -65,7 +65,9 @@ def test_the_order_of_shapes_changes_nothing():
 
 
 def test_expected_use_of_one_try_is_the_share_that_fits():
-    """One random pod: the worth of each shape that fits, by its share."""
+    """For one random pod the use is the sum of the worths of the shapes that fit, by their
+    shares.
+    """
     table = expected_use([(1, 2, 0.5), (3, 1, 0.25)], 3, 2, 0.5, tries=1)
 
     assert 0.0 == table[0, 2]
@@ -75,7 +77,7 @@ def test_expected_use_of_one_try_is_the_share_that_fits():
 
 
 def test_expected_use_equals_the_average_over_all_sequences():
-    """Three tries of two shapes: the mean over the eight sequences."""
+    """With three tries of two shapes, the use is the mean over the eight sequences."""
     shapes = [(1, 1), (2, 1)]
 
     def played(sequence):

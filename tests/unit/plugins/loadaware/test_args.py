@@ -81,7 +81,7 @@ def test_defaults_are_those_of_the_notes():
     ],
 )
 def test_a_value_out_of_range_is_reported_with_its_position(args, error):
-    """Field by field, as for every other plugin."""
+    """Each field is reported, as for every other plugin."""
     text = f"{HEAD}profiles: [{{pluginConfig: [{{name: LoadAwareScheduling, args: {{{args}}}}}]}}]"
     with pytest.raises(ConfigError) as reported:
         loaded(text)

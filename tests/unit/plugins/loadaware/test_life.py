@@ -65,7 +65,7 @@ def test_a_pod_that_waits_for_figures_is_woken_by_them():
 
 
 def test_a_silent_node_says_so_once_on_itself(two):
-    """One event per silence, on the node and not on every pod."""
+    """Each silence causes one event, on the node and not on every pod."""
     play = Play({}, two, seed=1)
     play.silent.add("empty")
 
