@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from ortools.sat.python import cp_model
 
+from scheduler.base.clock import perf_s
 from scheduler.moves.solver.amounts import emptied, fitting
 from scheduler.moves.solver.bounds import Departures
-from scheduler.moves.solver.problem import NODE_LEVEL, Amounts, Fit, Free, Problem
+from scheduler.moves.solver.problem import NODE_LEVEL, Amounts, Claim, Fit, Free, Problem
 from scheduler.moves.solver.search import solver_for
 
 MOST_PAIRS = 20_000  # classes times kinds: a larger model is as large as that of all nodes
@@ -54,16 +55,66 @@ class ClassBound(NamedTuple):
     is_infeasible: bool = False
 
 
-def class_bound(problem: Problem, seconds: float, seed: int) -> ClassBound:
-    """Return the bound; an empty one for goals and clusters that it does not suit."""
+def class_bound(
+    problem: Problem, seconds: float, seed: int, best: tuple[int, ...] | None = None
+) -> ClassBound:
+    """Return the bound; an empty one for goals and clusters that it does not suit.
+
+    `best` are the units of a known plan: a bound that equals them ends the calculation.
+    """
     goal = problem.goal
     if not isinstance(goal, Fit) and not (isinstance(goal, Free) and goal.level == NODE_LEVEL):
         return ClassBound()
-    model = _ClassModel(problem)
-    if len(model.classes) * len(model.kinds) > MOST_PAIRS:
-        return ClassBound()
-    model.build()
-    return _minimized(model, seconds, seed)
+    found: tuple[int, ...] = ()
+    ends = perf_s() + seconds
+    for relaxed in (*_by_resource(problem), problem):
+        model = _ClassModel(relaxed)
+        left = ends - perf_s()
+        if left <= 0 or len(model.classes) * len(model.kinds) > MOST_PAIRS:
+            continue
+        model.build()
+        bound = _minimized(model, left, seed)
+        if bound.is_infeasible:
+            return bound
+        found = max(found, bound.units)
+        if found == best:
+            break
+    return ClassBound(found)
+
+
+def _by_resource(problem: Problem) -> Iterator[Problem]:
+    """Yield the problem with one resource alone, and without the choice of destinations.
+
+    Nodes that differ in amounts which decide nothing are one class then. Only resources that
+    waiting pods request, if there are such pods.
+    """
+    goal = problem.goal
+    roles = [role for claim in goal.claims for role in claim.roles] if isinstance(goal, Fit) else []
+    everywhere = (frozenset(range(len(problem.nodes))),)
+    for at, name in enumerate(problem.resources):
+        if roles and not any(role.request[at] for role in roles):
+            continue
+        pods = (
+            pod._replace(request=(pod.request[at],), destinations=0, tags=frozenset())
+            for pod in problem.pods
+        )
+        yield problem._replace(
+            resources=(name,),
+            nodes=tuple(node._replace(free=(node.free[at],)) for node in problem.nodes),
+            pods=tuple(pods),
+            destination_sets=everywhere,
+            goal=Fit(tuple(_of_resource(claim, at) for claim in goal.claims))
+            if isinstance(goal, Fit)
+            else goal,
+        )
+
+
+def _of_resource(claim: Claim, at: int) -> Claim:
+    return claim._replace(
+        roles=tuple(
+            role._replace(request=(role.request[at],), destinations=0) for role in claim.roles
+        )
+    )
 
 
 def _minimized(model: _ClassModel, seconds: float, seed: int) -> ClassBound:

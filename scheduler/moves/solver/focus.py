@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from scheduler.moves.solver.amounts import emptied, fitting
-from scheduler.moves.solver.bounds import Departures
+from scheduler.moves.solver.bounds import Departures, weights
 from scheduler.moves.solver.problem import Cool, Fit, Free, Problem, Repair
 
 SMALL = 96  # a model of this many nodes is solved at once
@@ -44,7 +44,9 @@ def promising(problem: Problem) -> tuple[list[int], list[int]]:
     utilization.
     """
     goal = problem.goal
-    departures = Departures(problem, None)
+    # Units of several pods would weigh nothing where each of them is.
+    is_single = all(len(unit.pods) == 1 for unit in problem.units)
+    departures = Departures(problem, weights(problem) if is_single else None)
     if isinstance(goal, Fit):
         targets = _claimed(problem, goal, departures)
     elif isinstance(goal, Free):

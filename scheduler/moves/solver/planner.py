@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from scheduler.base.clock import perf_s
 from scheduler.moves.solver import bounds
-from scheduler.moves.solver.answer import PODS, Answer, Found, Stage, Verdict
+from scheduler.moves.solver.answer import PODS, UNITS, Answer, Found, Stage, Verdict
 from scheduler.moves.solver.checker import costs, faults
 from scheduler.moves.solver.focus import SMALL, focuses
 from scheduler.moves.solver.greedy import first_plans
@@ -117,7 +117,11 @@ class Planner:
         from scheduler.moves.solver.classes import class_bound
 
         self._started += perf_s() - began
-        found = class_bound(self._problem, CLASSES_S * self._left(), self._limits.seed)
+        best = self._best
+        units = [one.value for one in best.stages if one.name.startswith(UNITS)] if best else []
+        found = class_bound(
+            self._problem, CLASSES_S * self._left(), self._limits.seed, tuple(units)
+        )
         self._bounds = max(self._bounds, found.units)
         if self._best is not None:
             stages = self._with_bounds(self._best.stages)

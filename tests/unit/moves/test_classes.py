@@ -76,3 +76,26 @@ def test_a_fill_of_many_nodes_is_proven_at_once(seed):
 
     assert answer.proven
     assert answer.seconds < 10.0
+
+
+def test_amounts_that_decide_nothing_do_not_weaken_the_bound():
+    """Each node has another free amount of CPU, and pods are kept from nodes by their number."""
+    known = cluster(120, 0.3, 3, 8, 3)
+    nodes = tuple(
+        node._replace(free=(node.free[0], node.free[1] - at % 50, node.free[2]))
+        for at, node in enumerate(known.nodes)
+    )
+    thirds = tuple(frozenset(at for at in range(120) if at % 3 != own) for own in range(3))
+    pods = tuple(pod._replace(destinations=1 + at % 3) for at, pod in enumerate(known.pods))
+    sets = (*known.destination_sets, *thirds)
+    mixed = known._replace(nodes=nodes, pods=pods, destination_sets=sets)
+
+    assert class_bound(known, 5.0, 0) == class_bound(mixed, 5.0, 0)
+    assert any(class_bound(known, 5.0, 0).units)
+
+
+def test_a_bound_that_a_plan_reaches_ends_the_calculation():
+    """A bound of the GPUs alone that equals the plan needs no second model."""
+    problem = nodes_of((2, 2, 5), ((6,), (6,), (1, 1, 1)), WHOLE, 2)
+
+    assert class_bound(problem, 5.0, 0, (2,)) == class_bound(problem, 5.0, 0)
