@@ -27,6 +27,7 @@ RIGHTS: Final = "tests/e2e/test_rights.py"
 MOVES: Final = "tests/property/test_move_plans.py"
 CHECKS: Final = "tests/unit/moves/test_executing.py"
 RESERVED: Final = "tests/unit/engine/test_reservations.py"
+OTHERS: Final = "tests/unit/moves/test_other_plans.py"
 
 OBJECTS = "what is decided follows from objects alone"
 RECEIPT = "nothing that runs is taken away without a receipt"
@@ -641,6 +642,18 @@ MUTATIONS: Final = (
         MOVED, "MovePlanOperator._check_and_evict",
         "        if action is not None:\n            return action\n", "",
         (MOVES, "-k", "cannot_go_on"),
+    ),
+    Mutation(
+        "what another plan reserves is free for a plan",
+        MOVED, "scheduler/moves/cluster.py",
+        "(int(column[row]) - held[resource]) // unit", "int(column[row]) // unit", (OTHERS,),
+    ),
+    Mutation(
+        "a pod that an executing plan moves is moved by another plan",
+        MOVED, "Eligibility._state",
+        "if (plan := self._moving.get(pod.metadata.uid)) is not None:",
+        "if (plan := self._moving.get(pod.metadata.name + '?')) is not None:",
+        (OTHERS,),
     ),
     Mutation(
         "annotations are not read again before an eviction",

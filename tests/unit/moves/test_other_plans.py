@@ -8,14 +8,18 @@ import json
 import msgspec
 import pytest
 
-from scheduler.moves.goals import FreeGoal
+from scheduler.moves.cluster import ProblemBuilder
+from scheduler.moves.eligible import MoveRules
+from scheduler.moves.facts import ClusterFacts
+from scheduler.moves.goals import FitGoal, FreeGoal
 from scheduler.objects.movewire import CHECK, MoveCheck
+from scheduler.simulate.stage import AnswerOptions
 from scheduler.snapshot.anonymize import Anonymizer
 from scheduler.snapshot.decoding import READ
 from scheduler.snapshot.export import exported
-from tests.unit.moves.test_cluster import GPU, find, gpu_node, owned, two_nodes, waiting
+from tests.unit.moves.test_cluster import GPU, find, gpu_node, owned, two_nodes
 from tests.unit.moves.test_executing import ask, uids
-from tests.unit.simulate.asking import place, pod
+from tests.unit.simulate.asking import default_setup, place, pod, snapshot
 
 REASON = "so that secret/goal fits"
 
@@ -64,17 +68,16 @@ def test_a_reserved_destination_is_taken(gpus, moves):
     assert moves == targets(find(two_nodes(reserving(gpus))))
 
 
-def test_two_arrivals_do_not_share_what_is_left_beside_a_reservation():
-    """n2 takes either pod beside the reserved GPU, not both."""
-    objects = [
-        *(gpu_node(name) for name in ("n1", "n2", "n3")),
-        *(owned(name, "n1") for name in ("a", "b")),
-        owned("c", "n2"),
-        owned("d", "n3", gpus="3"),
-        waiting(),
-        reserving(2),
-    ]
-    assert {"n2", "n3"} == {target for _, target in targets(find(objects))}
+def test_free_amounts_are_without_reservations():
+    """So that arrivals together do not exceed what is left beside the reserved GPUs."""
+    objects = [*two_nodes(reserving(1)), gpu_node("n3")]
+    builder = ProblemBuilder(
+        snapshot(*objects), ClusterFacts(), default_setup(), AnswerOptions(), MoveRules()
+    )
+    problem = builder.build(FitGoal("default/train")).problem
+    gpu = problem.resources.index(GPU)
+
+    assert [("n1", 3), ("n2", 1), ("n3", 4)] == [(n.name, n.free[gpu]) for n in problem.nodes]
 
 
 @pytest.mark.parametrize(
