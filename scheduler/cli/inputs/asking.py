@@ -215,8 +215,8 @@ def is_shown(record: Any, output: Output, names: Iterable[str]) -> bool:
 
 
 def be_quick() -> None:
-    """Exempt loaded modules from garbage collection: they live as long as the process, which is
-    short.
+    """Exempt loaded modules from garbage collection, which live as long as the process, and make
+    it rare: little of what is read becomes garbage.
     """
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)

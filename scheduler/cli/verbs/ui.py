@@ -24,7 +24,7 @@ from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.commands import UiFlags
 from scheduler.cli.inputs.access import ClusterOptions
-from scheduler.cli.inputs.asking import listed_kinds, options, read_files, setups, tell
+from scheduler.cli.inputs.asking import be_quick, listed_kinds, options, read_files, setups, tell
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import leader
 from scheduler.cli.inputs.live import connect, survey
@@ -196,6 +196,7 @@ def ui(flags: UiFlags) -> int:
     known = setups(flags.config, access)
     wanted = options(flags.now, Ties.NAME if flags.snapshot else Ties.UID, None, details=False)
     if flags.snapshot:
+        be_quick()  # the objects of the files live as long as the page
         world = read_files(flags.snapshot, None)
         names = ", ".join(Path(one).name for one in flags.snapshot)
         origin = {"cluster": f"snapshot {names}"}
