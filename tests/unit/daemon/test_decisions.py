@@ -1,5 +1,9 @@
 """The decisions that the daemon keeps: the numbers of many, every node of some."""
 
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
 import msgspec
 import pytest
 
@@ -175,3 +179,31 @@ def test_an_attempt_is_kept_with_the_time_of_its_turn():
     house.clock.advance(1)
     house.engine.run(decided_at, 1)
     assert [decided_at] == [one.at for one in house.trail.attempts]
+
+
+def test_the_end_of_an_attempt_is_logged_by_its_result(monkeypatch):
+    """A bound pod with its node, a pending one with the message, an error as an error."""
+    house, seen = House(), []
+    for level in ("info", "error"):
+        log = partial(lambda level, event, **facts: seen.append((level, event, facts)), level)
+        monkeypatch.setattr(decisions._log, level, log)
+    queued = SimpleNamespace(pod=read_pod(pod("p")), attempts=3)
+    for result in ("scheduled", "unschedulable", "error"):
+        house.trail._ended(cast(Any, queued), result, "text")
+
+    facts = {"pod": "default/p", "attempts": 3}
+    assert [
+        ("info", "scheduled", {**facts, "node": "text"}),
+        ("info", "unschedulable", {**facts, "message": "text"}),
+        ("error", "not scheduled", {**facts, "message": "text"}),
+    ] == seen
+
+
+def test_decisions_share_the_names_of_rows_until_a_node_is_added():
+    """Each kept decision would otherwise hold the names of all nodes."""
+    house = House()
+    names = house.trail._row_names()
+    assert names is house.trail._row_names()
+
+    house.hear("Node", read_node(node("f")))
+    assert {*names, "f"} == set(house.trail._row_names())
