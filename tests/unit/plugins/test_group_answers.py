@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from scheduler.framework import Status
 from scheduler.objects.plain import read_pod
 from scheduler.testing import Scenario, node
 from tests.unit.plugins.groupsworld import group, member
@@ -38,3 +41,38 @@ def test_a_group_has_the_priority_of_its_object_but_no_more_than_its_members():
 
     assert [3, 1] == [plugin.group_priority(key, pods) for pods in (high, low)]
     assert 5 == plugin.group_priority("unknown", high)
+
+
+def wanted(world: Scenario, *pods: Any) -> Any:
+    """Return the answer of the group's gate for these members."""
+    plugin: Any = world.plugin("ClusterTopologyPlacementGroup")
+    return plugin.group_wanted(plugin.group_of(pods[0]), pods)
+
+
+def test_a_terminating_member_does_not_count():
+    """One of two members is being deleted: the group waits for another."""
+    members = [read_pod(member(f"g-{at}", "g")) for at in range(2)]
+    world = Scenario(node("n"), group("g", 2) | {"kind": "GroupConfigMap"})
+    assert {pod.metadata.uid for pod in members} == set(wanted(world, *members))
+
+    last = members[1]
+    meta = replace(last.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    assert isinstance(wanted(world, members[0], replace(last, metadata=meta)), Status)
+
+
+def test_a_group_with_its_minimum_and_without_waiting_members_wants_none():
+    """Its only member is bound, and no other waits."""
+    gang = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": 1},
+    }
+    bound = member("g-0", on="n")
+    bound["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    world = Scenario(node("n"), gang, bound)
+    (placed,) = world.handle.pods
+    status = wanted(world, placed.pod)
+
+    assert isinstance(status, Status)
+    assert "has all its 1 members" in str(status.reasons)
