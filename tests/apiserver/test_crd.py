@@ -173,7 +173,7 @@ async def test_apply_merges_lists_by_key(api: Api, w: Widgets):
 
 
 async def test_lists_name_the_kind_of_each_item(api: Api, w: Widgets):
-    """Items of custom resources have kind and apiVersion, unlike those of built-in kinds."""
+    """Items of custom resources have kind and apiVersion, which those of built-in kinds lack."""
     await api.post(w.path, w.body(), record=False)
     got = await api.get(w.path, record=False)
 

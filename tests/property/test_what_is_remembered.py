@@ -229,7 +229,7 @@ def lived(rig: Rig) -> tuple[Engine, Engine]:
 
 
 def world(seed: int) -> Rig:
-    """Return a settled simulation: with claims, with members unlike in priority, or neither."""
+    """Return a settled simulation: with claims, with members of different priority, or neither."""
     return test_claims_alone.play(seed) if seed % 3 == 0 else play(seed, differing=seed % 3 == 1)
 
 

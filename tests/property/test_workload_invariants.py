@@ -15,7 +15,8 @@ from tests.vectors.workloadplay import play
 BATCH = 10
 # Each of these once broke an invariant: a group that was decided although its others had just been
 # evicted, capacity that stayed nominated for a group that could not use it any more, an ordinary
-# pod that overtook a group, bound members unlike the waiting ones, which these rules do not cover.
+# pod that overtook a group, bound members that differ from the waiting ones, which these rules do
+# not cover.
 ONCE_WRONG = (("life", 1645), ("life", 20957), ("crowd", 513), ("topology", 241), ("topology", 546))
 # In these a pod was evicted in vain: members beyond a more important group's minimum took the
 # capacity, alone or in one plan with the others; a group lost its nominations while other victims

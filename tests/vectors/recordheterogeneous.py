@@ -1,4 +1,4 @@
-"""Records the results of kube-scheduler for feasible gangs of unlike members into
+"""Records the results of kube-scheduler for feasible gangs of heterogeneous members into
 `data/workload/differing.json`.
 
     PATH=.tools/bin:$PATH KUBEBUILDER_ASSETS=.tools/bin python -m tests.vectors.recordheterogeneous

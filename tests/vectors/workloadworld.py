@@ -141,7 +141,7 @@ class SimulatedCluster:
 
     def fill(self, pods, nodes):
         """Return the largest number of these pods that fit these nodes together (exact for like
-        pods and for few unlike ones).
+        pods and for few different ones).
         """
         shapes = {
             repr(p["spec"].get("containers"))

@@ -24,7 +24,7 @@ class Invariant(StrEnum):
     KNOWN = "nothing is decided on unknown objects"
     TRUTH = "a pod reported as bound is bound"
     LIVENESS = "every feasible pod is bound in time"
-    TOLD = "every pending pod has a reason"
+    REPORTED = "every pending pod has a reason"
     SAID = "a complete group is reported as bound"
     BOOKS = "the leader's state equals the server's"
     LEFT = "no record is left over"

@@ -350,7 +350,7 @@ class SimulatedCluster:
                 one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
             )
             if not any(one["status"] == "False" and one.get("message") for one in reported):
-                deviates(Invariant.TOLD, f"{pod['metadata']['name']} waits without a condition")
+                deviates(Invariant.REPORTED, f"{pod['metadata']['name']} waits without a condition")
         for name, stated in self._whole_and_silent(pods):
             deviates(Invariant.SAID, f"{name} is whole, and its PodGroup says {stated!r}")
         for one in leaders:

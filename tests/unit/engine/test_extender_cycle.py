@@ -425,7 +425,7 @@ PREEMPT = ConfiguredExtender(0, "http://e", preempts=True)
 
 
 def full(*extenders: ConfiguredExtender) -> Exchange:
-    """Return a talk about a pod that fits only after an eviction: `low-a` on n0, `low-b` on n1."""
+    """Return an exchange about a pod that needs an eviction: `low-a` is on n0, `low-b` on n1."""
     exchange = Exchange(*extenders, nodes=0, cpu=2, priority=5, labels={"preempt": "yes"})
     for name, node in (("low-a", "n0"), ("low-b", "n1")):
         exchange.rig.api.put("Node", make_node(node, cpu=1))

@@ -35,7 +35,7 @@ class Nobody:
 
 
 class Setting:
-    """A test setting whose operators talk to no server."""
+    """A test setting whose operators have no server."""
 
     def __init__(self, **settings: Any) -> None:
         self.meters = Meters()

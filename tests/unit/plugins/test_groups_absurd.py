@@ -147,7 +147,7 @@ def crowds() -> Iterator[tuple[str, Case]]:
     equal_workloads = group(
         "AppGroup", {"gang": True, "workloads": [{"workload": workload}] * MANY}
     )
-    yield "workloads-alike", Case((equal_workloads,), BY_APPLICATION, "spec.workloads")
+    yield "equal-workloads", Case((equal_workloads,), BY_APPLICATION, "spec.workloads")
     ties = application(dependencies=[{"workload": workload}] * MANY)
     yield "dependencies", Case((ties,), BY_APPLICATION, "spec.workloads")
     yield "long-kueue", Case((), by_kueue("9" * 60_000), kueue.TOTAL)

@@ -212,7 +212,7 @@ def test_groups_of_other_namespaces_are_found_by_the_argument():
 
 
 def test_the_first_pods_of_an_application_go_near_to_one_another():
-    """Pods that talk to the same workloads count for the score until the workloads run."""
+    """Pods that depend on the same workloads count for the score until the workloads run."""
     args = {"dependents": "Count", "indirect": "Count"}
     placed = [member("f1", "front", "a1x")]
     got = overhead(args, "front", placed)

@@ -1,4 +1,4 @@
-"""Costs and violations of classes of unlike members, by figures that can be computed by hand."""
+"""Costs and violations of roles, by figures that can be computed by hand."""
 
 import msgspec
 import pytest

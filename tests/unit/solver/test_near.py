@@ -1,4 +1,4 @@
-"""Members that talk are placed near one another without search: marginal costs and their sum."""
+"""Members with traffic are placed near one another without search: marginal costs and their sum."""
 
 from random import Random
 
@@ -46,7 +46,7 @@ def test_what_one_pod_more_costs_is_the_difference():
 
 
 def pipeline(free):
-    """Return three classes that talk in a row, on leaves of two racks with this capacity."""
+    """Return three classes with traffic in a row, on leaves of two racks with this capacity."""
     kinds = tuple(Role(count, (1,), (9,) * len(free)) for count in (1, 4, 4))
     return GroupProblem(
         kinds,
