@@ -1,5 +1,6 @@
 """The answers of the group plugin to the engine: started groups, and priorities."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec.structs import replace
@@ -76,3 +77,16 @@ def test_a_group_with_its_minimum_and_without_waiting_members_wants_none():
 
     assert isinstance(status, Status)
     assert "has all its 1 members" in str(status.reasons)
+
+
+def test_the_queue_orders_a_group_by_its_own_priority():
+    """The group of a ConfigMap with priority 3 counts so for a member of priority 5."""
+    world = Scenario(node("n"), group("g", 2, priority=3) | {"kind": "GroupConfigMap"})
+    plugin: Any = world.plugin("ClusterTopologyPlacementGroup")
+    pods = [read_pod(member("g-0", "g", priority=5)), read_pod(member("alone", priority=5))]
+    urgencies = [
+        plugin.urgency(SimpleNamespace(pod=pod, priority=pod.priority, queued_at=0.0))
+        for pod in pods
+    ]
+
+    assert [-3, -5] == [urgency[0] for urgency in urgencies]
