@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import rfc3339
 from scheduler.base.errors import InputError
-from scheduler.engine.effects import Bind, Effects, Watched
+from scheduler.engine.effects import Bind, Effects, Leading, Watched
 from scheduler.engine.queue.pod import Where
 from scheduler.objects.plain import read_object, read_pod
 from scheduler.objects.pod import Pod
@@ -88,6 +88,8 @@ class TracePlayer:
         self._is_complete = False
         self._world.stops_later = self._stops_later
         self._world.defers = self._defers
+        # A leader's queue has new pods in the order of their arrival, a list those of creation.
+        self._engine.handle(Leading(active=True), self._now)
         self.on_bound: Callable[[str, str, float], None] = lambda _pod, _node, _seconds: None
 
     def play(self, arrivals: Iterable[Arrival], progress: Callable[[int, float], None]) -> None:
