@@ -21,7 +21,8 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     `where` is the file and line or item, `at_s` is in seconds after the start; `duration_s` None
     never ends. `waited_s` is the recorded time from the arrival to the binding, None if unknown;
     `termination_s` is the last part of `duration_s`, in which the pod terminates. A pod is deleted
-    `deleted_after_s` from its arrival, bound or not; None: never. `gang` is the number of the
+    `deleted_after_s` from its arrival, bound or not; None: never. `end_order` is the recorded order
+    of what ended at one time. `gang` is the number of the
     `count` pods that start together or not at all, 0 for single pods.
 
     For the `kind` ANSWER a request, the effect named `obj`, was made after `waited_s` and took
@@ -34,6 +35,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     waited_s: float | None = None
     termination_s: float | None = None
     deleted_after_s: float | None = None
+    end_order: int = 0
     namespace: str = ""
     shape: str = ""
     count: int = 1

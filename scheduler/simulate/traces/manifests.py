@@ -9,9 +9,10 @@
 Times are seconds. A pod without a duration never ends, unless `trellis.dev/deleted-after` has the
 seconds from its arrival after which it is deleted, bound or not. `trellis.dev/waited` is the time
 from the arrival to the binding in the recording, `trellis.dev/termination` that from the deletion
-of a running pod to its end, which is part of its duration. An object without an arrival is there
-from the start. A pod with `spec.nodeName` runs there from its arrival. Lines are read one at a time
-and are sorted by arrival; the objects of any other file are sorted here.
+of a running pod to its end, which is part of its duration. What ends at one time does so by
+`trellis.dev/end-order`, a number. An object without an arrival is there from the start. A pod with
+`spec.nodeName` runs there from its arrival. Lines are read one at a time and are sorted by arrival;
+the objects of any other file are sorted here.
 
 A `RecordedAnswer`, which only traces have, is named like the scheduler's request: it waited until
 the request was made, and lasted until its answer.
@@ -35,6 +36,7 @@ ARRIVAL = "trellis.dev/arrival"
 DURATION = "trellis.dev/duration"
 WAITED = "trellis.dev/waited"
 TERMINATION = "trellis.dev/termination"
+END_ORDER = "trellis.dev/end-order"
 DELETED_AFTER = "trellis.dev/deleted-after"
 SHAPE = "trellis.dev/shape"
 _LONGEST_SHAPE = 63
@@ -99,6 +101,7 @@ def _arrival(item: Item, where: str) -> Arrival | None:
         duration_s=duration,
         waited_s=_seconds(notes, WAITED, where),
         termination_s=_seconds(notes, TERMINATION, where),
+        end_order=int(_seconds(notes, END_ORDER, where) or 0),
         deleted_after_s=_seconds(notes, DELETED_AFTER, where),
         namespace=namespace,
         shape=shape,
@@ -120,6 +123,7 @@ def _answer(item: Item, where: str) -> Arrival:
         at_s=_seconds(notes, ARRIVAL, where) or 0.0,
         waited_s=_seconds(notes, WAITED, where),
         duration_s=_seconds(notes, DURATION, where),
+        end_order=int(_seconds(notes, END_ORDER, where) or 0),
     )
 
 

@@ -74,8 +74,8 @@ class TracePlayer:
         self._scheduler = scheduler
         self._world = SimulatedCluster(self._engine, (*stage.bound, *stage.pending))
         self._pods: dict[str, _Pod] = {}
-        # What is reported to the engine at a time; the numbers keep the order of one time.
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        # What is reported to the engine at a time, in the recorded order, else as it was scheduled.
+        self._due: list[tuple[float, int, int, Callable[[], None]]] = []
         self._numbers = count()
         self._answers = RecordedAnswers()
         self._tallies: dict[tuple[str, str], Tally] = {}
@@ -178,7 +178,8 @@ class TracePlayer:
     def _arrive(self, arrival: Arrival) -> None:
         if arrival.kind == ANSWER:
             asked_at = self._now + (arrival.waited_s or 0.0)
-            self._answers.add(arrival.obj, asked_at, arrival.duration_s or 0.0)
+            took_s = arrival.duration_s or 0.0
+            self._answers.add(arrival.obj, asked_at, took_s, arrival.end_order)
         elif arrival.kind:
             self._jobs.describe(arrival.kind, arrival.obj)
             self._engine.handle(Watched(arrival.kind, "ADDED", arrival.obj), self._now)
@@ -240,16 +241,16 @@ class TracePlayer:
         self._pods[pod.metadata.uid] = entry
         self._waiting += 1
         if arrival.deleted_after_s is not None:
-            self._schedule(
-                self._now + arrival.deleted_after_s, partial(self._end, pod.metadata.uid)
-            )
+            end = partial(self._end, pod.metadata.uid)
+            self._schedule(self._now + arrival.deleted_after_s, arrival.end_order, end)
         self._world.put(pod, self._now)
         if pod.spec.node_name:
             self._begin(pod.metadata.uid, pod.spec.node_name)
         return joined
 
-    def _schedule(self, at: float, report: Callable[[], None]) -> None:
-        heappush(self._due, (at, next(self._numbers), report))
+    def _schedule(self, at: float, order: int, report: Callable[[], None]) -> None:
+        # Sums of the same recorded times differ in their last bits.
+        heappush(self._due, (round(at, 6), order, next(self._numbers), report))
 
     def _terminate(self, uid: str) -> None:
         if uid in self._pods:
@@ -284,10 +285,10 @@ class TracePlayer:
 
     def _defers(self, effect: Effects, now: float) -> bool:
         """Return whether an effect is carried out later, at the recorded time of its answer."""
-        at = self._answers.take(type(effect).__name__, now - _RESOLUTION_S)
-        if at is not None:
-            self._schedule(at, partial(self._carry_out, effect))
-        return at is not None
+        answer = self._answers.take(type(effect).__name__, now - _RESOLUTION_S)
+        if answer is not None:
+            self._schedule(*answer, partial(self._carry_out, effect))
+        return answer is not None
 
     def _leave(self, pod: _Pod, *, is_done: bool) -> None:
         job = self._jobs.leave(pod.job, self._now - self._start, is_done=is_done)
@@ -330,10 +331,9 @@ class TracePlayer:
             self._peak[name] = max(self._peak[name], self._used[name])
         if pod.ends_at is not None:
             if pod.arrival.termination_s is not None:
-                self._schedule(
-                    pod.ends_at - pod.arrival.termination_s, partial(self._terminate, uid)
-                )
-            self._schedule(pod.ends_at, partial(self._end, uid))
+                begins_at = pod.ends_at - pod.arrival.termination_s
+                self._schedule(begins_at, 0, partial(self._terminate, uid))
+            self._schedule(pod.ends_at, pod.arrival.end_order, partial(self._end, uid))
         self.on_bound(known.key, node, self._now - self._start)
 
     def _lose(self) -> None:

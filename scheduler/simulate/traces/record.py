@@ -29,6 +29,7 @@ from scheduler.simulate.traces.manifests import (
     ARRIVAL,
     DELETED_AFTER,
     DURATION,
+    END_ORDER,
     TERMINATION,
     WAITED,
 )
@@ -41,6 +42,7 @@ class _Seen(msgspec.Struct):
     bound_s: float | None = None
     deleted_s: float | None = None
     ended_s: float | None = None
+    end_order: int = 0
     is_ours: bool = False
 
 
@@ -48,6 +50,7 @@ class _Answered(msgspec.Struct):
     name: str
     asked_s: float
     answered_s: float
+    end_order: int
     kind: str = ANSWER
 
     @property
@@ -63,6 +66,7 @@ class TraceRecorder:
         self._start = 0.0
         self._has_started = False
         self._now = 0.0
+        self._events = 0
         self._seen: dict[tuple[str, str], _Seen] = {}
         # Effect id → the name of the effect and its time.
         self._asked: dict[int, tuple[str, float]] = {}
@@ -80,6 +84,7 @@ class TraceRecorder:
             self._start = math.floor(now)
         self._now = now - self._start
         for event in events:
+            self._events += 1
             if isinstance(event, Leading):
                 self._begin(is_leading=event.active)
             elif isinstance(event, Watched):
@@ -91,7 +96,8 @@ class TraceRecorder:
             elif isinstance(event, Complete):
                 self._keep_only(event.kind, frozenset(event.keys))
             elif isinstance(event, Answer) and event.effect in self._asked:
-                self._answered.append(_Answered(*self._asked.pop(event.effect), self._now))
+                asked_for = self._asked.pop(event.effect)
+                self._answered.append(_Answered(*asked_for, self._now, self._events))
         self._asked.update((effect, (name, self._now)) for effect, name in asked.items())
 
     def nodes(self) -> Iterator[bytes]:
@@ -107,6 +113,8 @@ class TraceRecorder:
         # Objects before pods of the same time: groups and claims exist when pods are read.
         for one in sorted(entries, key=lambda one: (one.arrived_s, one.kind == POD.kind)):
             notes = {ARRIVAL: f"{one.arrived_s:.6f}"}
+            if one.end_order:
+                notes[END_ORDER] = str(one.end_order)
             if isinstance(one, _Answered):
                 notes |= _times(one.arrived_s, one.asked_s, one.answered_s)
                 meta = {"name": one.name, "annotations": notes}
@@ -151,7 +159,7 @@ class TraceRecorder:
 
     def _end(self, seen: _Seen) -> None:
         if seen.ended_s is None:
-            seen.ended_s = self._now
+            seen.ended_s, seen.end_order = self._now, self._events
 
     def _keep_only(self, kind: str, keys: Collection[str]) -> None:
         for (known, name), seen in self._seen.items():

@@ -307,6 +307,30 @@ def test_ends_and_arrivals_of_one_turn_are_decided_together(waiting_s, bound):
     assert {"first": ("n0", 1.0), bound: ("n0", 9.75)} == found
 
 
+@pytest.mark.parametrize("names", [("one", "two"), ("two", "one")])
+def test_pods_that_ended_in_one_turn_end_in_their_order(names, monkeypatch):
+    """The engine sees the deletions in the order of the log, whichever pod was bound first."""
+    (one, one_bound, one_gone), (two, two_bound, two_gone) = versions("one"), versions("two", "n1")
+    gone = {"one": one_gone, "two": two_gone}
+    seen = []
+    handle = Engine.handle
+
+    def spy(engine, event, now):
+        if isinstance(event, Watched) and event.verb == "DELETED":
+            seen.append(event.object.metadata.name)
+        handle(engine, event, now)
+
+    monkeypatch.setattr(Engine, "handle", spy)
+    recorded(
+        (1, one, one_bound),
+        (2.3, two, two_bound),
+        (8.1, *(gone[name] for name in names)),
+        nodes=2,
+    )
+
+    assert list(names) == seen
+
+
 def test_pods_that_ended_in_one_turn_end_together():
     """Times are rounded to microseconds before they are subtracted, so that they add up again."""
     (one, one_bound, one_gone), (two, two_bound, two_gone) = (
