@@ -58,6 +58,8 @@ class SimulatedCluster:
         self.evicted: set[str] = set()
         # Whether an evicted pod terminates for a time, until `drop`; others are gone at once.
         self.stops_later: Callable[[Pod, float], bool] = lambda _pod, _now: False
+        # The time at which a pod starts that is bound now.
+        self.starts_at: Callable[[str, float], float] = lambda _uid, now: now
         # Whether the owner passes an effect to `carry_out_one` later; others take no time.
         self.defers: Callable[[Effects, float], bool] = lambda _effect, _now: False
         # The solver's limit that replaces the questions' own, without remedies; and whether it has
@@ -129,7 +131,7 @@ class SimulatedCluster:
         others = tuple(one for one in pod.status.conditions if one.type != SCHEDULED)
         conditions = (*others, _scheduled(now))
         # The kubelet's: victims of preemption are chosen by it.
-        started = pod.status.start_time or rfc3339(now)
+        started = pod.status.start_time or rfc3339(self.starts_at(effect.uid, now))
         status = replace(
             pod.status, nominated_node_name="", conditions=conditions, start_time=started
         )

@@ -53,13 +53,16 @@ class _Pod(msgspec.Struct):
     bound_at: float | None = None
     ends_at: float | None = None
 
+    def begins_at(self, now: float) -> float:
+        """Return when the pod starts if it is bound now: then, or at its recorded binding."""
+        was_bound_at = self.arrived_at + (self.arrival.waited_s or 0.0)
+        return was_bound_at if 0 <= was_bound_at - now <= LATENCY_S else now
+
     def bind(self, now: float) -> None:
         """Note the binding, and when the pod ends."""
         self.bound_at = now
         if self.arrival.duration_s is not None:
-            was_bound_at = self.arrived_at + (self.arrival.waited_s or 0.0)
-            began_at = was_bound_at if 0 <= was_bound_at - now <= LATENCY_S else now
-            self.ends_at = began_at + self.arrival.duration_s
+            self.ends_at = self.begins_at(now) + self.arrival.duration_s
 
 
 class TracePlayer:
@@ -87,6 +90,7 @@ class TracePlayer:
         self._used_seconds: dict[str, float] = {}
         self._is_complete = False
         self._world.stops_later = self._stops_later
+        self._world.starts_at = self._starts_at
         self._world.defers = self._defers
         # A leader's queue has new pods in the order of their arrival, a list those of creation.
         self._engine.handle(Leading(active=True), self._now)
@@ -282,6 +286,11 @@ class TracePlayer:
         """
         pod = self._pods.get(victim.metadata.uid)
         return pod is not None and pod.ends_at is not None and 0 < pod.ends_at - now <= _GRACE_S
+
+    def _starts_at(self, uid: str, now: float) -> float:
+        """Return a pod's start time, by which victims are chosen."""
+        pod = self._pods.get(uid)
+        return now if pod is None else pod.begins_at(now)
 
     def _defers(self, effect: Effects, now: float) -> bool:
         """Return whether an effect is carried out later, at the recorded time of its answer."""

@@ -120,6 +120,8 @@ class TraceRecorder:
                 meta = {"name": one.name, "annotations": notes}
                 yield _encoded({"kind": ANSWER, "metadata": meta})
                 continue
+            if one.kind == POD.kind and one.ended_s is None and one.bound_s is not None:
+                notes[WAITED] = _between(one.arrived_s, one.bound_s)
             if one.kind == POD.kind and one.ended_s is not None:
                 notes |= _times(one.arrived_s, one.bound_s, one.ended_s)
                 if one.bound_s is not None and one.deleted_s is not None:

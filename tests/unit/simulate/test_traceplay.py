@@ -448,6 +448,19 @@ def test_no_second_pod_is_evicted_while_the_first_one_stops():
     assert {"first": ("n0", 0), "guard": ("n1", 1), "other": ("n1", 9), "high": ("n0", 13)} == bound
 
 
+@pytest.mark.parametrize(("waited", "victim"), [(0, "second"), (3, "first")])
+def test_victims_are_chosen_by_their_recorded_start(waited, victim):
+    """Of equal pods the one that started last is evicted."""
+    lines = [
+        prioritised("first", 0, "4", times(0, waited=waited, duration=100)),
+        prioritised("second", 0, "4", times(2, waited=0, duration=100)),
+        prioritised("high", 100, "4", times(10, duration=200)),
+    ]
+    bound = {name.split("/")[1]: to for name, to, _ in played_lines(*lines, nodes=2, evicted=1)}
+
+    assert bound[victim] == bound["high"]
+
+
 def test_a_pod_waits_for_its_eviction_as_long_as_it_did():
     """The capacity of n1, which is free before the eviction's answer, goes to the next pod."""
     lines = [
