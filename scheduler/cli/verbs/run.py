@@ -7,7 +7,6 @@ file. This is the one place where scheduler and operators meet.
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Coroutine, Mapping
 from random import SystemRandom
 from typing import Any, NamedTuple
@@ -39,6 +38,7 @@ from scheduler.base.meters import Meters
 from scheduler.cli.command import no_collector
 from scheduler.cli.commands import Preset, RunFlags
 from scheduler.cli.inputs.files import read_text, shown
+from scheduler.cli.signals import on_stop
 from scheduler.config import Loaded, default_config, read_gates, to_log
 from scheduler.config.every import load_or_report_all
 from scheduler.config.presets import PRESETS
@@ -184,9 +184,7 @@ async def _logged(
 
 
 async def _run(supervisor: Supervisor, loaded: Loaded) -> int:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.stop)
+    on_stop(supervisor.stop)
     return await supervisor.run(loaded)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scheduler.base.errors import InputError, TrellisError
+from scheduler.cli.signals import on_stop
 from scheduler.sandbox import detached
 from scheduler.sandbox.kinds.kinds import RELEASES
 
@@ -124,10 +125,8 @@ async def _run(
 ) -> None:
     from scheduler.sandbox.sandbox import Sandbox
 
-    loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    on_stop(stopped.set)
     # The sandbox keeps thousands of long-lived objects; the collector would traverse them
     # repeatedly and free nothing.
     gc.disable()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -29,6 +28,7 @@ from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import leader
 from scheduler.cli.inputs.live import connect, survey
 from scheduler.cli.inputs.logged import LogView, configuration
+from scheduler.cli.signals import on_stop
 from scheduler.daemon.decisions import DecisionHistory
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.attempts import AttemptRecord, LeaderChange, moments, undone
@@ -218,9 +218,7 @@ def _run(place: AbstractAsyncContextManager[str]) -> int:
 
 async def _serve(place: AbstractAsyncContextManager[str]) -> None:
     ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+    on_stop(ended.set)
     async with place as address:
         print(f"{address}\nCtrl-C ends it.", flush=True)
         await ended.wait()
