@@ -36,6 +36,7 @@ class ConfigFile:
         self._meters = meters
         self._seen = ""
         self._used: Loaded | None = None
+        self.error = ""  # why the content of the file is not in use, '' if it is
 
     def read(self) -> Loaded:
         """Read the file for the first time; InputError when it cannot be used."""
@@ -46,12 +47,13 @@ class ConfigFile:
 
     def use(self, loaded: Loaded) -> None:
         """Record the configuration in use."""
-        self._used = loaded
+        self._used, self.error = loaded, ""
         self._meters.config_last_reload_successful.set(1)
         self._meters.config_last_reload_success_timestamp.set(self._clock.now())
 
     def refuse(self, error: Exception) -> None:
         """Record that the file is invalid; the last valid configuration stays in force."""
+        self.error = str(error)
         self._meters.config_reloads.labels("error").inc()
         self._meters.config_last_reload_successful.set(0)
         _log.error("configuration not reloaded, the last good one stays", error=str(error))
@@ -87,6 +89,7 @@ class ConfigFile:
         self._seen = text
         loaded = self._load(text)
         if self._used is not None and _says(loaded) == _says(self._used):
+            self.error = ""
             self._meters.config_last_reload_successful.set(1)
             return None
         return loaded

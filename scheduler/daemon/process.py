@@ -22,6 +22,7 @@ import structlog
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
+from scheduler.base.text import cut_bytes
 from scheduler.config import Loaded, to_configz
 from scheduler.config.fingerprint import fingerprint
 from scheduler.daemon import inspection
@@ -43,7 +44,14 @@ from scheduler.framework.registry import Registry
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.lease import Election
-from scheduler.kube.leaserecord import CONFIGURATION, DENIED, ENDPOINT, LeaseSettings
+from scheduler.kube.leaserecord import (
+    CONFIGURATION,
+    CONFIGURATION_ERROR,
+    DENIED,
+    ENDPOINT,
+    MESSAGE_BYTES,
+    LeaseSettings,
+)
 from scheduler.kube.leaserecord import VERSION as LEASE_VERSION
 from scheduler.kube.watching.watches import Watches
 from scheduler.kube.writing.effects import Carry, EffectLimits, Executor
@@ -86,6 +94,7 @@ class DaemonOptions(NamedTuple):
     on_listed: Callable[[], None] = lambda: None
     asking: str = ""
     limits: EffectLimits = EffectLimits()
+    configuration_error: Callable[[], str] = lambda: ""
 
 
 class Daemon:
@@ -201,7 +210,7 @@ class Daemon:
     def announce(self, reason: str, what: str, *, is_warning: bool = False) -> None:
         """Write an event about this process, regarding its Lease; nothing without a Lease."""
         if self._election is not None:
-            self._election.tell(reason, f"says: {what}", is_warning=is_warning)
+            self._election.tell(reason, f"reports: {what}", is_warning=is_warning)
 
     async def until_newer(self, release: ServerRelease) -> None:
         """Wait until the API server has a newer release than the one that this daemon was built
@@ -240,6 +249,8 @@ class Daemon:
         found = {CONFIGURATION: self._fingerprint, LEASE_VERSION: self._options.version}
         if denied := self._watches.denied():
             found[DENIED] = ",".join(denied)
+        if error := self._options.configuration_error():
+            found[CONFIGURATION_ERROR] = cut_bytes(" ".join(error.split()), MESSAGE_BYTES)
         host = self._options.address.host
         if self._server.port:
             # Beside a wildcard it listens on loopback too; a pod is reached by a port-forward.

@@ -20,7 +20,9 @@ ENDPOINT, CONFIGURATION = "trellis.dev/endpoint", "trellis.dev/configuration"
 VERSION = "trellis.dev/version"
 # The resources that the leader may not list, separated by commas.
 DENIED = "trellis.dev/may-not-list"
-PUBLISHED = (ENDPOINT, CONFIGURATION, VERSION, DENIED)
+# Why the configuration file, as it is now, is not the one in use.
+CONFIGURATION_ERROR = "trellis.dev/configuration-error"
+PUBLISHED = (ENDPOINT, CONFIGURATION, VERSION, DENIED, CONFIGURATION_ERROR)
 
 
 class LeaseSettings(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.base.errors import ApiError, InputError
 from scheduler.kube.connection.client import ApiClient
-from scheduler.kube.leaserecord import CONFIGURATION, DENIED, ENDPOINT, VERSION
+from scheduler.kube.leaserecord import CONFIGURATION, CONFIGURATION_ERROR, DENIED, ENDPOINT, VERSION
 
 LEASE = "trellis"
 
@@ -20,7 +20,8 @@ class Leader(msgspec.Struct, frozen=True):
     """The holder of the Lease `lease`; `endpoint`, `configuration` and `version` are '' where not
     published.
 
-    `denied` names the resources that it may not list.
+    `denied` names the resources that it may not list; `configuration_error` is why its
+    configuration file, as it is now, is not in use, '' if it is.
     """
 
     namespace: str
@@ -30,6 +31,7 @@ class Leader(msgspec.Struct, frozen=True):
     version: str = ""
     denied: tuple[str, ...] = ()
     lease: str = LEASE
+    configuration_error: str = ""
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -82,6 +84,7 @@ async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader
         notes.get(VERSION, ""),
         tuple(filter(None, notes.get(DENIED, "").split(","))),
         found[0].metadata.name,
+        notes.get(CONFIGURATION_ERROR, ""),
     )
 
 

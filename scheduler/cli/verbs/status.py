@@ -109,6 +109,9 @@ def _leader_lines(found: Leader) -> list[StatusLine]:
     else:
         text = "none: --secure-port 0 removes metrics, history and the page"
         lines.append(StatusLine("endpoint", NOTICE, text))
+    if found.configuration_error:
+        text = f"invalid, the last valid one stays in use: {found.configuration_error}"
+        lines.append(StatusLine("configuration file", PROBLEM, text))
     if found.denied:
         text = f"the leader may not list {', '.join(found.denied)}; it knows nothing of them"
         lines.append(StatusLine("leader's rights", NOTICE, text))

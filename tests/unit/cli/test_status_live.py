@@ -11,7 +11,7 @@ from scheduler.cli.verbs.status import origin
 from scheduler.config import default_config, load
 from scheduler.config.presets import PRESETS
 from scheduler.intree import registry
-from scheduler.kube.leaserecord import ENDPOINT, VERSION
+from scheduler.kube.leaserecord import CONFIGURATION_ERROR, ENDPOINT, VERSION
 from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
@@ -66,6 +66,24 @@ async def test_the_leader_is_found_by_the_notes_on_its_lease(capsys, leases, fou
     if is_one:
         assert "https://10.0.0.1:10259" in lines["endpoint"]["text"]
         assert OURS == lines["version"]["text"]
+
+
+async def test_a_configuration_file_that_became_invalid_is_a_problem(capsys):
+    """The daemon goes on with the last valid one; its Lease states the error."""
+    notes = {**NOTES, CONFIGURATION_ERROR: 'config.yaml:3:1: unknown field "profile"'}
+    async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
+        lease(sandbox, "trellis", "host_uid", notes)
+        flags = ["--kubeconfig", str(sandbox.kubeconfig_path), "-o", "json"]
+        code = await asyncio.to_thread(run, ["status", *flags])
+    lines = {one["what"]: one for one in json.loads(capsys.readouterr().out)["items"]}
+
+    assert code == 1
+    assert lines["configuration file"] == {
+        "what": "configuration file",
+        "state": "problem",
+        "text": "invalid, the last valid one stays in use: "
+        'config.yaml:3:1: unknown field "profile"',
+    }
 
 
 @pytest.mark.parametrize(

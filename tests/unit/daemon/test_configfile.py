@@ -94,8 +94,12 @@ async def test_an_invalid_file_is_reported_once(room: Room):
     async with asyncio.timeout(60):
         while len(room.refused) < 2:
             await asyncio.to_thread(lambda: None)
+    assert room.file.error == room.refused[1]
     room.path.write_text(text("last"))
-    assert ["last"] == names(await waiting)
+    loaded = await waiting
+    assert ["last"] == names(loaded)
+    room.file.use(loaded)
+    assert not room.file.error
     assert 1 == room.errors()
 
 
