@@ -1,4 +1,4 @@
-"""Verbs that run until stopped end alike at Ctrl-C, SIGTERM and SIGHUP."""
+"""Verbs that run until stopped end at Ctrl-C, SIGTERM and SIGHUP."""
 
 import asyncio
 import os
