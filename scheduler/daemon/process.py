@@ -299,10 +299,7 @@ class Daemon:
         await self._executor.drain(max(0.1, deadline - self._clock.now()))
         election = self._tasks.get("election")
         if self._election is not None and election is not None:
-            unsettled = self.engine.view.unsettled_binds()
-            if unsettled:
-                _log.warning("the lease runs out: binds may still be carried out", binds=unsettled)
-            self._election.leave(gives_back=not unsettled)
+            self._election.leave()
             await asyncio.wait({election}, timeout=DRAIN_S)
 
     async def _end(self) -> None:

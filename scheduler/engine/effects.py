@@ -97,6 +97,9 @@ class Effect(msgspec.Struct, frozen=True, tag_field="effect", rename="camel", om
 
 # Why a bind was not sent: the state that the decision was based on has changed.
 OUTDATED = "Outdated"
+# How long the server may still execute a write whose answer was lost: API servers end a request
+# after a minute (--request-timeout).
+LATE_S = 65.0
 
 
 class Bind(Effect, frozen=True, tag="Bind"):

@@ -163,10 +163,6 @@ class EngineView:
         found = self._bindings
         return BindingsView(len(found), len(found.waiting), found.busy)
 
-    def unsettled_binds(self) -> int:
-        """Return how many binds were sent, or may still arrive, with an unknown outcome."""
-        return self._bindings.unsettled
-
     def permit(self, uid: str) -> tuple[str, ...]:
         """Return the plugins that a pod at permit waits for, nothing for other pods."""
         waiting = self._bindings.waiting.get(uid)

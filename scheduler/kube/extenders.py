@@ -76,7 +76,11 @@ class Extenders:
         self._prioritizing += effect.verb == "prioritize"
         started = perf_s()
         try:
-            reply = await self._ask(endpoint, effect)
+            asked = self._ask(endpoint, effect)
+            if effect.verb == "bind":
+                # A failed answer does not tell whether the extender has sent a binding.
+                asked = self._fence.watched(asked, lambda found: not found.ok)
+            reply = await asked
         finally:
             self._prioritizing -= effect.verb == "prioritize"
         result = "ok" if reply.ok else "error"

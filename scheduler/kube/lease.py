@@ -58,7 +58,6 @@ class Election:
         self._record = LeaseRecord(settings)
         self._renewed_at: float | None = None
         self._is_leaving = asyncio.Event()
-        self._gives_back = True
         self._awaited = ""
         self._telling: set[asyncio.Task[Response]] = set()
         self._status = meters.leader_election_master_status.labels(settings.name)
@@ -88,7 +87,9 @@ class Election:
                 self.tell(LEADER_ELECTION, "stopped leading")
                 await asyncio.gather(*self._telling, return_exceptions=True)
                 self._end()
-                if self._gives_back:
+                if self._fence.may_be_late:
+                    _log.warning("the lease runs out: a write that was sent may still be executed")
+                else:
                     await self._release()
         finally:
             if self.is_leader:
@@ -97,13 +98,12 @@ class Election:
                 task.cancel()
             await asyncio.gather(*self._telling, return_exceptions=True)
 
-    def leave(self, *, gives_back: bool = True) -> None:
+    def leave(self) -> None:
         """Release the lease for an immediate take-over; `run` then returns.
 
         If a request that was sent may still be executed, the lease is not released and expires: the
         next leader must not decide before that.
         """
-        self._gives_back = gives_back
         self._is_leaving.set()
 
     async def _acquire(self) -> bool:

@@ -353,7 +353,7 @@ MUTATIONS: Final = (
     Mutation(
         "the lease is given back over binds that are under way",
         LEASE, "Election.run",
-        "                if self._gives_back:\n", "                if True:\n",
+        "if self._fence.may_be_late:", "if False:",
         (TAKEOVER,),
     ),
     Mutation(

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scheduler.engine.binding.bindings import LATE_S
+from scheduler.engine.effects import LATE_S
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import LOST, Accident, Flow
 from tests.world.grouproom import at_most, members
@@ -19,6 +19,7 @@ from tests.world.invariants import Breach, Invariant
 from tests.world.mishaps import PODS_PATH
 from tests.world.races import BUSY, FORBIDDEN, NO_QUORUM, URGENT, Races
 from tests.world.replica import Replica
+from tests.world.states import any_bind_unsettled
 from tests.world.world import Object
 
 # This module runs on a loop with virtual time: its delays cost nothing.
@@ -325,7 +326,7 @@ class Stages(Races):
                 self._end(pod)
             leader = self._leader()
             # A bind in doubt reserves its capacity until it can no longer arrive.
-            is_held = leader is not None and bool(leader.daemon.engine.bindings.unsettled)
+            is_held = leader is not None and any_bind_unsettled(leader.daemon.engine)
             patience_s = PROMPT_S + (LATE_S if is_held else 0)
             for _ in range(int(patience_s)):
                 pods = self.world.pods()

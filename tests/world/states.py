@@ -7,6 +7,7 @@ a new state.
 from typing import Any
 
 from scheduler.engine.queue.pod import Where
+from scheduler.framework.calls import BindPod
 from tests.world.grouproom import POD_GROUP
 from tests.world.replica import Replica
 from tests.world.world import SimulatedCluster
@@ -35,6 +36,11 @@ def state_of(world: SimulatedCluster, groups: dict[str, int]) -> State:
     )
 
 
+def any_bind_unsettled(engine: Any) -> bool:
+    """Return whether a bind was sent, or may still arrive, with an unknown outcome."""
+    return any(isinstance(pod.asked, BindPod) for pod in engine.bindings._pods.values())
+
+
 def _inside(one: Replica) -> State:
     """Return the stages of the leader's pods and groups."""
     engine = one.daemon.engine
@@ -44,7 +50,7 @@ def _inside(one: Replica) -> State:
     return (
         tuple(where in at for where in Where),
         len(engine.bindings.waiting) > 0,
-        engine.bindings.unsettled > 0,
+        any_bind_unsettled(engine),
         len(engine.preemptions) > 0,
         groups.is_planning,
         frozenset((one.step, one.is_broken) for one in bindings),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.kube.memoryapi import LOST
 from tests.world.world import SimulatedCluster
 
 pytestmark = pytest.mark.looptime
@@ -51,6 +52,26 @@ async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
     assert waited_s > 20
     assert [] == world.history.broken
     assert ["second"] == world.unbound()
+
+
+async def test_a_lease_is_not_given_back_over_a_status_without_an_answer():
+    """The connection breaks after the status of a PodGroup was sent, and the leader terminates."""
+    world = SimulatedCluster(1)
+    world.node("n0", cpu="8")
+    async with world.running():
+        leader, standby = world.replicas
+        leader.wiring.unheard = {"podgroups/g/status": (LOST, 8.0)}
+        world.gang("g")
+        await world.until(lambda: not world.unbound())
+        await world.pass_time(1)
+        asked_at = world.clock.now()
+        await leader.leave()
+        await world.until(lambda: standby.daemon.engine.is_leading)
+        waited_s = world.clock.now() - asked_at
+        await world.pass_time(20)
+
+    assert waited_s > 8
+    assert [] == world.history.broken
 
 
 async def test_a_quiet_world_is_silent():

@@ -19,7 +19,16 @@ from scheduler.engine.binding.inflight import Ended, InFlight, is_doubtful, obje
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
 from scheduler.engine.deadlines import Deadlines
-from scheduler.engine.effects import OUTDATED, Answer, AskExtender, Bind, Call, Look, Seen
+from scheduler.engine.effects import (
+    LATE_S,
+    OUTDATED,
+    Answer,
+    AskExtender,
+    Bind,
+    Call,
+    Look,
+    Seen,
+)
 from scheduler.engine.extender.extenders import ConfiguredExtender, bound_through, interested
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
@@ -41,9 +50,6 @@ ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
 # Volumes are provisioned within seconds, usually; a longer wait is reported on the pod.
 TELL_AFTER_S = 30.0
-# How long the server may still execute a bind whose answer was lost: API servers end a request
-# after a minute (--request-timeout).
-LATE_S = 65.0
 MOST_BINDS = 5
 
 
@@ -259,11 +265,6 @@ class Bindings:
             else:
                 self._send_bind(pod, pod.asked, now)
             yield
-
-    @property
-    def unsettled(self) -> int:
-        """Return how many binds were sent, or may still arrive, with an unknown outcome."""
-        return sum(isinstance(pod.asked, BindPod) for pod in self._pods.values())
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline of a binding, or None."""

@@ -35,7 +35,7 @@ from scheduler.kube.connection.backoff import RetryBackoff
 from scheduler.kube.connection.limits import RateLimit
 from scheduler.kube.writing.bodies import binding, pod_path
 from scheduler.kube.writing.eviction import PodEvictor
-from scheduler.kube.writing.fence import Fence, FencedError
+from scheduler.kube.writing.fence import Fence, FencedError, NotSentError
 from scheduler.kube.writing.outcome import answer, result_of, was_replaced
 from scheduler.kube.writing.podstatus import StatusWriter
 from scheduler.kube.writing.recorder import Recorder
@@ -87,7 +87,7 @@ class _Task(NamedTuple):
     submitted_at: float
 
 
-class OutdatedError(Exception):
+class OutdatedError(NotSentError):
     """A bind that was not sent, because its decision is outdated."""
 
 

@@ -31,10 +31,17 @@ def answer(effect: int, response: Response, body: object = None) -> Answer:
     """
     if not response.was_sent:
         return Answer(effect, 503, response.reason, response.message, body)
-    is_open = response.code == 408 or (response.code >= 500 and not _is_barred(response))
-    is_open = is_open or _is_cut_short(response)
-    code = 0 if is_open else response.code
+    code = 0 if is_unsettled(response) else response.code
     return Answer(effect, code, response.reason, response.message, body)
+
+
+def is_unsettled(response: Response) -> bool:
+    """Return whether a write that has this response may have been executed, or may still be."""
+    if not response.was_sent:
+        return False
+    if response.code >= 500:
+        return not _is_barred(response)
+    return response.code in (0, 408) or _is_cut_short(response)
 
 
 def _is_barred(response: Response) -> bool:

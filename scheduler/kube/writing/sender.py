@@ -15,6 +15,7 @@ from scheduler.base.meters import Meters
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Api, Response
 from scheduler.kube.connection.backoff import RetryBackoff
 from scheduler.kube.writing.fence import Fence
+from scheduler.kube.writing.outcome import is_unsettled
 from scheduler.kube.writing.writequeue import aside
 
 
@@ -50,7 +51,7 @@ class Sender:
         """
         check = check or self._fence.check
         check()
-        return await self._api.request(
+        answer = self._api.request(
             request.method,
             request.path,
             request.body,
@@ -58,6 +59,9 @@ class Sender:
             timeout_s=timeout_s,
             guard=check,
         )
+        # The next leader does not decide by events: a late one harms nothing.
+        is_harmless = request.method == "GET" or request.effect == "Record"
+        return await (answer if is_harmless else self._fence.watched(answer, is_unsettled))
 
     async def repeatedly(self, request: EffectRequest, tries: float = inf) -> Response:
         """Send a request until its response is definite, at most `tries` times, with waits in
