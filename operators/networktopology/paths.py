@@ -6,10 +6,10 @@ calculator's kernel in another process. Used for costs of paths that were not me
 """
 
 import asyncio
+from importlib import import_module
 from typing import NamedTuple
 
 import msgspec
-import networkx as nx
 import numpy as np
 import structlog
 
@@ -58,6 +58,8 @@ async def closed(network: Network, calculator: Calculator | None) -> IntMatrix |
 
 
 async def _here(network: Network) -> IntMatrix:
+    # The import takes an eighth of a second: not at each start, and not on the loop.
+    nx = await asyncio.to_thread(import_module, "networkx")
     graph = nx.DiGraph()
     graph.add_weighted_edges_from(
         zip(network.origins.tolist(), network.targets.tolist(), network.costs.tolist(), strict=True)

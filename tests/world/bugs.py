@@ -178,7 +178,7 @@ BUGS: Final = (
     Bug("partially bound groups are not planned first", _GROUPS,
         "        if not self._is_new:\n", "        if True:\n"),
     Bug("members of whole groups are evicted one by one", "scheduler/groups/plugin.py",
-        "DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE", "Mode.SINGLE"),
+        "DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE", "DisruptionMode.SINGLE"),
     Bug("a group's minimum is not checked before each bind", _FLIGHTS,
         "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)",
         'return ""'),
