@@ -60,6 +60,7 @@ class Supervisor:
         """Run until stopped, or until a daemon ends without a request; return its exit code."""
         self._loaded = loaded
         self._daemon = await self._build(loaded)
+        gctuning.set_aside()
         with gctuning.short_pauses():
             while True:
                 code = await self._run_one(self._daemon)
@@ -70,9 +71,9 @@ class Supervisor:
                     await successor.discard()
                     return code
                 self._daemon, successor = successor, None
+                gctuning.forget()  # the previous daemon is garbage by now
 
     async def _run_one(self, daemon: Daemon) -> int:
-        gctuning.forget()  # the previous daemon is garbage by now
         following = asyncio.create_task(self._follow(daemon), name="configuration")
         upgraded = asyncio.create_task(self._follow_release(daemon), name="release")
         try:
