@@ -209,6 +209,8 @@ def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
         if is_reserved:
             return moved_on(plan, tuple(map(_released, step)), seen.now)
         return _paused(plan, seen, opens)
+    if not is_reserved and _is_unbegun(plan) and any(_leaves(move, seen) for move in step):
+        return _stale(plan, f"{_pods(step)} deleted", seen.now)
     if not is_reserved:
         return moved_on(plan, tuple(_reserve(plan, move, seen) for move in step), seen.now)
     if _is_late(step, seen.now):
@@ -349,17 +351,22 @@ def after_check(plan: MovePlan, check: MoveCheck, now: float) -> Action | None:
     if check.over:
         return completed(plan, "GoalReached", check.over, now)
     if check.stale:
-        is_first = all(move.state in (PLANNED, RESERVED) for move in plan.status.moves)
-        if is_first and plan.status.replans < MOST_REPLANS:
-            return _again(plan, check.stale, now)
-        return aborted(plan, "PlanStale", check.stale, now)
+        return _stale(plan, check.stale, now)
     if check.later:
         return progressing(plan, "Waiting", check.later, now) or WaitFor(now + RETRY_S)
     return None
 
 
-def _again(plan: MovePlan, why: str, now: float) -> Step:
-    """Drop a plan before its first eviction: the next one needs an approval of its own."""
+def _is_unbegun(plan: MovePlan) -> bool:
+    return all(move.state in (PLANNED, RESERVED) for move in plan.status.moves)
+
+
+def _stale(plan: MovePlan, why: str, now: float) -> Step:
+    """Drop a plan before its first eviction: the next one needs an approval of its own. Later, and
+    after MOST_REPLANS plans, abort it.
+    """
+    if not _is_unbegun(plan) or plan.status.replans >= MOST_REPLANS:
+        return aborted(plan, "PlanStale", why, now)
     status = replace(
         plan.status, phase="", moves=(), plan_hash="", replans=plan.status.replans + 1, summary=""
     )

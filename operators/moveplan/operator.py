@@ -257,13 +257,17 @@ class MovePlanOperator:
         return planned(plan, status, (for_spec, own), self._around.clock.now())
 
     def _cooling(self, plan: MovePlan) -> set[str]:
-        """Return the owners whose pods other plans moved within the cool-down of this plan."""
+        """Return the owners whose pods other plans moved within the cool-down of this plan.
+
+        A plan may have been calculated before the moves of another one, and be approved after them.
+        """
         since = self._around.clock.now() - plan.spec.limits.cooldown_seconds
         return {
-            move.owner.uid
-            for other in self._plans().values()
+            move.owner_key
+            for name, other in self._plans().items()
             for move in other.status.moves
-            if move.state in (EVICTED, DONE) and (parse_rfc3339(move.since) or 0.0) > since
+            if name != plan.metadata.name and move.state in (EVICTED, DONE)
+            if (parse_rfc3339(move.since) or 0.0) > since
         }
 
     async def _ask(self, question: MoveQuestion) -> tuple[MoveAnswer, str]:
@@ -292,8 +296,9 @@ class MovePlanOperator:
             plan.spec,
             self._around.clock.now(),
             self._settings.config,
-            moves=left,
-            plan=plan.metadata.name,
+            tuple(sorted(self._cooling(plan))),
+            left,
+            plan.metadata.name,
         )
         found, error = await self._ask(question)
         check = MoveCheck(later=f"the check failed: {error}") if error else found.check

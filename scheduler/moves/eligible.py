@@ -14,7 +14,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339
 from scheduler.moves import optouts
 from scheduler.moves.facts import ClusterFacts
-from scheduler.objects.moveplan import DONE, EXECUTING, MovePlan
+from scheduler.objects.moveplan import DONE, EXECUTING, MovePlan, owner_key
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.policy import PodDisruptionBudget
@@ -41,7 +41,7 @@ class MoveRules(msgspec.Struct, frozen=True):
     """A user's limits on movable pods.
 
     `allowed` are names of ALLOWANCES. `priority` is the highest one that may move, None for any.
-    `namespaces` are those whose pods may move, empty for all. Pods of the owners with the uids
+    `namespaces` are those whose pods may move, empty for all. Pods of the owners with the keys
     `cooling` stay, because one of them was moved recently.
     """
 
@@ -155,11 +155,12 @@ class Eligibility:
             yield "it is a static pod"
         if "DaemonSet" in kinds:
             yield "it is a pod of a DaemonSet"
-        if owner is not None and owner.uid in self._rules.cooling:
-            yield "a pod of its owner was moved recently"
         if owner is None:
             yield "no controller creates a replacement"
-        elif owner.kind not in REPLACING:
+            return
+        if owner_key(owner.kind, pod.metadata.namespace, owner.name) in self._rules.cooling:
+            yield "a pod of its owner was moved recently"
+        if owner.kind not in REPLACING:
             yield f"it is not known that a {owner.kind} creates a replacement"
         elif owner.kind == "Job":
             yield from self._job(f"{pod.metadata.namespace}/{owner.name}")

@@ -160,8 +160,12 @@ def _checked(
     question: MoveQuestion,
     answer_options: AnswerOptions,
 ) -> MoveCheck:
-    """Return whether the first step of the moves that are left may start."""
-    builder = ProblemBuilder(world, facts, setup, answer_options, _rules(question.spec, ()))
+    """Return whether the first step of the moves that are left may start.
+
+    All of their pods have to be movable still, so that no plan begins that cannot end.
+    """
+    rules = _rules(question.spec, question.cooling)
+    builder = ProblemBuilder(world, facts, setup, answer_options, rules)
     pods = {pod.metadata.uid: pod for pod in world.bound}
     missing = next((move for move in question.moves if move.uid not in pods), None)
     if missing is not None:
@@ -175,14 +179,14 @@ def _checked(
         settled = _settled(builder, judge, goal, steps)
         if settled is not None:
             return settled
-    coming = [pods[move.uid] for move in first_step(question.moves)]
-    for pod in coming:
-        why = builder.eligibility.why_forbidden(pod)
+    for step in steps:
+        why = builder.eligibility.why_forbidden(step.pod)
         if why:
-            return MoveCheck(stale=f"pod {pod.key} may not move: {why}")
+            return MoveCheck(stale=f"pod {step.pod.key} may not move: {why}")
     rejected = judge.rejected(steps)
     if rejected:
         return MoveCheck(stale=f"node {rejected[0].target} rejects {rejected[0].pod.key}")
+    coming = [pods[move.uid] for move in first_step(question.moves)]
     return MoveCheck(later=builder.eligibility.why_unavailable(coming))
 
 

@@ -120,6 +120,11 @@ class PlannedMove(Object, frozen=True):
         """Return `namespace/name` of the pod."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def owner_key(self) -> str:
+        """Return the name of the owner; see `owner_key`."""
+        return owner_key(self.owner.kind, self.namespace, self.owner.name)
+
 
 class PlanExclusion(Object, frozen=True):
     """A reason that excludes `count` pods from moving, with some of their names."""
@@ -162,6 +167,11 @@ class MovePlan(Object, frozen=True):
     metadata: ObjectMeta
     spec: MovePlanSpec = MovePlanSpec()
     status: MovePlanStatus = MovePlanStatus()
+
+
+def owner_key(kind: str, namespace: str, name: str) -> str:
+    """Return the name that an owner keeps when it is created again, as a JobSet's Jobs are."""
+    return f"{kind} {namespace}/{name}"
 
 
 def ordinal_of(pod: Pod, owner_kind: str) -> str:

@@ -18,9 +18,9 @@ _HEAD_BYTES = 8
 class MoveQuestion(Object, frozen=True):
     """Plan a spec, or check whether the first of `moves` (the remaining ones) may start now.
 
-    `cooling` are uids of owners whose pods were moved too recently. `config` is the text of the
-    configuration in use, empty for the default one. `plan` is the name of the MovePlan: what it
-    reserves itself is not taken.
+    `cooling` are keys of owners whose pods other plans moved too recently. `config` is the text of
+    the configuration in use, empty for the default one. `plan` is the name of the MovePlan: what
+    it reserves itself is not taken.
     """
 
     what: str

@@ -658,7 +658,18 @@ MUTATIONS: Final = (
     Mutation(
         "annotations are not read again before an eviction",
         MOVED, "scheduler/moves/executing.py",
-        "why = builder.eligibility.why_forbidden(pod)", 'why = ""', (CHECKS,),
+        "why = builder.eligibility.why_forbidden(step.pod)", 'why = ""', (CHECKS,),
+    ),
+    Mutation(
+        "a plan that was calculated earlier moves an owner in its cool-down",
+        MOVED, "MovePlanOperator._check_and_evict",
+        "tuple(sorted(self._cooling(plan))),", "(),", (MOVES, "-k", "twice_within"),
+    ),
+    Mutation(
+        "a check ignores the cool-down of owners",
+        MOVED, "scheduler/moves/executing.py",
+        "rules = _rules(question.spec, question.cooling)", "rules = _rules(question.spec, ())",
+        (CHECKS, "-k", "moved_an_owner"),
     ),
     Mutation(
         "the destination is not judged again before an eviction",

@@ -67,7 +67,7 @@ class MoveCluster:
         self.workloads: dict[str, dict[str, Any]] = {}  # spec and status of owners
         self.hides_workloads = False  # whether they may not be listed
         self.dying: dict[str, float] = {}
-        self.plan: dict[str, Any] | None = None
+        self.plans: dict[str, dict[str, Any]] = {}
         self.version = 0
         self.evicted: list[str] = []  # by accepted evictions
         self.events: list[tuple[str, str, str]] = []  # kind, reason and note
@@ -95,8 +95,8 @@ class MoveCluster:
             self._show_gang(owner)
         for raw in self.pods.values():
             self._show("Pod", "ADDED", read_pod(raw))
-        if self.plan is not None:
-            self._show_plan()
+        for name in self.plans:
+            self._show_plan(name)
         self.operator = MovePlanOperator(
             OperatorSurroundings(
                 self.engine.watched,
@@ -115,7 +115,10 @@ class MoveCluster:
         question, _ = unpacked(payload)
         found = MoveAnswer(check=self.check)
         if question.what == PLAN:
-            found = MoveAnswer(status=MovePlanStatus(phase="Proposed", moves=self.moves()))
+            moves = tuple(one for one in self.moves() if one.owner_key not in question.cooling)
+            found = MoveAnswer(status=MovePlanStatus(phase="Proposed", moves=moves))
+        elif any(move.owner_key in question.cooling for move in question.moves):
+            found = MoveAnswer(check=MoveCheck(stale="a pod of its owner was moved recently"))
         elif any(move.uid not in self.pods for move in question.moves):
             found = MoveAnswer(check=MoveCheck(stale="a pod is gone"))
         return Outcome(msgspec.json.encode(found))
@@ -146,10 +149,9 @@ class MoveCluster:
         self, group: str, version: str, plural: str, name: str, body: dict[str, Any]
     ) -> dict[str, Any]:
         """Patch the status of the plan, if its version is the current one."""
-        del group, version, plural, name
-        self._write(lambda: self._patch(body))
-        assert self.plan is not None
-        return copy.deepcopy(self.plan)
+        del group, version, plural
+        self._write(lambda: self._patch(name, body))
+        return copy.deepcopy(self.plans[name])
 
     def _write(self, carry: Any) -> None:
         """Carry a write out, and kill the daemon before or after it where that is due."""
@@ -163,17 +165,18 @@ class MoveCluster:
         if is_due:
             raise KilledError
 
-    def _patch(self, body: dict[str, Any]) -> None:
-        if self.plan is None:
+    def _patch(self, name: str, body: dict[str, Any]) -> None:
+        plan = self.plans.get(name)
+        if plan is None:
             raise ApiError("not found", code=404)
-        if body["metadata"]["resourceVersion"] != self.plan["metadata"]["resourceVersion"]:
+        if body["metadata"]["resourceVersion"] != plan["metadata"]["resourceVersion"]:
             raise ApiError("conflict", code=409)
-        status = self.plan.setdefault("status", {})
+        status = plan.setdefault("status", {})
         for key, value in body["status"].items():
             status[key] = value
             if value is None:
                 del status[key]
-        self.put_plan()
+        self._changed_plan(name)
 
     def _evict(self, name: str, body: dict[str, Any]) -> None:
         uid = body["deleteOptions"]["preconditions"]["uid"]
@@ -196,31 +199,40 @@ class MoveCluster:
     def _show(self, kind: str, verb: str, obj: Any) -> None:
         self.engine.handle(Watched(kind, verb, obj), self.clock.now())
 
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        """Return the plan that is named by `name`."""
+        return self.plans.get(self.name)
+
     def put_plan(self, **spec: Any) -> None:
         """Create the plan, or change fields of its spec."""
-        if self.plan is None:
-            meta = {"name": self.name, "uid": self.name}
-            self.plan = {"metadata": meta, "spec": {"goal": {"repair": {}}}}
-        self.plan["spec"] |= spec
-        self.version += 1
-        self.plan["metadata"] |= {"resourceVersion": str(self.version)}
-        self._show_plan()
+        meta = {"name": self.name, "uid": self.name}
+        new = {"metadata": meta, "spec": {"goal": {"repair": {}}}}
+        self.plans.setdefault(self.name, new)["spec"] |= spec
+        self._changed_plan(self.name)
 
-    def _show_plan(self) -> None:
-        found = msgspec.convert(copy.deepcopy(self.plan), MovePlan)
+    def _changed_plan(self, name: str) -> None:
+        self.version += 1
+        self.plans[name]["metadata"] |= {"resourceVersion": str(self.version)}
+        self._show_plan(name)
+
+    def _show_plan(self, name: str) -> None:
+        found = msgspec.convert(copy.deepcopy(self.plans[name]), MovePlan)
         self._show("MovePlan", "MODIFIED", found)
 
-    def drop_plan(self) -> None:
-        """Delete the plan."""
-        assert self.plan is not None
-        found, self.plan = msgspec.convert(self.plan, MovePlan), None
+    def drop_plan(self, name: str = "") -> None:
+        """Delete a plan."""
+        found = msgspec.convert(self.plans.pop(name or self.name), MovePlan)
         self._show("MovePlan", "DELETED", found)
 
     @property
     def status(self) -> MovePlanStatus:
         """Return the status of the plan."""
-        assert self.plan is not None
-        return msgspec.convert(self.plan.get("status", {}), MovePlanStatus)
+        return self.status_of(self.name)
+
+    def status_of(self, name: str) -> MovePlanStatus:
+        """Return the status of a plan."""
+        return msgspec.convert(self.plans[name].get("status", {}), MovePlanStatus)
 
     def add_node(self, name: str) -> None:
         """Add a node."""

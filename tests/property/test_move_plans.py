@@ -105,6 +105,45 @@ async def test_without_its_own_approval_nothing_is_evicted(spec):
     assert world.status.phase == "Proposed"
 
 
+async def test_plans_of_one_time_do_not_move_an_owner_twice_within_its_cool_down():
+    """The second plan was calculated before the moves of the first one, and is approved after."""
+    world = small(Random(1))
+    first, second, *others = world.pods
+    world.name, world.excluded = "second", {first, *others}
+    world.put_plan()
+    await world.step()
+    world.name, world.excluded = "first", {second, *others}
+    await approved(world)
+    await finish(world)
+    assert world.evicted == [first]
+    world.name, world.excluded = "second", set()
+    assert [move.uid for move in world.status.moves] == [second]
+    world.put_plan(approved=world.status.plan_hash)
+    for _ in range(20):
+        await world.step()
+
+    assert world.evicted == [first]
+    assert world.status.replans == 1
+    assert {move.owner.uid for move in world.status.moves} == {"api"}
+
+
+async def test_a_plan_whose_pod_has_left_is_calculated_again():
+    """Before its first eviction a plan reserves nothing for a pod that is gone."""
+    world = small(Random(1))
+    await approved(world)
+    before = world.status
+    world.delete(before.moves[0].uid)
+    while world.dying:
+        world.turn(5)
+    for _ in range(3):
+        await world.step()
+
+    assert world.evicted == []
+    assert (world.status.replans, world.status.phase) == (1, "Proposed")
+    assert world.status.plan_hash != before.plan_hash
+    assert not world.engine.nominations
+
+
 async def test_a_changed_goal_needs_another_approval():
     """The approval of one plan does not approve another one."""
     world = small(Random(1))

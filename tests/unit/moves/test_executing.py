@@ -14,6 +14,7 @@ from tests.unit.moves.test_cluster import GPU, gpu_node, owned, two_nodes, waiti
 from tests.unit.simulate.asking import pod
 
 NOW = 1_800_000_000.0
+COOLING = ("ReplicaSet default/web",)
 FIT = MovePlanSpec(PlanGoal("default/train"))
 
 
@@ -62,12 +63,25 @@ def test_a_plan_names_the_host_ports_that_its_execution_reserves():
     )
 
 
-def test_an_owner_in_its_cool_down_stays():
-    """Both pods are of one owner, which another plan moved recently."""
-    status = ask(uids(two_nodes()), cooling=("web",)).status
+@pytest.mark.parametrize("uid", ["web", "created-again"])
+def test_an_owner_in_its_cool_down_stays(uid):
+    """Both pods are of one owner, which another plan moved recently; its name counts."""
+    world = uids(two_nodes())
+    for one in (world[2], world[3]):
+        one["metadata"]["ownerReferences"][0]["uid"] = uid
+    status = ask(world, cooling=COOLING).status
 
     assert status.phase == "Impossible"
     assert "recently" in status.excluded[0].reason
+
+
+def test_a_plan_does_not_start_after_another_one_moved_an_owner():
+    """Both plans were calculated before the moves of the other one."""
+    moves = ask(uids(two_nodes())).status.moves
+    assert tuple({move.owner_key for move in moves}) == COOLING
+    check = ask(uids(two_nodes()), CHECK, moves=moves, cooling=COOLING).check
+
+    assert "default/a may not move: a pod of its owner was moved recently" in check.stale
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
@@ -132,6 +146,19 @@ def test_a_step_starts_only_if_each_of_its_pods_may_move():
     world[4]["metadata"]["annotations"] = {"trellis.dev/moves": "never"}
 
     assert "default/b may not move" in ask(world, CHECK, moves=moves).check.stale
+
+
+def test_a_plan_does_not_start_if_a_later_pod_may_not_move():
+    """The first of two steps is unchanged; after it the plan would end without its goal."""
+    nodes = [gpu_node("n1", gpus="8"), gpu_node("n2")]
+    world = uids([*nodes, owned("a", "n1"), owned("b", "n1"), waiting("8")])
+    moves = ask(world).status.moves
+    assert len(moves) == 2
+    assert ask(world, CHECK, moves=moves).check == MoveCheck()
+    last = next(one for one in world if one["metadata"]["name"] == moves[1].name)
+    last["metadata"]["annotations"] = {"trellis.dev/moves": "never"}
+
+    assert f"{moves[1].pod} may not move" in ask(world, CHECK, moves=moves).check.stale
 
 
 def test_a_goal_that_is_missing_is_named():
