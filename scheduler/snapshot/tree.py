@@ -149,38 +149,40 @@ def preset_label(nodes: Iterable[Node], level: str) -> str:
     return next((one for one in labels if all(one in n.metadata.labels for n in known)), "")
 
 
-Leaves = dict[str, tuple[Node, list[Pod], tuple[str, ...], TreeUnit]]
+class LastTree:
+    """The last tree of a cluster, and from which objects each of its nodes was counted."""
+
+    def __init__(self) -> None:
+        self.leaves: dict[str, tuple[Node, list[Pod], tuple[str, ...], TreeUnit]] = {}
+        self.root: TreeUnit | None = None
 
 
 def tree(
     snapshot: Snapshot,
     levels: Sequence[str],
-    kept: Leaves | None = None,
+    last: LastTree | None = None,
     named: NamedTree | None = None,
 ) -> TreeUnit:
     """Return the cluster as a tree, by labels or as `named`.
 
-    Children in the natural order of their names, nodes without a unit last. `kept` are the nodes
-    of the last tree, which are updated: nodes with the same pods are not counted again.
+    Children in the natural order of their names, nodes without a unit last. `last` is replaced by
+    this tree; nodes with the same pods, and units of the same nodes, are taken over as they are.
     """
+    last = last or LastTree()
     pods: dict[str, list[Pod]] = {}
     for pod in snapshot.bound:
         pods.setdefault(pod.spec.node_name, []).append(pod)
     asked = _resources(snapshot)
-    before, leaves = kept or {}, {}
-    now: Leaves = {}
+    leaves = {}
     for node in snapshot.nodes:
         name = node.metadata.name
         own = pods.get(name, [])
-        known = before.get(name)
+        known = last.leaves.get(name)
         # Objects are not changed but replaced.
         if known is None or known[0] is not node or known[1] != own or known[2] != asked:
             known = (node, own, asked, _leaf(node, own, asked))
-        now[name] = known
-        leaves[name] = known[3]
-    if kept is not None:
-        kept.clear()
-        kept.update(now)
+        leaves[name] = known
+    last.leaves = leaves
     if named is None:
         paths = {
             node.metadata.name: tuple(node.metadata.labels.get(one, NOWHERE) for one in levels)
@@ -188,7 +190,9 @@ def tree(
         }
     else:
         levels, paths = named.levels, named.path
-    return _unit("cluster", "", list(snapshot.nodes), levels, 0, paths, leaves)
+    units = {name: known[3] for name, known in leaves.items()}
+    last.root = _unit("cluster", "", list(snapshot.nodes), levels, 0, paths, units, last.root)
+    return last.root
 
 
 def ways(snapshot: Snapshot) -> list[Way]:
@@ -224,6 +228,7 @@ def _unit(
     depth: int,
     paths: Mapping[str, tuple[str, ...]],
     leaves: Mapping[str, TreeUnit],
+    before: TreeUnit | None,
 ) -> TreeUnit:
     if depth < len(levels):
         parts: dict[str, list[Node]] = {}
@@ -232,26 +237,30 @@ def _unit(
             parts.setdefault(NOWHERE if path is None else path[depth], []).append(node)
         in_order = [one for one in in_natural_order(parts) if one != NOWHERE]
         in_order += [NOWHERE] * (NOWHERE in parts)
+        known = {} if before is None else {child.name: child for child in before.children}
         children = tuple(
-            _unit(levels[depth], one, parts[one], levels, depth + 1, paths, leaves)
+            _unit(levels[depth], one, parts[one], levels, depth + 1, paths, leaves, known.get(one))
             for one in in_order
         )
     else:
         names = in_natural_order(node.metadata.name for node in nodes)
         children = tuple(leaves[one] for one in names)
+    if before is not None and (before.level, before.children) == (level, children):
+        return before
     return _sum(level, name, children)
 
 
 def _sum(level: str, name: str, children: tuple[TreeUnit, ...]) -> TreeUnit:
-    room: dict[str, UnitCapacity] = {}
+    requested: dict[str, int] = {}
+    offered: dict[str, int] = {}
     groups: Counter[str] = Counter()
     for child in children:
-        groups.update(child.groups)
+        if child.groups:
+            groups.update(child.groups)
         for resource, own in child.room.items():
-            seen = room.get(resource, UnitCapacity(0, 0))
-            room[resource] = UnitCapacity(
-                seen.requested + own.requested, seen.allocatable + own.allocatable
-            )
+            requested[resource] = requested.get(resource, 0) + own.requested
+            offered[resource] = offered.get(resource, 0) + own.allocatable
+    room = {name: UnitCapacity(requested[name], offered[name]) for name in requested}
     return TreeUnit(
         level,
         name,

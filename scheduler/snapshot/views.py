@@ -20,7 +20,7 @@ from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.pod import Pod
 from scheduler.snapshot.measures import Kept, measures
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.tree import Leaves, TreeUnit, Way, group_name, levels_of, tree, ways
+from scheduler.snapshot.tree import LastTree, TreeUnit, Way, group_name, levels_of, tree, ways
 from scheduler.state.resources import pod_requests
 from scheduler.state.store import object_key
 
@@ -45,8 +45,9 @@ class DrawnView:
     """
 
     def __init__(self) -> None:
-        self._leaves: Leaves = {}
-        self._pods: dict[str, tuple[Pod, dict[str, Any]]] = {}
+        self._tree = LastTree()
+        self._units: dict[str, tuple[TreeUnit, dict[str, Any]]] = {}
+        self._pods: dict[str, tuple[Pod, str, dict[str, Any]]] = {}
         self._measured: Kept = {}
 
     def sections(self, world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
@@ -55,32 +56,46 @@ class DrawnView:
         Records are not changed later.
         """
         levels = levels_of(world.nodes)
-        units = dict(_units(tree(world, levels, self._leaves), ""))
+        units = self._units_of(tree(world, levels, self._tree))
         priced = ways(world)
         depth = _depth(levels, {way.level for way in priced})
-        zone_of = {
-            record["name"]: key.split("/")[depth]
-            for key, record in units.items()
-            if _is_node(record)
-        }
         return {
             "about": {"about": {"at": now, "notices": list(notices)}},
             "units": units,
             "pods": self._pods_of(world),
             "measures": measures(world, self._measured),
             "ways": dict(map(_way, priced)),
-            "applications": dict(_applications(world, zone_of)),
+            "applications": dict(_applications(world, units, depth)),
         }
+
+    def _units_of(self, root: TreeUnit) -> dict[str, dict[str, Any]]:
+        """Return the units below the whole cluster, parents first; a key is the path of names."""
+        found: dict[str, tuple[TreeUnit, dict[str, Any]]] = {}
+
+        def add(unit: TreeUnit, key: str) -> None:
+            known = self._units.get(key)
+            if known is None or known[0] is not unit:
+                known = (unit, _unit(unit, key))
+            found[key] = known
+            for child in unit.children:
+                # Neither label values nor names of nodes contain a slash; label values do not
+                # contain "~" either.
+                name = child.name or "~"
+                add(child, f"{key}/{name}" if key != "/" else name)
+
+        add(root, "/")
+        self._units = found
+        return {key: record for key, (_, record) in found.items()}
 
     def _pods_of(self, world: Snapshot) -> dict[str, dict[str, Any]]:
         before, kept = self._pods, {}
         for pod in (*world.bound, *world.unbound):
             known = before.get(pod.metadata.uid)
             if known is None or known[0] is not pod:
-                known = (pod, _pod(pod))
+                known = (pod, pod.key, _pod(pod))
             kept[pod.metadata.uid] = known
         self._pods = kept
-        return {pod.key: record for pod, record in kept.values()}
+        return {key: record for _, key, record in kept.values()}
 
 
 def merged(world: Snapshot, wanted: Snapshot) -> Snapshot:
@@ -109,26 +124,17 @@ def merged(world: Snapshot, wanted: Snapshot) -> Snapshot:
     )
 
 
-def _units(unit: TreeUnit, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the units below the whole cluster, parents first; a key is the path of names."""
-    yield (
-        key or "/",
-        {
-            "parent": (key.rpartition("/")[0] or "/") if key else None,
-            "level": unit.level,
-            "name": unit.name,
-            "nodes": unit.nodes,
-            "closed": unit.closed,
-            "pods": unit.pods,
-            "room": {name: [room.requested, room.allocatable] for name, room in unit.room.items()},
-            "groups": unit.groups,
-        },
-    )
-    for child in unit.children:
-        # Neither label values nor names of nodes contain a slash; label values do not contain "~"
-        # either.
-        name = child.name or "~"
-        yield from _units(child, f"{key}/{name}" if key else name)
+def _unit(unit: TreeUnit, key: str) -> dict[str, Any]:
+    return {
+        "parent": (key.rpartition("/")[0] or "/") if key != "/" else None,
+        "level": unit.level,
+        "name": unit.name,
+        "nodes": unit.nodes,
+        "closed": unit.closed,
+        "pods": unit.pods,
+        "room": {name: [room.requested, room.allocatable] for name, room in unit.room.items()},
+        "groups": unit.groups,
+    }
 
 
 def _depth(levels: Sequence[str], priced: Collection[str]) -> int:
@@ -184,11 +190,19 @@ def _pod(pod: Pod) -> dict[str, Any]:
     return record
 
 
-def _applications(world: Snapshot, zone_of: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each AppGroup: its workloads with their pods by topmost unit, and its dependencies.
+def _applications(
+    world: Snapshot, units: Mapping[str, dict[str, Any]], depth: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each AppGroup: its workloads with their pods by unit of `depth`, and its dependencies.
 
     Pods count for the AppGroup of their own namespace first, as in the plugin.
     """
+    applications = [obj for _, obj in world.objects if isinstance(obj, AppGroup)]
+    if not applications:
+        return  # 20,000 pods need not be searched for members
+    zone_of = {
+        record["name"]: key.split("/")[depth] for key, record in units.items() if _is_node(record)
+    }
     there: dict[tuple[str, str, str], Counter[str]] = {}
     for pod in (*world.bound, *world.unbound):
         labels = pod.metadata.labels
@@ -196,9 +210,7 @@ def _applications(world: Snapshot, zone_of: dict[str, str]) -> Iterator[tuple[st
             member = (pod.metadata.namespace, application, labels.get(WORKLOAD_LABEL, ""))
             unit = zone_of.get(pod.spec.node_name, "") if pod.spec.node_name else ""
             there.setdefault(member, Counter())[unit] += 1
-    for kind, group in world.objects:
-        if kind != "AppGroup" or not isinstance(group, AppGroup):
-            continue
+    for group in applications:
         members = group.spec.members
         namespace, name = group.metadata.namespace, group.metadata.name
         yield (

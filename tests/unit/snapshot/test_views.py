@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.snapshot.documents import SourceFile, items_of
@@ -153,3 +154,28 @@ def test_load_and_zones_of_nodes():
     ] == found["n1"]["zones"]
     again = view.sections(seen, 1.0)["measures"]
     assert again["n3"]["load"] is found["n3"]["load"]
+
+
+def test_a_view_reuses_units_without_changes_and_equals_a_new_view():
+    """After a pod is bound, its node and the units above it are drawn again, the others are not."""
+    zones = {"n1": "a", "n2": "b", "n3": ""}
+    nodes = [
+        node(name, cpu="4", memory="8Gi", labels={ZONE: zone_} if zone_ else {})
+        for name, zone_ in zones.items()
+    ]
+    seen = world(*nodes, pod("one", node_name="n1"), pod("two"))
+    bound = world(pod("two", node_name="n2", requests={"cpu": "1"})).bound
+    view = DrawnView()
+    before = view.sections(seen, 0.0)["units"]
+
+    placed = replace(seen, bound=(*seen.bound, *bound), unbound=())
+    for changed, wanted in (
+        (placed, {"/", "b", "b/n2"}),
+        (replace(placed, nodes=placed.nodes[:2]), {"/"}),
+        (seen, {"/", "b", "b/n2", "~", "~/n3"}),
+    ):
+        after = view.sections(changed, 0.0)
+        assert sections(changed, 0.0) == after
+        redrawn = {key for key, one in after["units"].items() if before.get(key) is not one}
+        assert wanted == redrawn
+        before = after["units"]
