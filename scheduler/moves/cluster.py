@@ -25,6 +25,7 @@ from scheduler.moves.eligible import Eligibility, MoveRules, age_s, is_bound_to_
 from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.goals import CapacityGoal, FitGoal, FreeGoal, LoadGoal, MoveGoal
 from scheduler.moves.loads import loads
+from scheduler.moves.pending import with_nominated
 from scheduler.moves.reach import Destinations, touches_filters
 from scheduler.moves.rules import HOSTNAME, Levels, PodRules
 from scheduler.moves.solver.problem import (
@@ -45,7 +46,6 @@ from scheduler.moves.solver.problem import Pod as MovablePod
 from scheduler.objects.pod import Pod
 from scheduler.simulate.stage import AnswerOptions, Setup, StagedEngine, staged, take_apart
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.targets import Target, pods_of
 from scheduler.state.resources import PODS, counted, pod_requests
 
 RESTART_WHOLE = (
@@ -80,10 +80,11 @@ class ProblemBuilder:
         setup: Setup,
         options: AnswerOptions,
         rules: MoveRules,
+        waiting: Sequence[Pod] = (),
     ) -> None:
         self.snapshot, self.facts, self.setup = snapshot, facts, setup
-        self.options = options
-        self._alone = replace(snapshot, unbound=(), given=frozenset())
+        self.options, self._waiting = options, waiting
+        self._alone = with_nominated(replace(snapshot, given=frozenset()), waiting)
         self._stage = staged(self._alone, setup, options)
         self.now = self._stage.now
         profiles = frozenset(self._stage.engine.profiles)
@@ -96,7 +97,7 @@ class ProblemBuilder:
 
     def build(self, goal: MoveGoal, most_moves: int | None = None) -> ClusterProblem:
         """Return the problem that a goal poses in this cluster."""
-        waiting = self.waiting(goal)
+        waiting = self._waiting
         destinations = Destinations(self._stage.engine, self.now, self._rows)
         units, excluded = self._units(waiting, goal)
         pods = [pod for unit in units for pod in unit]
@@ -106,7 +107,7 @@ class ProblemBuilder:
         moving = {pod.metadata.uid for pod in pods}
         staying = [
             (self._rows[pod.spec.node_name], pod)
-            for pod in self.snapshot.bound
+            for pod in self._alone.bound
             if pod.metadata.uid not in moving and pod.spec.node_name in self._rows
         ]
         amounts = _Scale(self._stage, self._nodes, [*pods, *waiting])
@@ -246,23 +247,6 @@ class ProblemBuilder:
             yield Unit(title(name), numbers, max(pod.priority for pod in pods), max(0, lost + cost))
 
     # Goals
-
-    def waiting(self, goal: MoveGoal) -> list[Pod]:
-        """Return the pods that are to fit; InputError if none is pending."""
-        if isinstance(goal, CapacityGoal):
-            return list(goal.pods)
-        if not isinstance(goal, FitGoal):
-            return []
-        space, _, name = goal.key.rpartition("/")
-        unbound = {pod.metadata.uid for pod in self.snapshot.unbound}
-        named = pods_of(self.snapshot, Target("", space, name))
-        found = [pod for pod in named if pod.metadata.uid in unbound]
-        if not found:
-            raise InputError(f"no pod and no group {goal.key} waits")
-        key = sources.group_of(found[0])
-        if key and len(found) == 1:
-            found = [pod for pod in self.snapshot.unbound if sources.group_of(pod) == key]
-        return found
 
     def _aim(
         self,

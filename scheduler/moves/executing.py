@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.finding import MoveOptions, find_moves
 from scheduler.moves.goals import FitGoal, FreeGoal, LoadGoal, MoveGoal, RepairGoal, words
 from scheduler.moves.judging import PlanJudge, Step
+from scheduler.moves.pending import waiting_pods, with_nominated
 from scheduler.moves.records import MovesReport, PodMove
 from scheduler.objects.kinds import MOVE_PLAN
 from scheduler.objects.moveplan import (
@@ -164,8 +166,6 @@ def _checked(
 
     All of their pods have to be movable still, so that no plan begins that cannot end.
     """
-    rules = _rules(question.spec, question.cooling)
-    builder = ProblemBuilder(world, facts, setup, answer_options, rules)
     pods = {pod.metadata.uid: pod for pod in world.bound}
     missing = next((move for move in question.moves if move.uid not in pods), None)
     if missing is not None:
@@ -174,11 +174,17 @@ def _checked(
     if moved is not None:
         return MoveCheck(stale=f"pod {moved.pod} is not on {moved.source}")
     steps = [Step(pods[move.uid], move.target) for move in question.moves]
-    judge = PlanJudge(world, setup, answer_options)
+    try:
+        waiting = waiting_pods(world, goal)
+    except InputError as error:
+        return MoveCheck(over=error.message)
+    judge = PlanJudge(with_nominated(world, waiting), setup, answer_options)
     if isinstance(goal, FitGoal):
-        settled = _settled(builder, judge, goal, steps)
+        settled = _settled(judge, goal, waiting, steps)
         if settled is not None:
             return settled
+    rules = _rules(question.spec, question.cooling)
+    builder = ProblemBuilder(world, facts, setup, answer_options, rules, waiting)
     for step in steps:
         why = builder.eligibility.why_forbidden(step.pod)
         if why:
@@ -191,13 +197,9 @@ def _checked(
 
 
 def _settled(
-    builder: ProblemBuilder, judge: PlanJudge, goal: FitGoal, steps: list[Step]
+    judge: PlanJudge, goal: FitGoal, waiting: Sequence[Pod], steps: list[Step]
 ) -> MoveCheck | None:
     """Return that the goal is reached or out of reach; None if the remaining moves reach it."""
-    try:
-        waiting = builder.waiting(goal)
-    except InputError as error:
-        return MoveCheck(over=error.message)
     if judge.outcome(goal, waiting, ()).is_reached:
         return MoveCheck(over=f"{words(goal)} without further moves")
     after = judge.outcome(goal, waiting, steps)

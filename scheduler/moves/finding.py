@@ -11,6 +11,7 @@ from scheduler.moves.eligible import MoveRules, counted
 from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.goals import CapacityGoal, FitGoal, FreeGoal, MoveGoal, words
 from scheduler.moves.judging import Outcome, PlanJudge, Step
+from scheduler.moves.pending import waiting_pods, with_nominated
 from scheduler.moves.records import Exclusion, MovesReport, PlacedPods, PlanStage, PodMove
 from scheduler.moves.solver.answer import PODS, UNITS, Answer, Move, Verdict
 from scheduler.moves.solver.planner import SearchLimits, plan
@@ -42,9 +43,11 @@ def find_moves(
 ) -> MovesReport:
     """Return the report of the best plan. InputError if the goal or the snapshot is invalid."""
     wanted, answer_options = options or MoveOptions(), answers or AnswerOptions()
-    builder = ProblemBuilder(snapshot, facts, setup, answer_options, wanted.rules)
+    waiting = waiting_pods(snapshot, goal)
+    builder = ProblemBuilder(snapshot, facts, setup, answer_options, wanted.rules, waiting)
     built = builder.build(goal, wanted.most)
-    return _Finding(built, goal, PlanJudge(snapshot, setup, answer_options), wanted).report()
+    judge = PlanJudge(with_nominated(snapshot, waiting), setup, answer_options)
+    return _Finding(built, goal, judge, wanted).report()
 
 
 class _Finding:

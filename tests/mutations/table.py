@@ -649,6 +649,11 @@ MUTATIONS: Final = (
         "(int(column[row]) - held[resource]) // unit", "int(column[row]) // unit", (OTHERS,),
     ),
     Mutation(
+        "a plan takes what a preempting pod waits for",
+        MOVED, "scheduler/moves/pending.py",
+        "bound=(*snapshot.bound, *nominated), unbound=()", "unbound=()", (OTHERS,),
+    ),
+    Mutation(
         "a pod that an executing plan moves is moved by another plan",
         MOVED, "Eligibility._state",
         "if (plan := self._moving.get(pod.metadata.uid)) is not None:",

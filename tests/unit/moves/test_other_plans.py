@@ -68,6 +68,34 @@ def test_a_reserved_destination_is_taken(gpus, moves):
     assert moves == targets(find(two_nodes(reserving(gpus))))
 
 
+def preempting(gpus, node="n2", name="boss"):
+    """Return a pending pod that waits for its victims on a node."""
+    found = pod(name, requests={"cpu": "1", GPU: str(gpus)})
+    found["status"] = {"phase": "Pending", "nominatedNodeName": node}
+    return found
+
+
+@pytest.mark.parametrize(("gpus", "moves"), [(1, [("default/a", "n2")]), (2, [])])
+def test_a_node_that_a_preempting_pod_waits_for_is_taken(gpus, moves):
+    """Of the two free GPUs of n2, one or both are for that pod: it evicted others for them."""
+    assert moves == targets(find(two_nodes(preempting(gpus))))
+
+
+def test_the_nomination_of_the_pod_that_is_to_fit_does_not_count():
+    """Its own node would have no free GPU otherwise."""
+    objects = [*two_nodes()[:4], preempting(4, name="train")]
+
+    assert [("default/a", "n2")] == targets(find(objects))
+
+
+def test_the_check_counts_preempting_pods():
+    """One began to wait for the destination after the plan was made."""
+    moves = ask(uids(two_nodes())).status.moves
+    world = uids([*two_nodes(), preempting(2)])
+
+    assert "n2 rejects default/a" in ask(world, CHECK, moves=moves).check.stale
+
+
 def test_free_amounts_are_without_reservations():
     """So that arrivals together do not exceed what is left beside the reserved GPUs."""
     objects = [*two_nodes(reserving(1)), gpu_node("n3")]
@@ -99,11 +127,12 @@ def test_a_pod_that_an_executing_plan_moves_stays(phase, state, moves):
     assert (("default/a",) if stays else None) == reasons.get("the MovePlan other moves it")
 
 
+@pytest.mark.parametrize("comes", [reserving, preempting])
 @pytest.mark.parametrize(("target", "freed"), [("n1", "n2"), ("n2", "n1")])
-def test_a_node_with_a_reservation_becomes_not_free(target, freed):
+def test_a_node_with_a_reservation_or_nomination_becomes_not_free(target, freed, comes):
     """A pod is about to run there, so that the other node is the one that becomes free."""
     nodes = [gpu_node("n1", gpus="8"), gpu_node("n2", gpus="8")]
-    objects = [*nodes, owned("a", "n1"), owned("b", "n2"), reserving(1, target)]
+    objects = [*nodes, owned("a", "n1"), owned("b", "n2"), comes(1, target)]
     report = find(objects, FreeGoal(1, "", ()))
 
     assert (freed,) == report.freed
