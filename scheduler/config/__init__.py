@@ -3,7 +3,7 @@
 Turns KubeSchedulerConfiguration and TrellisConfiguration text into structs; opens no file.
 """
 
-from scheduler.config.gates import read_gates
+from scheduler.config.featuregates.gates import read_gates
 from scheduler.config.load import Loaded, default_config, load
 from scheduler.config.notices import Notice
 from scheduler.config.problems import InvalidConfigError, Problem, ReadingStep

@@ -14,7 +14,7 @@ from scheduler.base.text import did_you_mean
 from scheduler.config import defaults, model, names, trellis, validate
 from scheduler.config.decode import decode
 from scheduler.config.document import DocumentNode, parse
-from scheduler.config.gates import Effect, gate_effect
+from scheduler.config.featuregates.gates import Effect, gate_effect
 from scheduler.config.merge import default_plugins, merge
 from scheduler.config.model import KubeSchedulerConfiguration
 from scheduler.config.notices import Notice, Notices

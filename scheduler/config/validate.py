@@ -16,7 +16,7 @@ import msgspec
 from scheduler.base.text import did_you_mean
 from scheduler.config import fielderrors as field
 from scheduler.config import model
-from scheduler.config.gates import gate_faults
+from scheduler.config.featuregates.gates import gate_faults
 from scheduler.config.merge import point_set
 from scheduler.config.names import REMOVED
 from scheduler.config.trellis import TrellisConfiguration

@@ -8,8 +8,8 @@ from scheduler.base.meters import Meters
 from scheduler.config import Loaded, to_log
 from scheduler.daemon.answering import AnswerPool, AnswerSettings
 from scheduler.daemon.capacity import CapacityWatch
-from scheduler.daemon.decisions import DecisionHistory
 from scheduler.daemon.page import DaemonPage
+from scheduler.daemon.records.decisions import DecisionHistory
 from scheduler.engine.engine import Engine
 from scheduler.serve.access import RequestAuthorizer, ReviewedUser
 from scheduler.serve.pageroutes import PageView

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from scheduler.base.clock import Clock, process_s, thread_s
 from scheduler.base.errors import InputError, MissingError
 from scheduler.daemon.answering import AnswerPool, cluster_of
-from scheduler.daemon.decisions import DecisionHistory
+from scheduler.daemon.records.decisions import DecisionHistory
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
 from scheduler.engine.engine import Engine
 from scheduler.explain.attempts import AttemptRecord, LeaderChange, moments, undone

@@ -27,15 +27,15 @@ from scheduler.config import Loaded, to_configz
 from scheduler.config.fingerprint import fingerprint
 from scheduler.daemon import inspection
 from scheduler.daemon.asked import AskedParts
-from scheduler.daemon.decisions import DecisionHistory
 from scheduler.daemon.gauges import show_ages, show_devices, show_network
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, TurnRecord
 from scheduler.daemon.profile import taken
+from scheduler.daemon.records.decisions import DecisionHistory
+from scheduler.daemon.records.traces import Traces
 from scheduler.daemon.releases import ServerRelease
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
-from scheduler.daemon.traces import Traces
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings

@@ -18,7 +18,7 @@ from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
-from scheduler.daemon.decisions import DecisionHistory
+from scheduler.daemon.records.decisions import DecisionHistory
 from scheduler.demo.cost import ScenarioCosts, costs
 from scheduler.demo.form import ScaleStep, TaintStep
 from scheduler.demo.proof import proof

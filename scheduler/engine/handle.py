@@ -27,9 +27,9 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
+from scheduler.state.counts.tracker import Tracker, TrackerKey
 from scheduler.state.podindex import PodIndex
 from scheduler.state.store import Objects
-from scheduler.state.tracker import Tracker, TrackerKey
 
 
 class Shared(msgspec.Struct):

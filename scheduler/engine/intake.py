@@ -27,8 +27,8 @@ from scheduler.objects.pod import Pod
 from scheduler.state import facts
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
+from scheduler.state.counts.tracker import Tracker, TrackerKey, counts_such, hears_of
 from scheduler.state.store import object_key
-from scheduler.state.tracker import Tracker, TrackerKey, counts_such, hears_of
 from scheduler.state.view import LiveView
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler.base.release import DEFAULT, Release
-from scheduler.config.gates import gates_in_effect
+from scheduler.config.featuregates.gates import gates_in_effect
 from scheduler.config.load import Loaded
 from scheduler.config.names import GROUPS
 from scheduler.engine.attempt.cycle import Ties

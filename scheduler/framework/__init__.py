@@ -64,11 +64,11 @@ from scheduler.framework.together import AreaPaths, PathLink
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.pod import ContainerPort, Pod, Toleration
 from scheduler.state.change import Change
+from scheduler.state.counts.tracker import Tracker
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import ports_conflict
 from scheduler.state.shapes import host_ports, images
 from scheduler.state.taints import TaintSet, is_tolerated
-from scheduler.state.tracker import Tracker
 
 __all__ = [
     "EACH_POD",

@@ -11,9 +11,9 @@ from scheduler.framework.calls import ApiCall
 from scheduler.framework.disruption import DisruptionUnits
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.state.counts.tracker import Tracker
 from scheduler.state.podindex import PodIndex
 from scheduler.state.store import Objects
-from scheduler.state.tracker import Tracker
 
 TrackerT = TypeVar("TrackerT", bound=Tracker)
 

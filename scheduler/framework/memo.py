@@ -27,7 +27,7 @@ from scheduler.framework.scores import MAX_SCORE, is_constant, largest_unsigned
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.kinds import BY_KIND
 from scheduler.state import facts
-from scheduler.state.touched import Touched
+from scheduler.state.counts.touched import Touched
 
 # Up to this number of rows cells are faster than columns. Above this share of all rows everything
 # is recomputed.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import Rows
-from scheduler.state.touched import Touched
+from scheduler.state.counts.touched import Touched
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ViewT = TypeVar("ViewT", bound="RowView")

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import IntColumn, Rows
+from scheduler.state.counts.touched import Touched
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import CPU, MEMORY, PODS
-from scheduler.state.touched import Touched
 
 _SCORED = {CPU: 0, MEMORY: 1}
 

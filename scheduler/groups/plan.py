@@ -31,18 +31,17 @@ from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import check_levels
 from scheduler.groups.planning import (
     conditions,
-    heterogeneous,
     homogeneous,
     lastresort,
     ordering,
     planning,
-    roles,
     shapes,
 )
 from scheduler.groups.planning.conditions import GroupEvictor
 from scheduler.groups.planning.eviction import with_stranded
 from scheduler.groups.planning.placements import ROUNDS, Eviction, Placement, PlanningTools
 from scheduler.groups.planning.recording import PlanOutcome, PlanRecorder
+from scheduler.groups.planning.roles import heterogeneous, roles
 from scheduler.groups.planning.task import (
     GroupTask,
     Steps,

@@ -13,6 +13,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, HashColumn, IntColumn, ObjectColumn
 from scheduler.objects.node import Node
 from scheduler.state.columns import Column
+from scheduler.state.counts.touched import Touched
 from scheduler.state.features import FeatureIndex
 from scheduler.state.images import ImageIndex
 from scheduler.state.labels import LabelIndex
@@ -20,7 +21,6 @@ from scheduler.state.podindex import Placed
 from scheduler.state.ports import HostPorts
 from scheduler.state.resources import CPU, LARGEST, MEMORY, PODS, ResourceIndex, amounts
 from scheduler.state.taints import TaintIndex
-from scheduler.state.touched import Touched
 
 # The values of a row without a node.
 NO_NODE: Final = Node()

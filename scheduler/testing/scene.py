@@ -14,7 +14,7 @@ import msgspec
 from scheduler.base.errors import ConfigError, ObjectError
 from scheduler.base.release import DEFAULT, read_release
 from scheduler.base.text import did_you_mean
-from scheduler.config.gates import gates_in_effect
+from scheduler.config.featuregates.gates import gates_in_effect
 from scheduler.engine.handle import EngineHandle
 from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
@@ -29,7 +29,7 @@ from scheduler.objects.plain import plain_data, read_as, read_node, read_object,
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
-from scheduler.state.tracker import counts_such, hears_of
+from scheduler.state.counts.tracker import counts_such, hears_of
 
 # A fixed time (2026-01-01T00:00:00Z), so that tests without a time are repeatable.
 NOW = 1767225600.0

@@ -12,13 +12,13 @@ import pytest
 from scheduler.base.errors import ObjectError
 from scheduler.objects.pod import Pod
 from scheduler.objects.storage import PersistentVolumeClaim
-from scheduler.sandbox.controllers.daemonset import DaemonSets
-from scheduler.sandbox.controllers.deployment import Deployments
 from scheduler.sandbox.controllers.ephemeralvolumes import EphemeralVolumes
-from scheduler.sandbox.controllers.job import Jobs
-from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.resourceclaims import ResourceClaims
-from scheduler.sandbox.controllers.statefulset import StatefulSets
+from scheduler.sandbox.controllers.workloads.daemonset import DaemonSets
+from scheduler.sandbox.controllers.workloads.deployment import Deployments
+from scheduler.sandbox.controllers.workloads.job import Jobs
+from scheduler.sandbox.controllers.workloads.replicaset import ReplicaSets
+from scheduler.sandbox.controllers.workloads.statefulset import StatefulSets
 from scheduler.sandbox.kinds.kinds import PERSISTENTVOLUMECLAIMS, PODS
 from scheduler.sandbox.manifests import Manifest, apply
 from scheduler.snapshot.documents import items_of_objects

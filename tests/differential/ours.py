@@ -19,7 +19,7 @@ import numpy as np
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.base.release import DEFAULT, read_release
 from scheduler.config import load
-from scheduler.config.gates import gates_in_effect
+from scheduler.config.featuregates.gates import gates_in_effect
 from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.cycle import Attempt, Ties
 from scheduler.engine.decision import Decision

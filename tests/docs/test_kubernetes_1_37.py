@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.base.meters import Meters
-from scheduler.config.gates import Effect, gate_effect
+from scheduler.config.featuregates.gates import Effect, gate_effect
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "compatibility" / "kubernetes-1.37.md").read_text()

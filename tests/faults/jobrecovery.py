@@ -20,7 +20,7 @@ from scheduler.engine.settings import engine_settings
 from scheduler.objects.jobs import JobSet
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import WorkloadGroup
-from scheduler.sandbox.controllers.job import Jobs
+from scheduler.sandbox.controllers.workloads.job import Jobs
 from scheduler.sandbox.controllers.workqueue import ControllerLoop
 from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, PODS
 from scheduler.sandbox.start import new_store

@@ -36,7 +36,7 @@ HYPOTHETICAL = (
     "framework/delta.py", "framework/thinning.py", "framework/crowd.py", "framework/rehearsal.py",
     "framework/rowstates.py", "framework/hypothetical.py", "framework/promised.py",
     "framework/overlay.py", "framework/dryrun.py", "engine/binding/nominated.py",
-    "state/rowlists.py",
+    "state/counts/rowlists.py",
 )  # fmt: skip
 # (kinds in turn, whether they are spread over zones)
 LOADS = ((1, False), (20, False), (20, True))

@@ -26,7 +26,8 @@ from time import thread_time
 from typing import Any
 
 from scheduler.cli.main import run as trellis
-from scheduler.daemon import answering, decisionfile, page
+from scheduler.daemon import answering, page
+from scheduler.daemon.records import decisionfile
 from scheduler.serve import feed, pageroutes
 
 PARTS = struct.Struct("dd")

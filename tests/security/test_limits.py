@@ -14,7 +14,8 @@ from scheduler.base.errors import ConfigError, ObjectError, TrellisError
 from scheduler.base.meters.values import MAX_CHILDREN
 from scheduler.cli.inputs import logged
 from scheduler.config import document, load
-from scheduler.daemon import answering, decisions, rights
+from scheduler.daemon import answering, rights
+from scheduler.daemon.records import decisions
 from scheduler.engine.effects import Record
 from scheduler.groups import args
 from scheduler.groups.description import spec as group

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.base.release import Release, read_release
 from scheduler.config import Loaded, default_config, load
-from scheduler.daemon.decisions import DecisionHistory
+from scheduler.daemon.records.decisions import DecisionHistory
 from scheduler.engine.decisionlog import Header, LoggedTurn
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings

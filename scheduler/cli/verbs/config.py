@@ -7,8 +7,8 @@ from scheduler.cli.flags import Output
 from scheduler.cli.inputs.files import read_text, shown
 from scheduler.cli.output.printing import show_document
 from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
-from scheduler.config.effects import effects
 from scheduler.config.every import every_problem
+from scheduler.config.featuregates.effects import effects
 from scheduler.config.presets import PRESETS
 from scheduler.config.problems import InvalidConfigError
 from scheduler.explain.questions import check_shapes

@@ -45,7 +45,7 @@ from scheduler.config.presets import PRESETS
 from scheduler.config.trellis import MetricProviderConfig
 from scheduler.daemon import Daemon, DaemonOptions, gctuning
 from scheduler.daemon.configfile import ConfigFile
-from scheduler.daemon.decisionfile import DecisionFile
+from scheduler.daemon.records.decisionfile import DecisionFile
 from scheduler.daemon.releases import ServerRelease
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.supervisor import Supervisor
@@ -58,7 +58,7 @@ from scheduler.kube.writing.fence import FencedApi
 from scheduler.objects.watchermetrics import WatcherMetrics
 from scheduler.plugins.network import NetworkMinCost, NetworkOverhead
 from scheduler.plugins.network.args import TopologyArgs
-from scheduler.plugins.network.risks import (
+from scheduler.plugins.network.bandwidth.risks import (
     CheckRiskNodeBandwidth,
     LoadVariationRiskBalancing,
     RiskArgs,

@@ -21,7 +21,7 @@ from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import manifest_files, read_bytes, shown
 from scheduler.cli.inputs.live import look
 from scheduler.objects.kinds import DERIVABLE, Kind
-from scheduler.snapshot.anonymize import Anonymizer
+from scheduler.snapshot.anonymous.anonymize import Anonymizer
 from scheduler.snapshot.decoding import READ, kind_of
 from scheduler.snapshot.documents import (
     RELEASE_ANNOTATION,

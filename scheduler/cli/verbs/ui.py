@@ -29,7 +29,7 @@ from scheduler.cli.inputs.leader import leader
 from scheduler.cli.inputs.live import connect, survey
 from scheduler.cli.inputs.logged import LogView, configuration
 from scheduler.cli.signals import on_stop
-from scheduler.daemon.decisions import DecisionHistory
+from scheduler.daemon.records.decisions import DecisionHistory
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.attempts import AttemptRecord, LeaderChange, moments, undone
 from scheduler.explain.questions import Question

@@ -16,9 +16,9 @@ from scheduler.framework.profile import Profile
 from scheduler.framework.rowpods import NONE_NOMINATED, Nominated, RowPods
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
+from scheduler.state.counts.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, RowLists
+from scheduler.state.counts.touched import Touched
 from scheduler.state.podindex import Placed, place
-from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, RowLists
-from scheduler.state.touched import Touched
 
 # The highest priority of a row without nominations.
 _NO_PRIORITY = np.iinfo(np.int64).min

@@ -17,7 +17,7 @@ from scheduler.framework.groups import Fits
 from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning.planning import NodeProblem, rule
-from scheduler.groups.planning.roles import RoleMembers
+from scheduler.groups.planning.roles.roles import RoleMembers
 from scheduler.groups.planning.task import GroupTask, Steps
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import DomainRule

@@ -18,8 +18,8 @@ from scheduler.groups.description import quorum
 from scheduler.groups.description.nesting import NOWHERE, keys_of, places
 from scheduler.groups.description.ownrules import OwnRules
 from scheduler.groups.description.spec import GroupNode
-from scheduler.groups.planning.roles import RoleMembers, by_role, fits_each
-from scheduler.groups.planning.rolesproblem import RolesProblem
+from scheduler.groups.planning.roles.roles import RoleMembers, by_role, fits_each
+from scheduler.groups.planning.roles.rolesproblem import RolesProblem
 from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.parts import ROOT, LikeParts, PlacedPart
 from scheduler.groups.sources import registry as sources

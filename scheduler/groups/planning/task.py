@@ -24,7 +24,7 @@ from scheduler.groups.description import quorum
 from scheduler.groups.description.deadlines import Deadline
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning import between, planning
-from scheduler.groups.planning.roles import RoleMembers
+from scheduler.groups.planning.roles.roles import RoleMembers
 from scheduler.groups.planning.shapes import GroupShape
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import SolveLimits

@@ -12,8 +12,8 @@ import numpy as np
 
 from scheduler.framework import BoolColumn, IntColumn, Nodes, Pod, Rejected, reject
 from scheduler.plugins.affinity.terms import Labels, Term
-from scheduler.state.podcounts import PodCounts
-from scheduler.state.rowcounts import RowCounts
+from scheduler.state.counts.podcounts import PodCounts
+from scheduler.state.counts.rowcounts import RowCounts
 from scheduler.state.selection import Selection
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"

@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler.framework import PerShape, Placed, Pod, Versioned
 from scheduler.plugins.affinity.terms import Term, pod_terms
-from scheduler.state.rowcounts import RowCounts
-from scheduler.state.rowtracker import RowTracker
+from scheduler.state.counts.rowcounts import RowCounts
+from scheduler.state.counts.rowtracker import RowTracker
 from scheduler.state.selection import SelectionIndex
 
 ANTI = "required anti-affinity"

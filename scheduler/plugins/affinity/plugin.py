@@ -28,8 +28,8 @@ from scheduler.plugins.affinity.filtering import AffinityState
 from scheduler.plugins.affinity.holders import NEAR, ExistingTerm, TermHolders, existing_terms
 from scheduler.plugins.affinity.scoring import TermWeights, Weights
 from scheduler.plugins.affinity.terms import PodTerms, Term, pod_terms
+from scheduler.state.counts.podcounts import PodCounts
 from scheduler.state.namespacenames import NamespaceNames
-from scheduler.state.podcounts import PodCounts
 from scheduler.state.selection import Selection
 
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 import numpy as np
 
 from scheduler.framework import IntColumn, Nodes
+from scheduler.state.counts.rowcounts import RowCounts
 from scheduler.state.domains import Domains
-from scheduler.state.rowcounts import RowCounts
 
 MOST = 100
 

@@ -20,8 +20,8 @@ from scheduler.plugins.loadaware.nodeload import NodeLoad, Weight, entry_of, wei
 from scheduler.plugins.loadaware.report import LoadReport, read_report
 from scheduler.plugins.loadaware.scoring import Numbers
 from scheduler.plugins.loadaware.settings import Settings, Vector
+from scheduler.state.counts.touched import Touched
 from scheduler.state.shapes import Shape
-from scheduler.state.touched import Touched
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster

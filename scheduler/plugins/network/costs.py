@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.framework import AreaPaths, IntMatrix, PathLink, Rows
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.networkpaths import PathTable
-from scheduler.plugins.network.bookings import BookedAmounts
+from scheduler.plugins.network.bandwidth.bookings import BookedAmounts
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, RowPlaces
 from scheduler.plugins.network.prices import (

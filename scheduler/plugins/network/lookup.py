@@ -15,7 +15,7 @@ from scheduler.framework import AreaPaths, Handle, Pod, Rows
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
 from scheduler.plugins.network.args import TopologyArgs
-from scheduler.plugins.network.bookings import BookedAmounts
+from scheduler.plugins.network.bandwidth.bookings import BookedAmounts
 from scheduler.plugins.network.costs import CostTable, between, links_between
 from scheduler.plugins.network.dependencies import GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods

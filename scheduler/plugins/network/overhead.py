@@ -28,7 +28,7 @@ from scheduler.framework import (
 )
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, NetworkOverheadArgs
-from scheduler.plugins.network.headroom import LinkHeadroom
+from scheduler.plugins.network.bandwidth.headroom import LinkHeadroom
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
 from scheduler.plugins.network.ties import TiesState

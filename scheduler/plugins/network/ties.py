@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduler.framework import FloatColumn, IntColumn, Nodes, Pod, Rows
-from scheduler.plugins.network.bookings import BookedAmounts
+from scheduler.plugins.network.bandwidth.bookings import BookedAmounts
 from scheduler.plugins.network.grouppods import GroupPods, WorkloadNeeds
 from scheduler.plugins.network.links import FloatMatrix
 from scheduler.plugins.network.lookup import Lookup, PodTies

@@ -16,7 +16,7 @@ from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
 from scheduler.plugins.network.dependencies import Dependencies
 from scheduler.plugins.network.membership import AppGroups, Labelled, Membership, Named
 from scheduler.plugins.network.places import RowPlaces
-from scheduler.state.rowtracker import RowTracker
+from scheduler.state.counts.rowtracker import RowTracker
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster

@@ -12,7 +12,7 @@ from scheduler.plugins.numa.amounts import Freed, Scratch, ZoneAmounts
 from scheduler.plugins.numa.demand import is_affine, may_be_host_level
 from scheduler.plugins.numa.zones import POD, POLICIES, UNLISTED, KubeletSettings, Layout, Zones
 from scheduler.state.columns import Column
-from scheduler.state.touched import Touched
+from scheduler.state.counts.touched import Touched
 
 _KINDS = 2 * len(POLICIES) + 2
 # In addition to the kinds: every one that aligns pods as a whole.

@@ -15,7 +15,7 @@ from scheduler.plugins.numa.amounts import Pair, any_zone, level_of
 from scheduler.plugins.numa.tracker import Topologies
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import Layout
-from scheduler.state.touched import Touched
+from scheduler.state.counts.touched import Touched
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 

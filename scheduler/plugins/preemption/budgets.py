@@ -14,7 +14,7 @@ from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.podselection import selector_fault
 from scheduler.plugins.preemption.units import Gang
 from scheduler.plugins.preemption.victims import Victims
-from scheduler.state.rowlists import spans
+from scheduler.state.counts.rowlists import spans
 from scheduler.state.selection import Selection, SelectionIndex, expressions_of
 
 if TYPE_CHECKING:

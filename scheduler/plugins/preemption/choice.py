@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduler.framework import IntMatrix, Placed, Rows
 from scheduler.plugins.preemption.dryrun import Block
-from scheduler.state.rowlists import NOT_STARTED
+from scheduler.state.counts.rowlists import NOT_STARTED
 
 # kube-scheduler adds 2**31 to each priority, so that more pods always weigh more.
 _ABOVE_ZERO = 2**31

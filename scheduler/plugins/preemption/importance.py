@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from scheduler.framework import IntMatrix, Placed, Rows
-from scheduler.state.rowlists import NOT_STARTED, PRIORITY, START, RowLists
-from scheduler.state.rowtracker import RowTracker
-from scheduler.state.touched import Touched
+from scheduler.state.counts.rowlists import NOT_STARTED, PRIORITY, START, RowLists
+from scheduler.state.counts.rowtracker import RowTracker
+from scheduler.state.counts.touched import Touched
 
 
 class PodsByImportance(RowTracker):

@@ -14,7 +14,7 @@ from scheduler.framework.calls import Offer
 from scheduler.plugins.preemption.choice import TieBreak
 from scheduler.plugins.preemption.dryrun import Block
 from scheduler.plugins.preemption.units import UnitIndex
-from scheduler.state.rowlists import NOT_STARTED, start_of
+from scheduler.state.counts.rowlists import NOT_STARTED, start_of
 
 # kube-scheduler adds 2**31 to each priority, so that more pods always weigh more.
 _ABOVE_ZERO = 2**31

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.framework import BoolColumn, IntMatrix, Rows
 from scheduler.plugins.preemption.choice import CRITERIA, TieBreak, harms_of, least_harm, uids
 from scheduler.plugins.preemption.dryrun import Block, Walk
-from scheduler.state.touched import Touched
+from scheduler.state.counts.touched import Touched
 
 MOST_SHAPES = 8
 

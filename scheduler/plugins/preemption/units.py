@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler.framework import Handle, Nodes, Placed
 from scheduler.framework.disruption import DisruptionMode, DisruptionUnit
-from scheduler.state.rowlists import start_of
-from scheduler.state.touched import Touched
+from scheduler.state.counts.rowlists import start_of
+from scheduler.state.counts.touched import Touched
 
 
 class Gang(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from scheduler.framework import BoolColumn, IntColumn, IntMatrix, Nodes, Placed,
 from scheduler.framework.rowpods import Companions, RowPods
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.units import Gang, UnitIndex
-from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, SHAPE, START
+from scheduler.state.counts.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, SHAPE, START
 
 
 class Victims(RowPods):

@@ -12,8 +12,8 @@ import numpy as np
 from scheduler.framework import BoolColumn, Cycle, IntColumn, Nodes, Pod, Rejected, reject
 from scheduler.plugins.spread.constraints import SpreadConstraint
 from scheduler.plugins.spread.inclusion import Inclusion, Mask, labelled
+from scheduler.state.counts.podcounts import PodCounts
 from scheduler.state.domains import Domains
-from scheduler.state.podcounts import PodCounts
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL = f"{REASON} (missing required label)"

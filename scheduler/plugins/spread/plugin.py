@@ -27,7 +27,7 @@ from scheduler.plugins.spread.defaults import Defaults
 from scheduler.plugins.spread.filtering import SpreadState
 from scheduler.plugins.spread.inclusion import Inclusion
 from scheduler.plugins.tainttoleration import COMPARISON_GATE, TaintVerdicts
-from scheduler.state.podcounts import PodCounts
+from scheduler.state.counts.podcounts import PodCounts
 
 
 class PodTopologySpread(Plugin[PodTopologySpreadArgs]):

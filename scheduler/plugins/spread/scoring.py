@@ -12,8 +12,8 @@ import numpy as np
 from scheduler.framework import BoolColumn, Cycle, FloatColumn, IntColumn, Nodes
 from scheduler.plugins.spread.constraints import HOSTNAME, Constraints, SpreadConstraint
 from scheduler.plugins.spread.inclusion import Inclusion, Mask, labelled
-from scheduler.state.podcounts import PodCounts
-from scheduler.state.rowcounts import RowCounts
+from scheduler.state.counts.podcounts import PodCounts
+from scheduler.state.counts.rowcounts import RowCounts
 
 MOST = 100
 _NO_PODS = RowCounts()

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.sandbox.api.decoding import read_body
 from scheduler.sandbox.api.jsonpath import read
-from scheduler.sandbox.api.patch import json_patch, merge_patch
+from scheduler.sandbox.api.patching.patch import json_patch, merge_patch
 from scheduler.sandbox.api.request import ResourceRequest, not_allowed
 from scheduler.sandbox.api.status import Object, invalid, invalid_value
 from scheduler.sandbox.api.writing import JSON_PATCH, ApiAnswer

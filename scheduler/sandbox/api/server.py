@@ -25,10 +25,10 @@ from scheduler.sandbox.access.certificates import Certificates, make_certificate
 from scheduler.sandbox.access.kubeconfig import write_kubeconfig
 from scheduler.sandbox.api import reading, subresources, writing
 from scheduler.sandbox.api.decoding import read_body
-from scheduler.sandbox.api.discovery import Discovery, version
 from scheduler.sandbox.api.http import HttpConnection, HttpRequest, HttpServer, answer
-from scheduler.sandbox.api.openapi import OpenApi
 from scheduler.sandbox.api.request import PathNotFoundError, ResourceRequest, not_allowed, parse
+from scheduler.sandbox.api.schema.discovery import Discovery, version
+from scheduler.sandbox.api.schema.openapi import OpenApi
 from scheduler.sandbox.api.status import StatusError, failure
 from scheduler.sandbox.api.streaming import Watcher
 from scheduler.sandbox.api.writing import ApiAnswer

@@ -11,11 +11,13 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from scheduler.sandbox.api import reading, written
-from scheduler.sandbox.api.apply import apply_object
+from scheduler.sandbox.api import reading
 from scheduler.sandbox.api.conversion import from_storage, to_storage
 from scheduler.sandbox.api.decoding import check_kind, clean, read_body, unknown_fields
-from scheduler.sandbox.api.patch import json_patch, merge_patch
+from scheduler.sandbox.api.patching import written
+from scheduler.sandbox.api.patching.apply import apply_object
+from scheduler.sandbox.api.patching.patch import json_patch, merge_patch
+from scheduler.sandbox.api.patching.strategic import strategic_merge
 from scheduler.sandbox.api.request import ResourceRequest
 from scheduler.sandbox.api.selectors import matcher
 from scheduler.sandbox.api.status import (
@@ -32,7 +34,6 @@ from scheduler.sandbox.api.status import (
     not_supported,
     success,
 )
-from scheduler.sandbox.api.strategic import strategic_merge
 from scheduler.sandbox.kinds.kinds import CONFIGMAPS, EVENTS_V1, LEASES, NAMESPACES, Resource
 from scheduler.sandbox.kinds.objectchecks import check_event
 from scheduler.sandbox.kinds.typetable import type_table

@@ -5,7 +5,13 @@ import pytest
 from scheduler.base.errors import ConfigError
 from scheduler.base.release import V1_36, V1_37, V1_38
 from scheduler.config import InvalidConfigError, load, read_gates
-from scheduler.config.gates import KNOWN, Effect, gate_effect, gate_faults, gates_in_effect
+from scheduler.config.featuregates.gates import (
+    KNOWN,
+    Effect,
+    gate_effect,
+    gate_faults,
+    gates_in_effect,
+)
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.config import InvalidConfigError, load, to_yaml
-from scheduler.config.effects import effects
+from scheduler.config.featuregates.effects import effects
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 

@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 import pytest
 
-from scheduler.daemon import decisionfile
-from scheduler.daemon.decisionfile import DecisionFile
+from scheduler.daemon.records import decisionfile
+from scheduler.daemon.records.decisionfile import DecisionFile
 from scheduler.engine.decisionlog import Header, encode_header, encode_step
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from scheduler.base.clock import ManualClock
 from scheduler.config import default_config
-from scheduler.daemon import decisions
-from scheduler.daemon.compactdecision import keep
-from scheduler.daemon.decisions import DecisionHistory
+from scheduler.daemon.records import decisions
+from scheduler.daemon.records.compactdecision import keep
+from scheduler.daemon.records.decisions import DecisionHistory
 from scheduler.engine.effects import Leading, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.nodes import Nodes

@@ -11,8 +11,8 @@ from scheduler.config import default_config
 from scheduler.daemon import answering
 from scheduler.daemon import page as module
 from scheduler.daemon.answering import AnswerPool, AnswerSettings
-from scheduler.daemon.decisions import DecisionHistory
 from scheduler.daemon.page import DaemonPage
+from scheduler.daemon.records.decisions import DecisionHistory
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.view import BindingsView

@@ -12,8 +12,8 @@ from scheduler.base.errors import ConfigError
 from scheduler.base.meters import Meters
 from scheduler.config import default_config
 from scheduler.config.trellis import Tracing
-from scheduler.daemon.decisions import DecisionHistory
-from scheduler.daemon.traces import Traces
+from scheduler.daemon.records.decisions import DecisionHistory
+from scheduler.daemon.records.traces import Traces
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer, Bind, Leading, Watched
 from scheduler.engine.engine import Engine

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.effects import Bind, Call, Evict, Listed, Record
-from scheduler.groups.planning import heterogeneous
+from scheduler.groups.planning.roles import heterogeneous
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from tests.property.making import make_node, make_pod, with_meta

@@ -16,8 +16,8 @@ import pytest
 
 from scheduler.kube.api import JSON, MERGE, REQUEST_TIMEOUT_S, STRATEGIC, Response, failure
 from scheduler.sandbox.api import reading, subresources, watching, writing
-from scheduler.sandbox.api.discovery import Discovery
 from scheduler.sandbox.api.request import PathNotFoundError, ResourceRequest, parse
+from scheduler.sandbox.api.schema.discovery import Discovery
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.start import new_store

@@ -14,7 +14,7 @@ from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.goals import FitGoal, FreeGoal
 from scheduler.objects.movewire import CHECK, MoveCheck
 from scheduler.simulate.stage import AnswerOptions
-from scheduler.snapshot.anonymize import Anonymizer
+from scheduler.snapshot.anonymous.anonymize import Anonymizer
 from scheduler.snapshot.decoding import READ
 from scheduler.snapshot.export import exported
 from tests.unit.moves.test_cluster import GPU, find, gpu_node, owned, two_nodes

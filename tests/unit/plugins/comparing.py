@@ -14,8 +14,8 @@ from scheduler.framework.answers import States
 from scheduler.framework.dryrun import Attempted
 from scheduler.framework.status import Code
 from scheduler.objects.plain import read_pod
-from scheduler.state import rowcounts
 from scheduler.state.change import Change
+from scheduler.state.counts import rowcounts
 from scheduler.state.podindex import place
 from scheduler.testing.evaluate import look
 from tests.unit.plugins.towns import Manifest, Move, SmallCluster

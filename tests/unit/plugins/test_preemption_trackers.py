@@ -22,9 +22,9 @@ from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.units import UnitIndex
 from scheduler.plugins.preemption.victims import Victims
-from scheduler.state import rowlists
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
+from scheduler.state.counts import rowlists
 from tests.property.making import make_node, make_pod
 
 NODES = ("n0", "n1", "n2", "n3")

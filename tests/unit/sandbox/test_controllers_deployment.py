@@ -6,8 +6,8 @@ import pytest
 
 from scheduler.controlplane import rollout
 from scheduler.controlplane.rollout import Size
-from scheduler.sandbox.controllers.deployment import REVISION, Deployments
-from scheduler.sandbox.controllers.replicaset import ReplicaSets
+from scheduler.sandbox.controllers.workloads.deployment import REVISION, Deployments
+from scheduler.sandbox.controllers.workloads.replicaset import ReplicaSets
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS
 from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.store.store import Deletion

@@ -1,7 +1,7 @@
 """Jobs run pods to completion and count them once."""
 
-from scheduler.sandbox.controllers.indexes import written
-from scheduler.sandbox.controllers.job import Jobs
+from scheduler.sandbox.controllers.workloads.indexes import written
+from scheduler.sandbox.controllers.workloads.job import Jobs
 from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, PODS, WORKLOADS
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, SimulatedCluster

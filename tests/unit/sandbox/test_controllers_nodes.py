@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from scheduler.sandbox.controllers.deployment import Deployments
 from scheduler.sandbox.controllers.disruption import DisruptionBudgets
 from scheduler.sandbox.controllers.namespaces import Namespaces
 from scheduler.sandbox.controllers.nodehealth import NodeHealth
-from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.taintevictions import TaintEvictions
+from scheduler.sandbox.controllers.workloads.deployment import Deployments
+from scheduler.sandbox.controllers.workloads.replicaset import ReplicaSets
 from scheduler.sandbox.kinds.kinds import (
     DEPLOYMENTS,
     NAMESPACES,

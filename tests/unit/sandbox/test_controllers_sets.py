@@ -3,8 +3,8 @@
 import json
 
 from scheduler.controlplane.daemonsets import target_of
-from scheduler.sandbox.controllers.daemonset import DaemonSets
-from scheduler.sandbox.controllers.statefulset import StatefulSets
+from scheduler.sandbox.controllers.workloads.daemonset import DaemonSets
+from scheduler.sandbox.controllers.workloads.statefulset import StatefulSets
 from scheduler.sandbox.kinds.kinds import (
     CONTROLLERREVISIONS,
     DAEMONSETS,

@@ -6,7 +6,7 @@ import json
 
 from scheduler.moves.facts import ClusterFacts, JobFacts
 from scheduler.objects.kinds import DERIVABLE
-from scheduler.snapshot.anonymize import Anonymizer
+from scheduler.snapshot.anonymous.anonymize import Anonymizer
 from scheduler.snapshot.documents import WORKLOADS_ANNOTATION, SourceFile, items_of
 from scheduler.snapshot.export import exported, exported_workload
 from scheduler.testing import node

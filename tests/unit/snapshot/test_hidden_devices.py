@@ -5,7 +5,7 @@ import json
 import pytest
 
 from scheduler.cel import CelCompileError, DeviceInput, Quantity, Version, compile_selector
-from scheduler.snapshot.anonymize import Anonymizer
+from scheduler.snapshot.anonymous.anonymize import Anonymizer
 from scheduler.snapshot.export import exported
 
 GROUP = "resource.k8s.io/v1"

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.objects.node import ContainerImage, Taint
+from scheduler.state.counts.touched import KEPT, Touched
 from scheduler.state.images import ImageIndex
 from scheduler.state.taints import TaintIndex
-from scheduler.state.touched import KEPT, Touched
 
 _images = st.lists(st.sampled_from("abc"), max_size=3).map(
     lambda names: tuple(ContainerImage((name,), 10) for name in names)

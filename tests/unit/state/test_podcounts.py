@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from scheduler.objects.meta import LabelSelectorRequirement
 from scheduler.objects.plain import read_node, read_pod
-from scheduler.state import podcounts
 from scheduler.state.cluster import Cluster
+from scheduler.state.counts import podcounts
+from scheduler.state.counts.podcounts import PodCounts
+from scheduler.state.counts.rowcounts import DENSE, RowCounts
 from scheduler.state.domains import domains_of
-from scheduler.state.podcounts import PodCounts
-from scheduler.state.rowcounts import DENSE, RowCounts
 from scheduler.state.selection import Selection, SelectionIndex, canonical, pair
 from scheduler.testing import node, pod
 

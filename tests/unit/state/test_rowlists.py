@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.state.rowlists import NOT_STARTED, START, RowLists, start_of
+from scheduler.state.counts.rowlists import NOT_STARTED, START, RowLists, start_of
 
 TEXTS = [
     "2026-01-01T00:00:00Z",

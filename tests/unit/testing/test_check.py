@@ -13,8 +13,8 @@ from scheduler.framework.status import Reason, Rejected, Status, reject, unresol
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
+from scheduler.state.counts.rowtracker import RowTracker
 from scheduler.state.podindex import Placed
-from scheduler.state.rowtracker import RowTracker
 from scheduler.testing import BrokenLawsError, check_plugin, node
 from scheduler.testing.check import INVARIANTS
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scheduler.snapshot.anonymize import Anonymizer
+from scheduler.snapshot.anonymous.anonymize import Anonymizer
 from scheduler.snapshot.export import exported
 from scheduler.testing.builders import node
 from tests.unit.plugins.loadaware.situation import annotated, big, pod_usage, report, window

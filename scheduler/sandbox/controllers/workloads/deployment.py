@@ -11,10 +11,11 @@ from scheduler.controlplane import rollout
 from scheduler.controlplane.replicasets import replica_set
 from scheduler.controlplane.templates import same_revision, template_hash
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers import deployment_status, ownership
+from scheduler.sandbox.controllers import ownership
 from scheduler.sandbox.controllers.claims import ControllerRefs
 from scheduler.sandbox.controllers.events import record
 from scheduler.sandbox.controllers.pods import is_ended
+from scheduler.sandbox.controllers.workloads import deployment_status
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, PODS, REPLICASETS
 from scheduler.sandbox.store.collection import Stored

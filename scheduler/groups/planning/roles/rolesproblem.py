@@ -15,11 +15,11 @@ from scheduler.base.arrays import BoolColumn, IdColumn, IntColumn
 from scheduler.framework.groups import AssignmentRejection, PlanningContext
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.spec import GroupSpec
-from scheduler.groups.planning import rolespread
 from scheduler.groups.planning.between import PORT, near, sets_by_label, term_selects
 from scheduler.groups.planning.classproblem import SHARED, beside, limits, links, of_classes
 from scheduler.groups.planning.planning import rule
-from scheduler.groups.planning.roles import RoleMembers
+from scheduler.groups.planning.roles import rolespread
+from scheduler.groups.planning.roles.roles import RoleMembers
 from scheduler.groups.problem.instance import Level, LevelRule
 from scheduler.groups.problem.roles import Apart, GroupProblem, LeafConflict, Role
 from scheduler.groups.topology.placement import in_order

@@ -11,11 +11,12 @@ import msgspec
 from scheduler.framework.calls import SolverCall
 from scheduler.framework.groups import AssignmentRejection
 from scheduler.framework.status import Status, unschedulable
-from scheduler.groups.planning import messages, preferences, rolemessages, shapes
+from scheduler.groups.planning import messages, preferences, shapes
 from scheduler.groups.planning.eviction import Candidates, Freed, candidates_of, chosen
 from scheduler.groups.planning.placements import ROUNDS, Assigned, Placement, PlanningTools
-from scheduler.groups.planning.roles import learn
-from scheduler.groups.planning.rolesproblem import (
+from scheduler.groups.planning.roles import rolemessages
+from scheduler.groups.planning.roles.roles import learn
+from scheduler.groups.planning.roles.rolesproblem import (
     RoleConflict,
     RolesProblem,
     assign,

@@ -15,7 +15,6 @@ from scheduler.controlplane.statefulsets import (
 )
 from scheduler.controlplane.templates import CONTROLLER_REVISION
 from scheduler.sandbox.api.status import Object, StatusError
-from scheduler.sandbox.controllers import revisions
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
     dependents,
@@ -25,6 +24,7 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
 )
 from scheduler.sandbox.controllers.pods import Count, is_available, is_ended
+from scheduler.sandbox.controllers.workloads import revisions
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import PERSISTENTVOLUMECLAIMS, PODS, STATEFULSETS
 from scheduler.sandbox.store.collection import Stored

@@ -11,7 +11,6 @@ from scheduler.controlplane import rollout
 from scheduler.controlplane.daemonsets import daemon_pods, runs_on, target_of
 from scheduler.controlplane.templates import CONTROLLER_REVISION
 from scheduler.sandbox.api.status import Object, StatusError
-from scheduler.sandbox.controllers import revisions
 from scheduler.sandbox.controllers.ownership import (
     enqueue_owner,
     enqueue_self,
@@ -20,6 +19,7 @@ from scheduler.sandbox.controllers.ownership import (
     sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import Count, create_pod, is_available, is_ended
+from scheduler.sandbox.controllers.workloads import revisions
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DAEMONSETS, NODES, PODS
 from scheduler.sandbox.store.collection import StoreChange, Stored

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.state.counts.rowcounts import RowCounts
+from scheduler.state.counts.rowtracker import RowTracker
 from scheduler.state.podindex import Placed
-from scheduler.state.rowcounts import RowCounts
-from scheduler.state.rowtracker import RowTracker
 from scheduler.state.selection import Selection, SelectionIndex, pairs_of
 from scheduler.state.shapes import Shape
 

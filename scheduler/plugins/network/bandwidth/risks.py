@@ -20,8 +20,8 @@ from scheduler.framework import (
 )
 from scheduler.objects.meta import Object
 from scheduler.objects.network import BANDWIDTH
-from scheduler.plugins.network import usage
-from scheduler.plugins.network.risk import NodeUse, risk_of, rounded, unrounded_score
+from scheduler.plugins.network.bandwidth import usage
+from scheduler.plugins.network.bandwidth.risk import NodeUse, risk_of, rounded, unrounded_score
 
 PROVIDERS = ("KubernetesMetricsServer", "Prometheus")
 _BITS_PER_BYTE = 8

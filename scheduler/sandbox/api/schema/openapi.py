@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.sandbox.api import openapiproto
+from scheduler.sandbox.api.schema import openapiproto
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.kinds import Kinds, Resource
 from scheduler.sandbox.kinds.typetable import TypeField, TypeShape, type_table

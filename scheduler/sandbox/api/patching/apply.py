@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from scheduler.sandbox.api.conversion import from_storage
-from scheduler.sandbox.api.fieldsets import fields_of, key_of, merge_sets, subtract
+from scheduler.sandbox.api.patching.fieldsets import fields_of, key_of, merge_sets, subtract
 from scheduler.sandbox.api.status import Object, StatusError, failure
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.kinds.typetable import TypeField, TypeShape

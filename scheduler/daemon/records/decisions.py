@@ -12,8 +12,8 @@ import structlog
 
 from scheduler.base.clock import rfc3339
 from scheduler.base.meters import Trace
-from scheduler.daemon.compactdecision import CompactDecision, keep
-from scheduler.daemon.traces import Traces
+from scheduler.daemon.records.compactdecision import CompactDecision, keep
+from scheduler.daemon.records.traces import Traces
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from scheduler.objects.kinds import MOVE_PLAN
 from scheduler.objects.moveplan import MovePlan, MovePlanStatus, PlannedMove
+from scheduler.snapshot.anonymous.hiddendevices import Names
 from scheduler.snapshot.export import Object
-from scheduler.snapshot.hiddendevices import Names
 
 KIND: Final = MOVE_PLAN.kind
 

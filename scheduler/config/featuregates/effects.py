@@ -6,7 +6,7 @@ notices: both come from `load`.
 
 from collections.abc import Iterator
 
-from scheduler.config.gates import GATES, Effect, gate_effect
+from scheduler.config.featuregates.gates import GATES, Effect, gate_effect
 from scheduler.config.load import Loaded
 
 

@@ -15,7 +15,12 @@ from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.classes import ClassesSpec
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning.between import port_name
-from scheduler.groups.planning.rolespread import kinds, selected_by, spreads_like, without_spread
+from scheduler.groups.planning.roles.rolespread import (
+    kinds,
+    selected_by,
+    spreads_like,
+    without_spread,
+)
 from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import class_backed

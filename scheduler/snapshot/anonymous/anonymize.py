@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from scheduler.snapshot.anonymous.hiddendevices import KINDS, DeviceWords
+from scheduler.snapshot.anonymous.hiddenmoves import KIND as MOVE_PLAN
+from scheduler.snapshot.anonymous.hiddenmoves import hidden_plan
 from scheduler.snapshot.export import Object
-from scheduler.snapshot.hiddendevices import KINDS, DeviceWords
-from scheduler.snapshot.hiddenmoves import KIND as MOVE_PLAN
-from scheduler.snapshot.hiddenmoves import hidden_plan
 
 # Fields whose values are words of the API; times reveal no names either.
 _KEPT_FIELDS: Final = re.compile(

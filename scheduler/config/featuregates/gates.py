@@ -14,7 +14,10 @@ from typing import Final, NamedTuple
 from scheduler.base.errors import ConfigError
 from scheduler.base.release import V1_37, V1_38, Release
 from scheduler.base.text import did_you_mean
-from scheduler.config.componentgates import OTHER_COMPONENTS, OTHER_COMPONENTS_UNTIL_1_37
+from scheduler.config.featuregates.componentgates import (
+    OTHER_COMPONENTS,
+    OTHER_COMPONENTS_UNTIL_1_37,
+)
 
 
 class Effect(StrEnum):

@@ -15,7 +15,6 @@ from scheduler.controlplane.jobs import give_index, missing_pods
 from scheduler.controlplane.objects import controller_of
 from scheduler.controlplane.templates import pod_maker
 from scheduler.sandbox.api.status import Object, StatusError
-from scheduler.sandbox.controllers import indexes, jobgroups
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
     enqueue_self,
@@ -24,6 +23,7 @@ from scheduler.sandbox.controllers.ownership import (
     sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import condition_of, create_pod, phase, ready_since
+from scheduler.sandbox.controllers.workloads import indexes, jobgroups
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import JOBS, PODS
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored

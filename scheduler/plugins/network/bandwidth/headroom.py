@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.framework import BoolColumn, FloatColumn, Rows
-from scheduler.plugins.network.bookings import GRAIN, BookedAmounts
+from scheduler.plugins.network.bandwidth.bookings import GRAIN, BookedAmounts
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.dependencies import BandwidthEdge
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link

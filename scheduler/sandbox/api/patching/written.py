@@ -7,7 +7,7 @@ is that of the last change of one of its fields. Recorded for ConfigMaps alone, 
 
 from typing import Any, Final
 
-from scheduler.sandbox.api.fieldsets import merge_sets, subtract
+from scheduler.sandbox.api.patching.fieldsets import merge_sets, subtract
 from scheduler.sandbox.api.status import Object
 
 _UNKNOWN: Final = "unknown"

@@ -1,0 +1,1 @@
+"""Records of decisions: log lines, the last ones, the decision log, and traces."""

@@ -1,0 +1,1 @@
+"""Plans of groups of several roles: members that request or prefer different things."""

@@ -1,0 +1,1 @@
+"""Patches of all kinds, server-side apply, and the managers of fields."""

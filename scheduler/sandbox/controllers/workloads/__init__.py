@@ -1,0 +1,1 @@
+"""The controllers that create pods: Deployments, StatefulSets, DaemonSets, Jobs."""

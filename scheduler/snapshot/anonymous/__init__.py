@@ -1,0 +1,1 @@
+"""Snapshots without names: the same structure, with aliases."""
