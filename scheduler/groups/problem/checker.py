@@ -148,7 +148,8 @@ def _summed(terms: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]
     """Return the sum of the terms of each measure."""
     return [
         (terms[0][0], measure, sum(value for _, one, value in terms if one == measure))
-        for measure in ("units", "large", "squares")
+        for measures in checklevels.MEASURES.values()
+        for measure in measures
         if any(one == measure for _, one, _ in terms)
     ]
 

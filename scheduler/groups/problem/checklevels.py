@@ -1,11 +1,17 @@
 """Checks of the rules of levels and leaves for pod counts by leaf; part of `checker`."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
-from scheduler.groups.problem.instance import DomainRule, Instance, Leaf, LevelRule
+from scheduler.groups.problem.instance import DomainRule, Instance, Kind, Leaf, LevelRule
 
 Path = tuple[str, ...]
+# The measures of a level by the preference of its rule, the most important first.
+MEASURES: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "pack": ("units", "large"),
+    "spread": ("squares",),
+}
 
 
 def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
@@ -57,10 +63,15 @@ def level_values(
     name: str, rule: LevelRule, used: Mapping[Path, int]
 ) -> list[tuple[str, str, int]]:
     """Return (level, measure, value) of the stages of one level."""
-    squares = sum(pods * pods for pods in used.values())
-    if rule.kind == "pack":
-        return [(name, "units", len(used)), (name, "large", -squares)]
-    return [(name, "squares", squares)]
+    return [(name, measure, _value(measure, used.values())) for measure in MEASURES[rule.kind]]
+
+
+def _value(measure: str, counts: Collection[int]) -> int:
+    """Return the value of a measure for the pods of the used units."""
+    if measure == "units":
+        return len(counts)
+    squares = sum(pods * pods for pods in counts)
+    return -squares if measure == "large" else squares
 
 
 def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from scheduler.groups.problem.checklevels import MEASURES
+from scheduler.groups.problem.instance import Kind
 from scheduler.groups.problem.roles import GroupProblem
 from scheduler.groups.solver.cpsat.cells import ALL_PODS
 from scheduler.groups.solver.tree import Ints, Tree
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 ALL: tuple[int, ...] = ()
 LARGEST_SQUARE = 1 << 40
 MANY_ROWS = 20_000  # above this, tangents are added only where a placement violates them
-_MEASURES = {"pack": ("units", "large"), "spread": ("squares",)}
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ def of_one_role(tree: Tree) -> list[Stage]:
     found = [
         Stage(level, measure)
         for level in range(1, tree.depth + 1)
-        for measure in _MEASURES[tree.rule(level).kind]
+        for measure in MEASURES[tree.rule(level).kind]
     ]
     if tree.least == tree.size:
         return found
@@ -73,11 +74,11 @@ def _of_classes(group: GroupProblem, level: int) -> list[Stage]:
         for own in one.rules
         if own.level == level - 1
     ]
-    together: list[tuple[str, tuple[int, ...]]] = [(kind, (number,)) for number, kind in kinds]
+    together: list[tuple[Kind, tuple[int, ...]]] = [(kind, (number,)) for number, kind in kinds]
     if group.parts:
-        each = [(kind, tuple(at for at, its in kinds if its == kind)) for kind in _MEASURES]
+        each = [(kind, tuple(at for at, its in kinds if its == kind)) for kind in MEASURES]
         together = [(kind, those) for kind, those in each if those]
-    return [Stage(level, measure, those) for kind, those in together for measure in _MEASURES[kind]]
+    return [Stage(level, measure, those) for kind, those in together for measure in MEASURES[kind]]
 
 
 def bound(tree: Tree, stage: Stage) -> int:

@@ -7,6 +7,7 @@ per leaf, that placement is optimal and no search is needed.
 scheduler.groups.solver.roles.heterogeneous calls this before CP-SAT.
 """
 
+import itertools
 from collections.abc import Sequence
 from math import lcm
 
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 
 from scheduler.groups.problem import parts
+from scheduler.groups.problem.checklevels import MEASURES
 from scheduler.groups.problem.instance import Instance, Level, SolveLimits
 from scheduler.groups.problem.parts import WholePart
 from scheduler.groups.problem.roles import GroupProblem
@@ -23,7 +25,7 @@ from scheduler.groups.solver.tree import Ints, filled
 
 # The share of the time left that the relaxation may use.
 PART = 0.25
-_OF_ALL = ("leftOut", "units", "large", "squares")
+_OF_ALL = ("leftOut", *itertools.chain.from_iterable(MEASURES.values()))
 
 
 class RelaxedBest(msgspec.Struct, frozen=True):

@@ -30,12 +30,13 @@ def _bound(group: GroupProblem, made: Tree, most: "_Most", stage: Stage) -> int:
     if stage.measure == "cost":
         return 0
     if stage.of:
-        return sum(_of_class(group, made, group.classes[number], stage) for number in stage.of)
+        apart = [_of_class(group, made, group.classes[number], stage) for number in stage.of]
+        return NOTHING if NOTHING in apart else sum(apart)
     if stage.measure in ("leaves", "units"):
         units = Stage(stage.level, "units")
-        apart = [_fewest(group, one, stage.level) for one in group.classes]
+        fewest = [_fewest(group, one, stage.level) for one in group.classes]
         known = 1 if stage.measure == "leaves" else stages.bound(made, stage)
-        return max(known, most.bound(units), *apart)
+        return max(known, most.bound(units), *fewest)
     return max(stages.bound(made, stage), most.bound(stage))
 
 
@@ -46,6 +47,8 @@ def _of_class(group: GroupProblem, made: Tree, one: PodClass, stage: Stage) -> i
         return _fewest(group, one, stage.level)
     if stage.measure == "large":
         return -size * size
+    if stage.measure != "squares":
+        return NOTHING
     if group.least < group.wanted or not size:
         return int(one.minimum > 0)
     numbers = [*(len(starts) - 1 for starts in made.starts), len(made.leaf)]
