@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.groups.description.classes import (
@@ -24,7 +22,7 @@ from scheduler.groups.description.classes import (
 )
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.sources.inputs import check_between, check_count
-from scheduler.groups.sources.served import renamed
+from scheduler.groups.sources.served import changed, renamed
 from scheduler.objects.grouporder import finder
 from scheduler.objects.groups import (
     GROUP_LABEL,
@@ -111,13 +109,12 @@ class AppGroups:
 
     def status(self, obj: AppGroup, **news: Any) -> list[ApiCall]:
         """Return the request that sets fields of `status.gang`, if any differs."""
-        plain = msgspec.to_builtins(obj.status.gang or GangStatus())
-        changed = {key: value for key, value in news.items() if plain.get(key, "") != value}
-        if not changed:
+        fields = changed(obj.status.gang or GangStatus(), news)
+        if not fields:
             return []
         meta = obj.metadata
         path = f"/apis/{self.api_version}/namespaces/{meta.namespace}/appgroups/{meta.name}/status"
-        body = {"metadata": {"uid": meta.uid}, "status": {"gang": changed}}
+        body = {"metadata": {"uid": meta.uid}, "status": {"gang": fields}}
         return [ApiCall("PATCH", path, body, MERGE_PATCH)]
 
 

@@ -7,7 +7,6 @@ one because its group is incomplete.
 
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
@@ -16,7 +15,7 @@ from scheduler.groups.description import classes
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between, check_count
-from scheduler.groups.sources.served import renamed
+from scheduler.groups.sources.served import changed, renamed
 from scheduler.objects.pod import ResourceList
 from scheduler.objects.podgroup import PodGroup, PodGroupStatus
 from scheduler.state.resources import Amounts, amounts, counted
@@ -43,15 +42,12 @@ class PodGroups:
 
     def status(self, obj: PodGroup, **news: Any) -> list[ApiCall]:
         """Return the request that sets fields of the status, if any differs."""
-        # Encoding leaves fields out that have their default: a count of 0 would differ forever.
-        fields = msgspec.structs.fields(obj.status)
-        known = {one.encode_name: getattr(obj.status, one.name) for one in fields}
-        changed = {key: value for key, value in news.items() if known[key] != value}
-        if not changed:
+        fields = changed(obj.status, news)
+        if not fields:
             return []
         meta = obj.metadata
         path = f"/apis/{self.api_version}/namespaces/{meta.namespace}/podgroups/{meta.name}/status"
-        body = {"metadata": {"uid": meta.uid}, "status": changed}
+        body = {"metadata": {"uid": meta.uid}, "status": fields}
         return [ApiCall("PATCH", path, body, MERGE_PATCH)]
 
     def key(self, obj: PodGroup) -> str:

@@ -3,8 +3,10 @@
 Each object describes one group, whose key is the object's name behind a prefix of the source.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler.objects.kinds import Kind
@@ -17,6 +19,14 @@ def renamed(obj: ObjectT, name: str, **fields: Any) -> ObjectT:
     meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
     copy: ObjectT = replace(obj, metadata=meta, **fields)
     return copy
+
+
+def changed(status: msgspec.Struct, news: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `news`, by their names in JSON, whose values differ from the status."""
+    # Encoding leaves fields out that have their default: a count of 0 would differ forever.
+    fields = msgspec.structs.fields(status)
+    known = {one.encode_name: getattr(status, one.name) for one in fields}
+    return {key: value for key, value in news.items() if known[key] != value}
 
 
 class ServedGroups:

@@ -23,7 +23,7 @@ from scheduler.groups.sources import annotated
 from scheduler.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.groups.sources.inputs import check_between, check_count
 from scheduler.groups.sources.labelled import excluded
-from scheduler.groups.sources.served import ServedGroups, renamed
+from scheduler.groups.sources.served import ServedGroups, changed, renamed
 from scheduler.groups.topology import hypernodes
 from scheduler.objects.kinds import VOLCANO_GROUP
 from scheduler.objects.pod import Pod
@@ -99,18 +99,18 @@ class VolcanoGroups(ServedGroups):
 
         It patches the object itself: Volcano's definition has no status subresource.
         """
-        changed = {key: value for key, value in news.items() if getattr(obj.status, key) != value}
+        fields = changed(obj.status, news)
         changes = [one for one in conditions if not _is_reported(obj, one)]
         if changes:
             types = {one.type for one in changes}
             kept = (one for one in obj.status.conditions if one.type not in types)
-            changed["conditions"] = [msgspec.to_builtins(one) for one in (*kept, *changes)]
-        if not changed:
+            fields["conditions"] = [msgspec.to_builtins(one) for one in (*kept, *changes)]
+        if not fields:
             return []
         meta = obj.metadata
         collection = f"/apis/{self.api_version}/namespaces/{meta.namespace}"
         path = f"{collection}/{VOLCANO_GROUP.plural}/{meta.name}"
-        body = {"metadata": {"uid": meta.uid}, "status": changed}
+        body = {"metadata": {"uid": meta.uid}, "status": fields}
         return [ApiCall("PATCH", path, body, MERGE_PATCH)]
 
 

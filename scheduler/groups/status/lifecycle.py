@@ -159,6 +159,15 @@ def proven(text: str) -> PlacementProof:
     return msgspec.structs.replace(found, bound=bound)
 
 
+def placed_on(placements: list[MemberPlacement], proof: str | None) -> dict[str, str | None]:
+    """Return the ConfigMap keys that report the members' nodes and, if it is known, the proof."""
+    return {
+        "placement": tree_text(placements),
+        "proof": proof,
+        "rank": rank_text(ranks(placements)),
+    }
+
+
 def results(placements: list[MemberPlacement], record: GroupRecord) -> dict[str, str | None]:
     """Return the ConfigMap keys that report a bound group."""
     began, ended = record.began, record.ended
@@ -166,9 +175,7 @@ def results(placements: list[MemberPlacement], record: GroupRecord) -> dict[str,
     return {
         "status": BOUND,
         "message": None,
-        "placement": tree_text(placements),
-        "proof": proof_of(record),
-        "rank": rank_text(ranks(placements)),
+        **placed_on(placements, proof_of(record)),
         "schedBeginTime": "" if began is None else rfc3339_micro(began),
         "schedEndTime": "" if ended is None else rfc3339_micro(ended),
         "schedTotalTimeMilli": total,

@@ -31,6 +31,7 @@ from scheduler.groups.status.lifecycle import (
     GroupRecord,
     began_at,
     labels,
+    placed_on,
     proven,
     results,
     status_patch,
@@ -158,14 +159,11 @@ class GroupStatusWriter:
         tree = record.tree
         if tree is None:
             return []
-        placements = placements_of(tree, bound)
-        shown = results(placements, record)
+        shown = placed_on(placements_of(tree, bound), None)
         if shown["placement"] == data.get("placement"):
             return []
         # A member was replaced: the times of the group's first placement stay, its proof does not.
-        return self._write(
-            key, {"placement": shown["placement"], "rank": shown["rank"], "proof": None}
-        )
+        return self._write(key, shown)
 
     def _in_part(
         self, key: str, bound: Sequence[Placed], data: Mapping[str, str]

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from scheduler.objects.groups import GangStatus
+from scheduler.objects.podgroup import PodGroupStatus
 from scheduler.sandbox.kinds.crd import check_definition
 from scheduler.sandbox.kinds.schema import Schema
 
@@ -206,3 +209,19 @@ def test_what_cannot_be_meant_is_refused(kind: str, path: tuple[Any, ...], value
     place[last] = value
 
     assert 1 == len(Schema(schema_of(DEFINITIONS[kind])).check(document))
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "struct"),
+    [("PodGroup", ("status",), PodGroupStatus), ("AppGroup", ("status", "gang"), GangStatus)],
+)
+def test_the_status_that_the_scheduler_writes_is_in_the_schema(
+    kind: str, path: tuple[str, ...], struct: type[msgspec.Struct]
+):
+    """The API server drops fields that a schema does not have, and reports nothing."""
+    schema = schema_of(DEFINITIONS[kind])
+    for step in path:
+        schema = schema["properties"][step]
+
+    fields = {one.encode_name for one in msgspec.structs.fields(struct)}
+    assert fields <= schema["properties"].keys()

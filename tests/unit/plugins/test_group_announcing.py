@@ -4,7 +4,8 @@ import msgspec
 
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupEvent, GroupStage
-from scheduler.groups.sources import coscheduling
+from scheduler.groups.sources import configmap, coscheduling, served
+from scheduler.groups.status import lifecycle
 from scheduler.groups.status.announcing import News, announce
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.podgroup import PodGroup
@@ -38,3 +39,15 @@ def test_a_bound_group_gets_one_event_while_the_watch_shows_an_earlier_phase():
     assert [1, 0] == [sum(isinstance(one, GroupEvent) for one in got) for got in (first, second)]
     (call,) = (one for one in second if isinstance(one, ApiCall))
     assert coscheduling.SCHEDULED == call.body["status"]["phase"]
+
+
+def test_every_reported_key_is_known_as_one_of_ours():
+    """A key that is missing in REPORTED would be copied into another group's ConfigMap."""
+    assert lifecycle.results([], GroupRecord()).keys() <= configmap.REPORTED
+
+
+def test_a_field_with_its_default_is_not_written_again():
+    """Status structs leave defaults out: 0 and an absent count are equal."""
+    status = described("1", "Pending").status
+    assert {} == served.changed(status, {"running": 0, "scheduleStartTime": None})
+    assert {"running": 1} == served.changed(status, {"running": 1, "phase": "Pending"})
