@@ -17,14 +17,13 @@ from msgspec.structs import replace
 from scheduler.explain.why.grouptrials import GroupEdit
 from scheduler.explain.why.records import SuggestedChange
 from scheduler.groups.plugin import GroupFacts
+from scheduler.groups.problem.instance import NEUTRAL
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.annotated import CONSTRAINTS_ANNOTATION
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import SchedulingConstraints
 
-# Numbers of a rule, and the values above which they restrict.
-NUMBERS = {"min": 0, "max": 0, "partitions": 0, "factor": 1}
 KUEUE = "metadata.annotations[kueue.x-k8s.io/podset-%s-topology]"
 
 
@@ -158,5 +157,5 @@ def _with_rules(kind: str, obj: Any, rules: dict[str, Any]) -> Any:
 
 def _binding(rule: dict[str, Any]) -> list[str]:
     """Return the restricting keys of a rule."""
-    found = [key for key, least in NUMBERS.items() if rule.get(key, 0) > least]
+    found = [key for key, least in NEUTRAL.items() if rule.get(key, 0) > least]
     return [*found, *(["hard"] if rule.get("hard") else [])]
