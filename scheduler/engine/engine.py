@@ -199,6 +199,7 @@ class Engine:
                 self.cluster.store.of(NAMESPACE).get,
                 self.observation.fault,
             ),
+            self._handle.names_group,
         )
 
     def _make_preemptions(

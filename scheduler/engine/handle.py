@@ -81,6 +81,10 @@ class EngineHandle:
                 self._shared.observation.fault(planner.name, "GroupOf", error)
             return ""
 
+    def names_group(self, pod: Pod) -> bool:
+        """Return whether a pod names a group, known or not."""
+        return any(planner.names_group(pod) for planner in self.planners.values())
+
     def lacks_capacity(self, pod: Pod) -> bool | None:
         """Return whether the pod's rejected group still lacks capacity by amounts; None if amounts
         cannot decide.

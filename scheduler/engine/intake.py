@@ -9,7 +9,7 @@ processes it from there.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scheduler.base.clock import parse_rfc3339
@@ -21,7 +21,7 @@ from scheduler.engine.derivation import Derivation
 from scheduler.engine.effects import Complete
 from scheduler.engine.queue.queues import Queues
 from scheduler.objects.derivedgroups import KIND as DERIVED
-from scheduler.objects.finished import FINISHED, is_kept, kept
+from scheduler.objects.finished import FINISHED, kept
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state import facts
@@ -46,6 +46,7 @@ class Intake:
         trackers: Mapping[TrackerKey, Tracker],
         changes: deque[Any],
         derivation: Derivation,
+        names_group: Callable[[Pod], bool],
     ) -> None:
         self._cluster = cluster
         self._queues = queues
@@ -55,6 +56,7 @@ class Intake:
         self._schedulers = frozenset(schedulers)
         self._changes = changes
         self._derivation = derivation
+        self._names_group = names_group
         self.label = ""  # of the first change that the latest object has led to
         self.trackers = trackers
         self._known_trackers = 0
@@ -234,9 +236,9 @@ class Intake:
             self._changes.append(gave_up(pod))
 
     def _keep_finished(self, pod: Pod, *, is_deleted: bool) -> None:
-        """Keep a finished pod for its group; drop it when it is deleted."""
+        """Keep a finished pod that was bound and names a group; drop it when it is deleted."""
         known = self._cluster.store.of(FINISHED).get(pod.key)
-        if not is_deleted and is_kept(pod):
+        if not is_deleted and pod.spec.node_name and self._names_group(pod):
             self._changes.append(self._cluster.put_object(FINISHED, kept(pod)))
         elif is_deleted and known is not None and known.metadata.uid == pod.metadata.uid:
             self._changes.append(self._cluster.drop_object(FINISHED, pod))

@@ -308,6 +308,11 @@ class GroupPlanner(Protocol):
     def group_of(self, pod: Pod) -> str:
         """Return the key of the pod's group, or '' for a pod without a group."""
 
+    def names_group(self, pod: Pod) -> bool:
+        """Return whether the pod itself names a group, known or not. All planners return the
+        same.
+        """
+
     def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return a predicate for pods whose group may have changed with `change`; None for no pod.
 

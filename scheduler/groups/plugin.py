@@ -222,6 +222,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Return the key of the pod's group, or an empty text."""
         return self._members.group_of(pod)
 
+    def names_group(self, pod: Pod) -> bool:
+        """Return whether the pod names a group of any source."""
+        return sources.names_group(pod)
+
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return the members to plan now, or why the group has to wait."""
         name = groups.title(key)

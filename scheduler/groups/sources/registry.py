@@ -25,7 +25,6 @@ from scheduler.groups.sources import (
     volcano,
     workload,
 )
-from scheduler.objects.finished import names_group
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.kinds import BY_KIND as KIND_OF
 from scheduler.objects.pod import Pod
@@ -85,8 +84,19 @@ _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 
 # The fault of an object is reported on each pod of its group, so quotes of the object are short.
 LONGEST_FAULT = 700
-# Labels that name a group.
+# Labels that name a group by themselves; that of AppGroups needs the object.
 _LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL, grove.LABEL)
+_ALL_LABELS = frozenset((*_LABELS, GROUP_LABEL))
+
+
+def names_group(pod: Pod) -> bool:
+    """Return whether a pod names a group of pods by the label, annotation or field of a source."""
+    if pod.spec.scheduling_group is not None or pod.derived_group:
+        return True
+    meta = pod.metadata
+    if meta.annotations.volcano_group or meta.annotations.kai_group:
+        return True
+    return not _ALL_LABELS.isdisjoint(meta.labels)
 
 
 def group_of(pod: Pod) -> str:

@@ -53,7 +53,7 @@ class ServedGroups:
     @property
     def label(self) -> str:
         """Return the name of the source in reports."""
-        return f"{self.of.name}.{self.of.group}"
+        return f"{self.of.name}.{self.of.group}" if self.of.group else self.of.name
 
     def key(self, obj: Any) -> str:
         """Return `namespace/name` behind the prefix that distinguishes these groups."""

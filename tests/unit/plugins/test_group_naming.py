@@ -1,12 +1,13 @@
 """A pod names a group by a label, an annotation or a field of a known source, or names none."""
 
+import importlib
+import pkgutil
 from typing import Any
 
 import msgspec
 import pytest
 
 from scheduler.groups.sources import configmap, coscheduling, grove, kueue, registry
-from scheduler.objects.finished import GROUP_LABELS, names_group
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
 
@@ -34,7 +35,7 @@ NAMING = {
 @pytest.mark.parametrize("source", NAMING)
 def test_each_source_names_its_group(source: str):
     """The store of finished pods and the sources recognize the same pods."""
-    assert names_group(NAMING[source])
+    assert registry.names_group(NAMING[source])
     assert registry.group_of(NAMING[source]).endswith(
         "default/" + ("job-g" if source == "derived" else "g")
     )
@@ -43,11 +44,19 @@ def test_each_source_names_its_group(source: str):
 def test_a_pod_without_them_names_none():
     """Other labels and annotations name no group."""
     pod = made(labels={"app": "web"}, annotations={"note": "g"})
-    assert not names_group(pod)
+    assert not registry.names_group(pod)
     assert not registry.group_of(pod)
 
 
-def test_the_labels_are_those_of_the_sources():
-    """A label that a source reads and `names_group` does not would make its pods plain."""
-    labels = {configmap.LABEL, coscheduling.LABEL, kueue.LABEL, grove.LABEL, GROUP_LABEL}
-    assert labels == GROUP_LABELS
+def test_each_label_of_a_source_names_a_group():
+    """A label that only its module knew would make its pods plain."""
+    package = registry.__package__ or ""
+    modules = [
+        importlib.import_module(f"{package}.{one.name}")
+        for one in pkgutil.iter_modules(importlib.import_module(package).__path__)
+    ]
+    labels = {module.LABEL for module in modules if hasattr(module, "LABEL")}
+
+    assert len(labels) >= 4
+    for label in labels:
+        assert registry.group_of(made(labels={label: "g"})).endswith("default/g"), label
