@@ -178,7 +178,9 @@ def test_an_attempt_is_kept_with_the_time_of_its_turn():
     decided_at = house.clock.now()
     house.clock.advance(1)
     house.engine.run(decided_at, 1)
-    assert [decided_at] == [one.at for one in house.trail.attempts]
+    assert [(decided_at, decided_at, 1)] == [
+        (one.since, one.at, one.times) for one in house.trail.attempts
+    ]
 
 
 def test_the_end_of_an_attempt_is_logged_by_its_result(monkeypatch):
