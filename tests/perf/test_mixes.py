@@ -27,6 +27,15 @@ def test_two_kinds_of_nodes_can_balance_unequal_totals():
     assert mixes.least_imbalance(TWO_KINDS, (5, 0)) == pytest.approx(1.0)
 
 
+def test_the_scarcer_resource_comes_first():
+    """The requests per pod are compared with what all nodes offer, not with one another."""
+    offered = [((4, 8), 5), ((8, 4), 5)]
+    assert mixes.by_scarcity((offered, [((1, 2), 1), ((2, 2), 1)])) == ["memory", "cpu"]
+    assert mixes.by_scarcity((offered, [((2, 2), 1), ((2, 1), 1)])) == ["cpu", "memory"]
+    assert mixes.by_scarcity(([((4, 8), 5)], [((2, 3), 1)])) == ["cpu", "memory"]
+    assert mixes.by_scarcity(([((4, 8), 5)], [((1, 1), 1), ((1, 5), 1)])) == ["memory", "cpu"]
+
+
 def test_no_play_passes_its_floors():
     """A short run with nodes of two kinds stays above both floors."""
     kinds = [((8000, 16_384), 2), ((4000, 32_768), 2)]
