@@ -310,7 +310,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             return ""
         placed = self._members.placed(key)
-        begun = [] if own == key else list(beside(self.handle, placed, unbound))
+        begun = list(beside(self.handle, placed, unbound))
         there = list(beside(self.handle, placed, set(displaced)))
         spec, _ = self._history.asked(key, spec, begun, [one.pod for one in there])
         short = quorum.short(spec, own, there, begun)

@@ -90,3 +90,18 @@ def test_the_queue_orders_a_group_by_its_own_priority():
     ]
 
     assert [-3, -5] == [urgency[0] for urgency in urgencies]
+
+
+def test_the_facts_of_a_group_have_the_tree_of_its_last_plan():
+    """Before a plan there is none; an unknown group has no facts."""
+    world = Scenario(node("n"), group("g", 1) | {"kind": "GroupConfigMap"})
+    plugin: Any = world.plugin("ClusterTopologyPlacementGroup")
+    key = plugin.group_of(read_pod(member("g-0", "g")))
+    assert plugin.group_facts(key).tree is None
+
+    world.apply(member("g-0", "g"))
+    world.run()
+
+    assert world.node_of("default/g-0") == "n"
+    assert plugin.group_facts(key).tree is not None
+    assert plugin.group_facts("unknown") is None
