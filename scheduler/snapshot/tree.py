@@ -29,6 +29,8 @@ from scheduler.state.resources import amounts, is_extended, pod_requests
 
 # The unit of nodes without the label of their level.
 NOWHERE: Final = ""
+# Taints by which Kubernetes keeps new pods off: not ready, unreachable, under pressure, cordoned.
+OF_NODE_STATE: Final = "node.kubernetes.io/"
 _ALWAYS_SHOWN: Final = ("cpu", "memory")
 
 
@@ -43,7 +45,8 @@ class TreeUnit(msgspec.Struct, frozen=True, rename="camel"):
     """A part of the cluster: the whole, a unit of a level, or a node.
 
     `level` is the label that defines it (`node` for a node), `groups` counts the placed members by
-    `namespace/name`. `closed` counts nodes that accept no new pods.
+    `namespace/name`. `closed` counts unschedulable nodes: cordoned, or with a taint
+    that Kubernetes sets for the state of the node.
     """
 
     level: str
@@ -282,8 +285,10 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
         if group := group_name(pod):
             groups[group] += 1
     room = {name: UnitCapacity(requested[name], offered[name]) for name in asked if name in offered}
+    # Taints of an administrator dedicate a node to pods that tolerate them, such as GPU nodes.
     closed = node.spec.unschedulable or any(
-        taint.effect in ("NoSchedule", "NoExecute") for taint in node.spec.taints
+        taint.effect in ("NoSchedule", "NoExecute") and taint.key.startswith(OF_NODE_STATE)
+        for taint in node.spec.taints
     )
     return TreeUnit(
         "node", node.metadata.name, 1, int(closed), len(pods), room, _in_name_order(groups)

@@ -187,12 +187,12 @@ async def test_colours_stand_for_what_is_chosen(tmp_path):
             "by group", "by namespace", "by priority", "free whole nodes",
         ]  # fmt: skip
         for choice, zones in (
-            ("room:cpu", ["75 % 3 / 4", "13 % 1 / 8"]),
-            ("load:cpu", ["25 % 1 / 4", "\u2013 not known"]),
-            ("load:memory", ["25 % 2Gi / 8Gi", "\u2013 not known"]),
-            ("zones:cpu", ["\u2013 not known", "0 % 0 / 4"]),
-            ("free", ["0 % 0 / 1 nodes", "50 % 1 / 2 nodes"]),
-            ("namespace", ["75 % 3 / 4", "13 % 1 / 8"]),
+            ("room:cpu", ["75 % 3 of 4", "13 % 1 of 8"]),
+            ("load:cpu", ["25 % 1 of 4", "not known"]),
+            ("load:memory", ["25 % 2Gi of 8Gi", "not known"]),
+            ("zones:cpu", ["not known", "0 % 0 of 4"]),
+            ("free", ["0 % 0 of 1", "50 % 1 of 2"]),
+            ("namespace", ["75 % 3 of 4", "13 % 1 of 8"]),
         ):
             await tab.run(
                 f"(() => {{ const one = document.querySelector('select'); one.value = '{choice}';"

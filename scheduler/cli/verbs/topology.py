@@ -211,12 +211,14 @@ def _tree_table(root: TreeUnit, *, with_nodes: bool, is_wide: bool) -> TextTable
             continue
         lacks_label = bool(depth) and not unit.name
         unnamed = {one for one in unnamed if one < depth} | ({depth} if lacks_label else set())
-        closed = f" ({unit.closed} closed)" if unit.closed and unit.level != "node" else ""
+        closed = f" ({unit.closed} unschedulable)" if unit.closed and unit.level != "node" else ""
         rows.append(
             [
                 "  " * depth + (unit.name or ("cluster" if not depth else "(without the label)")),
                 unit.level.rpartition("/")[2],
-                f"{unit.nodes:,}{closed}" if unit.level != "node" else "closed" * unit.closed,
+                f"{unit.nodes:,}{closed}"
+                if unit.level != "node"
+                else "unschedulable" * unit.closed,
                 f"{unit.pods:,}",
                 *(_capacity_cell(unit, name) for name in root.room),
                 _groups(unit.groups, is_wide=is_wide),

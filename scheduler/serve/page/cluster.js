@@ -51,7 +51,8 @@ export function cluster(rest, isWhole = true) {
     all = known.units.has("/") ? shades(known.units.get("/")) : [];
     const first = known.units.has("/") ? `room:${scarcest(known.units.get("/"))}` : "";
     shown = all.find((one) => one.id === (isChosen ? shown.id : first)) ?? all[0] ?? shown;
-    for (const those of children.values()) those.sort((a, b) => natural(known.units.get(a).name, known.units.get(b).name));
+    const last = (/** @type {string} */ key) => Number(!known.units.get(key).name);
+    for (const those of children.values()) those.sort((a, b) => last(a) - last(b) || natural(known.units.get(a).name, known.units.get(b).name));
     measure();
     draw();
   }
@@ -62,11 +63,17 @@ export function cluster(rest, isWhole = true) {
   }
 
   function explainColours() {
-    if (!isCategory(shown)) return legend.replaceChildren("0 %", el("span", { class: "ramp" }), `100 % ${MEANING[shown.of]}`, ...(ALARMING.has(shown.of) ? [el("span", { class: "fullmark" }), "over 90 %"] : []));
+    const entry = (/** @type {string} */ mark, /** @type {(Node | string)[]} */ ...label) => el("span", { class: "entry" }, el("span", { class: `fullmark ${mark}` }), ...label);
+    const also = known.units.get(at)?.closed ? [entry("hatched", "unschedulable")] : [];
+    if (!isCategory(shown)) {
+      const isHere = (/** @type {string} */ key) => at === "/" || key === at || key.startsWith(`${at}/`);
+      if ([...known.units].some(([key, unit]) => unit.level === "node" && isHere(key) && pair(key) === undefined)) also.unshift(entry("outlined", nothing()));
+      return legend.replaceChildren("0 %", el("span", { class: "ramp" }), `100 % ${MEANING[shown.of]}`, ...(ALARMING.has(shown.of) ? [entry("", "over 90 %")] : []), ...also);
+    }
     const others = category.all.slice(COLOURS - 1);
     const listed = [...category.all.slice(0, COLOURS - 1), ...(others.length > 1 ? [{ label: `${others.length} others`, colour: COLOURS - 1, nodes: others.reduce((sum, one) => sum + one.nodes, 0) }] : others)];
-    legend.replaceChildren(...listed.flatMap((one) => [el("span", { class: `fullmark s${one.colour}` }), el("span", { class: "cut" }, name(one.label), ` ${one.nodes}`)]));
-    if (!listed.length) legend.replaceChildren("none");
+    legend.replaceChildren(...listed.map((one) => entry(`s${one.colour}`, el("span", { class: "cut", title: one.label }, name(one.label)), thousands(one.nodes))),
+      ...(listed.length ? [] : ["none"]), ...also);
   }
 
   function draw() {
@@ -78,24 +85,31 @@ export function cluster(rest, isWhole = true) {
     choose.value = shown.id;
     explainColours();
     crumbs.replaceChildren(...path().map((key) => el("button", { onclick: () => go(key), "aria-current": key === at ? "true" : null }, known.units.get(key)?.name ? name(known.units.get(key).name) : title(key))));
-    facts.replaceChildren(fact("Nodes", unit.nodes), fact("Closed", unit.closed), fact("Pods", unit.pods), fact("Waiting", at === "/" ? waiting() : "–"),
-      fact("Free nodes", freeIn(at)),
+    const isNode = unit.level === "node";
+    facts.replaceChildren(...(isNode ? [] : [fact("Nodes", unit.nodes), fact("Unschedulable", unit.closed), fact("Free nodes", freeIn(at))]),
+      fact("Pods", unit.pods), ...(at === "/" ? [fact("Waiting", waiting())] : []),
       ...resources.map((one) => fact(one, `${amount(one, unit.room[one][0])} of ${amount(one, unit.room[one][1])}`)));
     const below = children.get(at) ?? [];
-    // Omit a level with a single unit.
+    const units = below.flatMap(unitsFrom);
     let listed = below;
     while (listed.length === 1 && children.has(listed[0])) listed = children.get(listed[0]) ?? [];
-    list.show(listed.length ? listed : children.get(unit.parent) ?? [at]);
+    list.show(units.length ? units : listed.length ? listed : children.get(unit.parent) ?? [at]);
     const longest = isWhole && at === "/" ? waitingLongest() : [];
     waits.hidden = !longest.length;
     waits.replaceChildren(el("h2", {}, el("a", { href: "#/queue" }, "Waiting")), el("ul", {}, ...longest));
-    const isNode = unit.level === "node";
     detail.hidden = !isNode;
     canvas.style.visibility = isNode ? "hidden" : "";
     if (!isNode) { detailed = ""; return paint(below); }
     if (detailed === at) return;
     detailed = at;
     detail.replaceChildren(node(unit));
+  }
+
+  /** A unit and those below it, without nodes and without a level of a single unit. @param {string} key @returns {string[]} */
+  function unitsFrom(key) {
+    const below = children.get(key);
+    if (!below) return [];
+    return [...(children.get(known.units.get(key).parent)?.length === 1 ? [] : [key]), ...below.flatMap(unitsFrom)];
   }
 
   /** The number of nodes below a unit without requests of the scarcest resource. @param {string} top @returns {number} */
@@ -127,29 +141,38 @@ export function cluster(rest, isWhole = true) {
       const share = use(block.key);
       context.fillStyle = colours.card;
       context.fillRect(block.x, block.y, block.w, block.h);
-      if (block.leaf && share === undefined) { context.strokeStyle = colours.edge; context.strokeRect(block.x + 0.5, block.y + 0.5, block.w - 1, block.h - 1); }
+      if (block.leaf && share === undefined) {
+        context.strokeStyle = colours.edge;
+        context.globalAlpha = 0.4;
+        context.strokeRect(block.x + 0.5, block.y + 0.5, block.w - 1, block.h - 1);
+        context.globalAlpha = 1;
+      }
       if (block.leaf) for (const [part, [taken, of]] of parts(block)) {
         context.fillStyle = of && isTrouble(taken, of) ? colours.full : mix(colours.empty, colours.used, of ? taken / of : 0);
         context.fillRect(block.x + part.x, block.y, part.w, block.h);
       }
       const own = block.leaf && isCategory(shown) ? category.of(block.unit.name) : undefined;
       if (isCategory(shown) && block.leaf) {
-        context.fillStyle = own ? colours.categories[own.colour] : colours.empty;
+        // Categories of the last colour differ in shade: neighbours are told apart.
+        context.fillStyle = !own ? colours.empty : own.rank < COLOURS ? colours.categories[own.colour] : mix(colours.categories[own.colour], colours.text, 0.22 * (own.rank % 3));
         context.fillRect(block.x, block.y, block.w, block.h);
       }
-      if (block.leaf && block.unit.closed && block.w > 6) hatch(context, block, colours.edge);
+      // The text, and the lines of a hatch, are over the first part.
+      const [, [taken, of]] = parts(block)[0] ?? [null, [0, 1]];
+      const isStrong = block.leaf && (own || (!isCategory(shown) && taken / (of || 1) > 0.55));
+      if (block.leaf && block.unit.closed && block.w > 6) hatch(context, block.h > 90 ? { ...block, y: block.y + 54, h: block.h - 54 } : block, isStrong ? colours.strong : colours.edge);
       const room = block.leaf ? block.h : 18;
       if (block.w < (block.leaf ? 34 : NAMED) || room < 14 || (!block.leaf && block.h <= 40)) continue;
-      // The text begins over the first part.
-      const [, [taken, of]] = parts(block)[0] ?? [null, [0, 1]];
-      context.fillStyle = block.leaf && (own || (!isCategory(shown) && taken / (of || 1) > 0.55)) ? colours.strong : colours.text;
+      context.fillStyle = isStrong ? colours.strong : colours.text;
       context.font = `${block.leaf ? "" : "600 "}12px system-ui, sans-serif`;
       const label = block.unit.name || title(block.key);
-      const second = isCategory(shown) ? own?.label ?? "" : share === undefined ? "none" : `${Math.round(share * 100)} %`;
+      const second = isCategory(shown) ? own?.label ?? "" : share === undefined ? nothing() : `${Math.round(share * 100)} %`;
       const wide = (block.leaf && parts(block).length > 1 ? parts(block)[0][0].w : block.w) - 10;
       const y = block.y + (block.leaf ? Math.min(12, block.h / 2) : 9);
       context.fillText(fit(context, label, wide), block.x + 5, y);
       if (block.leaf && block.h > 32 && block.w > 44) context.fillText(fit(context, second, wide), block.x + 5, block.y + 27);
+      const groups = Object.keys(block.unit.groups);
+      if (block.leaf && block.h > 56 && block.w > 90 && groups.length && shown.of !== "group") context.fillText(fit(context, groups.length > 1 ? many(groups.length, "group") : groups[0], wide), block.x + 5, block.y + 42);
     }
   }
 
@@ -199,7 +222,7 @@ export function cluster(rest, isWhole = true) {
     const block = under(event);
     tip.hidden = !block;
     if (!block) return;
-    tip.textContent = `${block.unit.name || title(block.key)}\n${Object.entries(block.unit.room).map(([one, [asked, all]]) => `${one} ${amount(one, asked)} of ${amount(one, all)}`).join("\n")}\n${many(block.unit.pods, "pod")}${block.unit.closed ? ", closed to new pods" : ""}${useLines(block)}`;
+    tip.textContent = `${block.unit.name || title(block.key)}\n${Object.entries(block.unit.room).map(([one, [asked, all]]) => `${one} ${amount(one, asked)} of ${amount(one, all)}`).join("\n")}\n${many(block.unit.pods, "pod")}${block.unit.closed ? (block.leaf ? ", unschedulable" : `, ${many(block.unit.closed, "unschedulable node")}`) : ""}${useLines(block)}`;
     tip.style.left = `${Math.min(event.offsetX + 14, canvas.clientWidth - 190)}px`;
     tip.style.top = `${Math.min(event.offsetY + 14, canvas.clientHeight - 110)}px`;
   }
@@ -235,12 +258,12 @@ export function cluster(rest, isWhole = true) {
     const sum = pair(key);
     const label = unit.name ? name(unit.name) : title(key);
     const resource = shown.of === "free" ? "" : shown.resource;
-    const nothing = shown.of === "load" || shown.of === "zones" ? "not known" : "none";
-    const text = sum ? `${amount(resource, sum[0])} / ${amount(resource, sum[1])}${shown.of === "free" ? " nodes" : ""}` : nothing;
+    const text = sum ? `${amount(resource, sum[0])} of ${amount(resource, sum[1])}` : nothing();
+    const depth = unit.level === "node" ? 0 : key.split("/").length - (at === "/" ? 1 : at.split("/").length + 1);
     return [
-      el("div", {}, key === at ? el("strong", { class: "cut" }, label) : el("button", { class: "cut", onclick: () => go(key) }, label),
-        el("span", { class: "sub cut" }, `${isMany ? `${many(unit.nodes, "node")}, ` : ""}${many(unit.pods, "pod")}${unit.closed ? (isMany ? `, ${unit.closed} closed` : ", closed") : ""}`)),
-      el("div", { class: "num" }, share === undefined ? "–" : `${Math.round(share * 100)} %`, el("span", { class: "sub cut" }, text), meter(share ?? 0, ALARMING.has(shown.of))),
+      el("div", { class: depth > 0 ? `in${Math.min(depth, 3)}` : null }, key === at ? el("strong", { class: "cut" }, label) : el("button", { class: "cut", onclick: () => go(key) }, label),
+        el("span", { class: "sub cut", title: unit.closed ? many(unit.closed, "unschedulable node") : null }, `${isMany ? `${many(unit.nodes, "node")}, ` : ""}${many(unit.pods, "pod")}${unit.closed ? (isMany ? `, ${thousands(unit.closed)} unschedulable` : ", unschedulable") : ""}`)),
+      el("div", {}, el("div", { class: "share num" }, el("span", {}, share === undefined ? "" : `${Math.round(share * 100)} %`), el("span", { class: "sub" }, text)), meter(share ?? 0, ALARMING.has(shown.of))),
     ];
   }
 
@@ -252,6 +275,9 @@ function use(key) {
   const sum = pair(key);
   return sum && (sum[1] ? sum[0] / sum[1] : 0);
 }
+
+/** Where a node has nothing of what is shown: not measured, or not offered. */
+const nothing = () => (shown.of === "load" || shown.of === "zones" ? "not known" : "none");
 
 /** @param {string} key */
 const title = (key) => (key === "/" ? "Whole cluster" : "Without the label");

@@ -62,9 +62,9 @@ function membersOf() {
 function row(group, members) {
   const placed = count(group.placement.root ?? {});
   const status = group.shown, isMissing = status === "Missing";
-  const needed = isMissing || status === "Invalid" ? many(members?.count ?? 0, "pod") : `${placed + (group.finished ?? 0)} of ${group.minimum}`;
+  const needed = isMissing || status === "Invalid" ? many(members?.count ?? 0, "pod") : `${placed + (group.finished ?? 0)} of ${group.maximum === null ? "at least " : ""}${group.minimum}`;
   const at = known.about.get("about")?.at ?? 0, since = members?.since ?? members?.bound;
-  const most = isMissing ? "" : group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
+  const most = isMissing || group.maximum === null || group.maximum === group.minimum ? "" : `–${group.maximum}`;
   const asks = [...(members?.asks ?? [])].filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ");
   return el("tr", {},
     el("td", {}, el("strong", {}, name(keyOf(group))), el("div", { class: "sub" }, `${group.source || "described by no object"}${members?.priority ? ` · priority ${members.priority}` : ""}`)),
@@ -111,7 +111,7 @@ function message(group, placed, members) {
   const parts = [];
   if (group.message) parts.push(name(brief(group.message)));
   else if (placed + (group.finished ?? 0) < group.minimum && (members?.count ?? 0) < group.minimum) parts.push(`${members?.count ?? 0} of ${group.minimum} members exist.`);
-  if (group.conflict.length > 1) parts.push(el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule)))));
+  if (group.conflict.length > 1) parts.push(el("details", { "data-key": `rules ${keyOf(group)}` }, el("summary", {}, `${group.conflict.length} rules in conflict`), el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule))))));
   if (group.victims.length) parts.push(el("details", { "data-key": `victims ${keyOf(group)}` }, el("summary", {}, `evicts ${many(group.victims.length, "pod")}`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
   return parts;
 }

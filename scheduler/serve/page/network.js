@@ -181,7 +181,7 @@ function tables(ways) {
     if (those) those.push(way); else apart.set(key, [way]);
   }
   return [...apart].map(([key, those]) => el("section", { class: "card" }, el("h2", {}, "Costs of ", name(key)),
-    scrolled(`Costs of ${key}`, table(["From", "To", "Cost", "Bandwidth", "Booked"], those.map((way) => [way.origin, way.destination, way.cost ?? "–", way.capacity ?? "–", way.allocated ?? "–"])))));
+    scrolled(`Costs of ${key}`, table(["From", "To", "Cost", "Bandwidth", "Allocated"], those.map((way) => [way.origin, way.destination, way.cost ?? "–", way.capacity ?? "–", way.allocated ?? "–"])))));
 }
 
 /** @param {string[]} titles @param {any[][]} rows */

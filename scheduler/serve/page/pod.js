@@ -1,5 +1,5 @@
 // One pod: where it is or would go, and how nodes differ for it: equal nodes are one row.
-import { duration, el, failed, many, name, natural, podLink, Rows } from "./dom.js";
+import { duration, el, failed, many, name, natural, podLink, Rows, thousands } from "./dom.js";
 import { ask, known, link } from "./feed.js";
 
 const MOST_FOUND = 12;
@@ -10,7 +10,7 @@ export function pod(rest) {
   const found = el("div");
   const body = el("div", { class: "view" });
   const element = el("div", { class: "view" },
-    el("div", { class: "head" }, el("h1", {}, rest ? name(rest) : "Pod"), el("span", { class: "grow" }), el("label", { for: "search" }, "Another pod"), search), found, body);
+    el("div", { class: "head" }, el("h1", {}, rest ? name(rest) : "Pod"), el("span", { class: "grow" }), el("label", { for: "search" }, rest ? "Another pod" : "Name"), search), found, body);
   /** @type {number | null | undefined} the moment of the answer */ let asked;
 
   function find() {
@@ -61,11 +61,11 @@ function explained(found, notices) {
   const nodes = [...found.nodes].sort((one, other) => Number(other.name === found.node) - Number(one.name === found.node) || Number(other.feasible) - Number(one.feasible) || (other.total ?? 0) - (one.total ?? 0) || natural(one.name, other.name));
   const rows = folded(nodes, found);
   const most = Math.max(1, ...fits.map((/** @type {any} */ node) => differing.reduce((sum, one) => sum + (node.scores[one]?.weighted ?? 0), 0)));
-  const list = /** @type {Rows<any>} */ (new Rows("Nodes", 74, "score", ({ node, nodes: alike }) => [
-    el("div", {}, el("strong", { class: "cut", title: node.name }, name(node.name), alike > 1 ? ` and ${alike - 1} more` : ""),
+  const list = /** @type {Rows<any>} */ (new Rows("Nodes", 72, "score", ({ node, nodes: alike }) => [
+    el("div", {}, el("strong", { class: "cut", title: node.name }, name(node.name), alike > 1 ? ` and ${thousands(alike - 1)} more` : ""),
       node.name === found.node ? el("span", { class: "tag good" }, "chosen") : node.name === found.currentNode ? el("span", { class: "tag" }, "is here") : node.feasible ? el("span", { class: "tag" }, "fits") : el("span", { class: "tag bad" }, node.rejectedBy ?? "rejected")),
     el("span", { class: "num" }, node.total ?? ""),
-    el("div", {}, node.total === null ? null : bars(node, differing, most), el("span", { class: "two sub", title: reasons(node) }, name(reasons(node)))),
+    el("div", {}, node.total === null || !differing.length ? null : bars(node, differing, most), el("span", { class: "two sub", title: reasons(node) }, name(reasons(node)))),
   ]));
   list.show(rows);
   const why = found.why;

@@ -10,7 +10,7 @@ export function queue() {
   const filter = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "filter", placeholder: "name or reason", oninput: show }));
   const count = el("p", { class: "sub" });
   const problem = el("div");
-  const list = /** @type {Rows<Item>} */ (new Rows("Waiting pods", 84, "wait", row));
+  const list = /** @type {Rows<Item>} */ (new Rows("Waiting pods", 76, "wait", row));
   const empty = el("p", { class: "empty" }, "No pod is waiting.");
   const element = el("div", { class: "view" },
     el("div", { class: "head" }, el("h1", {}, "Queue"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name or reason"), filter),

@@ -1,10 +1,11 @@
 // What the colours of the cluster view stand for: amounts (requests, measured load, NUMA zones) or categories
 // (the group, namespace or priority with most pods on a node; nodes that are wholly free).
+import { natural } from "./dom.js";
 import { known } from "./feed.js";
 
 /** `of` is "room", "load", "zones" or a category. @typedef {{id: string, of: string, resource: string, label: string}} Shade */
 /** Used, and all. @typedef {[number, number]} Pair */
-/** A category of nodes; `colour` is the number of a colour, `nodes` how many nodes have it. @typedef {{label: string, colour: number, nodes: number}} Category */
+/** A category of nodes; `rank` is its place by `nodes`, how many nodes have it; `colour` is the number of a colour. @typedef {{label: string, rank: number, colour: number, nodes: number}} Category */
 
 /** What the colours of each kind mean, for the legend. @type {Record<string, string>} */
 export const MEANING = { room: "requested", load: "in use, as measured", zones: "taken in NUMA zones" };
@@ -82,10 +83,10 @@ export function categories(chosen) {
   /** @type {Map<string, Category>} */ const found = new Map();
   for (const one of label.values()) {
     const category = found.get(one);
-    if (category) category.nodes++; else found.set(one, { label: one, colour: 0, nodes: 1 });
+    if (category) category.nodes++; else found.set(one, { label: one, rank: 0, colour: 0, nodes: 1 });
   }
-  const all = [...found.values()].sort((a, b) => b.nodes - a.nodes || (a.label < b.label ? -1 : 1));
-  all.forEach((one, rank) => { one.colour = Math.min(rank, COLOURS - 1); });
+  const all = [...found.values()].sort((a, b) => b.nodes - a.nodes || natural(a.label, b.label));
+  all.forEach((one, rank) => { one.rank = rank; one.colour = Math.min(rank, COLOURS - 1); });
   return { of: (node) => found.get(label.get(node) ?? ""), all };
 }
 

@@ -154,7 +154,7 @@ export function time() {
   function row(moment, index) {
     return [
       el("div", {}, podLink(moment.pod), el("button", { class: "cut num", onclick: () => { stop(); go(index); }, "aria-current": index === place() ? "true" : null }, clock(moment.at))),
-      el("div", { title: moment.message }, el("span", { class: `tag ${moment.node ? "good" : "bad"}` }, moment.node ? "placed" : "waits"),
+      el("div", { title: moment.message }, el("span", { class: `tag ${moment.node ? "good" : "warn"}` }, moment.node ? "placed" : "waits"),
         el("span", { class: "sub cut" }, name(moment.node ?? brief(moment.message)), moment.times > 1 ? ` (${moment.times} times)` : "", moment.victims.length ? ` in place of ${moment.victims.length} pods` : "")),
     ];
   }

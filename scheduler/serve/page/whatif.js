@@ -119,16 +119,24 @@ export function whatif() {
 /** @param {any} answer */
 function moved({ diff, figures, notices }) {
   const rows = folded(diff.pods);
+  const still = rows.filter((one) => rank(one) === 2), changed = rows.filter((one) => rank(one) < 2);
   return [
     el("h2", {}, diff.pods.length ? `${many(diff.pods.length, "pod")} ${diff.pods.length === 1 ? "has" : "have"} a different result` : "No pod has a different result"),
     ...notices.map((/** @type {string} */ text) => el("p", { class: "notice" }, text)),
     el("div", { class: "side" },
       compared(figures, ["Before", "After"]),
-      rows.length > 0 && el("section", { class: "card scroll", tabindex: 0, role: "group", "aria-label": "Pods with a different result" }, el("table", { class: "found" },
-        el("thead", {}, el("tr", {}, ...["Pod or group", "Before", "After"].map((one) => el("th", { scope: "col" }, one)))),
-        el("tbody", {}, ...rows.slice(0, MOST).map((one) => el("tr", {}, el("td", {}, one.pods.length > 1 ? el("span", {}, name(one.title), ` × ${one.pods.length}`) : podLink(keyOf(one.pods[0]))), el("td", {}, side(one.pods, "before")), el("td", {}, side(one.pods, "after")))))),
-        rows.length > MOST && el("p", { class: "sub" }, `The first ${MOST} of ${rows.length} rows.`))),
+      rows.length > 0 && el("section", { class: "card scroll", tabindex: 0, role: "group", "aria-label": "Pods with a different result" },
+        changed.length ? listed(changed) : el("p", { class: "sub" }, "No pod gains, changes or loses its node."),
+        still.length > 0 && el("details", {}, el("summary", {}, `${many(still.reduce((sum, one) => sum + one.pods.length, 0), "pod")} without a node on both sides, for another reason`), listed(still)))),
   ];
+}
+
+/** @param {{title: string, pods: any[]}[]} rows */
+function listed(rows) {
+  return el("div", {}, el("table", { class: "found sides" },
+    el("thead", {}, el("tr", {}, ...["Pod or group", "Before", "After"].map((one) => el("th", { scope: "col" }, one)))),
+    el("tbody", {}, ...rows.slice(0, MOST).map((one) => el("tr", {}, el("td", {}, one.pods.length > 1 ? el("span", {}, name(one.title), ` × ${one.pods.length}`) : podLink(keyOf(one.pods[0]))), el("td", {}, side(one.pods, "before")), el("td", {}, side(one.pods, "after")))))),
+    rows.length > MOST && el("p", { class: "sub" }, `The first ${MOST} of ${rows.length} rows.`));
 }
 
 /** @param {any} one */
@@ -145,11 +153,14 @@ function folded(pods) {
     const row = found.get(key);
     if (row) row.pods.push(one); else found.set(key, { title, pods: [one] });
   }
-  const rank = (/** @type {{pods: any[]}} */ { pods: [one] }) => {
-    const [before, after] = [state(one, "before") === "node", state(one, "after") === "node"];
-    return before !== after ? 0 : before ? 1 : 2;
-  };
   return [...found.values()].sort((a, b) => rank(a) - rank(b));
+}
+
+/** 0 for pods that gain or lose their node, 1 for those with a node on both sides, 2 for those without; a pod that is on one side only has a result worth listing. @param {{pods: any[]}} row */
+function rank({ pods: [one] }) {
+  const [before, after] = [state(one, "before"), state(one, "after")];
+  if (before === "node" && after === "node") return 1;
+  return before && after && before !== "node" && after !== "node" ? 2 : 0;
 }
 
 /** Whether a pod has a node on a side, else its message. @param {any} one @param {"before" | "after"} at @returns {string} */

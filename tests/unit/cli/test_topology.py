@@ -74,14 +74,14 @@ def test_the_tree_shows_room_and_groups(cluster, capsys):
     assert ["cluster", "a", "r1", "r2", "b", "r3", "(without"] == [
         line.split()[0] for line in found[1:8]
     ]
-    assert "2 (1 closed)" in next(line for line in found if line.split()[:1] == ["r3"])
+    assert "2 (1 unschedulable)" in next(line for line in found if line.split()[:1] == ["r3"])
     assert "default/net UserDefined   zone    a      b    5" in found[-1]
 
 
 def test_the_tree_down_to_the_nodes_and_as_json(cluster, capsys):
     """The JSON has the same facts with exact amounts."""
     assert 0 == run(["topology", "--snapshot", cluster, "--nodes"])
-    assert any("      n4" in line and "closed" in line for line in rows(capsys))
+    assert any("      n4" in line and "unschedulable" in line for line in rows(capsys))
     assert 0 == run(["topology", "--snapshot", cluster, "-o", "json"])
     found = json.loads(capsys.readouterr().out)
 

@@ -179,3 +179,23 @@ def test_a_view_reuses_units_without_changes_and_equals_a_new_view():
         redrawn = {key for key, one in after["units"].items() if before.get(key) is not one}
         assert wanted == redrawn
         before = after["units"]
+
+
+def test_taints_of_an_administrator_leave_a_node_schedulable():
+    """Cordoned nodes and nodes that are not ready are unschedulable, dedicated nodes are not."""
+    taints = {
+        "gpu": {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+        "lost": {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+        "preferred": {"key": "node.kubernetes.io/disk-pressure", "effect": "PreferNoSchedule"},
+    }
+    nodes = [
+        node(name, cpu="4", memory="8Gi") | {"spec": {"taints": [taint]}}
+        for name, taint in taints.items()
+    ]
+    nodes.append(node("cordoned", cpu="4", memory="8Gi") | {"spec": {"unschedulable": True}})
+
+    units = sections(world(*nodes), 0.0)["units"]
+
+    wanted = {"gpu": 0, "lost": 1, "preferred": 0, "cordoned": 1}
+    assert wanted == {name: units[name]["closed"] for name in wanted}
+    assert 2 == units["/"]["closed"]
