@@ -2,7 +2,7 @@
 import { amount, duration, el, many, name, natural, Rows, thousands } from "./dom.js";
 import { known, report } from "./feed.js";
 import { node } from "./node.js";
-import { ALARMING, categories, COLOURS, isCategory, MEANING, scarcest, shades, used, zonesOf } from "./shades.js";
+import { ALARMING, categories, COLOURS, isCategory, isFree, MEANING, scarcest, shades, used, zonesOf } from "./shades.js";
 import { layout } from "./treemap.js";
 
 const FULL = 0.9;
@@ -19,6 +19,8 @@ export function cluster(rest, isWhole = true) {
   let at = rest || "/";
   /** @type {{key: string, unit: any, x: number, y: number, w: number, h: number, leaf: boolean}[]} */ let blocks = [];
   /** @type {Map<string, string[]>} */ let children = new Map();
+  /** @type {string[]} the keys that `children` is made of */ let keys = [];
+  /** @type {[string, any][]} */ let unbound = [];
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", { role: "img", onclick: open, onmousemove: hover, onmouseleave: () => { tip.hidden = true; } }));
   const tip = el("div", { class: "tip", hidden: true });
   const choose = /** @type {HTMLSelectElement} */ (el("select", { onchange: () => { isChosen = true; shown = all.find((one) => one.id === choose.value) ?? shown; measure(); draw(); } }));
@@ -41,20 +43,31 @@ export function cluster(rest, isWhole = true) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
 
   function update() {
+    const now = [...known.units.keys()];
+    if (now.length !== keys.length || now.some((key, index) => key !== keys[index])) {
+      keys = now;
+      arrange();
+    }
+    unbound = [];
+    for (const entry of known.pods) if (!entry[1].node) unbound.push(entry);
+    if (!known.units.has(at)) at = "/";
+    all = known.units.has("/") ? shades(known.units.get("/")) : [];
+    const first = known.units.has("/") ? `room:${scarcest(known.units.get("/"))}` : "";
+    shown = all.find((one) => one.id === (isChosen ? shown.id : first)) ?? all[0] ?? shown;
+    measure();
+    draw();
+  }
+
+  /** List the units below each unit; a key is the path of names, so it changes with neither the use nor the pods of a unit. */
+  function arrange() {
     children = new Map();
     for (const [key, unit] of known.units) {
       if (unit.parent === null) continue;
       const those = children.get(unit.parent);
       if (those) those.push(key); else children.set(unit.parent, [key]);
     }
-    if (!known.units.has(at)) at = "/";
-    all = known.units.has("/") ? shades(known.units.get("/")) : [];
-    const first = known.units.has("/") ? `room:${scarcest(known.units.get("/"))}` : "";
-    shown = all.find((one) => one.id === (isChosen ? shown.id : first)) ?? all[0] ?? shown;
     const last = (/** @type {string} */ key) => Number(!known.units.get(key).name);
     for (const those of children.values()) those.sort((a, b) => last(a) - last(b) || natural(known.units.get(a).name, known.units.get(b).name));
-    measure();
-    draw();
   }
 
   function measure() {
@@ -66,8 +79,7 @@ export function cluster(rest, isWhole = true) {
     const entry = (/** @type {string} */ mark, /** @type {(Node | string)[]} */ ...label) => el("span", { class: "entry" }, el("span", { class: `fullmark ${mark}` }), ...label);
     const also = known.units.get(at)?.closed ? [entry("hatched", "unschedulable")] : [];
     if (!isCategory(shown)) {
-      const isHere = (/** @type {string} */ key) => at === "/" || key === at || key.startsWith(`${at}/`);
-      if ([...known.units].some(([key, unit]) => unit.level === "node" && isHere(key) && pair(key) === undefined)) also.unshift(entry("outlined", nothing()));
+      if (keys.some((key) => known.units.get(key)?.level === "node" && isBelow(key, at) && pair(key) === undefined)) also.unshift(entry("outlined", nothing()));
       return legend.replaceChildren("0 %", el("span", { class: "ramp" }), `100 % ${MEANING[shown.of]}`, ...(ALARMING.has(shown.of) ? [entry("", "over 90 %")] : []), ...also);
     }
     const others = category.all.slice(COLOURS - 1);
@@ -87,14 +99,14 @@ export function cluster(rest, isWhole = true) {
     crumbs.replaceChildren(...path().map((key) => el("button", { onclick: () => go(key), "aria-current": key === at ? "true" : null }, known.units.get(key)?.name ? name(known.units.get(key).name) : title(key))));
     const isNode = unit.level === "node";
     facts.replaceChildren(...(isNode ? [] : [fact("Nodes", unit.nodes), fact("Unschedulable", unit.closed), fact("Free nodes", freeIn(at))]),
-      fact("Pods", unit.pods), ...(at === "/" ? [fact("Waiting", waiting())] : []),
+      fact("Pods", unit.pods), ...(at === "/" ? [fact("Waiting", unbound.length)] : []),
       ...resources.map((one) => fact(one, `${amount(one, unit.room[one][0])} of ${amount(one, unit.room[one][1])}`)));
     const below = children.get(at) ?? [];
     const units = below.flatMap(unitsFrom);
     let listed = below;
     while (listed.length === 1 && children.has(listed[0])) listed = children.get(listed[0]) ?? [];
     list.show(units.length ? units : listed.length ? listed : children.get(unit.parent) ?? [at]);
-    const longest = isWhole && at === "/" ? waitingLongest() : [];
+    const longest = isWhole && at === "/" ? waitingLongest(unbound) : [];
     waits.hidden = !longest.length;
     waits.replaceChildren(el("h2", {}, el("a", { href: "#/queue" }, "Waiting")), el("ul", {}, ...longest));
     detail.hidden = !isNode;
@@ -116,10 +128,7 @@ export function cluster(rest, isWhole = true) {
   function freeIn(top) {
     const resource = scarcest(known.units.get("/"));
     let count = 0;
-    for (const unit of known.units.values()) {
-      if (unit.level !== "node" || unit.closed || !(unit.room[resource]?.[1] > 0) || unit.room[resource][0]) continue;
-      for (/** @type {string | null} */ let key = unit.parent; key; key = known.units.get(key)?.parent ?? null) if (key === top) { count++; break; }
-    }
+    for (const [key, unit] of known.units) if (unit.level === "node" && isFree(unit, resource) && isBelow(key, top)) count++;
     return count;
   }
 
@@ -287,11 +296,10 @@ const fact = (label, value) => el("div", {}, el("dt", {}, label), el("dd", { cla
 
 const LONGEST = 4;
 
-/** What waits, groups and the longest first. @returns {HTMLElement[]} */
-function waitingLongest() {
+/** What waits, groups and the longest first. @param {[string, any][]} unbound @returns {HTMLElement[]} */
+function waitingLongest(unbound) {
   /** @type {Map<string, {since: number, pods: number, isGroup: boolean, of: string}>} */ const found = new Map();
-  for (const [key, pod] of known.pods) {
-    if (pod.node) continue;
+  for (const [key, pod] of unbound) {
     const one = found.get(pod.group ?? key) ?? { since: Infinity, pods: 0, isGroup: Boolean(pod.group), of: key };
     one.since = Math.min(one.since, pod.since ?? Infinity);
     one.pods++;
@@ -304,11 +312,8 @@ function waitingLongest() {
   return all.length > LONGEST ? [...rows, el("li", { class: "sub" }, `and ${all.length - LONGEST} more`)] : rows;
 }
 
-function waiting() {
-  let count = 0;
-  for (const pod of known.pods.values()) if (!pod.node) count++;
-  return count;
-}
+/** Whether a unit is `top` or below it. @param {string} key @param {string} top */
+const isBelow = (key, top) => top === "/" || key === top || key.startsWith(`${top}/`);
 
 /** Whether a share is critical: measured load near the limit, or above the capacity. @param {number} taken @param {number} of */
 const isTrouble = (taken, of) => taken > of || (ALARMING.has(shown.of) && taken / of > FULL);

@@ -60,7 +60,7 @@ function ofNode(unit, chosen) {
 }
 
 /** Whether new pods may come to a node of which nothing is requested. @param {any} unit @param {string} resource */
-const isFree = (unit, resource) => !unit.closed && unit.room[resource]?.[1] > 0 && !unit.room[resource][0];
+export const isFree = (unit, resource) => !unit.closed && unit.room[resource]?.[1] > 0 && !unit.room[resource][0];
 
 /** By the key of each unit what is used of what there is, where that is known. @param {Shade} chosen @returns {(key: string) => Pair | undefined} */
 export function used(chosen) {
