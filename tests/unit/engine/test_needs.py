@@ -2,8 +2,8 @@
 
 from random import Random
 
-from scheduler.engine.queue import needs
-from scheduler.engine.queue.needs import UNBOUNDED, Needs
+from scheduler.engine.queue import hints
+from scheduler.engine.queue.hints import UNBOUNDED, Needs
 
 
 def test_it_finds_whom_asking_each_would_find():
@@ -46,8 +46,8 @@ def test_names_without_end_cost_no_room():
     table = Needs()
     for number in range(1000):
         table.add(number, 0, [(f"example.com/{number}", 1)])
-    assert needs.MOST_NAMES == len(list(table.names))
-    assert list(range(needs.MOST_NAMES, 1000)) == table.within([(0, {})])
+    assert hints.MOST_NAMES == len(list(table.names))
+    assert list(range(hints.MOST_NAMES, 1000)) == table.within([(0, {})])
 
 
 def test_amounts_past_what_a_column_holds_are_never_there():
