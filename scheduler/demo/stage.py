@@ -1,37 +1,44 @@
 """`ScenarioStage`: the embedded cluster and the daemon of a scenario, and the actions of its steps.
 
-Steps use the API server with a kubeconfig, as a user would.
+Steps use the API server with a kubeconfig, as a user would. `costs` compares the network costs of
+the applications as they are placed with those of a simulation under other profiles.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
-from scheduler.base.errors import ApiError
+from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.records.decisions import DecisionHistory
-from scheduler.demo.cost import ScenarioCosts, costs
 from scheduler.demo.form import ScaleStep, TaintStep
 from scheduler.demo.proof import proof
 from scheduler.framework.groups import GroupReport
 from scheduler.intree import registry
 from scheduler.kube.api import MERGE
 from scheduler.kube.connection.client import ApiClient
+from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.sandbox.nodes.shape import read_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.sandbox.store.store import ObjectStore
 from scheduler.serve.app import Address
+from scheduler.simulate.simulate import simulate
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.documents import items_of_objects
+from scheduler.snapshot.snapshot import read_snapshot
+
+Object = dict[str, Any]
 
 _ROOTS = {
     "deployments": "/apis/apps/v1",
@@ -65,6 +72,44 @@ class _Pods(msgspec.Struct, frozen=True):
 
 class _Nodes(msgspec.Struct, frozen=True):
     items: tuple[Node, ...] = ()
+
+
+class ScenarioCosts(NamedTuple):
+    """The total costs; `pods` is the number of placed pods of applications."""
+
+    placed: int
+    otherwise: int
+    pods: int
+
+
+def costs(objects: Sequence[Object], config: Loaded, other: Loaded) -> ScenarioCosts:
+    """Compare on the same nodes with the same pods.
+
+    InputError when the profiles of `other` would leave pods of applications pending.
+    """
+    placed = simulate(
+        read_snapshot(items_of_objects(objects, "cluster")), Setup(config, registry())
+    )
+    members = [one for one in objects if _is_member(one)]
+    rest = [one for one in objects if not _is_member(one)]
+    snapshot = read_snapshot(
+        items_of_objects(rest, "cluster"), items_of_objects(map(_unplaced, members), "members")
+    )
+    found = simulate(snapshot, Setup(other, registry()), AnswerOptions())
+    if found.summary.scheduled != len(members):
+        few = f"{found.summary.scheduled} of {len(members)} pods of applications would be placed"
+        raise InputError(few, where="cost")
+    return ScenarioCosts(placed.summary.network_cost, found.summary.network_cost, len(members))
+
+
+def _is_member(one: Object) -> bool:
+    labels = one["metadata"].get("labels") or {}
+    return one["kind"] == "Pod" and GROUP_LABEL in labels and bool(one["spec"].get("nodeName"))
+
+
+def _unplaced(pod: Object) -> Object:
+    spec = {field: value for field, value in pod["spec"].items() if field != "nodeName"}
+    return {**pod, "spec": spec, "status": {}}
 
 
 class ScenarioStage:

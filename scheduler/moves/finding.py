@@ -16,9 +16,9 @@ from scheduler.moves.records import Exclusion, MovesReport, PlacedPods, PlanStag
 from scheduler.moves.solver.answer import PODS, UNITS, Answer, Move, Verdict
 from scheduler.moves.solver.planner import SearchLimits, plan
 from scheduler.moves.solver.problem import Fit, Free, Problem, Repair
-from scheduler.moves.wording import amount
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.state.resources import CPU, EPHEMERAL, MEMORY
 
 ROUNDS = 6  # plans that are verified before the search ends without one
 EXAMPLES = 3
@@ -261,3 +261,12 @@ def _hot_nodes(problem: Problem, moves: Sequence[Move]) -> int:
         left[move.source] += load
         left[move.target] -= load
     return sum(one < 0 for one in left)
+
+
+def amount(resource: str, number: int) -> str:
+    """Return the text of an amount: cores of CPU, GiB of memory, units of other resources."""
+    if resource == CPU:
+        return f"{number / 1000:g}"
+    if resource in (MEMORY, EPHEMERAL):
+        return f"{number / 2**30:.3g}Gi"
+    return str(number)

@@ -23,7 +23,7 @@ from scheduler.base.meters import Meters
 from scheduler.config import Loaded, load
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.solving import Solving
-from scheduler.demo.cost import costs
+from scheduler.demo.stage import costs
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.intree import registry

@@ -11,17 +11,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from scheduler.base.clock import perf_s
 from scheduler.moves.solver import bounds
-from scheduler.moves.solver.answer import PODS, UNITS, Answer, Found, Stage, Verdict
+from scheduler.moves.solver.answer import PODS, UNITS, Answer, Found, Move, Stage, Verdict
 from scheduler.moves.solver.checker import costs, faults
 from scheduler.moves.solver.focus import SMALL, focuses
 from scheduler.moves.solver.greedy import first_plans
 from scheduler.moves.solver.kinds import Kinds, aggregated
-from scheduler.moves.solver.order import ordered
 from scheduler.moves.solver.problem import Fit, Problem
 
 FULL_S = 0.6  # the part of the time after which no larger model is begun
@@ -234,3 +234,34 @@ class Planner:
 
 def _values(found: Found) -> tuple[int, ...]:
     return tuple(stage.value for stage in found.stages)
+
+
+def ordered(problem: Problem, moves: tuple[Move, ...]) -> tuple[Move, ...]:
+    """Return the moves by source node, so that a prefix of the plan frees whole nodes.
+
+    The node with the fewest remaining pods is first; inside a node the lowest priority leaves
+    first. The moves of a group stay together, at its first
+    node.
+    """
+    unit_of = {pod: at for at, unit in enumerate(problem.units) for pod in unit.pods}
+    remaining: defaultdict[int, int] = defaultdict(int)
+    for pod in problem.pods:
+        remaining[pod.node] += 1
+    for move in moves:
+        remaining[move.source] -= 1
+    units: defaultdict[int, list[Move]] = defaultdict(list)
+    for move in moves:
+        units[unit_of[move.pod]].append(move)
+
+    def rank(unit: int) -> tuple[int, str, int, int, str]:
+        source = min(
+            (remaining[move.source], problem.nodes[move.source].name) for move in units[unit]
+        )
+        record = problem.units[unit]
+        return (*source, record.priority, record.cost, record.name)
+
+    return tuple(
+        move
+        for unit in sorted(units, key=rank)
+        for move in sorted(units[unit], key=lambda one: problem.pods[one.pod].name)
+    )

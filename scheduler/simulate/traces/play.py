@@ -23,8 +23,7 @@ from scheduler.objects.pod import Pod
 from scheduler.simulate.cluster.cluster import SimulatedCluster
 from scheduler.simulate.cluster.deviceclaims import CLAIM, TEMPLATE, claims_made
 from scheduler.simulate.stage import StagedEngine
-from scheduler.simulate.traces.answers import RecordedAnswers
-from scheduler.simulate.traces.arrival import ANSWER, LATENCY_S, Arrival
+from scheduler.simulate.traces.arrival import ANSWER, LATENCY_S, Arrival, RecordedAnswers
 from scheduler.simulate.traces.jobs import GROUP_KIND, Job, Jobs, gang_labels, gang_object, job_key
 from scheduler.simulate.traces.samples import Samples
 from scheduler.simulate.traces.summary import (
