@@ -27,7 +27,6 @@ from operators.moveplan.deciding import (
     WaitFor,
 )
 from operators.moveplan.departures import departure, is_owned
-from operators.moveplan.events import events
 from operators.moveplan.owners import owner_of
 from operators.moveplan.reading import cluster_pages
 from operators.moveplan.status import (
@@ -37,6 +36,7 @@ from operators.moveplan.status import (
     PROPOSED,
     Step,
     departed,
+    events,
     merge_patch,
     moved_on,
     planned,

@@ -22,9 +22,8 @@ from scheduler.groups.sources import registry as sources
 from scheduler.groups.topology.tree import PRESETS
 from scheduler.moves import optouts
 from scheduler.moves.eligible import Eligibility, MoveRules, age_s, is_bound_to_node, is_leaving
-from scheduler.moves.facts import ClusterFacts
+from scheduler.moves.facts import ClusterFacts, loads
 from scheduler.moves.goals import CapacityGoal, FitGoal, FreeGoal, LoadGoal, MoveGoal
-from scheduler.moves.loads import loads
 from scheduler.moves.pending import with_nominated
 from scheduler.moves.reach import Destinations, touches_filters
 from scheduler.moves.rules import HOSTNAME, Levels, PodRules

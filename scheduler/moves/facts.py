@@ -1,7 +1,8 @@
 """Facts that decide about a move and not about scheduling, read from manifests.
 
 Annotations of other components, local volumes and failure policies of Jobs are not in the
-scheduler's structs. Reads items beside `SnapshotReader`; contains no rule.
+scheduler's structs; measured loads are read from NodeMetrics. Reads items beside `SnapshotReader`;
+contains no rule.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from scheduler.moves.goals import LoadGoal
+from scheduler.objects.nodemetric import NodeMetric
+from scheduler.objects.quantity import resource_amount
 from scheduler.snapshot.documents import Item
+from scheduler.snapshot.snapshot import Snapshot
 
 MOST_ANNOTATION = 256  # characters of an annotation's value that count
 
@@ -188,3 +193,27 @@ def _job_facts(spec: _JobSpec) -> JobFacts:
         if any(one.type == "DisruptionTarget" for one in rule.on_pod_conditions or ()):
             return JobFacts(6 if spec.backoff_limit is None else spec.backoff_limit, rule.action)
     return JobFacts(6 if spec.backoff_limit is None else spec.backoff_limit)
+
+
+def loads(snapshot: Snapshot, goal: LoadGoal) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the load of each pod by key, and threshold minus load of each node by name.
+
+    A node without a measurement is neither above its threshold nor a destination.
+    """
+    pods: dict[str, int] = {}
+    headroom: dict[str, int] = {}
+    offered = {node.metadata.name: node.status.allocatable for node in snapshot.nodes}
+    for _, metric in snapshot.objects:
+        if not isinstance(metric, NodeMetric) or metric.status.node_metric is None:
+            continue
+        name, resource = metric.metadata.name, goal.resource
+        usage = metric.status.node_metric.node_usage.resources
+        if name not in offered or resource not in usage or resource not in offered[name]:
+            continue
+        capacity = resource_amount(resource, offered[name][resource])
+        headroom[name] = capacity * goal.percent // 100 - resource_amount(resource, usage[resource])
+        for one in metric.status.pods_metric:
+            if resource in one.pod_usage.resources:
+                amount = resource_amount(resource, one.pod_usage.resources[resource])
+                pods[f"{one.namespace}/{one.name}"] = max(0, amount)
+    return pods, headroom

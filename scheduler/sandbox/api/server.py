@@ -14,6 +14,7 @@ once.
 
 import asyncio
 import logging
+import random
 from pathlib import Path
 from typing import Final, Self
 
@@ -30,7 +31,7 @@ from scheduler.sandbox.api.request import PathNotFoundError, ResourceRequest, no
 from scheduler.sandbox.api.schema.discovery import Discovery, version
 from scheduler.sandbox.api.schema.openapi import OpenApi
 from scheduler.sandbox.api.status import StatusError, failure
-from scheduler.sandbox.api.streaming import Watcher
+from scheduler.sandbox.api.watching import WatchStream
 from scheduler.sandbox.api.writing import ApiAnswer
 from scheduler.sandbox.controllers.collector import Collector
 from scheduler.sandbox.kinds.kinds import BINDINGS, RESOURCECLAIMS, Kinds
@@ -42,6 +43,9 @@ _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _BOOKMARK_S: Final = 60.0
 _BODY_LIMIT_BYTES: Final = 3 * 1024 * 1024
 _ADMIN: Final = KnownUser("admin")
+_LIMIT_S: Final = (1800.0, 3600.0)
+# Spreads the ends of long watches, so that clients do not reconnect all at once.
+_spread: Final = random.Random()  # noqa: S311
 
 
 class ApiServer:
@@ -229,3 +233,71 @@ def _failed(fault: StatusError) -> bytes:
     seconds = (fault.status.get("details") or {}).get("retryAfterSeconds")
     headers = {"Retry-After": str(seconds)} if seconds else None
     return answer(fault.code, _encode(fault.status), headers=headers)
+
+
+class Watcher:
+    """Send one watch over its connection: when to send, bookmarks, the time limit.
+
+    A change wakes the watcher once; it sends in the loop's next turn, so that all writes of this
+    turn are sent together. While a client reads too slowly nothing is sent, and one that falls
+    behind the stored history gets a 410 in its stream.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        call: ResourceRequest,
+        connection: HttpConnection,
+        bookmark_s: float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connection = connection
+        self._bookmark_s = bookmark_s
+        self._limit_s = call.number("timeoutSeconds") or _spread.uniform(*_LIMIT_S)
+        self._stream = WatchStream(store, call, self._wake)
+        self._is_woken = False
+        self._is_over = False
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def start(self) -> None:
+        """Send the initial objects and follow the changes."""
+        connection = self._connection
+        connection.on_lost = self._release
+        connection.on_writable = self._wake
+        connection.begin_stream()
+        connection.send_chunk(self._stream.first())
+        if self._stream.ended:
+            self._end()
+            return
+        self._timers = [self._loop.call_later(self._limit_s, self._end)]
+        if self._stream.wants_bookmarks:
+            self._timers.append(self._loop.call_later(self._bookmark_s, self._mark))
+
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_woken = False
+        if self._is_over or self._connection.is_paused:
+            return
+        self._connection.send_chunk(self._stream.next())
+        if self._stream.ended:
+            self._end()
+
+    def _mark(self) -> None:
+        if not self._connection.is_paused:
+            self._connection.send_chunk(self._stream.next() + self._stream.bookmark())
+        self._timers[1] = self._loop.call_later(self._bookmark_s, self._mark)
+
+    def _end(self) -> None:
+        if not self._is_over:
+            self._release()
+            self._connection.end_stream()
+
+    def _release(self) -> None:
+        self._is_over = True
+        for timer in self._timers:
+            timer.cancel()
+        self._stream.close()

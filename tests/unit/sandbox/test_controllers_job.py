@@ -1,7 +1,6 @@
 """Jobs run pods to completion and count them once."""
 
-from scheduler.sandbox.controllers.workloads.indexes import written
-from scheduler.sandbox.controllers.workloads.job import Jobs
+from scheduler.sandbox.controllers.workloads.job import Jobs, written_indexes
 from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, PODS, WORKLOADS
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, SimulatedCluster
@@ -76,7 +75,7 @@ class TestJob:
         here.tick(2.0)
 
         assert "0-2" == here.get(JOBS, "sum")["status"]["completedIndexes"]
-        assert "0,2-4,9" == written({4, 0, 2, 3, 9})
+        assert "0,2-4,9" == written_indexes({4, 0, 2, 3, 9})
 
     def test_failures_are_tried_again_with_a_pause_up_to_the_limit(self):
         """Pauses of 10, 20 … seconds lie between tries; past the limit the job has failed."""

@@ -5,11 +5,12 @@ request, per group version, from `typetable.py` and the schemas of custom resour
 """
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
-from scheduler.sandbox.api.schema import openapiproto
+from scheduler.base.protobuf import content
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.kinds import Kinds, Resource
 from scheduler.sandbox.kinds.typetable import TypeField, TypeShape, type_table
@@ -34,6 +35,14 @@ _PRIMITIVES: Final[dict[str, Object]] = {
     "string": {"type": "string"},
     "time": {"type": "string", "format": "date-time"},
 }
+MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+# The content type that kubectl requests: older clients write an at sign.
+ASKED_FOR: Final = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+
+_SWAGGER, _INFO, _DEFINITIONS = 1, 2, 9
+_TEXTS: Final = {"$ref": 1, "format": 2, "title": 3, "description": 4, "pattern": 13}
+_REQUIRED, _ADDITIONAL, _TYPE, _ITEMS, _PROPERTIES, _EXTENSION = 19, 21, 22, 23, 25, 31
+_as_text = msgspec.json.Encoder(order="sorted").encode
 
 
 class OpenApi:
@@ -47,8 +56,8 @@ class OpenApi:
 
     def answer(self, path: str, accept: str = "") -> tuple[bytes, str] | None:
         """Return the body of an /openapi path and its media type, None when there is none."""
-        if path == WHOLE and any(asked in accept for asked in openapiproto.ASKED_FOR):
-            return self._kept(PROTOBUF), openapiproto.MEDIA_TYPE
+        if path == WHOLE and any(asked in accept for asked in ASKED_FOR):
+            return self._kept(PROTOBUF), MEDIA_TYPE
         body = self._kept(path)
         return (body, "application/json") if body else None
 
@@ -60,7 +69,7 @@ class OpenApi:
         body = self._made.get(path)
         if body is None:
             if path == PROTOBUF:
-                body = openapiproto.as_protobuf(self._whole())
+                body = as_protobuf(self._whole())
             else:
                 made = self._document(path)
                 body = b"" if made is None else _encode(made)
@@ -208,3 +217,53 @@ def _full_name(short: str) -> str:
     if short.startswith("apiextensions."):
         return "io.k8s.apiextensions-apiserver.pkg.apis." + short
     return short if short.startswith("io.") else _PREFIX + short
+
+
+def as_protobuf(document: Object) -> bytes:
+    """Return an OpenAPI v2 document in protobuf, with the parts that kubectl reads.
+
+    kubectl asks for it before it applies a list of objects, and cannot read JSON there. Paths are
+    left out: kubectl takes those from version 3. The message is `Document` of gnostic's
+    OpenAPIv2.proto; the numbers are its fields.
+    """
+    info = b"".join(
+        _text(number, document["info"][name]) for number, name in ((1, "title"), (2, "version"))
+    )
+    return (
+        _text(_SWAGGER, document["swagger"])
+        + content(_INFO, info)
+        + content(_DEFINITIONS, _named(document["definitions"]))
+    )
+
+
+def _named(schemas: Object) -> bytes:
+    """Definitions and Properties have the same form: pairs of name and schema."""
+    return b"".join(
+        content(1, _text(1, name) + content(2, b"".join(_schema(schema))))
+        for name, schema in sorted(schemas.items())
+    )
+
+
+def _schema(schema: Object) -> Iterator[bytes]:
+    for name, number in _TEXTS.items():
+        if name in schema:
+            yield _text(number, schema[name])
+    for name in schema.get("required", ()):
+        yield _text(_REQUIRED, name)
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        yield content(_ADDITIONAL, content(1, b"".join(_schema(additional))))
+    if "type" in schema:
+        yield content(_TYPE, _text(1, schema["type"]))
+    if isinstance(schema.get("items"), dict):
+        yield content(_ITEMS, content(1, b"".join(_schema(schema["items"]))))
+    if schema.get("properties"):
+        yield content(_PROPERTIES, _named(schema["properties"]))
+    for name, value in schema.items():
+        if name.startswith("x-"):
+            # An extension's value is text in YAML, of which JSON is a part.
+            yield content(_EXTENSION, _text(1, name) + content(2, content(2, _as_text(value))))
+
+
+def _text(number: int, value: Any) -> bytes:
+    return content(number, str(value).encode())

@@ -6,12 +6,13 @@ controller it sets no finalizer on pods. `podFailurePolicy`, `successPolicy` and
 limits are ignored.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
-from scheduler.controlplane.jobs import give_index, missing_pods
+from scheduler.controlplane.jobs import COMPLETION_INDEX, give_index, missing_pods
 from scheduler.controlplane.objects import controller_of
 from scheduler.controlplane.templates import pod_maker
 from scheduler.sandbox.api.status import Object, StatusError
@@ -23,7 +24,7 @@ from scheduler.sandbox.controllers.ownership import (
     sorted_dependents,
 )
 from scheduler.sandbox.controllers.pods import condition_of, create_pod, phase, ready_since
-from scheduler.sandbox.controllers.workloads import indexes, jobgroups
+from scheduler.sandbox.controllers.workloads import jobgroups
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import JOBS, PODS
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
@@ -112,7 +113,7 @@ class Jobs:
                 status["failed"] = status.get("failed", 0) + 1
                 tally.failed_at = now
             elif is_indexed:
-                tally.done.add(indexes.of_pod(pod.obj))
+                tally.done.add(_index_of(pod.obj))
             else:
                 status["succeeded"] = status.get("succeeded", 0) + 1
         # A pod deleted before its end counts as failed, as an evicted pod of a real Job does.
@@ -121,7 +122,7 @@ class Jobs:
             status["failed"] = status.get("failed", 0) + 1
         tally.gone.clear()
         if is_indexed and tally.done:
-            status["completedIndexes"] = indexes.written(tally.done)
+            status["completedIndexes"] = written_indexes(tally.done)
             status["succeeded"] = len(tally.done)
 
     def _fill(
@@ -158,7 +159,7 @@ class Jobs:
         meta, spec = job["metadata"], job["spec"]
         make = pod_maker(spec["template"], reference_to(JOBS, job))
         is_indexed = spec.get("completionMode") == "Indexed"
-        taken = tally.done | {indexes.of_pod(pod.obj) for pod in active} if is_indexed else set()
+        taken = tally.done | {_index_of(pod.obj) for pod in active} if is_indexed else set()
         group = jobgroups.group_of(self._store, job)
         free = iter(number for number in range(spec.get("completions") or 0) if number not in taken)
         for _ in range(count):
@@ -304,3 +305,20 @@ def _condition(kind: str, reason: str, message: str, now: float) -> Object:
 
 def _pause_s(failures: int) -> float:
     return float(min(_FIRST_PAUSE_S * 2 ** max(0, min(failures, 10) - 1), _LAST_PAUSE_S))
+
+
+def _index_of(pod: Object) -> int:
+    """Return the completion index of a pod, -1 when it has none."""
+    text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
+    return int(text) if text.isdecimal() else -1
+
+
+def written_indexes(numbers: Iterable[int]) -> str:
+    """Return completion indexes as a status shows them: `0,2-5`."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)

@@ -13,8 +13,7 @@ from operators.agents.load.machine import (
     busy_s,
     used_bytes,
 )
-from operators.agents.load.sampler import Sampler
-from operators.agents.load.series import AverageUse, Series, UsageSample
+from operators.agents.load.sampler import AverageUse, Sampler, Series, UsageSample
 from scheduler.objects.nodemetric import AggregatePolicy, NodeMetricCollectPolicy
 from scheduler.objects.plain import read_pod
 from scheduler.testing.builders import pod
