@@ -17,7 +17,7 @@ from scheduler.groups.topology.tree import RESOURCES_CHOOSE_NOTHING
 from scheduler.intree import registry
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.pod import Pod, PodMeta, PodSpec
-from scheduler.plugins.loadaware.figures import silence
+from scheduler.plugins.loadaware.plugin import silence
 from scheduler.state.podindex import place
 from scheduler.state.shapes import Shapes
 

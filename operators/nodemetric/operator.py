@@ -26,8 +26,17 @@ from operators.metricproviders import (
     ProviderError,
 )
 from operators.nodemetric.figures import SOURCE_ANNOTATION, status_of
-from operators.nodemetric.plan import Create, Delete, SetPolicy, Step, policy_document, steps
-from operators.nodemetric.policy import Policies, PolicyError, read_policies
+from operators.nodemetric.policy import (
+    Create,
+    Delete,
+    Policies,
+    PolicyError,
+    SetPolicy,
+    Step,
+    policy_document,
+    read_policies,
+    steps,
+)
 from operators.operator import OperatorSurroundings, Recipe
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND

@@ -1,18 +1,21 @@
-"""The rules for measuring nodes, from the ConfigMap `slo-controller-config`, without I/O.
+"""The rules for measuring nodes, from the ConfigMap `slo-controller-config`, and the NodeMetrics to
+create, or to give another policy, by these rules. Without I/O.
 
 The section `colocation-config` has a strategy for all nodes and others by node selector; the first
 that matches counts. A missing ConfigMap or section means the defaults; an invalid one is rejected
 as a whole, and the caller keeps the previous policy.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import TrellisError
 from scheduler.base.text import go_seconds
 from scheduler.objects.meta import Int64, LabelSelector
-from scheduler.objects.nodemetric import AggregatePolicy, NodeMetricCollectPolicy
+from scheduler.objects.node import Node
+from scheduler.objects.nodemetric import AggregatePolicy, NodeMetric, NodeMetricCollectPolicy
 from scheduler.objects.selectors import selector_matches
 
 SECTION = "colocation-config"
@@ -24,6 +27,7 @@ DEFAULT_POLICY = NodeMetricCollectPolicy(
     node_aggregate_policy=AggregatePolicy(("5m0s", "10m0s", "30m0s")),
     node_memory_collect_policy="usageWithoutPageCache",
 )
+API_VERSION = "slo.koordinator.sh/v1alpha1"
 
 
 class PolicyError(TrellisError):
@@ -116,3 +120,66 @@ def _applied(policy: NodeMetricCollectPolicy, more: _Strategy) -> NodeMetricColl
     }
     given = {field: value for field, value in changes.items() if value is not None}
     return msgspec.structs.replace(policy, **given)
+
+
+class Create(msgspec.Struct, frozen=True):
+    """A node has no object yet."""
+
+    node: Node
+    policy: NodeMetricCollectPolicy
+
+    @property
+    def name(self) -> str:
+        """Return the name of the object."""
+        return self.node.metadata.name
+
+    def document(self) -> dict[str, Any]:
+        """Return the object; the node owns it, so it is deleted with the node."""
+        meta = self.node.metadata
+        owner = {"apiVersion": "v1", "kind": "Node", "name": meta.name, "uid": meta.uid}
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "NodeMetric",
+            "metadata": {"name": meta.name, "ownerReferences": [owner] if meta.uid else []},
+            "spec": {"metricCollectPolicy": policy_document(self.policy)},
+        }
+
+
+class SetPolicy(msgspec.Struct, frozen=True):
+    """A NodeMetric whose policy differs from its node's."""
+
+    name: str
+    policy: NodeMetricCollectPolicy
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """An object has no node any more."""
+
+    name: str
+
+
+Step = Create | SetPolicy | Delete
+
+
+def steps(
+    nodes: Iterable[Node], metrics: Mapping[str, NodeMetric], policies: Policies | None
+) -> list[Step]:
+    """Return the steps for these nodes; none without policies (none was ever readable)."""
+    found: list[Step] = []
+    if policies is None:
+        return found
+    for node in nodes:
+        name = node.metadata.name
+        policy = policies.of(node.metadata.labels)
+        metric = metrics.get(name)
+        if metric is None:
+            found.append(Create(node, policy))
+        elif metric.spec.metric_collect_policy != policy:
+            found.append(SetPolicy(name, policy))
+    return found
+
+
+def policy_document(policy: NodeMetricCollectPolicy) -> dict[str, Any]:
+    """Return a policy in the form of the object's spec."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(policy))
+    return found

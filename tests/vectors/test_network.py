@@ -26,7 +26,7 @@ from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.plain import read_pod
 from scheduler.plugins.groupsort import qos_class
-from scheduler.plugins.network.bandwidth.risk import NodeUse, rounded, unrounded_score
+from scheduler.plugins.network.bandwidth.risks import NodeUse, rounded, unrounded_score
 from scheduler.simulate.batch import Batch
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions

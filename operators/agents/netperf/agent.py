@@ -1,14 +1,22 @@
 """`NetperfAgent`: serves its peers' probes, probes the peers in turn, exports the results.
 
 Three loops run beside the responder: peer discovery (every few minutes), probes (one at a time),
-and, if configured, the push. A peer that does not respond costs one probe.
+and, if configured, the push. A peer that does not respond costs one probe. The figures are a page
+for Prometheus to scrape, and are optionally pushed to a Pushgateway.
 """
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
+import aiohttp
 import msgspec
 import structlog
+from aiohttp import web
+from yarl import URL
 
 from operators.agents.netperf.asker import ProbeError, Target, round_trips
 from operators.agents.netperf.keys import Keys
@@ -16,12 +24,11 @@ from operators.agents.netperf.latencies import GONE, PAIRS, REFUSED, ROUND, Late
 from operators.agents.netperf.links import SimulatedLinks
 from operators.agents.netperf.peers import Peer, Peers, PeersError
 from operators.agents.netperf.plan import ProbePace, ProbePlan, first_turn, next_moment, plan_for
-from operators.agents.netperf.publishing import push, served
 from operators.agents.netperf.responder import NetperfResponder
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import MetricSample
-from scheduler.base.meters.exposition import Rows
+from scheduler.base.meters.exposition import ExpositionForm, Rows
 
 PORT, METRICS_PORT = 10261, 10262
 MISSING_S = 5.0  # pause before the next attempt while no other agent exists
@@ -29,7 +36,12 @@ DOUBTFUL = 0.2
 MOVED = (*GONE, "other_node")
 ROUNDS_KEPT, LEAST_KEPT_S = 3, 60.0
 
+JOB = "netperf"
+TIMEOUT_S = 10.0
+
 _log = structlog.get_logger("agent.netperf")
+
+Read = Callable[[], Rows]
 
 
 class NetperfSettings(msgspec.Struct, frozen=True):
@@ -176,3 +188,54 @@ class NetperfAgent:
                 _log.warning("the plan stays as it is", because=error)
             else:
                 _log.info("knows the agents again")
+
+
+@asynccontextmanager
+async def served(read: Read, host: str, port: int) -> AsyncIterator[int]:
+    """Serve `/metrics` and `/healthz`; yield the port."""
+
+    async def metrics(request: web.Request) -> web.Response:
+        form = ExpositionForm(request.headers.get("Accept", ""))
+        return web.Response(body=form.page(read()), headers={"Content-Type": form.content_type})
+
+    async def healthz(_request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host or None, port).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def push(gateway: str, node: str, read: Read, every_s: float) -> None:
+    """Push until cancelled, then delete the pushed series."""
+    url = URL(gateway) / "metrics" / "job" / JOB / "instance" / node
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    failed = ""
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        try:
+            while True:
+                error = await _send(session, "PUT", url, read())
+                if error != failed:
+                    failed = error
+                    _log.warning("push", gateway=gateway, because=error or "it works again")
+                await asyncio.sleep(every_s)
+        finally:
+            await _send(session, "DELETE", url)
+
+
+async def _send(session: aiohttp.ClientSession, method: str, url: URL, rows: Rows = ()) -> str:
+    """Send one request; return the error, "" for none."""
+    form = ExpositionForm()
+    body = form.page(rows)
+    headers = {"Content-Type": form.content_type} if body else {}
+    try:
+        async with session.request(method, url, data=body or None, headers=headers) as answer:
+            return "" if answer.ok else f"{answer.status} {(await answer.text())[:200]}"
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return str(error) or type(error).__name__

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.base.protobuf import content, fields
 from scheduler.framework.calls import ApiCall, BindStep, CallResult, WaitUntil
 from scheduler.objects.claims import (
     EXTENDED_RESOURCE_CLAIM,
@@ -23,7 +24,6 @@ from scheduler.objects.claims import (
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.extended import ExtendedClaim
 from scheduler.plugins.dynamicresources.podclaims import is_reserved_for
-from scheduler.plugins.dynamicresources.protobuf import PROTOBUF, with_finalizer
 
 # kube-scheduler's retries after a conflict.
 TRIES: Final = 5
@@ -36,6 +36,10 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 NAME_PREFIX_LENGTH: Final = 58
 
 Steps = Generator[BindStep, CallResult, ResourceClaim]
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+_MAGIC = b"k8s\x00"
+_RAW, _METADATA, _FINALIZERS = 2, 1, 14
 
 
 class WriteError(Exception):
@@ -308,3 +312,34 @@ def _following(version: str) -> str:
 
 def _never() -> bool:
     return False
+
+
+def with_finalizer(data: bytes, name: str) -> bytes:
+    """Return an object with one more finalizer and all other bytes unchanged.
+
+    Parameters of drivers are opaque bytes. In JSON they come back in another spelling, and writing
+    that back counts as a change of the claim's immutable spec. If a patch is rejected for that
+    reason, the object itself is read and written. (Format: Kubernetes API concepts, "Protobuf
+    encoding"; the field numbers are those of runtime.Unknown and ObjectMeta.) ValueError if `data`
+    is no object.
+    """
+    if not data.startswith(_MAGIC):
+        raise ValueError("not an object in protobuf form")
+    more = content(_FINALIZERS, name.encode())
+    return _MAGIC + _appended(data[len(_MAGIC) :], (_RAW, _METADATA), more)
+
+
+def _appended(data: bytes, path: tuple[int, ...], more: bytes) -> bytes:
+    """Return a message with `more` at the end of the message at `path` of field numbers."""
+    if not path:
+        return data + more
+    written, is_found = [], False
+    for field in fields(data):
+        if field.number == path[0] and field.has_length:
+            is_found = True
+            written.append(content(field.number, _appended(bytes(field.value), path[1:], more)))
+        else:
+            written.append(field.whole)
+    if not is_found:
+        raise ValueError(f"the object has no field {path[0]}")
+    return b"".join(written)

@@ -1,7 +1,11 @@
-"""PodTopologySpread: keep pods of a kind evenly spread over zones, hosts or any other label."""
+"""PodTopologySpread: keep pods of a kind evenly spread over zones, hosts or any other label.
+
+Queueing hints: selected pods that are added, deleted or relabelled change the counts; a node
+matters by its domains and by whether the pod's policies include it.
+"""
 
 from collections.abc import Hashable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from scheduler.framework import (
     EACH_POD,
@@ -11,6 +15,7 @@ from scheduler.framework import (
     Cycle,
     Handle,
     IntColumn,
+    Node,
     Nodes,
     PerPod,
     PerShape,
@@ -20,9 +25,15 @@ from scheduler.framework import (
     Rejected,
     Status,
 )
-from scheduler.plugins.spread import filtering, hints, scoring
+from scheduler.plugins.spread import filtering, scoring
 from scheduler.plugins.spread.args import PodTopologySpreadArgs
-from scheduler.plugins.spread.constraints import HARD, SOFT, Constraints, own_constraints
+from scheduler.plugins.spread.constraints import (
+    HARD,
+    SOFT,
+    Constraints,
+    SpreadConstraint,
+    own_constraints,
+)
 from scheduler.plugins.spread.defaults import Defaults
 from scheduler.plugins.spread.filtering import SpreadState
 from scheduler.plugins.spread.inclusion import Inclusion
@@ -112,7 +123,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Return whether a change moves a count or a domain of the pod's hard constraints."""
-        return hints.may_help(change, pod, self._hard_of_pod(pod), self._inclusion)
+        return may_help(change, pod, self._hard_of_pod(pod), self._inclusion)
 
     def normalize(self, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
         """Turn the scores around and onto 0..100."""
@@ -130,3 +141,54 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     def _judge(self, pod: Pod) -> TaintVerdicts:
         compares = bool(self.handle.feature_gates.get(COMPARISON_GATE))
         return TaintVerdicts(pod.spec.tolerations, compares=compares)
+
+
+def may_help(change: Change, pod: Pod, constraints: Constraints, inclusion: Inclusion) -> bool:
+    """Return whether a change may make a rejected pod feasible."""
+    if not constraints.items:
+        return True  # no constraint rejects it any more
+    if change.kind == "Node":
+        return _node_helps(change, pod, constraints, inclusion)
+    if change.pod.metadata.uid == pod.metadata.uid:
+        return _own_change_helps(change, constraints)
+    if change.pod.metadata.namespace != pod.metadata.namespace:
+        return False
+    old, new = change.old, change.new
+    before, after = change.before, change.after
+    if before is not None and after is not None and before.node != after.node:
+        return any(_counts(c, old) or _counts(c, new) for c in constraints.items)
+    return any(_counts(c, old) != _counts(c, new) for c in constraints.items)
+
+
+def _counts(constraint: SpreadConstraint, pod: Pod | None) -> bool:
+    return pod is not None and constraint.counts(pod)
+
+
+def _own_change_helps(change: Change, constraints: Constraints) -> bool:
+    old, new = change.old, change.new
+    if old is None or new is None or old.metadata.labels != new.metadata.labels:
+        return True
+    return old.spec.tolerations != new.spec.tolerations and any(
+        constraint.honors_taints for constraint in constraints.items
+    )
+
+
+def _node_helps(change: Change, pod: Pod, constraints: Constraints, inclusion: Inclusion) -> bool:
+    before, after = (
+        None if node is None else _place(node, pod, constraints, inclusion)
+        for node in (change.old, change.new)
+    )
+    return before != after
+
+
+def _place(
+    node: Node, pod: Pod, constraints: Constraints, inclusion: Inclusion
+) -> tuple[Any, ...] | None:
+    """Return a node's domains and whether they count; None if it lacks a label."""
+    labels = node.metadata.labels
+    if any(constraint.key not in labels for constraint in constraints.items):
+        return None
+    return tuple(
+        (labels[constraint.key], inclusion.includes(pod, node, constraint))
+        for constraint in constraints.items
+    )

@@ -5,13 +5,18 @@ still refer. Values that are not known to be harmless are replaced. Nodes keep t
 names, since it breaks ties between equal nodes.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from scheduler.snapshot.anonymous.hiddendevices import KINDS, DeviceWords
-from scheduler.snapshot.anonymous.hiddenmoves import KIND as MOVE_PLAN
-from scheduler.snapshot.anonymous.hiddenmoves import hidden_plan
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
+
+from scheduler.objects.kinds import MOVE_PLAN
+from scheduler.objects.moveplan import MovePlan, MovePlanStatus, PlannedMove
+from scheduler.snapshot.anonymous.hiddendevices import KINDS, DeviceWords, Names
 from scheduler.snapshot.export import Object
 
 # Fields whose values are words of the API; times reveal no names either.
@@ -102,7 +107,7 @@ class Anonymizer:
         """Return an object with aliases for its names."""
         if obj["kind"] == "NodeResourceTopology":
             return self._report(obj)
-        if obj["kind"] == MOVE_PLAN:
+        if obj["kind"] == MOVE_PLAN.kind:
             return hidden_plan(obj, self)
         if obj["kind"] in KINDS:
             return self._devices.hidden(obj, self)
@@ -225,3 +230,74 @@ def _without_pods(part: Object) -> Object:
         if one.get("name", "").startswith(_KUBELET_SETTINGS)
     ]
     return {**part, "attributes": kept} if "attributes" in part else part
+
+
+def hidden_plan(obj: Object, names: Names) -> Object:
+    """Return a MovePlan with aliases for its names: in goals, moves and what they reserve.
+
+    Kept are states, times, amounts and hashes. Texts that state names (reasons, summaries,
+    conditions) are left out: no answer depends on them.
+    """
+    plan = convert(obj, MovePlan)
+    free = plan.spec.goal.free_nodes
+    labels = names.generic(free.match_labels, "matchLabels") if free else {}
+    level = names.generic(free.level, "nodeLabel") if free else ""
+    goal = replace(
+        plan.spec.goal,
+        waiting=_path(plan.spec.goal.waiting, names),
+        free_nodes=free and replace(free, level=level, match_labels=labels),
+    )
+    spaces = tuple(names.alias(one, "ns") for one in plan.spec.namespaces)
+    spec = replace(plan.spec, goal=goal, namespaces=spaces)
+    known = plan.status
+    status = MovePlanStatus(
+        phase=known.phase,
+        planned_for=known.planned_for,
+        plan_hash=known.plan_hash,
+        planned_at=known.planned_at,
+        started_at=known.started_at,
+        finished_at=known.finished_at,
+        is_proven=known.is_proven,
+        gap_percent=known.gap_percent,
+        moves=tuple(_move(one, names) for one in known.moves),
+    )
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "metadata": names.generic(obj["metadata"], "metadata", MOVE_PLAN.kind),
+        "spec": to_builtins(spec),
+        "status": to_builtins(status),
+    }
+
+
+def _move(move: PlannedMove, names: Names) -> PlannedMove:
+    # An ordinal is an index, or the name of a pod.
+    is_name = not move.ordinal.isdigit()
+    owner = replace(
+        move.owner,
+        name=names.alias(move.owner.name, "name"),
+        uid=names.alias(move.owner.uid, "uid"),
+    )
+    return replace(
+        move,
+        namespace=names.alias(move.namespace, "ns"),
+        name=names.alias(move.name, "pod"),
+        uid=names.alias(move.uid, "uid"),
+        source=names.alias(move.source, "node"),
+        target=names.alias(move.target, "node"),
+        owner=owner,
+        ordinal=names.alias(move.ordinal, "pod") if is_name else move.ordinal,
+        unit=_path(move.unit, names),
+        reason="",
+        host_ports=tuple(replace(one, name="", host_ip="") for one in move.host_ports),
+        present=tuple(names.alias(one, "uid") for one in move.present),
+        replacement=names.alias(move.replacement, "pod"),
+    )
+
+
+def _path(text: str, names: Names) -> str:
+    """Return `namespace/name` with aliases; the index of a set's pods stays."""
+    return "/".join(
+        part if part.isdigit() else names.alias(part, "name" if at else "ns")
+        for at, part in enumerate(text.split("/"))
+    )

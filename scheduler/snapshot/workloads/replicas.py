@@ -1,4 +1,5 @@
 """Deployments, ReplicaSets and ReplicationControllers: pods that differ in their names alone.
+LeaderWorkerSets: replicated groups of one leader and its workers.
 
 A Deployment that was given apart and whose template differs from the cluster's is simulated after
 the first step of its rolling update: maxSurge and maxUnavailable limit the new pods, and the
@@ -8,7 +9,7 @@ reduction of old ones.
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,15 +26,19 @@ from scheduler.controlplane.templates import (
 )
 from scheduler.objects.pod import Pod
 from scheduler.objects.selectors import selector_matches
+from scheduler.snapshot.workloads.exclusive import asked_of_groups, in_group
 from scheduler.snapshot.workloads.found import (
     FoundWorkload,
     Plain,
     SnapshotSurroundings,
     count_of,
     named,
+    part_of,
     template_of,
 )
 from scheduler.snapshot.workloads.owned import as_selector, same_template
+
+_LWS: Final = "leaderworkerset.sigs.k8s.io"
 
 
 def replicas(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
@@ -231,3 +236,34 @@ def checked_selector(workload: FoundWorkload) -> Any:
     if not selector_matches(as_selector(selector), labels_of(template)):
         raise ObjectError("spec.selector does not match the labels of spec.template")
     return selector
+
+
+def leader_workers(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
+    """Yield the missing leaders and workers of all groups."""
+    spec = workload.spec
+    inner = part_of(spec, "leaderWorkerTemplate", "spec")
+    field = "spec.leaderWorkerTemplate"
+    size = count_of(inner, "size", field, 1)
+    workers = template_of(inner, field, "workerTemplate")
+    leader = template_of(inner, field, "leaderTemplate") if inner.get("leaderTemplate") else workers
+    annotations = part_of(workload.meta, "annotations", "metadata")
+    annotations = asked_of_groups(spec, annotations)
+    exclusive = {k: v for k, v in annotations.items() if k.startswith(f"{_LWS}/")}
+    taken = around.pods.names.get(workload.namespace, set())
+    reference = workload.reference()
+    for group in range(count_of(spec, "replicas", "spec", 1)):
+        for worker in range(size):
+            name = f"{workload.name}-{group}" + (f"-{worker}" if worker else "")
+            if name in taken:
+                continue
+            made = named(
+                pod_maker(workers if worker else leader, reference)(), workload.namespace, name
+            )
+            made["metadata"]["labels"] |= {
+                f"{_LWS}/name": workload.name,
+                f"{_LWS}/group-index": str(group),
+                f"{_LWS}/worker-index": str(worker),
+            }
+            made["metadata"]["annotations"] |= exclusive | {f"{_LWS}/size": str(size)}
+            in_group(made, f"{workload.name}-{group}", worker, size, inner, exclusive)
+            yield made

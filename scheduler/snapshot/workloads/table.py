@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import ObjectError
 from scheduler.snapshot.admission import MALFORMED
 from scheduler.snapshot.spelling import check_spelling
-from scheduler.snapshot.workloads import jobs, leaderworkers, ordered, replicas
+from scheduler.snapshot.workloads import jobs, ordered, replicas
 from scheduler.snapshot.workloads.found import (
     FoundWorkload,
     Plain,
@@ -30,7 +30,7 @@ _MAKERS: Final[dict[str, Maker]] = {
     "Job": jobs.jobs,
     "CronJob": jobs.cron_jobs,
     "JobSet": jobs.job_sets,
-    "LeaderWorkerSet": leaderworkers.leader_workers,
+    "LeaderWorkerSet": replicas.leader_workers,
 }
 # The supported workloads: kind → API group.
 KINDS: Final = {

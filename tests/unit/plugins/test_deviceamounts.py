@@ -8,7 +8,7 @@ from scheduler.objects.devices import CapacityPolicy, CapacityRange, DeviceCapac
 from scheduler.plugins.dynamicresources.allocation.amounts import amount
 from scheduler.plugins.dynamicresources.allocation.capacity import taken_of
 from scheduler.plugins.dynamicresources.allocation.selectors import attributes_named
-from scheduler.plugins.dynamicresources.protobuf import with_finalizer
+from scheduler.plugins.dynamicresources.writing import with_finalizer
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ from operators.agents.netperf import (
     Target,
     stream,
 )
+from operators.agents.netperf.agent import push
 from operators.agents.netperf.asker import round_trips
 from operators.agents.netperf.latencies import REFUSED
 from operators.agents.netperf.peers import Peer
 from operators.agents.netperf.protocol import CHALLENGE_BYTES, Hello, ProbeMode, signed
-from operators.agents.netperf.publishing import push
 from operators.agents.netperf.responder import SESSIONS, STRANGERS, NetperfResponder
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import MetricSample

@@ -6,13 +6,16 @@ import pytest
 
 from operators.metricproviders import CPU, MEMORY, Figure, FigureName, FigureSnapshot
 from operators.nodemetric.figures import status_of
-from operators.nodemetric.plan import Create, SetPolicy, policy_document, steps
 from operators.nodemetric.policy import (
     DEFAULT_POLICY,
     SECTION,
+    Create,
     Policies,
     PolicyError,
+    SetPolicy,
+    policy_document,
     read_policies,
+    steps,
 )
 from scheduler.base.clock import rfc3339
 from scheduler.objects.nodemetric import NodeMetric, NodeMetricSpec
