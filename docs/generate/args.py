@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from docs.generate import markdown, schemas
-from scheduler.cli.verbs.plugins import describe
+from scheduler.cli.verbs.files.plugins import describe
 from scheduler.framework.args import Args, NoArgs
 from scheduler.intree import registry
 from scheduler.plugins.loadaware.args import effective

@@ -11,7 +11,7 @@ import typer.main
 from docs.generate import markdown
 from scheduler.cli.inputs.asking import EXIT_DOES_NOT_FIT, EXIT_UNPROVEN
 from scheduler.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, VERBS, app_for
-from scheduler.cli.verbs.simulate import EXIT_DIFFERS
+from scheduler.cli.verbs.plan.simulate import EXIT_DIFFERS
 
 INTRODUCTION = f"""\
 # The command line

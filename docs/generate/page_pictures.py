@@ -22,7 +22,7 @@ from scheduler.base import logs
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.asking import options, setups
 from scheduler.cli.output.comparison import html, side
-from scheduler.cli.verbs.ui import HistoryView, live_page
+from scheduler.cli.verbs.start.ui import HistoryView, live_page
 from scheduler.config import load
 from scheduler.demo import play, read_scenario
 from scheduler.demo.show import Show

@@ -68,7 +68,7 @@ class RunFlags(NamedTuple):
     log_format: flags.LogFormatFlag = "auto"
 
 
-run = Command(RunFlags, "scheduler.cli.verbs.run.run")
+run = Command(RunFlags, "scheduler.cli.verbs.start.run.run")
 
 
 class DemoFlags(NamedTuple):
@@ -86,7 +86,7 @@ class DemoFlags(NamedTuple):
     is_listing: Annotated[bool, typer.Option("--list", help="List the scenarios instead.")] = False
 
 
-demo = Command(DemoFlags, "scheduler.cli.verbs.demo.demo")
+demo = Command(DemoFlags, "scheduler.cli.verbs.start.demo.demo")
 
 
 class TiesChoice(StrEnum):
@@ -162,7 +162,7 @@ class SimulateFlags(NamedTuple):
     output: FormFlag = ResultForm.TABLE
 
 
-simulate = Command(SimulateFlags, "scheduler.cli.verbs.simulate.simulate")
+simulate = Command(SimulateFlags, "scheduler.cli.verbs.plan.simulate.simulate")
 
 
 WatchFlag = Annotated[
@@ -191,7 +191,7 @@ class ExplainFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-explain = Command(ExplainFlags, "scheduler.cli.verbs.explain.explain")
+explain = Command(ExplainFlags, "scheduler.cli.verbs.observe.explain.explain")
 
 
 class HistoryFlags(NamedTuple):
@@ -206,7 +206,7 @@ class HistoryFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-history = Command(HistoryFlags, "scheduler.cli.verbs.history.history")
+history = Command(HistoryFlags, "scheduler.cli.verbs.observe.history.history")
 
 
 ShapeFlag = Annotated[
@@ -261,7 +261,7 @@ class CapacityFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-capacity = Command(CapacityFlags, "scheduler.cli.verbs.capacity.capacity")
+capacity = Command(CapacityFlags, "scheduler.cli.verbs.plan.capacity.capacity")
 
 
 class MovesForm(StrEnum):
@@ -355,7 +355,7 @@ class MovesFlags(NamedTuple):
     ] = MovesForm.TABLE
 
 
-moves = Command(MovesFlags, "scheduler.cli.verbs.moves.moves")
+moves = Command(MovesFlags, "scheduler.cli.verbs.plan.moves.moves")
 
 
 AnonymizeFlag = Annotated[
@@ -376,7 +376,7 @@ class SnapshotFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.JSON
 
 
-snapshot = Command(SnapshotFlags, "scheduler.cli.verbs.snapshot.snapshot")
+snapshot = Command(SnapshotFlags, "scheduler.cli.verbs.observe.snapshot.snapshot")
 
 
 NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones instead, node by node.")]
@@ -419,7 +419,7 @@ class TopologyFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-topology = Command(TopologyFlags, "scheduler.cli.verbs.topology.topology")
+topology = Command(TopologyFlags, "scheduler.cli.verbs.observe.topology.topology")
 
 
 class GroupsFlags(NamedTuple):
@@ -440,7 +440,7 @@ class GroupsFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-groups = Command(GroupsFlags, "scheduler.cli.verbs.groups.groups")
+groups = Command(GroupsFlags, "scheduler.cli.verbs.observe.groups.groups")
 
 
 class QueueFlags(NamedTuple):
@@ -457,7 +457,7 @@ class QueueFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-queue = Command(QueueFlags, "scheduler.cli.verbs.queue.queue")
+queue = Command(QueueFlags, "scheduler.cli.verbs.observe.queue.queue")
 
 
 class StatusFlags(NamedTuple):
@@ -467,7 +467,7 @@ class StatusFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-status = Command(StatusFlags, "scheduler.cli.verbs.status.status")
+status = Command(StatusFlags, "scheduler.cli.verbs.observe.status.status")
 
 
 NamespaceFlag = Annotated[
@@ -493,7 +493,7 @@ class UiFlags(NamedTuple):
     port: PortFlag = 0
 
 
-ui = Command(UiFlags, "scheduler.cli.verbs.ui.ui")
+ui = Command(UiFlags, "scheduler.cli.verbs.start.ui.ui")
 
 
 class ReplayFlags(NamedTuple):
@@ -503,7 +503,7 @@ class ReplayFlags(NamedTuple):
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
 
 
-replay = Command(ReplayFlags, "scheduler.cli.verbs.replay.replay")
+replay = Command(ReplayFlags, "scheduler.cli.verbs.plan.replay.replay")
 
 
 class TraceFlags(NamedTuple):
@@ -522,7 +522,7 @@ class TraceFlags(NamedTuple):
     ] = ""
 
 
-trace = Command(TraceFlags, "scheduler.cli.verbs.trace.trace")
+trace = Command(TraceFlags, "scheduler.cli.verbs.observe.trace.trace")
 
 FilesFlag = Annotated[
     list[str] | None,
@@ -539,7 +539,7 @@ class ConvertFlags(NamedTuple):
     )
 
 
-convert = Command(ConvertFlags, "scheduler.cli.verbs.convert.convert")
+convert = Command(ConvertFlags, "scheduler.cli.verbs.files.convert.convert")
 
 FileFlag = Annotated[
     str, typer.Option("--filename", "-f", metavar="F", help="Where to write it: a .tar.gz.")
@@ -562,7 +562,7 @@ class BundleFlags(NamedTuple):
     where: flags.DaemonFlags = flags.DaemonFlags()
 
 
-support_bundle = Command(BundleFlags, "scheduler.cli.verbs.bundle.support_bundle")
+support_bundle = Command(BundleFlags, "scheduler.cli.verbs.observe.bundle.support_bundle")
 
 
 File = Annotated[str, typer.Argument(metavar="F", help="The configuration file; - is stdin.")]
@@ -593,9 +593,11 @@ class DefaultsFlags(NamedTuple):
 
 
 config = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-config.command("check")(Command(CheckFlags, "scheduler.cli.verbs.config.check").made())
-config.command("print")(Command(PrintFlags, "scheduler.cli.verbs.config.print_").made())
-config.command("defaults")(Command(DefaultsFlags, "scheduler.cli.verbs.config.defaults").made())
+config.command("check")(Command(CheckFlags, "scheduler.cli.verbs.files.config.check").made())
+config.command("print")(Command(PrintFlags, "scheduler.cli.verbs.files.config.print_").made())
+config.command("defaults")(
+    Command(DefaultsFlags, "scheduler.cli.verbs.files.config.defaults").made()
+)
 
 
 class PluginsFlags(NamedTuple):
@@ -605,4 +607,4 @@ class PluginsFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-plugins = Command(PluginsFlags, "scheduler.cli.verbs.plugins.plugins")
+plugins = Command(PluginsFlags, "scheduler.cli.verbs.files.plugins.plugins")

@@ -36,7 +36,9 @@ class Verb(NamedTuple):
 
 VERBS: Final = (
     Verb("run", "Run the scheduler: the daemon and its endpoints."),
-    Verb("sandbox", "An embedded cluster with simulated nodes.", "scheduler.cli.verbs.sandbox"),
+    Verb(
+        "sandbox", "An embedded cluster with simulated nodes.", "scheduler.cli.verbs.start.sandbox"
+    ),
     Verb("demo", "A narrated scenario in an embedded cluster."),
     Verb("status", "Leader, version, configuration, problems."),
     Verb("queue", "Pods and groups that wait, and why."),
@@ -56,8 +58,8 @@ VERBS: Final = (
     Verb("agent", "Node agents: netperf, bandwidth, load.", "scheduler.cli.agent"),
     Verb("config", "Check and print configuration files."),
     Verb("plugins", "List plugins with extension points and arguments."),
-    Verb("completion", "Print a completion script.", "scheduler.cli.verbs.completion"),
-    Verb("version", "Version, supported Kubernetes versions.", "scheduler.cli.verbs.version"),
+    Verb("completion", "Print a completion script.", "scheduler.cli.verbs.files.completion"),
+    Verb("version", "Version, supported Kubernetes versions.", "scheduler.cli.verbs.files.version"),
 )
 
 

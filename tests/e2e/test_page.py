@@ -11,7 +11,7 @@ import yaml
 
 from scheduler.cli.inputs.asking import options, setups
 from scheduler.cli.inputs.logged import LogView
-from scheduler.cli.verbs.ui import page_of_files
+from scheduler.cli.verbs.start.ui import page_of_files
 from scheduler.engine.attempt.cycle import Ties
 from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import QUIET, LiveCluster, daemon

@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.base.clock import rfc3339
 from scheduler.cli.inputs.asking import options, setups
-from scheduler.cli.verbs.ui import Work
+from scheduler.cli.verbs.start.ui import Work
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.attempts import AttemptRecord, LeaderChange, undone
 from scheduler.serve.ui import PageSite

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from scheduler.about import VERSION
 from scheduler.cli.inputs.asking import options, setups
-from scheduler.cli.verbs.ui import Work
+from scheduler.cli.verbs.start.ui import Work
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.serve.pageroutes import PageRoutes
 from scheduler.serve.ui import PageSite

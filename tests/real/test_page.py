@@ -13,7 +13,7 @@ import yaml
 
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.asking import options, setups
-from scheduler.cli.verbs.ui import live_page
+from scheduler.cli.verbs.start.ui import live_page
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.testing import node, pod
 from tests.apiserver.patience import until

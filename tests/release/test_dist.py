@@ -81,7 +81,8 @@ def _path(env: Path) -> str:
 def test_the_wheel_works(installed: Path, tmp_path: Path):
     """Installed outside the repository, it prints its version and finds its examples."""
     reported = run(str(installed / "bin/trellis"), "version", cwd=tmp_path, PYTHONPATH="")
-    where = "import scheduler.cli.verbs.demo as demo; print(demo.__file__, demo._example_folders())"
+    module = "scheduler.cli.verbs.start.demo"
+    where = f"import {module} as demo; print(demo.__file__, demo._example_folders())"
     python = str(installed / "bin/python")
     found = run(python, "-c", where, cwd=tmp_path, PYTHONPATH=_path(installed))
 

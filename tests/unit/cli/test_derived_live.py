@@ -10,7 +10,7 @@ import yaml
 
 from scheduler.cli.inputs.asking import options, read_files, setups
 from scheduler.cli.main import run
-from scheduler.cli.verbs.ui import Work
+from scheduler.cli.verbs.start.ui import Work
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.sandbox.access.access import KnownUser
 from scheduler.sandbox.kinds import kinds

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cli.verbs.history import _row
+from scheduler.cli.verbs.observe.history import _row
 from scheduler.explain.attempts import PastAttempt
 
 

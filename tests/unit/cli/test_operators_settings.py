@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cli.verbs.run import operators_settings
+from scheduler.cli.verbs.start.run import operators_settings
 from scheduler.config.load import load
 from scheduler.intree import registry
 

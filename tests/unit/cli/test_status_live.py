@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.about import VERSION as OURS
 from scheduler.cli.main import run
-from scheduler.cli.verbs.status import origin
+from scheduler.cli.verbs.observe.status import origin
 from scheduler.config import default_config, load
 from scheduler.config.presets import PRESETS
 from scheduler.intree import registry

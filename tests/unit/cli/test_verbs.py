@@ -12,7 +12,7 @@ import yaml
 from scheduler.about import VERSION
 from scheduler.cli.main import run
 from scheduler.cli.output.printing import table
-from scheduler.cli.verbs.plugins import describe
+from scheduler.cli.verbs.files.plugins import describe
 from scheduler.intree import registry
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

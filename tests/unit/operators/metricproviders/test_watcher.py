@@ -21,7 +21,7 @@ from operators.metricproviders.watcher import (
 )
 from scheduler.base.clock import ManualClock, rfc3339
 from scheduler.base.meters import Meters
-from scheduler.cli.verbs.run import figures_settings
+from scheduler.cli.verbs.start.run import figures_settings
 from scheduler.config import load
 from scheduler.engine.effects import Watched
 from scheduler.framework.registry import Registry

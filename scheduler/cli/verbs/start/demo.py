@@ -14,7 +14,7 @@ from scheduler.cli.commands import DemoFlags
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.asking import options, setups
 from scheduler.cli.output.printing import show_table
-from scheduler.cli.verbs.ui import HistoryView, live_page
+from scheduler.cli.verbs.start.ui import HistoryView, live_page
 from scheduler.demo import ScenarioOutcome, play, read_scenario
 from scheduler.demo.show import Show
 from scheduler.demo.stage import stage

@@ -15,7 +15,7 @@ from scheduler.cli.inputs.asking import be_quick, is_shown, items_in, show_table
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.logged import LogView
 from scheduler.cli.inputs.past import NAMESPACE, request
-from scheduler.cli.verbs.explain import pod_of
+from scheduler.cli.verbs.observe.explain import pod_of
 from scheduler.explain.attempts import History, PastAttempt
 from scheduler.explain.attempts import history as found_in
 from scheduler.explain.texttable import TextTable

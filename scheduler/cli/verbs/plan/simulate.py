@@ -83,7 +83,7 @@ def simulate(flags: SimulateFlags) -> int:
     wanted = seen.options
     world = changed(seen.world, asking.node_changes(nodes, models))
     if flags.trace:
-        from scheduler.cli.verbs.traces import play_trace
+        from scheduler.cli.verbs.plan.traces import play_trace
 
         if nodes.offer_nodes or flags.details:
             raise InputError("--trace goes without --offer-nodes and --details")

@@ -1,0 +1,1 @@
+"""Verbs about files and this installation: configurations, older kinds, plugins, the version."""

@@ -1,0 +1,1 @@
+"""Verbs that calculate placements: what fits, where, and after which changes."""
