@@ -267,7 +267,8 @@ class KeptSignals:
 
     def _handlers(self) -> dict[int, asyncio.Handle]:
         # asyncio has no public way to read a handler back; this name is as old as the feature.
-        return cast("dict[int, asyncio.Handle]", cast("Any", self._loop)._signal_handlers)  # noqa: SLF001
+        found = cast("Any", self._loop)._signal_handlers  # noqa: SLF001
+        return cast("dict[int, asyncio.Handle]", found)
 
 
 PAGE = 50  # objects per page of a list: each page is parsed in one go, on the scheduler's loop

@@ -37,10 +37,12 @@ def complete_targets(ctx: Any, incomplete: str) -> list[str]:
     if kind in WORKLOADS:
         one = WORKLOADS[kind]
         root = f"/apis/{one.group}/{one.version}" if one.group else f"/api/{one.version}"
-        path = (root, one.plural)
+        plural = one.plural
+    elif kind == GROUP:
+        root, plural = _GROUPS.rsplit("/", 1)
     else:
-        path = _GROUPS.rsplit("/", 1) if kind == GROUP else ("/api/v1", "pods")  # type: ignore[assignment]
-    return [f"{lead}{name}" for name in _names(path[0], path[1], start, namespace)]
+        root, plural = "/api/v1", "pods"
+    return [f"{lead}{name}" for name in _names(root, plural, start, namespace)]
 
 
 def complete_groups(ctx: Any, incomplete: str) -> list[str]:

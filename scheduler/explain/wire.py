@@ -36,6 +36,10 @@ class _Part(msgspec.Struct, frozen=True):
     objects: msgspec.Raw
 
 
+def _list_decoder(struct: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(list[struct])
+
+
 _NODES, _BOUND, _UNBOUND, _ENDED = "nodes", "bound", "unbound", "ended"
 _head = msgspec.json.Decoder(_Head)
 _part = msgspec.json.Decoder(_Part)
@@ -44,7 +48,7 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     _BOUND: msgspec.json.Decoder(list[Pod]),
     _UNBOUND: msgspec.json.Decoder(list[Pod]),
     _ENDED: msgspec.json.Decoder(list[Pod]),
-    **{name: msgspec.json.Decoder(list[kind.struct]) for name, kind in BY_KIND.items()},  # type: ignore[name-defined]
+    **{name: _list_decoder(kind.struct) for name, kind in BY_KIND.items()},
 }
 
 

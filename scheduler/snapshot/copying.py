@@ -5,6 +5,7 @@ cluster, adds one more copy: without node, status and uid, under an unused name.
 """
 
 from collections.abc import Callable, Container, Iterable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -84,13 +85,14 @@ def regrouped(
         key = source.key(obj)
         own = {p.metadata.uid for p in pods if p.metadata.uid in given and _group(p) == key}
         if own:
-            new = free_name(
-                obj.metadata.name,
-                lambda chosen, kind=kind, space=space: (kind, f"{space}/{chosen}") in known,  # type: ignore[misc]
-            )
+            new = free_name(obj.metadata.name, partial(_is_known, known, kind, space))
             objects = [*objects, (kind, source.renamed(obj, new))]
             pods = [sources.moved(pod, new) if pod.metadata.uid in own else pod for pod in pods]
     return objects, pods
+
+
+def _is_known(known: Container[tuple[str, str]], kind: str, namespace: str, name: str) -> bool:
+    return (kind, f"{namespace}/{name}") in known
 
 
 def _group(pod: Pod) -> str:

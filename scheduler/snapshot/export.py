@@ -58,7 +58,8 @@ _POD_SPEC: Final = re.compile(
 )
 _POD_STATUS: Final = re.compile(
     "allocatedResources|conditions|containerStatuses|extendedResourceClaimStatus"
-    "|initContainerStatuses|nominatedNodeName|phase|qosClass|resourceClaimStatuses|resources|startTime"
+    "|initContainerStatuses|nominatedNodeName|phase|qosClass|resourceClaimStatuses|resources"
+    "|startTime"
 )
 _CONTAINER: Final = re.compile("name|image|resources|ports|restartPolicy")
 _CONTAINER_STATUS: Final = re.compile("name|resources|allocatedResources")

@@ -46,7 +46,8 @@ async def advertised(world: LiveCluster) -> tuple[int | None, int | None]:
     """Return capacity and allocatable of the link."""
     status = (await world.send("GET", "/api/v1/nodes/n1"))["status"]
     found = [status.get(field, {}).get(BANDWIDTH) for field in ("capacity", "allocatable")]
-    return tuple(None if one is None else quantity(one) for one in found)  # type: ignore[return-value]
+    capacity, allocatable = (None if one is None else quantity(one) for one in found)
+    return capacity, allocatable
 
 
 async def test_the_node_says_what_its_link_says(world: LiveCluster, tmp_path: Path):

@@ -189,7 +189,8 @@ async def measure() -> dict[str, Any]:
                 groups(uids),
                 process(BURN, uids[0]) as burner,
                 process(HOLD, uids[1]) as holder,
-                subprocess.Popen(command, env=os.environ | inside) as agent,  # noqa: ASYNC220 - before the loop has work
+                # It starts before the loop has work.
+                subprocess.Popen(command, env=os.environ | inside) as agent,  # noqa: ASYNC220
             ):
                 try:
                     pids = {"burner": burner, "holder": holder, "agent": agent.pid}

@@ -137,8 +137,8 @@ def measure() -> dict[str, Any]:
 
     names = [f"node-{random.randrange(NODES)}" for _ in range(NODES)]
     lines = [report_line(name, 0, random) for name in names]
-    events = [decoder.line(line) for line in lines]
-    changes = [scene.cluster.put_object("NodeMetric", e.object) for e in events]  # type: ignore[union-attr]
+    events: list[Any] = [decoder.line(line) for line in lines]
+    changes = [scene.cluster.put_object("NodeMetric", event.object) for event in events]
     ledger = scene.plugin.tracker
     following = iter(changes)
     decoding = iter(lines)

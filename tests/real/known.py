@@ -74,7 +74,8 @@ RULES: tuple[Known, ...] = (
     ),
     Known(
         rf"{WAITING} / metric / scheduler_queue_incoming_pods_total / "
-        r"\{((active|backoff),NodeAdd|active,PopFromBackoffQ|unschedulable,ScheduleAttemptFailure)\}",
+        r"\{((active|backoff),NodeAdd|active,PopFromBackoffQ"
+        r"|unschedulable,ScheduleAttemptFailure)\}",
         lambda peer, ours: 0 < ours - peer < 10,
         RETRIES_WITHOUT_NODES,
     ),
@@ -123,7 +124,8 @@ RULES: tuple[Known, ...] = (
     ),
     Known(
         r".* / metric / scheduler_plugin_evaluation_total / "
-        r"\{((NodeName|NodeUnschedulable|TaintToleration),PreFilter|VolumeBinding,(PreScore|Score))\}",
+        r"\{((NodeName|NodeUnschedulable|TaintToleration),PreFilter"
+        r"|VolumeBinding,(PreScore|Score))\}",
         missing,
         "points of kube-scheduler 1.37 that change no decision: there is no such point here",
     ),

@@ -126,7 +126,8 @@ class Rehearsal:
         words = rest.split()
         stage = words.pop(0).partition("=")[2] if words[0].startswith("--from=") else ""
         for source in words[:-1]:
-            target = self._at(os.path.join(self._cwd, words[-1]))  # noqa: PTH118 - as the builder joins
+            joined = os.path.join(self._cwd, words[-1])  # noqa: PTH118 - as the builder joins
+            target = self._at(joined)
             if stage:
                 found = self._place / f"stage-{stage}" / source.lstrip("/")
             else:

@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,14 +36,16 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 def base_python() -> Path:
     """Return a Python that any user may run, as the base image's."""
     for found in (Path(sys.base_prefix) / "bin/python3", Path("/usr/bin/python3")):
-        as_nobody = {"user": USER, "group": USER, "extra_groups": []} if os.geteuid() == 0 else {}
+        as_nobody: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            as_nobody = {"user": USER, "group": USER, "extra_groups": []}
         words = [
             str(found),
             "-c",
             "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))",
         ]
         try:
-            if not subprocess.run(words, cwd="/", **as_nobody, check=False).returncode:  # type: ignore[call-overload]
+            if not subprocess.run(words, cwd="/", **as_nobody, check=False).returncode:
                 return found
         except OSError:
             continue

@@ -15,7 +15,8 @@ import msgspec
 from operators.agents.load.machine import WITH_CACHE, WITH_HOT_CACHE, ReadingError, read
 
 _POD = re.compile(
-    r"(?:^|-)pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?$"
+    r"(?:^|-)pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}"
+    r"|[0-9a-f]{32})(?:\.slice)?$"
 )
 _TOPS = ("kubepods.slice", "kubepods", "kubelet.slice", "kubelet")
 _DEPTH = 4

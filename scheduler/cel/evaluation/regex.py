@@ -21,7 +21,8 @@ _PER_STEP: Final = 100
 _DEEPEST: Final = 1000
 
 _TOKEN: Final = re.compile(
-    r"\\Q.*?(?:\\E|\Z)|(?P<escape>\\.)|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?P?<(?P<name>\w+)>|.",
+    r"\\Q.*?(?:\\E|\Z)|(?P<escape>\\.)|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]"
+    r"|\(\?P?<(?P<name>\w+)>|.",
     re.DOTALL,
 )
 _LOOK_BEHIND: Final = re.compile(r"\(\?<(?=[=!]|\Z)[^>]*>?")

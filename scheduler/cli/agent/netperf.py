@@ -152,7 +152,8 @@ def _agent(
 
     keys = Keys(_needed(key_file))
     listed = others.listed()
-    simulated = SimulatedLinks(links, Random(0)) if links is not None else None  # noqa: S311 - no secret
+    random = Random(0)  # noqa: S311 - no secret
+    simulated = SimulatedLinks(links, random) if links is not None else None
 
     async def start() -> None:
         async with AsyncExitStack() as stack:

@@ -25,7 +25,7 @@ SCALE = 10
 _LARGEST = 2**53
 
 
-class ExtenderFault(Exception):  # noqa: N818 - a fault of another service, reported and perhaps ignored
+class ExtenderFault(Exception):  # noqa: N818 - a fault of another service
     """The extender did not respond, or its response is invalid."""
 
 

@@ -42,7 +42,7 @@ class Gates:
         for bound in self._profiles[pod.spec.scheduler_name].pre_enqueue:
             try:
                 status = status_of(bound.call(pod), "pre_enqueue")
-            except Exception as error:  # noqa: BLE001 - whatever a plugin does must not end the engine
+            except Exception as error:  # noqa: BLE001 - no plugin may end the engine
                 self._observation.fault(bound.name, "PreEnqueue", error)
                 status = Status(Code.ERROR, (str(error),))
             if status is not None and not status.is_success:

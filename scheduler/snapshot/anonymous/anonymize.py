@@ -21,10 +21,12 @@ from scheduler.snapshot.export import Object
 
 # Fields whose values are words of the API; times reveal no names either.
 _KEPT_FIELDS: Final = re.compile(
-    "accessModes|action|apiVersion|completionMode|disruptionMode|duration|durations|effect|kind|minAvailable|maxUnavailable"
-    "|launcherCreationPolicy|maxSurge|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase"
+    "accessModes|action|apiVersion|completionMode|disruptionMode|duration|durations|effect|kind"
+    "|launcherCreationPolicy|maxSurge|maxUnavailable|minAvailable|nodeAffinityPolicy"
+    "|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|persistentVolumeReclaimPolicy|phase"
     "|podManagementPolicy|policyType|preemptionPolicy|protocol|priority|qos|qosClass|reason"
-    "|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName|scope|startupPolicy|startupPolicyOrder|status|strategy"
+    "|reclaimPolicy|restartPolicy|schedulerName|scope|startupPolicy|startupPolicyOrder|status"
+    "|strategy"
     "|topologySortingAlgorithm|type|unhealthyPodEvictionPolicy|volumeBindingMode|volumeMode"
     "|whenDeleted|whenScaled|whenUnsatisfiable|.*Time|.*Timestamp"
 )

@@ -111,13 +111,14 @@ class TestReturned:
         """Return the runner's error."""
         stage = Stage(made("Odd", **members))
         runner, nodes, states = stage.runner, stage.nodes, stage.states
+        failure: Any = None  # the plugin's answer is invalid before it is read
         calls = {
             "filter": lambda: runner.filter(stage.cycle, nodes, states, nodes.exists),
             "score": lambda: runner.score(stage.cycle, nodes, states),
             "reserve": lambda: runner.reserve(stage.cycle, "n0", states),
             "permit": lambda: runner.permit(stage.cycle, "n0"),
             "bind": lambda: next(runner.bind(stage.cycle, "n0", states)),
-            "post_filter": lambda: runner.post_filter(stage.cycle, nodes, None),  # type: ignore[arg-type] # never looked at
+            "post_filter": lambda: runner.post_filter(stage.cycle, nodes, failure),
         }
         with pytest.raises(PluginError) as raised:
             calls[call]()

@@ -1,6 +1,7 @@
 """Deployments and ReplicaSets make pods, replace them step by step, and report their progress."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -29,8 +30,8 @@ spec:
 REPLICASET = DEPLOYMENT.replace("replicas: 4", "replicas: 3").replace("shop", "set")
 
 
-def world(pace: SimulatedPace | None = None, **options: object) -> SimulatedCluster:
-    return SimulatedCluster(actors=[Deployments, ReplicaSets], pace=pace, **options)  # type: ignore[arg-type]
+def world(pace: SimulatedPace | None = None, **options: Any) -> SimulatedCluster:
+    return SimulatedCluster(actors=[Deployments, ReplicaSets], pace=pace, **options)
 
 
 def with_image(deployment: Object, image: str) -> Object:

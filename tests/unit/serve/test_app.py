@@ -162,7 +162,8 @@ async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
 
     async def show(user: ReviewedUser, namespace: str) -> PageView:
         users.append((user.name, namespace))
-        return PageView(PageFeed({"pods": {}}), Answers(answer, None, None, answer, answer, None))  # type: ignore[arg-type]
+        answers = Answers(answer, None, None, answer, answer, None)  # type: ignore[arg-type]
+        return PageView(PageFeed({"pods": {}}), answers)
 
     house.reviewer.allowed |= {("eve", "get", "/ui/api/plan"), ("eve", "get", "/ui/api/world")}
     async with house.serving(page=show) as visitor:

@@ -23,7 +23,8 @@ async def show(user: ReviewedUser, namespace: str) -> PageView:
     async def answer(_at: object = None) -> object:
         return {"for": user.name, "in": namespace}
 
-    return PageView(PageFeed({"pods": {}}), Answers(answer, None, None, answer, answer, None))  # type: ignore[arg-type]
+    answers = Answers(answer, None, None, answer, answer, None)  # type: ignore[arg-type]
+    return PageView(PageFeed({"pods": {}}), answers)
 
 
 def server(house: House, host: str) -> tuple[PageServer, int]:
