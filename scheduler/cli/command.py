@@ -48,11 +48,17 @@ class Command(NamedTuple):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Import without garbage collection: module objects live as long as the process."""
+    """Import without garbage collection, and exclude all live objects from later collections.
+
+    Module objects live as long as the process. Without the exclusion, the next collection of the
+    youngest generation visits all of them: 40 ms for the modules of `trellis run`, and as much
+    again for those of the operators.
+    """
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -25,11 +25,6 @@ def keep() -> None:
     gc.collect()  # so that the collector does not count frozen objects when it next decides to run
 
 
-def set_aside() -> None:
-    """Freeze all live objects without a collection, for modules contain no garbage."""
-    gc.freeze()
-
-
 def forget() -> None:
     """Unfreeze all objects, collect garbage, and freeze the live ones."""
     gc.unfreeze()

@@ -60,7 +60,6 @@ class Supervisor:
         """Run until stopped, or until a daemon ends without a request; return its exit code."""
         self._loaded = loaded
         self._daemon = await self._build(loaded)
-        gctuning.set_aside()
         with gctuning.short_pauses():
             while True:
                 code = await self._run_one(self._daemon)

@@ -98,8 +98,8 @@ class GroupMembers:
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the group that a pod is decided with, or an empty text."""
-        key = self.own_group_of(pod)
-        return self.root(key) if key else ""
+        key = sources.group_of(pod)
+        return self.root(key) if key and self._is_group(key) else ""
 
     def own_group_of(self, pod: Pod) -> str:
         """Return the key of the pod's own group, which may be in another, or an empty text."""

@@ -118,6 +118,25 @@ def test_the_shell_completes_verbs_and_values(line, expected, monkeypatch, capsy
     assert expected in capsys.readouterr().out.split()
 
 
+def test_collections_after_an_import_skip_its_objects():
+    """Imported modules are excluded from collections, and garbage made later is still freed."""
+    code = (
+        "import gc, weakref; from scheduler.cli.command import no_collector\n"
+        "with no_collector():\n"
+        "    import typer.main\n"
+        "    assert not gc.isenabled()\n"
+        "class Ring: pass\n"
+        "ring = Ring(); ring.itself = ring; there = weakref.ref(ring); del ring; gc.collect()\n"
+        "kept = any(one is typer.main.__dict__ for one in gc.get_objects())\n"
+        "print(gc.isenabled(), kept, there())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+
+    assert "True False None\n" == done.stdout
+
+
 def test_completion_prints_a_script(capsys):
     """The script calls back with our variable."""
     assert 0 == run(["completion", "zsh"])

@@ -275,7 +275,6 @@ async def _operate(
     else.
     """
     run_operators = await asyncio.to_thread(_imported_operators)
-    gctuning.set_aside()
     await run_operators(wanted, view, where, health, clock, solving, MovePlanner())
 
 
