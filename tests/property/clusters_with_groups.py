@@ -62,7 +62,7 @@ class SmallCluster(msgspec.Struct, frozen=True):
         )
 
     def objects(self) -> list[dict[str, Any]]:
-        """Return the town as manifests."""
+        """Return the cluster as manifests."""
         tree: dict[str, dict[str, Any]] = {}
         for name, (_, _, rack) in self.nodes.items():
             tree.setdefault(rack, {})[name] = {}
@@ -79,7 +79,7 @@ class SmallCluster(msgspec.Struct, frozen=True):
         ]
 
     def changed(self, **fields: Any) -> Self:
-        """Return the town with other fields."""
+        """Return the cluster with other fields."""
         return msgspec.structs.replace(self, **fields)
 
     def fits(self) -> bool:
@@ -217,7 +217,7 @@ class SmallCluster(msgspec.Struct, frozen=True):
         return made
 
 
-def town(rng: Random, *, evicts: bool) -> SmallCluster:
+def random_cluster(rng: Random, *, evicts: bool) -> SmallCluster:
     """Return a random cluster.
 
     If the group `evicts`, its priority is higher than that of some existing pods.

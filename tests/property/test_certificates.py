@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.property.clusters_with_groups import town
+from tests.property.clusters_with_groups import random_cluster
 from tests.unit.simulate.asking import place
 
 BATCH = 25
@@ -41,7 +41,7 @@ def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
     true.
     """
     for n in range(BATCH):
-        world = town(Random(f"town {batch}/{n}"), evicts=False)
+        world = random_cluster(Random(f"town {batch}/{n}"), evicts=False)
         report, message = asked(world)
         best = world.best(world.old)
 
@@ -57,7 +57,7 @@ def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
 def test_victims_are_fewest_by_priority(batch):
     """A group that fits after some evictions evicts, and no other victims cause less harm."""
     for n in range(BATCH):
-        world = town(Random(f"victims {batch}/{n}"), evicts=True)
+        world = random_cluster(Random(f"victims {batch}/{n}"), evicts=True)
         report, _ = asked(world)
         least = world.least_victims()
 
@@ -98,7 +98,7 @@ def check_advice(world, message):
 
 
 def given_up(world, rules):
-    """Return the town without some rules, by the names that messages give them."""
+    """Return the cluster without some rules, by the names that messages give them."""
     for rule in rules:
         level, _, name = rule.partition(" ")
         if rule.startswith("between members spread by "):

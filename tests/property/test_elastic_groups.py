@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.property.clusters_with_groups import HOST, ZONE, Old, SmallCluster, Where, town
+from tests.property.clusters_with_groups import HOST, ZONE, Old, SmallCluster, Where, random_cluster
 from tests.property.test_certificates import FIT_AT, ROOM, given_up
 from tests.unit.plugins.groupsworld import config_map, group
 from tests.unit.simulate.asking import place, setup
@@ -77,7 +77,7 @@ class Elastic(SmallCluster, frozen=True):
     tree: str = ""
 
     def objects(self) -> list[dict[str, Any]]:
-        """Return the town as manifests."""
+        """Return the cluster as manifests."""
         found = [one for one in super().objects() if not self._is_description(one)]
         members = [one for one in found if one["metadata"]["name"].startswith("g-")]
         for name, kind, status in self.conditions:
@@ -116,7 +116,7 @@ class Elastic(SmallCluster, frozen=True):
         return [*named, kueue]
 
     def _as_in_tree(self) -> Elastic:
-        """Return the town with the racks of the tree that the group calls by name."""
+        """Return the cluster with the racks of the tree that the group calls by name."""
         racks = dict(zip(self.nodes, self.own_racks, strict=True))
         nodes = {name: (cpus, zone, racks[name]) for name, (cpus, zone, _) in self.nodes.items()}
         return self.changed(nodes=nodes, tree="")
@@ -242,7 +242,7 @@ class Elastic(SmallCluster, frozen=True):
 
 def elastic(rng: Random, *, lost: bool) -> Elastic:
     """Return a random cluster; with `lost`, some members of the group are bound already."""
-    plain = town(rng, evicts=False)
+    plain = random_cluster(rng, evicts=False)
     source = rng.choice((CONFIG, COSCHEDULING, COSCHEDULING, WORKLOAD, WORKLOAD))
     size = plain.size + rng.randint(0, 2) if source != CONFIG else plain.size + lost
     bound = tuple(_bound(rng, plain, size - 1)) if lost else ()

@@ -115,17 +115,17 @@ def test_following_leads_where_reading_anew_leads(period, seed):
     """
     source = Random(seed)
     args = {"cacheResyncPeriodSeconds": period, "policies": ["single-numa-node", "restricted"]}
-    town = SmallCluster(source, args)
-    scene: Any = town.scene
+    small = SmallCluster(source, args)
+    scene: Any = small.scene
     asking = [read_pod(random_pod(source, f"a{number}")) for number in range(3)]
     for _ in range(40):
-        town.step()
+        small.step()
         pod = source.choice(asking)
         fresh = NodeResourceTopologyMatch(scene.plugin.args, scene.handle)
         scene.runner.pre_filter(scene.cycle(pod), scene.nodes(), States())
         assert stated(fresh, scene, pod) == stated(scene.plugin, scene, pod)
     anew = Topologies()
-    anew.rebuild(town.cluster)
+    anew.rebuild(small.cluster)
     held, wanted = scene.handle.tracker(Topologies).columns(), anew.columns()
 
     assert wanted.keys() == held.keys()
@@ -137,17 +137,17 @@ def test_following_leads_where_reading_anew_leads(period, seed):
 def test_what_is_kept_never_exceeds_what_was_reported(seed):
     """No zone has more free than its accepted report states, nor less than 0."""
     source = Random(seed)
-    town = SmallCluster(source, {"cacheResyncPeriodSeconds": 5})
+    small = SmallCluster(source, {"cacheResyncPeriodSeconds": 5})
     for _ in range(40):
-        town.step()
-    plugin: Any = town.scene.plugin
+        small.step()
+    plugin: Any = small.scene.plugin
     columns = plugin._reserving.columns
     for name, reserved in plugin._reserving.by_node.items():
-        row = town.cluster.table.rows[name]
+        row = small.cluster.table.rows[name]
         assert columns.known[row]
         for resource in columns._amounts.names:
             reported = columns._amounts.of(columns._amounts.given, resource)
             left, most = columns.free(resource)[row], columns.offered(resource)[row]
             assert (left <= np.maximum(reported[row], most)).all()
             assert (left >= -1).all()
-        assert set(reserved.owed) <= set(town.cluster.pods.on(name))
+        assert set(reserved.owed) <= set(small.cluster.pods.on(name))

@@ -15,7 +15,7 @@ from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.plain import read_as
 from tests.property.making import make_pod, with_status
-from tests.unit.operators.shop import CRDS, OperatorRig, passed
+from tests.unit.operators.operatorrig import CRDS, OperatorRig, passed
 
 DEFINITION = yaml.safe_load((CRDS / "appgroups.yaml").read_text())
 pytestmark = pytest.mark.looptime
@@ -44,7 +44,7 @@ def spec(*workloads: dict[str, Any], algorithm: str = "KahnSort") -> dict[str, A
 CHAIN = spec(workload("p1", "p2"), workload("p2", "p3"), workload("p3"))
 
 
-def shop(of: dict[str, Any]) -> OperatorRig:
+def rig(of: dict[str, Any]) -> OperatorRig:
     return OperatorRig(RECIPE, DEFINITION, "a1", spec=of)
 
 
@@ -67,7 +67,7 @@ def place(at: OperatorRig, name: str, workload_label: str, node: str, **labels: 
 
 async def test_the_order_follows_the_spec_at_once():
     """An edited spec has its order in the next round, not a day later."""
-    at = shop(CHAIN)
+    at = rig(CHAIN)
     async with at.open():
         await passed(1)
         first = order(at.status)
@@ -85,7 +85,7 @@ async def test_pods_are_counted_and_listed_with_their_nodes():
     """Running ones, scheduled ones with their hosts; a misspelt label and a foreign pod are
     named.
     """
-    at = shop(CHAIN)
+    at = rig(CHAIN)
     async with at.open():
         place(at, "p1-a", "p1", "n1")
         place(at, "p9-a", "p9", "n2")
@@ -103,7 +103,7 @@ async def test_pods_are_counted_and_listed_with_their_nodes():
 
 async def test_a_ring_is_named_and_the_listing_is_the_order():
     """A cycle is a condition, no failure."""
-    at = shop(spec(workload("p1", "p2"), workload("p2", "p1")))
+    at = rig(spec(workload("p1", "p2"), workload("p2", "p1")))
     async with at.open():
         await passed(2)
 
@@ -116,7 +116,7 @@ async def test_a_ring_is_named_and_the_listing_is_the_order():
 
 async def test_a_burst_of_pods_is_one_write():
     """However many pods are created at once, the object is written once per interval."""
-    at = shop(CHAIN)
+    at = rig(CHAIN)
     async with at.open():
         await passed(2)
         before = len(at.sent)
@@ -178,7 +178,7 @@ def table(key: str, origin: str, destination: str, cost: int) -> dict[str, Any]:
 
 async def test_others_run_while_a_large_group_is_judged():
     """Its pods are summed up and its status is computed in steps; the result is the same."""
-    at, key = shop(CHAIN), ("default", "a1")
+    at, key = rig(CHAIN), ("default", "a1")
     pods = tuple(ObservedPod("default", f"p{n}", f"p{n % 3 + 1}", "", "n1") for n in range(9000))
     operator: Any = at.operator
     operator._pods = {key: list(pods)}

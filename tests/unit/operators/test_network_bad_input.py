@@ -34,7 +34,7 @@ from scheduler.objects.networkpaths import PathTable
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS
 from scheduler.sandbox.start import new_store
-from tests.unit.operators.shop import CRDS
+from tests.unit.operators.operatorrig import CRDS
 from tests.unit.plugins.networkworld import topology
 
 Json = dict[str, Any]

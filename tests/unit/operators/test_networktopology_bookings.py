@@ -12,8 +12,8 @@ from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.plain import read_as
 from scheduler.testing import evaluate
 from tests.property.making import make_pod, with_status
-from tests.unit.operators import shop
-from tests.unit.operators.shop import CRDS, passed
+from tests.unit.operators import operatorrig
+from tests.unit.operators.operatorrig import CRDS, passed
 from tests.unit.plugins.networkworld import (
     GROUP,
     WORKLOAD,
@@ -29,7 +29,7 @@ PLACES = {"a": ("east", "z1"), "b": ("east", "z2"), "c": ("west", "z3")}
 GROUP_OBJECT = app_group({"web": {"db": (50, "30M")}, "db": {}})
 
 
-class OperatorRig(shop.OperatorRig):
+class OperatorRig(operatorrig.OperatorRig):
     """A topology with two limited links, an application, and a node at each place."""
 
     def __init__(self) -> None:

@@ -27,8 +27,8 @@ from scheduler.objects.network import (
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.plain import read_as
 from scheduler.testing import evaluate
-from tests.unit.operators import shop
-from tests.unit.operators.shop import CRDS, Answer, passed
+from tests.unit.operators import operatorrig
+from tests.unit.operators.operatorrig import CRDS, Answer, passed
 from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
 
 DEFINITION, SLICES = (
@@ -43,7 +43,7 @@ TOPOLOGY = NetworkTopology(metadata=ObjectMeta("nt", "default", "uid-1"))
 jumping = pytest.mark.looptime
 
 
-class OperatorRig(shop.OperatorRig):
+class OperatorRig(operatorrig.OperatorRig):
     """A store with a NetworkTopology that reads a ConfigMap, and slices that the view follows."""
 
     def __init__(self, **spec: Any) -> None:

@@ -1,4 +1,4 @@
-"""Comparison of a plugin in a town with its slow reference, and of its hypotheticals with real
+"""Comparison of a plugin in a cluster with its slow reference, and of its hypotheticals with real
 moves.
 """
 
@@ -18,14 +18,14 @@ from scheduler.state.change import Change
 from scheduler.state.counts import rowcounts
 from scheduler.state.podindex import place
 from scheduler.testing.evaluate import look
-from tests.unit.plugins.towns import Manifest, Move, SmallCluster
+from tests.unit.plugins.smallclusters import Manifest, Move, SmallCluster
 
 seeds = st.integers(0, 2**32).map(Random)
 
 
 @contextmanager
 def many_rows_are(number: int) -> Iterator[None]:
-    """Lower the limit of the code path for many rows; towns have five nodes."""
+    """Lower the limit of the code path for many rows; its clusters have five nodes."""
     before = rowcounts.DENSE
     rowcounts.DENSE = number
     try:
@@ -47,10 +47,10 @@ class Slow(Protocol):
 
 
 def assert_equal_results(
-    town: SmallCluster, pod: Manifest, slow: Slow, feasible: Sequence[str]
+    cluster: SmallCluster, pod: Manifest, slow: Slow, feasible: Sequence[str]
 ) -> None:
     """Assert that the plugin equals the reference in filter, scores and skips."""
-    scene = town.scene
+    scene = cluster.scene
     got = look(scene, scene.cycle(read_pod(pod)), feasible)
     wanted = slow.filter()
 
@@ -68,11 +68,11 @@ def assert_equal_results(
         assert scores == (got.raw, got.normalized)
 
 
-def assert_trackers_follow(town: SmallCluster) -> None:
+def assert_trackers_follow(cluster: SmallCluster) -> None:
     """Assert that each tracker equals a tracker built afresh."""
-    for key, tracker in town.scene.handle.trackers.items():
+    for key, tracker in cluster.scene.handle.trackers.items():
         anew = key.made()
-        anew.rebuild(town.scene.cluster)
+        anew.rebuild(cluster.scene.cluster)
         expected, held = anew.columns(), tracker.columns()
 
         assert set(expected) == set(held)
@@ -80,19 +80,19 @@ def assert_trackers_follow(town: SmallCluster) -> None:
             assert np.array_equal(expected[name], held[name]), name
 
 
-def passing(town: SmallCluster, pod: Manifest) -> set[str]:
+def passing(cluster: SmallCluster, pod: Manifest) -> set[str]:
     """Return the nodes that a pod passes on."""
-    got = look(town.scene, town.scene.cycle(read_pod(pod)))
+    got = look(cluster.scene, cluster.scene.cycle(read_pod(pod)))
     return {name for name, status in got.filter.items() if status.is_success}
 
 
-def assert_hypotheticals_hold(town: SmallCluster, pod: Manifest, move: Move) -> None:
+def assert_hypotheticals_hold(cluster: SmallCluster, pod: Manifest, move: Move) -> None:
     """Assert that a hypothetical addition or removal of a pod is judged like the real one."""
-    raw = town.pods[move.name] if move.raw is None else move.raw
-    if raw["spec"]["nodeName"] not in town.nodes:
+    raw = cluster.pods[move.name] if move.raw is None else move.raw
+    if raw["spec"]["nodeName"] not in cluster.nodes:
         return
     node_name = raw["spec"]["nodeName"]
-    scene, nodes = town.scene, town.scene.nodes()
+    scene, nodes = cluster.scene, cluster.scene.nodes()
     cycle, states = scene.cycle(read_pod(pod)), States()
     status = scene.runner.pre_filter(cycle, nodes, states).status
     if not status.is_success or states.skipped:
@@ -111,20 +111,20 @@ def assert_hypotheticals_hold(town: SmallCluster, pod: Manifest, move: Move) -> 
         () if move.raw is None else moved,
     )
     anew = look(scene, cycle, nodes=view).filter[node_name].is_success
-    town.do(move)
+    cluster.do(move)
 
-    assert bool(passed[row]) == anew == (node_name in passing(town, pod))
+    assert bool(passed[row]) == anew == (node_name in passing(cluster, pod))
 
 
-def assert_affects_what_it_closes(town: SmallCluster, pod: Manifest, move: Move) -> None:
+def assert_affects_what_it_closes(cluster: SmallCluster, pod: Manifest, move: Move) -> None:
     """A pod that closes nodes to another affects it, and `beside` closes the same nodes."""
     raw = move.raw
-    if raw is None or raw["spec"]["nodeName"] not in town.nodes:
-        town.do(move)
+    if raw is None or raw["spec"]["nodeName"] not in cluster.nodes:
+        cluster.do(move)
         return
-    scene, one, waiting = town.scene, read_pod(raw), read_pod(pod)
+    scene, one, waiting = cluster.scene, read_pod(raw), read_pod(pod)
     nodes, cycle, states = scene.nodes(), scene.cycle(waiting), States()
-    before = passing(town, pod)
+    before = passing(cluster, pod)
     if not scene.runner.pre_filter(cycle, nodes, states).status.is_success:
         return
     node_name = one.spec.node_name
@@ -138,32 +138,32 @@ def assert_affects_what_it_closes(town: SmallCluster, pod: Manifest, move: Move)
     left, rejections = tried.beside(near, among)
     stay = set(nodes.names(left))
     assert all(np.array_equal(one.rows, one.rejected.final) for one in rejections)
-    town.do(move)
+    cluster.do(move)
 
-    closed = before - passing(town, pod)
+    closed = before - passing(cluster, pod)
     assert stay == before - closed
     assert near or not closed
 
 
-def assert_wakes(town: SmallCluster, pods: Sequence[Manifest], moves: Iterable[Move]) -> None:
+def assert_wakes(cluster: SmallCluster, pods: Sequence[Manifest], moves: Iterable[Move]) -> None:
     """Assert that each change that opens a node to a pod without one wakes the pod."""
-    rejected = [pod for pod in pods if not passing(town, pod)]
+    rejected = [pod for pod in pods if not passing(cluster, pod)]
     for move in moves:
-        change = town.do(move)
-        still = [pod for pod in pods if not passing(town, pod)]
+        change = cluster.do(move)
+        still = [pod for pod in pods if not passing(cluster, pod)]
         if change.kind in ("Node", "Pod", "Namespace"):
             for pod in rejected:
-                assert pod in still or is_woken(town, pod, change)
+                assert pod in still or is_woken(cluster, pod, change)
         rejected = still
 
 
-def is_woken(town: SmallCluster, pod: Manifest, change: Change) -> bool:
+def is_woken(cluster: SmallCluster, pod: Manifest, change: Change) -> bool:
     """Return whether a change wakes a waiting pod."""
-    plugin: Any = town.scene.plugin
+    plugin: Any = cluster.scene.plugin
     return bool(change.facts.intersection(plugin.reads)) and plugin.hint(change, read_pod(pod))
 
 
-def some_nodes(random: Random, town: SmallCluster) -> list[str]:
-    """Return some of the nodes of the town; at least one, if it has any."""
-    names = sorted(town.nodes)
+def some_nodes(random: Random, cluster: SmallCluster) -> list[str]:
+    """Return some of the nodes of the cluster; at least one, if it has any."""
+    names = sorted(cluster.nodes)
     return random.sample(names, random.randint(1, len(names))) if names else []

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.unit.plugins.slowselectors import matches, with_keys
-from tests.unit.plugins.towns import Manifest, SmallCluster
+from tests.unit.plugins.smallclusters import Manifest, SmallCluster
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI = "node(s) didn't match pod anti-affinity rules"
@@ -16,10 +16,12 @@ Pair = tuple[str, str]
 
 
 class SlowAffinity:
-    """SlowAffinity: the expected results of the plugin for one pod in a town."""
+    """SlowAffinity: the expected results of the plugin for one pod in a cluster."""
 
-    def __init__(self, town: SmallCluster, pod: Manifest, args: Mapping[str, Any] | None) -> None:
-        self.town = town
+    def __init__(
+        self, cluster: SmallCluster, pod: Manifest, args: Mapping[str, Any] | None
+    ) -> None:
+        self.cluster = cluster
         self.pod = pod
         self.args = args or {}
 
@@ -30,7 +32,7 @@ class SlowAffinity:
         attracting: set[Pair] = set()
         repelling: set[Pair] = set()
         existing: set[Pair] = set()
-        for other, node in self.town.placed():
+        for other, node in self.cluster.placed():
             if near and all(self.own_matches(term, other) for term in near):
                 attracting |= {pair for term in near for pair in domain(term, node)}
             for term in far:
@@ -44,7 +46,7 @@ class SlowAffinity:
         is_first = not attracting and all(self.own_matches(term, self.pod) for term in near)
         return {
             name: reason
-            for name, node in self.town.nodes.items()
+            for name, node in self.cluster.nodes.items()
             if (reason := _verdict(node, near, attracting, is_first, repelling, existing))
         }
 
@@ -54,7 +56,7 @@ class SlowAffinity:
         if self.args.get("ignorePreferredTermsOfExistingPods") and not own:
             return None
         weights: dict[Pair, int] = {}
-        for other, node in self.town.placed():
+        for other, node in self.cluster.placed():
             for term, weight in (*self.own_weights(other), *self.others_weights(other)):
                 for pair in domain(term, node):
                     weights[pair] = weights.get(pair, 0) + weight
@@ -64,7 +66,7 @@ class SlowAffinity:
             name: sum(
                 weight
                 for (key, value), weight in weights.items()
-                if self.town.nodes[name]["metadata"]["labels"].get(key) == value
+                if self.cluster.nodes[name]["metadata"]["labels"].get(key) == value
             )
             for name in feasible
         }
@@ -102,7 +104,7 @@ class SlowAffinity:
         if selector is not None:
             names |= {
                 one["metadata"]["name"]
-                for one in self.town.of("Namespace")
+                for one in self.cluster.of("Namespace")
                 if matches(selector, one["metadata"]["labels"])
             }
         everywhere = selector == {}  # also namespaces without an object
@@ -113,7 +115,7 @@ class SlowAffinity:
     def others_matches(self, term: Manifest, owner: Manifest) -> bool:
         """Return whether the pod matches a term of a placed pod."""
         own = self.pod["metadata"]["namespace"]
-        found = [one for one in self.town.of("Namespace") if one["metadata"]["name"] == own]
+        found = [one for one in self.cluster.of("Namespace") if one["metadata"]["name"] == own]
         labels = found[0]["metadata"]["labels"] if found else {}
         meant = own in namespaces(term, owner) or matches(term.get("namespaceSelector"), labels)
         return meant and _labels_match(term, owner, self.pod)

@@ -5,7 +5,7 @@ from math import log
 from typing import Any
 
 from tests.unit.plugins.slowselectors import is_empty, matches, with_keys
-from tests.unit.plugins.towns import HOSTNAME, ZONE, Manifest, SmallCluster
+from tests.unit.plugins.smallclusters import HOSTNAME, ZONE, Manifest, SmallCluster
 
 REASON = "node(s) didn't match pod topology spread constraints"
 SYSTEM = (
@@ -15,10 +15,12 @@ SYSTEM = (
 
 
 class SlowSpread:
-    """SlowSpread: the expected results of the plugin for one pod in a town."""
+    """SlowSpread: the expected results of the plugin for one pod in a cluster."""
 
-    def __init__(self, town: SmallCluster, pod: Manifest, args: Mapping[str, Any] | None) -> None:
-        self.town = town
+    def __init__(
+        self, cluster: SmallCluster, pod: Manifest, args: Mapping[str, Any] | None
+    ) -> None:
+        self.cluster = cluster
         self.pod = pod
         self.labels = pod["metadata"]["labels"]
         self.args = args or {}
@@ -29,10 +31,10 @@ class SlowSpread:
         found = self.constraints("DoNotSchedule")
         if not found:
             return None
-        included = [node for node in self.town.nodes.values() if self.has_keys(node, found)]
+        included = [node for node in self.cluster.nodes.values() if self.has_keys(node, found)]
         return {
             name: reason
-            for name, node in self.town.nodes.items()
+            for name, node in self.cluster.nodes.items()
             if (reason := self.verdict(node, found, included))
         }
 
@@ -60,7 +62,7 @@ class SlowSpread:
         if not found:
             return None
         needs_keys = bool(self.pod["spec"].get("topologySpreadConstraints")) or not self.is_system
-        nodes = [self.town.nodes[name] for name in feasible]
+        nodes = [self.cluster.nodes[name] for name in feasible]
         kept = [node for node in nodes if not needs_keys or self.has_keys(node, found)]
         raw = {}
         for node in nodes:
@@ -95,7 +97,7 @@ class SlowSpread:
             size = len({other["metadata"]["labels"].get(key, "") for other in kept})
             number = sum(
                 self.count(other, constraint)
-                for other in self.town.nodes.values()
+                for other in self.cluster.nodes.values()
                 if (not needs_keys or self.has_keys(other, found))
                 and self.is_included(other, constraint)
                 and other["metadata"]["labels"].get(key, "") == value
@@ -131,11 +133,11 @@ class SlowSpread:
         pairs: dict[str, str] = {}
         more: list[Manifest] = []
         if self.pod["metadata"]["namespace"] == "default":
-            for service in self.town.of("Service"):
+            for service in self.cluster.of("Service"):
                 if matches({"matchLabels": service["spec"]["selector"]}, self.labels):
                     pairs |= service["spec"]["selector"]
         for owner in self.pod["metadata"].get("ownerReferences", ()):
-            for one in self.town.of(owner["kind"]):
+            for one in self.cluster.of(owner["kind"]):
                 selector = one["spec"]["selector"]
                 if one["metadata"]["name"] != owner["name"]:
                     continue
@@ -172,5 +174,5 @@ class SlowSpread:
             and raw["metadata"]["namespace"] == self.pod["metadata"]["namespace"]
             and "deletionTimestamp" not in raw["metadata"]
             and matches(constraint["selector"], raw["metadata"]["labels"])
-            for raw in self.town.pods.values()
+            for raw in self.cluster.pods.values()
         )

@@ -12,7 +12,7 @@ from scheduler.plugins.affinity.scoring import normalized
 from scheduler.state.podindex import PodIndex
 from scheduler.state.table import NodeTable
 from scheduler.testing import check_plugin, evaluate, node, pod
-from tests.unit.plugins import towns
+from tests.unit.plugins import smallclusters
 from tests.unit.plugins.comparing import (
     assert_affects_what_it_closes,
     assert_equal_results,
@@ -31,7 +31,7 @@ from tests.unit.plugins.slowaffinity import (
     REQUIRED,
     SlowAffinity,
 )
-from tests.unit.plugins.towns import KEYS, ZONE, SmallCluster
+from tests.unit.plugins.smallclusters import KEYS, ZONE, SmallCluster
 
 WEB = {"matchLabels": {"app": "web"}}
 ARGUMENTS = [None, {"hardPodAffinityWeight": 0}, {"ignorePreferredTermsOfExistingPods": True}]
@@ -66,7 +66,9 @@ def random_term(random):
         "matchLabelKeys": [["ver"]],
         "mismatchLabelKeys": [["app"]],
     }
-    return term(random.choice(KEYS), towns.selector(random), **towns.some(random, choices))
+    return term(
+        random.choice(KEYS), smallclusters.selector(random), **smallclusters.some(random, choices)
+    )
 
 
 def random_terms(random):
@@ -89,60 +91,62 @@ def spec(random):
 
 def incoming(random):
     """Return a pod to be placed."""
-    return pod("p", labels=towns.labels(random), spec=spec(random))
+    return pod("p", labels=smallclusters.labels(random), spec=spec(random))
 
 
 def moves(random):
     """Return a history of placed pods with terms and of namespaces."""
-    return towns.history(random, spec, towns.namespace_move)
+    return smallclusters.history(random, spec, smallclusters.namespace_move)
 
 
 @given(seeds)
 def test_it_says_what_the_slow_reference_says(random):
     """Filter and scores agree after every few changes, with counts kept in between."""
     args = random.choice(ARGUMENTS)
-    town = SmallCluster(InterPodAffinity, args)
+    cluster = SmallCluster(InterPodAffinity, args)
     pods = [incoming(random) for _ in range(2)]
     with many_rows_are(random.choice([1, 3, 256])):
         for number, move in enumerate(moves(random)):
-            town.do(move)
+            cluster.do(move)
             if number % 4 == 0:
                 for raw in pods:
-                    feasible = some_nodes(random, town)
-                    assert_equal_results(town, raw, SlowAffinity(town, raw, args), feasible)
-    assert_trackers_follow(town)
+                    feasible = some_nodes(random, cluster)
+                    assert_equal_results(cluster, raw, SlowAffinity(cluster, raw, args), feasible)
+    assert_trackers_follow(cluster)
 
 
 @given(seeds)
 def test_a_hypothetical_pod_counts_like_a_real_one(random):
     """A state after `add_pod` and `remove_pod` equals a state computed on the changed cluster."""
-    town = SmallCluster(InterPodAffinity)
+    cluster = SmallCluster(InterPodAffinity)
     for move in moves(random):
-        town.do(move)
+        cluster.do(move)
     for _ in range(8):
-        assert_hypotheticals_hold(town, incoming(random), towns.other_pod_move(random, town, spec))
+        assert_hypotheticals_hold(
+            cluster, incoming(random), smallclusters.other_pod_move(random, cluster, spec)
+        )
 
 
 @given(seeds)
 def test_a_pod_that_closes_nodes_to_another_affects_it(random):
     """The result is the same whichever pod carries the rule, and wherever it is placed."""
-    town = SmallCluster(InterPodAffinity)
+    cluster = SmallCluster(InterPodAffinity)
     for move in moves(random):
-        town.do(move)
+        cluster.do(move)
     for _ in range(24):
-        move = towns.other_pod_move(random, town, spec)
-        assert_affects_what_it_closes(town, incoming(random), move)
+        move = smallclusters.other_pod_move(random, cluster, spec)
+        assert_affects_what_it_closes(cluster, incoming(random), move)
 
 
 @given(seeds)
 def test_whatever_lets_a_pod_pass_wakes_it(random):
     """Every change that turns a rejection into a fit wakes the pod."""
-    town = SmallCluster(InterPodAffinity)
+    cluster = SmallCluster(InterPodAffinity)
     pods = [incoming(random) for _ in range(2)]
     history = list(moves(random))
-    for move in history[: towns.FOUNDING]:
-        town.do(move)
-    assert_wakes(town, pods, history[towns.FOUNDING :])
+    for move in history[: smallclusters.FOUNDING]:
+        cluster.do(move)
+    assert_wakes(cluster, pods, history[smallclusters.FOUNDING :])
 
 
 def test_it_keeps_the_invariants():

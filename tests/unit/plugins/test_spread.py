@@ -8,7 +8,7 @@ from hypothesis import given
 from scheduler.framework.status import Code
 from scheduler.plugins.spread import PodTopologySpread
 from scheduler.testing import check_plugin, evaluate, node, pod
-from tests.unit.plugins import towns
+from tests.unit.plugins import smallclusters
 from tests.unit.plugins.comparing import (
     assert_affects_what_it_closes,
     assert_equal_results,
@@ -22,7 +22,7 @@ from tests.unit.plugins.comparing import (
     some_nodes,
 )
 from tests.unit.plugins.slowspread import SlowSpread
-from tests.unit.plugins.towns import HOSTNAME, KEYS, ZONE, Move, SmallCluster
+from tests.unit.plugins.smallclusters import HOSTNAME, KEYS, ZONE, Move, SmallCluster
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 LIST = {
@@ -53,8 +53,8 @@ def random_constraint(random):
         random.choice(KEYS),
         random.choice([HARD, SOFT]),
         random.choice([1, 1, 2]),
-        towns.selector(random),
-        **towns.some(random, choices, 0.4),
+        smallclusters.selector(random),
+        **smallclusters.some(random, choices, 0.4),
     )
 
 
@@ -68,7 +68,7 @@ def incoming(random):
     own = [random_constraint(random) for _ in range(random.choice([0, 1, 1, 2, 3]))]
     if own:
         spec["topologySpreadConstraints"] = own
-    raw = pod("p", labels=towns.labels(random), spec=spec)
+    raw = pod("p", labels=smallclusters.labels(random), spec=spec)
     kind = random.choice([None, "ReplicaSet", "ReplicationController"])
     if kind:
         version = "apps/v1" if kind == "ReplicaSet" else "v1"
@@ -79,11 +79,11 @@ def incoming(random):
 
 def moves(random):
     """Return a history without special placed pods."""
-    return towns.history(random, towns.no_spec, towns.owner_move)
+    return smallclusters.history(random, smallclusters.no_spec, smallclusters.owner_move)
 
 
-def town_of(random):
-    """Return an empty town, with or without a list of defaults."""
+def empty_cluster(random):
+    """Return an empty cluster, with or without a list of defaults."""
     args = random.choice([None, LIST])
     return SmallCluster(PodTopologySpread, args), args
 
@@ -91,48 +91,50 @@ def town_of(random):
 @given(seeds)
 def test_it_says_what_the_slow_reference_says(random):
     """Filter and scores agree after every few changes, with counts kept in between."""
-    town, args = town_of(random)
+    cluster, args = empty_cluster(random)
     pods = [incoming(random) for _ in range(2)]
     with many_rows_are(random.choice([1, 3, 256])):
         for number, move in enumerate(moves(random)):
-            town.do(move)
+            cluster.do(move)
             if number % 4 == 0:
                 for raw in pods:
-                    feasible = some_nodes(random, town)
-                    assert_equal_results(town, raw, SlowSpread(town, raw, args), feasible)
-    assert_trackers_follow(town)
+                    feasible = some_nodes(random, cluster)
+                    assert_equal_results(cluster, raw, SlowSpread(cluster, raw, args), feasible)
+    assert_trackers_follow(cluster)
 
 
 @given(seeds)
 def test_a_hypothetical_pod_counts_like_a_real_one(random):
     """A state after `add_pod` and `remove_pod` equals a state computed on the changed cluster."""
-    town, _ = town_of(random)
+    cluster, _ = empty_cluster(random)
     for move in moves(random):
-        town.do(move)
+        cluster.do(move)
     for _ in range(8):
-        assert_hypotheticals_hold(town, incoming(random), towns.other_pod_move(random, town))
+        assert_hypotheticals_hold(
+            cluster, incoming(random), smallclusters.other_pod_move(random, cluster)
+        )
 
 
 @given(seeds)
 def test_a_pod_that_closes_nodes_to_another_affects_it(random):
     """The result is the same whichever pod carries the rule, and wherever it is placed."""
-    town = SmallCluster(PodTopologySpread)
+    cluster = SmallCluster(PodTopologySpread)
     for move in moves(random):
-        town.do(move)
+        cluster.do(move)
     for _ in range(24):
-        move = towns.other_pod_move(random, town)
-        assert_affects_what_it_closes(town, incoming(random), move)
+        move = smallclusters.other_pod_move(random, cluster)
+        assert_affects_what_it_closes(cluster, incoming(random), move)
 
 
 @given(seeds)
 def test_whatever_lets_a_pod_pass_wakes_it(random):
     """Every change that turns a rejection into a fit wakes the pod."""
-    town = SmallCluster(PodTopologySpread)
+    cluster = SmallCluster(PodTopologySpread)
     pods = [incoming(random) for _ in range(2)]
     history = list(moves(random))
-    for move in history[: towns.FOUNDING]:
-        town.do(move)
-    assert_wakes(town, pods, history[towns.FOUNDING :])
+    for move in history[: smallclusters.FOUNDING]:
+        cluster.do(move)
+    assert_wakes(cluster, pods, history[smallclusters.FOUNDING :])
 
 
 def test_it_keeps_the_invariants():
@@ -168,35 +170,35 @@ X = {"matchLabels": {"app": "x"}}
 
 
 def crowded():
-    """Return a town whose only node with a zone has one pod too many, and a pod that waits."""
-    town = SmallCluster(PodTopologySpread)
-    town.do(Move("node", "n0", node("n0", labels={ZONE: "z0", "free": "yes"})))
-    town.do(Move("node", "n1", node("n1", labels={ZONE: "z1"})))
-    town.do(Move("pod", "e0", pod("e0", node_name="n0", labels={"app": "x"})))
+    """Return a cluster whose only node with a zone has one pod too many, and a pod that waits."""
+    cluster = SmallCluster(PodTopologySpread)
+    cluster.do(Move("node", "n0", node("n0", labels={ZONE: "z0", "free": "yes"})))
+    cluster.do(Move("node", "n1", node("n1", labels={ZONE: "z1"})))
+    cluster.do(Move("pod", "e0", pod("e0", node_name="n0", labels={"app": "x"})))
     spec = {"topologySpreadConstraints": [constraint(selector=X, nodeAffinityPolicy="Ignore")]}
-    return town, pod(labels={"app": "x"}, spec=spec)
+    return cluster, pod(labels={"app": "x"}, spec=spec)
 
 
 def test_a_pod_that_terminates_counts_no_more():
     """A matching pod that is being deleted frees a place at once, and that wakes waiting pods."""
-    town, raw = crowded()
-    before = passing(town, raw)
+    cluster, raw = crowded()
+    before = passing(cluster, raw)
     held = pod("e0", node_name="n0", labels={"app": "x"})
     held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    change = town.do(Move("pod", "e0", held))
+    change = cluster.do(Move("pod", "e0", held))
 
     assert {"n1"} == before
-    assert {"n0", "n1"} == passing(town, raw)
-    assert is_woken(town, raw, change)
+    assert {"n0", "n1"} == passing(cluster, raw)
+    assert is_woken(cluster, raw, change)
 
 
 def test_an_empty_domain_that_goes_makes_room_in_the_others():
     """Without the last node of the emptiest domain the others are even, and that wakes."""
-    town, raw = crowded()
-    change = town.do(Move("node", "n1"))
+    cluster, raw = crowded()
+    change = cluster.do(Move("node", "n1"))
 
-    assert {"n0"} == passing(town, raw)
-    assert is_woken(town, raw, change)
+    assert {"n0"} == passing(cluster, raw)
+    assert is_woken(cluster, raw, change)
 
 
 @pytest.mark.parametrize("empty_is_feasible", [True, False])
@@ -208,19 +210,19 @@ def test_a_missing_zone_and_an_empty_one_are_the_same_domain(empty_is_feasible):
         node("bare"),
         node("other"),
     ]
-    town = SmallCluster(PodTopologySpread)
+    cluster = SmallCluster(PodTopologySpread)
     for one in nodes:
-        town.do(Move("node", one["metadata"]["name"], one))
+        cluster.do(Move("node", one["metadata"]["name"], one))
     held = [("e0", "bare"), ("e2", "empty"), ("e4", "empty"), ("e6", "a")]
     for name, where in held:
-        town.do(Move("pod", name, pod(name, node_name=where, labels={"app": "x"})))
+        cluster.do(Move("pod", name, pod(name, node_name=where, labels={"app": "x"})))
     meta = {"name": "o", "namespace": "default"}
     service = {"kind": "Service", "metadata": meta, "spec": {"selector": {"app": "x"}}}
-    town.do(Move("object", "o", service))
+    cluster.do(Move("object", "o", service))
     raw = pod("p", labels={"app": "x"})
     feasible = ["a", "bare", "other"] + ["empty"] * empty_is_feasible
 
-    assert_equal_results(town, raw, SlowSpread(town, raw, None), feasible)
+    assert_equal_results(cluster, raw, SlowSpread(cluster, raw, None), feasible)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ TAINTS = [
     {"key": "k", "value": "v", "effect": "PreferNoSchedule"},
 ]
 NODES = ("n0", "n1", "n2", "n3", "n4")
-FOUNDING = 17  # this number of moves of a history fills the town at the start
+FOUNDING = 17  # this number of moves of a history fills the cluster at the start
 PODS = {f"e{number}": ("default", "other")[number % 2] for number in range(7)}
 
 
@@ -92,8 +92,8 @@ def _keep(objects: dict[str, Manifest], move: Move) -> None:
 
 
 # Values of the objects: few, so that selectors match now and then. They are drawn from a seeded
-# source rather than by hypothesis' own strategies: a town has hundreds of choices, and those cost
-# fifty times as much as the comparison.
+# source rather than by hypothesis' own strategies: a cluster has hundreds of choices, and those
+# cost fifty times as much as the comparison.
 
 
 def labels(random: Random) -> dict[str, str]:
@@ -161,10 +161,10 @@ def pod_move(random: Random, spec: Spec) -> Move:
     return Move("pod", name, raw)
 
 
-def other_pod_move(random: Random, town: SmallCluster, spec: Spec | None = None) -> Move:
+def other_pod_move(random: Random, cluster: SmallCluster, spec: Spec | None = None) -> Move:
     """Return the removal of an existing pod or the addition of a missing one."""
     name = random.choice(sorted(PODS))
-    if name in town.pods:
+    if name in cluster.pods:
         return Move("pod", name)
     while (move := pod_move(random, spec or no_spec)).raw is None:
         pass
@@ -196,7 +196,7 @@ def owner_move(random: Random) -> Move:
 
 
 def history(random: Random, spec: Spec, other: Callable[[Random], Move]) -> Iterator[Move]:
-    """Yield moves; the first add all nodes and some pods, so that the town is well filled."""
+    """Yield moves; the first add all nodes and some pods, so that the cluster is well filled."""
     for name in NODES:
         yield node_move(random, name)
     for _ in range(FOUNDING - len(NODES) - 8):
