@@ -23,7 +23,7 @@ from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.kinds.kinds import RELEASES
 from scheduler.sandbox.start import new_store
 from tests.apiserver.api import Api, trusting
-from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster
+from tests.apiserver.realcluster import ADMIN_TOKEN, RealCluster, start_cluster
 
 RECORDED = Path(__file__).parent / "recorded"
 _numbers = itertools.count(1)
@@ -61,15 +61,26 @@ def certificates() -> Certificates:
     return make_certificates(RealClock().now(), ["127.0.0.1"])
 
 
+@pytest.fixture(scope="module")
+def later_cluster() -> Iterator[RealCluster]:
+    """Give a real server of the release LATER."""
+    with start_cluster(name="later", is_later=True) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def server(
     server_kind: str, certificates: Certificates, request: pytest.FixtureRequest
 ) -> ApiServer | RealCluster:
-    """The server itself; made outside of the loop, since it reads files."""
+    """The server itself; made outside of the loop, since it reads files.
+
+    A module of cases that the release LATER alone serves names it as `RELEASE`.
+    """
+    own = getattr(request.module, "RELEASE", "")
     if server_kind == "real":
-        found: RealCluster = request.getfixturevalue("real_cluster")
+        found: RealCluster = request.getfixturevalue("later_cluster" if own else "real_cluster")
         return found
-    release = RELEASES[0] if server_kind == "sandbox" else server_kind
+    release = own or (RELEASES[0] if server_kind == "sandbox" else server_kind)
     return ApiServer(
         new_store(RealClock(), with_crds=False, release=release),
         token=ADMIN_TOKEN,

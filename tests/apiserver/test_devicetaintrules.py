@@ -2,19 +2,15 @@
 field of CSIDrivers, and fields of pods that it knows and drops.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from scheduler.base.clock import RealClock
-from scheduler.sandbox.access.certificates import Certificates
-from scheduler.sandbox.api.server import ApiServer
-from scheduler.sandbox.start import new_store
 from tests.apiserver.api import Api
 from tests.apiserver.manifests import container, pod
-from tests.apiserver.realcluster import ADMIN_TOKEN, LATER, RealCluster, start_cluster
+from tests.apiserver.realcluster import LATER
 
+RELEASE = LATER
 WHERE = "/apis/resource.k8s.io/v1/devicetaintrules"
 TAINT = {"key": "example.com/broken", "effect": "NoSchedule"}
 ACCEPTED: dict[str, dict[str, Any]] = {
@@ -35,24 +31,6 @@ REFUSED: dict[str, dict[str, Any]] = {
     "driver": {"deviceSelector": {"driver": "_x"}, "taint": TAINT},
     "device": {"deviceSelector": {"device": "D_"}, "taint": TAINT},
 }
-
-
-@pytest.fixture(scope="module")
-def later_cluster() -> Iterator[RealCluster]:
-    with start_cluster(name="later", is_later=True) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def server(
-    server_kind: str, certificates: Certificates, request: pytest.FixtureRequest
-) -> ApiServer | RealCluster:
-    """A server of the later release."""
-    if server_kind == "real":
-        found: RealCluster = request.getfixturevalue("later_cluster")
-        return found
-    store = new_store(RealClock(), with_crds=False, release=LATER)
-    return ApiServer(store, token=ADMIN_TOKEN, certificates=certificates)
 
 
 def rule(api: Api, spec: dict[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,14 @@
 """PodGroups of scheduling.k8s.io as Kubernetes 1.37 serves them, and Jobs' fields about them."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from scheduler.base.clock import RealClock
-from scheduler.sandbox.access.certificates import Certificates
-from scheduler.sandbox.api.server import ApiServer
-from scheduler.sandbox.start import new_store
 from tests.apiserver.api import STRATEGIC_PATCH, Api
 from tests.apiserver.manifests import container
-from tests.apiserver.realcluster import ADMIN_TOKEN, LATER, RealCluster, start_cluster
+from tests.apiserver.realcluster import LATER
 
+RELEASE = LATER
 ROOT = "/apis/scheduling.k8s.io/{version}/namespaces/{ns}/podgroups"
 GANG: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 REFERENCE = {"workloadName": "w", "templateName": "t"}
@@ -40,24 +36,6 @@ JOBS: dict[str, dict[str, Any]] = {
     "too-many": {"schedulingPolicy": {"gang": {"minCount": 5}}},
     "empty": {},
 }
-
-
-@pytest.fixture(scope="module")
-def later_cluster() -> Iterator[RealCluster]:
-    with start_cluster(name="later", is_later=True) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def server(
-    server_kind: str, certificates: Certificates, request: pytest.FixtureRequest
-) -> ApiServer | RealCluster:
-    """A server of the later release."""
-    if server_kind == "real":
-        found: RealCluster = request.getfixturevalue("later_cluster")
-        return found
-    store = new_store(RealClock(), with_crds=False, release=LATER)
-    return ApiServer(store, token=ADMIN_TOKEN, certificates=certificates)
 
 
 def where(api: Api, name: str = "", version: str = "v1beta1") -> str:

@@ -13,9 +13,14 @@ from tests.e2e.liveworld import LiveCluster, entered
 
 @pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
 def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return the kubeconfig of the server; that of a sandbox is written when it starts."""
+    """Return the kubeconfig of the server; that of a sandbox is written when it starts.
+
+    A module that sets `OWN_CLUSTER` gets a server without objects of other tests.
+    """
     if request.param == "real":
-        found: Path = request.getfixturevalue("real_cluster").kubeconfig
+        own = getattr(request.module, "OWN_CLUSTER", False)
+        cluster = request.getfixturevalue("own_real_cluster" if own else "real_cluster")
+        found: Path = cluster.kubeconfig
         return found
     return tmp_path / "kubeconfig"
 

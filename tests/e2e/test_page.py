@@ -26,18 +26,8 @@ WAITING = (
     "[...document.querySelectorAll('.facts div')]"
     ".find((one) => one.innerText.startsWith('Waiting'))?.innerText"
 )
-
-
-@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
-def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return the kubeconfig of a server without objects of other tests.
-
-    The page shows the whole cluster: the empty view of groups needs a cluster without groups.
-    """
-    if request.param == "real":
-        found: Path = request.getfixturevalue("own_real_cluster").kubeconfig
-        return found
-    return tmp_path / "kubeconfig"
+# The page shows the whole cluster: the empty view of groups needs a cluster without groups.
+OWN_CLUSTER = True
 
 
 async def furnish(world: LiveCluster) -> None:

@@ -9,8 +9,6 @@ import json
 import signal
 from pathlib import Path
 
-import pytest
-
 from scheduler.cli.inputs import asking
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.simulate.stage import AnswerOptions, staged
@@ -20,17 +18,8 @@ from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
 from tests.e2e.liveworld import LiveCluster, daemon
 
-
-@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
-def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return the kubeconfig of a server without objects of other tests.
-
-    A trace has the pods of the whole cluster; those of other tests may take part of these nodes.
-    """
-    if request.param == "real":
-        found: Path = request.getfixturevalue("own_real_cluster").kubeconfig
-        return found
-    return tmp_path / "kubeconfig"
+# A trace has the pods of the whole cluster; those of other tests may take part of these nodes.
+OWN_CLUSTER = True
 
 
 async def test_a_watched_cluster_becomes_a_trace(world: LiveCluster, tmp_path: Path):

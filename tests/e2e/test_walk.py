@@ -35,15 +35,8 @@ PATHS = {
     "Namespace": "/api/v1/namespaces",
     "Pod": "/api/v1/namespaces/research/pods",
 }
-
-
-@pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
-def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return the kubeconfig of a server without objects of other tests."""
-    if request.param == "real":
-        found: Path = request.getfixturevalue("own_real_cluster").kubeconfig
-        return found
-    return tmp_path / "kubeconfig"
+# The walk shows the whole cluster.
+OWN_CLUSTER = True
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from tests.property.batches import batches
 from tests.property.clusters_with_groups import random_cluster
 from tests.unit.simulate.asking import place
 
@@ -17,14 +18,6 @@ BATCH = 25
 FIT_AT = re.compile(r"[Aa] group of (\d+)(?: or (\d+))? would fit")
 WITHOUT = re.compile(r"without (.+?) all fit")
 ROOM = re.compile(r"the nodes have capacity for (\d+)")
-
-
-def batches(default, full):
-    """Return parameters for numbered batches; those beyond the default ones are long."""
-    return [
-        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
-        for n in range(full // BATCH)
-    ]
 
 
 def asked(world):

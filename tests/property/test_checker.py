@@ -20,7 +20,8 @@ from scheduler.groups.problem.classes import LinkLimit, PairRule, PathLimit, Pod
 from scheduler.groups.problem.instance import DomainRule, Instance, Level, LevelRule
 from scheduler.groups.problem.roles import GroupProblem, LeafConflict, Role
 from tests.property import groups, rolegroups
-from tests.property.test_certificates import BATCH, batches
+from tests.property.batches import batches
+from tests.property.test_certificates import BATCH
 
 KINDS = (rolegroups.group, rolegroups.classed, rolegroups.application, rolegroups.application)
 PLACEMENTS = 30

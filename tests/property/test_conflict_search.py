@@ -17,7 +17,7 @@ from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.rules import rules_of, under
 from scheduler.groups.solver.explain import explain
 from tests.property import rolegroups
-from tests.property.test_certificates import batches
+from tests.property.batches import batches
 
 BATCH = 25
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.property.batches import batches
 from tests.property.clusters_with_groups import HOST, ZONE, Old, SmallCluster, Where, random_cluster
 from tests.property.test_certificates import FIT_AT, ROOM, given_up
 from tests.unit.plugins.groupsworld import config_map, group
@@ -278,15 +279,7 @@ def _bound(rng: Random, plain: SmallCluster, most: int) -> Iterator[str]:
         yield name
 
 
-def batches(default, full):
-    """Return parameters for numbered batches; those beyond the default ones are long."""
-    return [
-        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
-        for n in range(full // BATCH)
-    ]
-
-
-@pytest.mark.parametrize("batch", batches(20, 2000))
+@pytest.mark.parametrize("batch", batches(20, 2000, BATCH))
 @pytest.mark.parametrize("lost", [False, True])
 def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, lost):
     """As many members as fit are placed, optimally.
@@ -301,7 +294,7 @@ def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, 
         check(world, place(*world.objects()))
 
 
-@pytest.mark.parametrize("batch", batches(20, 2000))
+@pytest.mark.parametrize("batch", batches(20, 2000, BATCH))
 def test_groups_in_one_cluster_have_trees_of_their_own(batch):
     """Two groups, the second of lower priority: each is placed as if the others of the cluster were
     plain pods.
@@ -322,7 +315,7 @@ def test_groups_in_one_cluster_have_trees_of_their_own(batch):
         check(other.changed(old=beside), simulation)
 
 
-@pytest.mark.parametrize("batch", batches(20, 1000))
+@pytest.mark.parametrize("batch", batches(20, 1000, BATCH))
 @pytest.mark.parametrize("lost", [False, True])
 def test_some_nodes_are_taken_last(batch, lost):
     """Avoided nodes are used only if no other placement exists, standby nodes only for lost

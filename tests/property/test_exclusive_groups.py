@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from scheduler.testing import node
+from tests.property.batches import batches
 from tests.unit.simulate.asking import place, pod
 
 BATCH = 20
@@ -112,16 +113,8 @@ def check(seed: int, *, differing: bool = False) -> int:
     return len(used)
 
 
-def batches(default, full):
-    """Return parameters for numbered batches; those beyond the default ones are long."""
-    return [
-        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
-        for n in range(full // BATCH)
-    ]
-
-
 @pytest.mark.parametrize("differing", [False, True])
-@pytest.mark.parametrize("batch", batches(20, 1000))
+@pytest.mark.parametrize("batch", batches(20, 1000, BATCH))
 def test_each_gang_has_a_rack_of_its_own_or_waits(batch, differing):
     """The whole gang is in one rack without pods of others; it waits only if no such rack has
     capacity.

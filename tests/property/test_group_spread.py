@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from scheduler.testing import node, pod
-from tests.property.test_certificates import batches
+from tests.property.batches import batches
 from tests.unit.simulate.asking import place
 
 BATCH = 25

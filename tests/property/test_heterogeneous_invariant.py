@@ -11,23 +11,18 @@ and 200 that need victims.
 import itertools
 from random import Random
 
-import msgspec
 import numpy as np
 import pytest
 
 from scheduler.groups.problem import checker
-from scheduler.groups.problem.instance import SolveLimits
-from scheduler.groups.problem.rules import rules_of, uncovered, under
-from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.roles.result import objective_of
 from scheduler.groups.solver.victims import severalroles
 from tests.property import partmaking, rolegroups
-from tests.property.test_certificates import batches
-from tests.property.test_heterogeneous_members import harm
+from tests.property.answerchecks import LIMITS, assert_conflict, assert_least_harm, best_of, fits
+from tests.property.batches import batches
 
 BATCH, NEEDED = 25, 5
-LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
 
 
 def group_of(number, rng):
@@ -37,16 +32,6 @@ def group_of(number, rng):
     if number % 4:
         return rolegroups.classed(rng)
     return partmaking.parted(rng) if number % 8 else partmaking.ruled(rng)
-
-
-def fits(group):
-    """Return whether there is a placement, by enumeration."""
-    return partmaking.best(group) is not None if group.parts else rolegroups.fits(group)
-
-
-def best_of(group):
-    """Return the best values of all placements, None without one."""
-    return partmaking.best(group) if group.parts else rolegroups.best(group)
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
@@ -62,7 +47,7 @@ def test_the_message_of_a_group_is_true(batch):
         assert found.optimal, group
         assert ("infeasible" if best is None else "placed") == found.outcome, group
         if best is None:
-            refused += refusal_is_true(group)
+            refused += assert_conflict(group, is_placed=False)
             continue
         placed += 1
         assert not checker.problems(group, found.counts, found.pieces), group
@@ -72,29 +57,6 @@ def test_the_message_of_a_group_is_true(batch):
         assert best == [value for _, _, value in terms] == [one.bound for one in found.stages]
     assert placed >= BATCH // 8
     assert refused
-
-
-def refusal_is_true(group):
-    """Check the reported conflict of a group that fits nowhere.
-
-    Return whether it has any rule.
-    """
-    advice = explain(group, LIMITS)
-    bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
-    assert bare
-    if bare[0].rule == "size":
-        assert not fits(under(group, frozenset())), group
-        return False
-    rules = frozenset(rules_of(group))
-    assert advice.smallest
-    assert not fits(under(group, frozenset(bare))), group
-    for some in itertools.combinations(sorted(rules, key=str), len(bare) - 1):
-        assert fits(under(group, frozenset(some))), (group, some)
-    for one, rule in zip(advice.conflict, bare, strict=True):
-        is_enough = fits(under(group, rules - {rule})) and not uncovered(group, (rule,))
-        assert one.fits_without == is_enough, group
-    assert fits(under(group, rules - frozenset(advice.give_up))), group
-    return True
 
 
 @pytest.mark.parametrize("batch", batches(25, 200 // NEEDED * BATCH))
@@ -108,13 +70,10 @@ def test_no_other_victims_do_less_harm_where_some_are_needed(batch):
         problem = rolegroups.preemption(rng, group_of(number, rng))
         if fits(problem.group):
             continue
-        found, best = severalroles.solve(problem, LIMITS), rolegroups.least_harm(problem, fits)
-        assert ("infeasible" if best is None else "placed") == found.outcome, problem
-        assert found.optimal
-        if best is None:
+        found = severalroles.solve(problem, LIMITS)
+        if not assert_least_harm(problem, found):
             continue
         assert found.evicted
-        assert best == harm(problem, found.evicted), problem
         needed += 1
         if needed == NEEDED:
             break

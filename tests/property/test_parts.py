@@ -5,26 +5,27 @@ The oracle (`partmaking`) names every part and tries all its placements. In ever
 have rules of their own.
 """
 
-import itertools
 from random import Random
 
 import msgspec
 import pytest
 
 from scheduler.groups.problem import checkparts
-from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.parts import PlacedPart
-from scheduler.groups.problem.rules import rules_of, under
-from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.victims import severalroles
 from tests.property import partmaking, rolegroups
-from tests.property.test_certificates import batches
-from tests.property.test_heterogeneous_members import harm
+from tests.property.answerchecks import (
+    LIMITS,
+    assert_conflict,
+    assert_least_harm,
+    assert_optimal,
+    fits,
+)
+from tests.property.batches import batches
 
 BATCH = 25
 MAKERS = (partmaking.parted, partmaking.ruled)
-LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
 
 
 @pytest.mark.parametrize("batch", batches(50, 2_000))
@@ -33,15 +34,7 @@ def test_placed_as_well_as_can_be_if_and_only_if_enough_parts_fit(batch):
     placed = 0
     for number in range(BATCH):
         group = MAKERS[number % 2](Random(f"parts {batch}/{number}"))
-        found = heterogeneous.solve(group, LIMITS)
-        best = partmaking.best(group)
-
-        assert found.optimal, group
-        assert ("infeasible" if best is None else "placed") == found.outcome, group
-        if best is not None:
-            assert best == [stage.value for stage in found.stages], group
-            assert best == [stage.bound for stage in found.stages], group
-            placed += 1
+        placed += assert_optimal(group, heterogeneous.solve(group, LIMITS))
     assert placed >= BATCH // 3
 
 
@@ -93,29 +86,8 @@ def test_what_is_in_the_way_is_smallest_and_true(batch):
     refused = 0
     for number in range(BATCH):
         group = MAKERS[number % 2](Random(f"refused parts {batch}/{number}"))
-        advice = explain(group, LIMITS)
-        bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
-
-        assert fits(group) == (not bare), group
-        if not bare:
-            continue
-        if bare[0].rule == "size":
-            assert not fits(under(group, frozenset())), group
-            continue
-        refused += 1
-        rules = frozenset(rules_of(group))
-        assert advice.smallest
-        assert not fits(under(group, frozenset(bare))), group
-        for some in itertools.combinations(sorted(rules, key=str), len(bare) - 1):
-            assert fits(under(group, frozenset(some))), (group, some)
-        without = rules - frozenset(advice.give_up)
-        assert fits(under(group, without)), group
+        refused += assert_conflict(group, is_placed=fits(group))
     assert refused
-
-
-def fits(group):
-    """Return whether there is a placement, by enumeration."""
-    return partmaking.best(group) is not None
 
 
 @pytest.mark.parametrize("batch", batches(25, 500))
@@ -127,12 +99,5 @@ def test_no_other_victims_do_less_harm(batch):
     for number in range(BATCH):
         rng = Random(f"victims of parts {batch}/{number}")
         problem = rolegroups.preemption(rng, MAKERS[number % 2](rng))
-        found = severalroles.solve(problem, LIMITS)
-        best = rolegroups.least_harm(problem, fits)
-
-        assert ("infeasible" if best is None else "placed") == found.outcome, problem
-        assert found.optimal
-        if best is not None:
-            assert best == harm(problem, found.evicted), problem
-            made += 1
+        made += assert_least_harm(problem, severalroles.solve(problem, LIMITS))
     assert made

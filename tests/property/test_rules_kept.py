@@ -12,7 +12,8 @@ from scheduler.groups.problem.roles import GroupProblem
 from scheduler.groups.problem.rules import rules_of, under
 from scheduler.groups.solver.roles.subgroups import split
 from tests.property import partmaking, rolegroups
-from tests.property.test_certificates import BATCH, batches
+from tests.property.batches import batches
+from tests.property.test_certificates import BATCH
 from tests.property.test_checker import with_one_sort
 
 KINDS = (

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from tests.property.batches import batches
 from tests.property.making import make_node, make_pod
 from tests.property.test_simulated_victims import run, simulated
 from tests.property.unitworld import (
@@ -150,15 +151,7 @@ def check(seed: int) -> bool:
     return bool(shrunk)
 
 
-def batches(default, full):
-    """Return parameters for numbered batches; those beyond the default ones are long."""
-    return [
-        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
-        for n in range(full // BATCH)
-    ]
-
-
-@pytest.mark.parametrize("batch", batches(20, 1000))
+@pytest.mark.parametrize("batch", batches(20, 1000, BATCH))
 def test_a_group_gives_up_what_it_can_spare_before_it_is_ended(batch):
     """The fewest pods, then the fewest ends.
 

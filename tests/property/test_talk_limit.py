@@ -19,7 +19,7 @@ from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.traffic import trafficbound
 from scheduler.groups.solver.traffic.neighbours import near_by
 from tests.property import rolegroups
-from tests.property.test_certificates import batches
+from tests.property.batches import batches
 
 BATCH = 25
 LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)

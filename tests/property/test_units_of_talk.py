@@ -23,8 +23,8 @@ from scheduler.groups.solver.roles.result import objective_of
 from scheduler.groups.solver.traffic import leastcut, trafficleaves
 from scheduler.groups.solver.traffic.trafficunits import SeveralUnits
 from tests.property import rolegroups
+from tests.property.batches import batches
 from tests.property.groups import paths
-from tests.property.test_certificates import batches
 
 BATCH = 25
 LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)

@@ -13,7 +13,8 @@ from scheduler.groups.problem.instance import Candidate, PreemptionInstance
 from scheduler.groups.solver.victims import freed
 from scheduler.groups.solver.victims.bundles import Bundles
 from tests.property import groups
-from tests.property.test_certificates import BATCH, batches
+from tests.property.batches import batches
+from tests.property.test_certificates import BATCH
 
 CHOICES = 10
 

@@ -22,7 +22,7 @@ from scheduler.intree import IN_TREE
 from scheduler.simulate.batch import Batch
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions
-from tests.property.test_certificates import batches
+from tests.property.batches import batches
 
 BATCH = 25
 GROUP, WORKLOAD = "appgroup.diktyo.x-k8s.io", "appgroup.diktyo.x-k8s.io.workload"

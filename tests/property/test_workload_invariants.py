@@ -8,6 +8,7 @@ with the product.
 import pytest
 
 from tests.property import workloadmaking
+from tests.property.batches import batches
 from tests.vectors.workloadinvariants import invariants
 from tests.vectors.workloadphase import Phase
 from tests.vectors.workloadplay import play
@@ -27,14 +28,6 @@ IN_VAIN = (
     ("preemption", 710425),
     ("preemption", 90118),
 )  # fmt: skip
-
-
-def batches(default, full):
-    """Return parameters for numbered batches; those beyond the default ones are long."""
-    return [
-        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
-        for n in range(full // BATCH)
-    ]
 
 
 def broken(case):
@@ -76,7 +69,7 @@ def in_vain(case, index, seen):
     ]
 
 
-@pytest.mark.parametrize("batch", batches(10, 1000))
+@pytest.mark.parametrize("batch", batches(10, 1000, BATCH))
 @pytest.mark.parametrize("family", workloadmaking.FAMILIES)
 def test_no_invariant_is_broken_and_every_gang_that_fits_is_placed(family, batch):
     """In clusters with ordinary pods, evictions, changing members, and added nodes.

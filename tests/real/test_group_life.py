@@ -300,6 +300,15 @@ class Lifecycles:
             await life.clean()
         return proxy.writes
 
+    async def killed_at_every_write(self) -> None:
+        """Kill at each write in turn, whether it arrives or not, until a lifecycle has fewer."""
+        cut_at, writes = 1, 1
+        while cut_at <= writes:
+            for arrives in (True, False):
+                writes = await self.lived(cut_at, arrives=arrives)
+            cut_at += 1
+        assert cut_at > 10
+
 
 async def is_served(api: Api, source: Source) -> bool:
     """Return whether a kind is served: shortly after its definition is created."""
@@ -350,9 +359,4 @@ async def test_killed_at_every_write(server: Reachable, kind: str, daemons: int)
     fewer.
     """
     async with prepared(server, kind, daemons) as lives:
-        cut_at, writes = 1, 1
-        while cut_at <= writes:
-            for arrives in (True, False):
-                writes = await lives.lived(cut_at, arrives=arrives)
-            cut_at += 1
-        assert cut_at > 10
+        await lives.killed_at_every_write()
