@@ -106,19 +106,7 @@ class HeterogeneousPlacement:
         self._why = f"{rejection.reason} on {rejection.node}"
 
     def _current_problem(self) -> RolesProblem:
-        task = self.task
-        least = task.least or len(task.context.members)
-        found = roles_problem(
-            task.spec,
-            task.tree,
-            task.context,
-            task.roles,
-            task.bound,
-            least,
-            placed=self._tools.handle.pods,
-            learnt=self._learnt,
-        )
-        return shapes.with_parts(found, task.shapes, task.bound)
+        return _problem(self.task, self._tools, self._learnt, evicting=False)
 
     def _refusal(self, solution: Solution, found: GroupAnswer) -> Status:
         task = self.task
@@ -153,18 +141,7 @@ class HeterogeneousEviction:
         task, args = self._task, self._tools.args
         if not task.roles:
             return None
-        found = roles_problem(
-            task.spec,
-            task.tree,
-            task.context,
-            task.roles,
-            task.bound,
-            task.least or len(task.context.members),
-            placed=self._tools.handle.pods,
-            evicting=True,
-            learnt=self._learnt,
-        )
-        self._problem = found = shapes.with_parts(found, task.shapes, task.bound)
+        self._problem = found = _problem(task, self._tools, self._learnt, evicting=True)
         if not found.names:
             return None
         where = {name: leaf for leaf, name in enumerate(found.names)}
@@ -205,6 +182,24 @@ class HeterogeneousEviction:
             self._learnt.append(role_conflict(task.roles, rejection))
         else:
             learn(task.roles, nodes, task.context.nodes, rejection)
+
+
+def _problem(
+    task: GroupTask, tools: PlanningTools, learnt: Sequence[RoleConflict], *, evicting: bool
+) -> RolesProblem:
+    """Return the problem of a task for the nodes as they are now."""
+    found = roles_problem(
+        task.spec,
+        task.tree,
+        task.context,
+        task.roles,
+        task.bound,
+        task.least or len(task.context.members),
+        placed=tools.handle.pods,
+        evicting=evicting,
+        learnt=learnt,
+    )
+    return shapes.with_parts(found, task.shapes, task.bound)
 
 
 def _assignment(problem: RolesProblem, task: GroupTask, found: GroupAnswer) -> dict[str, str]:
