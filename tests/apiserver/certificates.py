@@ -68,7 +68,7 @@ def _certificate(
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
-        .add_extension(_key_usage(signs_certificates=issuer is None), critical=True)
+        .add_extension(key_usage(signs_certificates=issuer is None), critical=True)
     )
     if issuer:
         hosts = [x509.DNSName(host) for host in NAMES]
@@ -79,7 +79,8 @@ def _certificate(
     return builder.sign(signer, hashes.SHA256())
 
 
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    """Return the usage of a key that signs digitally, and perhaps certificates."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

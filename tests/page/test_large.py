@@ -19,7 +19,7 @@ from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
 from scheduler.testing import node
 from tests.page.browser import PROGRAM, browser
-from tests.page.test_page import AXE, RACK, ZONE
+from tests.page.test_page import AXE, RACK, ZONE, application
 from tests.unit.cli.gpucluster import GPU, cluster
 from tests.unit.plugins.loadaware.situation import report as load_report
 from tests.unit.plugins.test_numa import report as numa_report
@@ -120,23 +120,7 @@ def objects(nodes):
         }
         where = f"cpu-{at % plain_nodes:03}"
         found.append(pod(f"web-{at}", node_name=where, requests={"cpu": "7"}, labels=labels))
-    refs = [{"kind": "Deployment", "name": one, "selector": one} for one in ("web", "db")]
-    dependencies = [{"workload": refs[1], "minBandwidth": "10M", "maxNetworkCost": 3}]
-    found.append(
-        {
-            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
-            "kind": "AppGroup",
-            "metadata": {"name": "shop", "namespace": "default"},
-            "spec": {
-                "numMembers": 2,
-                "topologySortingAlgorithm": "KahnSort",
-                "workloads": [
-                    {"workload": refs[0], "dependencies": dependencies},
-                    {"workload": refs[1]},
-                ],
-            },
-        }
-    )
+    found.append(application())
     return found
 
 

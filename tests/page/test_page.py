@@ -50,14 +50,31 @@ VIEWS = {
 }
 
 
+def application():
+    """Return an AppGroup in which `web` sends traffic to `db`."""
+    refs = [{"kind": "Deployment", "name": one, "selector": one} for one in ("web", "db")]
+    dependencies = [{"workload": refs[1], "minBandwidth": "10M", "maxNetworkCost": 3}]
+    return {
+        "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
+        "kind": "AppGroup",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {
+            "numMembers": 2,
+            "topologySortingAlgorithm": "KahnSort",
+            "workloads": [
+                {"workload": refs[0], "dependencies": dependencies},
+                {"workload": refs[1]},
+            ],
+        },
+    }
+
+
 def objects():
     """Return racks, an application over two zones, a pod that fits nowhere, and names of all
     kinds.
     """
     web = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": "web"}
     db = web | {"appgroup.diktyo.x-k8s.io.workload": "db"}
-    refs = [{"kind": "Deployment", "name": one, "selector": one} for one in ("web", "db")]
-    dependencies = [{"workload": refs[1], "minBandwidth": "10M", "maxNetworkCost": 3}]
     costs = {
         "topologyKey": ZONE,
         "originList": [
@@ -75,19 +92,7 @@ def objects():
         group("quartet", 4, {}),
         load_report("n1", cpu="1", memory="2Gi"),
         numa_report("n2", *(zone(number, cpu="2") for number in range(2))),
-        {
-            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
-            "kind": "AppGroup",
-            "metadata": {"name": "shop", "namespace": "default"},
-            "spec": {
-                "numMembers": 2,
-                "topologySortingAlgorithm": "KahnSort",
-                "workloads": [
-                    {"workload": refs[0], "dependencies": dependencies},
-                    {"workload": refs[1]},
-                ],
-            },
-        },
+        application(),
         {
             "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
             "kind": "NetworkTopology",

@@ -31,6 +31,15 @@ async def test_a_standby_with_dead_watches_learns_what_the_leader_did():
     assert 32 == world.history.binds
 
 
+async def handed_over(world: SimulatedCluster) -> float:
+    """Terminate the first process; return the seconds until the second one leads."""
+    leader, standby = world.replicas
+    asked_at = world.clock.now()
+    await leader.leave()
+    await world.until(lambda: standby.daemon.engine.is_leading)
+    return world.clock.now() - asked_at
+
+
 async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
     """A bind hangs in the server when the leader terminates: the next one waits for the lease to
     expire.
@@ -38,15 +47,11 @@ async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
     world = SimulatedCluster(1)
     world.node("n0", cpu="1")
     async with world.running():
-        leader, standby = world.replicas
-        leader.wiring.late = {"/binding": 20.0}
+        world.replicas[0].wiring.late = {"/binding": 20.0}
         world.pod("first")
         await world.pass_time(1)
         world.pod("second")
-        asked_at = world.clock.now()
-        await leader.leave()
-        await world.until(lambda: standby.daemon.engine.is_leading)
-        waited_s = world.clock.now() - asked_at
+        waited_s = await handed_over(world)
         await world.pass_time(60)
 
     assert waited_s > 20
@@ -59,15 +64,11 @@ async def test_a_lease_is_not_given_back_over_a_status_without_an_answer():
     world = SimulatedCluster(1)
     world.node("n0", cpu="8")
     async with world.running():
-        leader, standby = world.replicas
-        leader.wiring.unheard = {"podgroups/g/status": (LOST, 8.0)}
+        world.replicas[0].wiring.unheard = {"podgroups/g/status": (LOST, 8.0)}
         world.gang("g")
         await world.until(lambda: not world.unbound())
         await world.pass_time(1)
-        asked_at = world.clock.now()
-        await leader.leave()
-        await world.until(lambda: standby.daemon.engine.is_leading)
-        waited_s = world.clock.now() - asked_at
+        waited_s = await handed_over(world)
         await world.pass_time(20)
 
     assert waited_s > 8

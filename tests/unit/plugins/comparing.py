@@ -2,8 +2,9 @@
 moves.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from random import Random
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from scheduler.state.change import Change
 from scheduler.state.counts import rowcounts
 from scheduler.state.podindex import place
 from scheduler.testing.evaluate import look
-from tests.unit.plugins.smallclusters import Manifest, Move, SmallCluster
+from tests.unit.plugins.smallclusters import FOUNDING, Manifest, Move, SmallCluster
 
 seeds = st.integers(0, 2**32).map(Random)
 
@@ -66,6 +67,24 @@ def assert_equal_results(
     assert (scores is None) == (got.pre_score.code is Code.SKIP)
     if scores is not None:
         assert scores == (got.raw, got.normalized)
+
+
+def assert_equal_after_moves(
+    cluster: SmallCluster,
+    random: Random,
+    pods: Sequence[Manifest],
+    moves: Iterable[Move],
+    slow: Callable[[Manifest], Slow],
+) -> None:
+    """Assert that filter and scores agree after every few changes, with counts kept in between."""
+    with many_rows_are(random.choice([1, 3, 256])):
+        for number, move in enumerate(moves):
+            cluster.do(move)
+            if number % 4 == 0:
+                for raw in pods:
+                    feasible = some_nodes(random, cluster)
+                    assert_equal_results(cluster, raw, slow(raw), feasible)
+    assert_trackers_follow(cluster)
 
 
 def assert_trackers_follow(cluster: SmallCluster) -> None:
@@ -146,7 +165,13 @@ def assert_affects_what_it_closes(cluster: SmallCluster, pod: Manifest, move: Mo
 
 
 def assert_wakes(cluster: SmallCluster, pods: Sequence[Manifest], moves: Iterable[Move]) -> None:
-    """Assert that each change that opens a node to a pod without one wakes the pod."""
+    """Assert that each change that opens a node to a pod without one wakes the pod.
+
+    The first moves fill the cluster.
+    """
+    moves = iter(moves)
+    for move in islice(moves, FOUNDING):
+        cluster.do(move)
     rejected = [pod for pod in pods if not passing(cluster, pod)]
     for move in moves:
         change = cluster.do(move)

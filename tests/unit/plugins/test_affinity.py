@@ -15,13 +15,10 @@ from scheduler.testing import check_plugin, evaluate, node, pod
 from tests.unit.plugins import smallclusters
 from tests.unit.plugins.comparing import (
     assert_affects_what_it_closes,
-    assert_equal_results,
+    assert_equal_after_moves,
     assert_hypotheticals_hold,
-    assert_trackers_follow,
     assert_wakes,
-    many_rows_are,
     seeds,
-    some_nodes,
 )
 from tests.unit.plugins.slowaffinity import (
     AFFINITY,
@@ -105,14 +102,9 @@ def test_it_says_what_the_slow_reference_says(random):
     args = random.choice(ARGUMENTS)
     cluster = SmallCluster(InterPodAffinity, args)
     pods = [incoming(random) for _ in range(2)]
-    with many_rows_are(random.choice([1, 3, 256])):
-        for number, move in enumerate(moves(random)):
-            cluster.do(move)
-            if number % 4 == 0:
-                for raw in pods:
-                    feasible = some_nodes(random, cluster)
-                    assert_equal_results(cluster, raw, SlowAffinity(cluster, raw, args), feasible)
-    assert_trackers_follow(cluster)
+    assert_equal_after_moves(
+        cluster, random, pods, moves(random), lambda raw: SlowAffinity(cluster, raw, args)
+    )
 
 
 @given(seeds)
@@ -143,10 +135,7 @@ def test_whatever_lets_a_pod_pass_wakes_it(random):
     """Every change that turns a rejection into a fit wakes the pod."""
     cluster = SmallCluster(InterPodAffinity)
     pods = [incoming(random) for _ in range(2)]
-    history = list(moves(random))
-    for move in history[: smallclusters.FOUNDING]:
-        cluster.do(move)
-    assert_wakes(cluster, pods, history[smallclusters.FOUNDING :])
+    assert_wakes(cluster, pods, list(moves(random)))
 
 
 def test_it_keeps_the_invariants():

@@ -11,15 +11,13 @@ from scheduler.testing import check_plugin, evaluate, node, pod
 from tests.unit.plugins import smallclusters
 from tests.unit.plugins.comparing import (
     assert_affects_what_it_closes,
+    assert_equal_after_moves,
     assert_equal_results,
     assert_hypotheticals_hold,
-    assert_trackers_follow,
     assert_wakes,
     is_woken,
-    many_rows_are,
     passing,
     seeds,
-    some_nodes,
 )
 from tests.unit.plugins.slowspread import SlowSpread
 from tests.unit.plugins.smallclusters import HOSTNAME, KEYS, ZONE, Move, SmallCluster
@@ -93,14 +91,9 @@ def test_it_says_what_the_slow_reference_says(random):
     """Filter and scores agree after every few changes, with counts kept in between."""
     cluster, args = empty_cluster(random)
     pods = [incoming(random) for _ in range(2)]
-    with many_rows_are(random.choice([1, 3, 256])):
-        for number, move in enumerate(moves(random)):
-            cluster.do(move)
-            if number % 4 == 0:
-                for raw in pods:
-                    feasible = some_nodes(random, cluster)
-                    assert_equal_results(cluster, raw, SlowSpread(cluster, raw, args), feasible)
-    assert_trackers_follow(cluster)
+    assert_equal_after_moves(
+        cluster, random, pods, moves(random), lambda raw: SlowSpread(cluster, raw, args)
+    )
 
 
 @given(seeds)
@@ -131,10 +124,7 @@ def test_whatever_lets_a_pod_pass_wakes_it(random):
     """Every change that turns a rejection into a fit wakes the pod."""
     cluster = SmallCluster(PodTopologySpread)
     pods = [incoming(random) for _ in range(2)]
-    history = list(moves(random))
-    for move in history[: smallclusters.FOUNDING]:
-        cluster.do(move)
-    assert_wakes(cluster, pods, history[smallclusters.FOUNDING :])
+    assert_wakes(cluster, pods, list(moves(random)))
 
 
 def test_it_keeps_the_invariants():

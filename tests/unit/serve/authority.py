@@ -3,7 +3,6 @@ by it.
 """
 
 import ssl
-from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -13,10 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scheduler.serve import Files
-
-# Wide and fixed: a test must not depend on the day it runs on.
-VALID_FROM = datetime(2020, 1, 1, tzinfo=UTC)
-VALID_UNTIL = VALID_FROM + timedelta(days=365 * 60)
+from tests.apiserver.certificates import VALID_FROM, VALID_UNTIL, key_usage
 
 
 class Authority:
@@ -30,7 +26,7 @@ class Authority:
         # RFC 5280 requires this of an authority: Python 3.13 checks it for every chain by default.
         certificate = (
             builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(_signs(), critical=True)
+            .add_extension(key_usage(signs_certificates=True), critical=True)
             .add_extension(
                 x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
             )
@@ -79,20 +75,6 @@ class Authority:
             )
         )
         return files
-
-
-def _signs() -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 def _builder(
