@@ -42,7 +42,7 @@ def content(field: int, value: bytes) -> bytes:
 
 
 def fields(data: bytes) -> Iterator[ProtobufField]:
-    """Read the fields of a message; ValueError where it is none."""
+    """Read the fields of a message; ValueError if `data` is no message."""
     place = 0
     while place < len(data):
         start = place

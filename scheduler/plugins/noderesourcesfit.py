@@ -186,7 +186,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return {name: nodes.allocatable(name) <= 0 for name in devices} | ignored
 
     def needs(self, key: tuple[Wanted, Scored, tuple[str, ...]]) -> Wanted:
-        """Return the requests of pods of a key, including one pod."""
+        """Return the requests of a pod with this key, including one pod slot."""
         return (PODS, 1), *key[0]
 
     def chances(

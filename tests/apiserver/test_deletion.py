@@ -210,7 +210,7 @@ async def test_two_controllers_are_refused(api: Api):
 
 
 async def test_namespaces_start_active(api: Api):
-    """With their finalizer and their name as a label."""
+    """A new namespace has the phase Active, its finalizer, and its name as a label."""
     name = api.name("extra")
     made = await api.post("namespaces", {"metadata": {"name": name}})
 

@@ -194,7 +194,9 @@ def test_tracing_is_part_of_the_configuration():
 
 
 def test_the_role_for_the_page_is_bound_only_on_request():
-    """Its readers are subjects of one binding; the scheduler's account is none of them."""
+    """The readers of the page are subjects of one binding; the scheduler's account is none
+    of them.
+    """
     (role,) = [one for one in render() if one["metadata"]["name"].endswith("-page")]
     assert ("ClusterRole", [{"nonResourceURLs": ["/ui/*"], "verbs": ["get", "post"]}]) == (
         role["kind"],

@@ -77,7 +77,7 @@ def test_a_node_with_more_important_victims_differs():
 
 @pytest.mark.parametrize(("victim", "differs"), [("v0", False), ("v1", False), ("v2", True)])
 def test_simulate_evicts_the_victims_of_one_of_the_best_nodes(victim: str, differs: bool):
-    """Its tie-break is the usual one; its victims must be those of an equally good node."""
+    """`simulate` breaks ties as usual; its victims must be those of an equally good node."""
     best = Outcome(
         "Unschedulable", best=["n0", "n1"], candidates=CANDIDATES, victims=CANDIDATES["n0"]
     )

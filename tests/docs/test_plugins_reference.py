@@ -27,7 +27,7 @@ def public(cls: type) -> set[str]:
 
 
 def test_its_snippets_run():
-    """They run one after the other, as a reader would type them."""
+    """The snippets run one after the other, as a reader would type them."""
     names: dict[str, object] = {}
     for block in blocks(PAGE, "python"):
         exec(compile(block.text, PAGE, "exec"), names)

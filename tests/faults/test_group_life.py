@@ -244,7 +244,7 @@ def whole_life(
 @pytest.mark.parametrize("is_hot", [False, True])
 @pytest.mark.parametrize("kind", SOURCES)
 def test_the_life_is_what_it_is_meant_to_be(kind: str, is_hot: bool):
-    """It has many writes, three members stay, and the fourth is reported as waiting."""
+    """The lifecycle has many writes, three members stay, and the fourth is reported as waiting."""
     rig = whole_life(kind, is_hot=is_hot)
 
     assert 12 < rig.writes

@@ -467,7 +467,7 @@ def test_types_of_the_modules_hold():
     ("nodes", "pods", "most_s"), [(1000, 5000, 2.0), (5000, 100_000, 6.0)], ids=str
 )
 async def test_large_clusters_stay_usable(tmp_path, nodes, pods, most_s):
-    """They load in time, and draw thirty frames a second while pods arrive."""
+    """Large clusters load in time, and the page draws thirty frames a second while pods arrive."""
     work, drawn = await asyncio.to_thread(shown, cluster(nodes, pods))
     page = PageSite(work.feed, work.answers)
     address = await page.start()

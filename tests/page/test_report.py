@@ -85,7 +85,7 @@ async def test_every_view_of_a_report_opens(report, tmp_path):
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core (make page-tools)")
 async def test_axe_finds_nothing_serious_in_a_report(report, tmp_path):
-    """Its policy allows no script, so the checker is injected by the debugger."""
+    """The report's policy allows no script, so the checker is injected by the debugger."""
     async with browser(tmp_path / "profile") as tab:
         for dark in (False, True):
             await tab.look(dark=dark)

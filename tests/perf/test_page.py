@@ -8,8 +8,8 @@ pytestmark = pytest.mark.perf
 
 
 def test_throughput_with_the_page_open_and_a_decision_log():
-    """It falls by less than five percent: by the time of both, and by alternating rounds within
-    their accuracy.
+    """The throughput falls by less than five percent: by the time of both, and by alternating
+    rounds within their accuracy.
     """
     figures = pageload.main([])
 

@@ -176,7 +176,7 @@ class Elastic(SmallCluster, frozen=True):
         return found | ({SPARE: ""} if name in self.spare else {})
 
     def value(self, where: Where) -> tuple[int, ...]:
-        """Return the objective of placing the waiting members so."""
+        """Return the objective of this placement of the waiting members."""
         every = (*self.bound, *where)
         return self.size - len(every), *self._objective(every)
 

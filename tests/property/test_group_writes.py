@@ -53,7 +53,9 @@ def test_each_object_is_written_once(late: str):
 
 
 def test_that_a_group_is_not_complete_is_written_once():
-    """Its members arrive one by one, each changes the report, and the write is not visible yet."""
+    """The members of a group arrive one by one, each changes the report, and the write is not
+    visible yet.
+    """
     rig = Rig(build)
     meta = AnnotatedMeta(name="gb", namespace="default", uid="gb")
     rig.api.put("PodGroup", PodGroup(meta, PodGroupSpec(MEMBERS)))

@@ -387,7 +387,7 @@ def with_gang(world: MoveCluster) -> MoveCluster:
 
 
 async def test_a_group_is_moved_whole():
-    """Its pods are reserved, evicted and Ready together, each on its destination."""
+    """The pods of a group are reserved, evicted and Ready together, each on its destination."""
     world = with_gang(MoveCluster(Random(3)))
     await approved(world)
     seen = set()
@@ -421,7 +421,9 @@ BACKING_OFF = {"spec": {"parallelism": 3, "completions": 4}, "status": {"active"
     ],
 )
 async def test_a_job_that_backs_off_keeps_its_reservations(job, is_kept):
-    """It creates the replacements minutes later; without such a Job the plan ends sooner."""
+    """A Job in back-off creates the replacements minutes later; without such a Job the plan ends
+    sooner.
+    """
     world = with_gang(MoveCluster(Random(3)))
     world.is_rollout = True
     world.workloads = {"train": job} if job else {}

@@ -102,8 +102,8 @@ class House:
         }
 
     def takes(self, cpus, left, gone):
-        """Return whether a pod fits after the eviction of these pods; `left` are each zone's
-        thousandths.
+        """Return whether a pod fits after the eviction of these pods; `left` is the free amount per
+        zone in thousandths.
         """
         if gone and self.reports_zones and self.zone_of:
             owners = [name for name in gone if name in self.cpus]

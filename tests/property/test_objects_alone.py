@@ -302,7 +302,7 @@ def test_a_new_process_has_nothing_to_decide_in_many_worlds(first: int):
 
 
 def test_room_made_for_a_group_is_not_for_those_between():
-    """Its pods are less important than the pods it evicts: a copy of a victim does not get the
+    """The pods of a group are less important than its victims: a copy of a victim does not get the
     capacity in between.
     """
     rig = Rig(build)

@@ -104,7 +104,9 @@ def around(kind: str, label: str, *others: Pod, cpus: tuple[int, int] = (2, 2)) 
     ],
 )
 def test_a_described_group_goes_whole(kind: str, label: str, victims: list[str]):
-    """Its members on other nodes are victims as well; a label without an object joins no pods."""
+    """The members of a group on other nodes are victims as well; a label without an object joins no
+    pods.
+    """
     for reviewed in (False, True):
         decision = decide(around(kind, label, cpus=(2, 1)), reviewed=reviewed)
         assert victims == sorted(victim.pod.metadata.name for victim in decision.victims)

@@ -535,7 +535,9 @@ def gang_apart(
 
 @pytest.mark.parametrize("app", ["web", "db"])
 def test_a_pod_that_a_gangs_rules_name_waits_for_its_plan(app: str):
-    """It would fit beside the gang by amounts alone; a pod without such a rule is not put off."""
+    """The pod would fit beside the gang by amounts alone; a pod without such a rule is not
+    put off.
+    """
     stream = Stream(1, inline=False)
     gang_apart(stream, 3, cpu=16, policy="Never")
     stream.run()

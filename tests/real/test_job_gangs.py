@@ -56,7 +56,7 @@ async def make_group(api: Api, job: Json) -> None:
 
 
 async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
-    """It waits for capacity for all of its pods, through a SIGKILL, and its group has 1.37's
+    """The Job waits for capacity for all of its pods, through a SIGKILL, and its group has 1.37's
     condition that it is placed.
     """
     is_sandbox = not isinstance(server, RealCluster)

@@ -173,7 +173,7 @@ async def test_a_group_in_a_tree_that_kueue_describes(server: Reachable):
 
 
 async def test_a_gang_below_one_switch_of_volcano(server: Reachable):
-    """It waits for HyperNodes, which are created while another daemon runs.
+    """The gang waits for HyperNodes, which are created while another daemon runs.
 
     Then it is in one rack, with a condition.
     """

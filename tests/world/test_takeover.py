@@ -9,7 +9,9 @@ pytestmark = pytest.mark.looptime
 
 
 async def test_a_standby_with_dead_watches_learns_what_the_leader_did():
-    """Its watches have sent no event for seconds without breaking: it lists before it decides."""
+    """The standby's watches have sent no event for seconds without breaking: the standby lists
+    before it decides.
+    """
     world = SimulatedCluster(1)
     for number in range(4):
         world.node(f"n{number}", cpu="8")

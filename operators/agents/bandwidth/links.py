@@ -2,7 +2,7 @@
 
 A link that is down, reports no speed, or has no hardware below it has no speed here; the error
 states the reason. A VLAN or a bridge is as fast as the hardware below it, a bond as fast as the
-kernel says.
+kernel reports.
 """
 
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ from scheduler.moves.solver.variables import Flow, Variables
 
 
 def build(model: Variables) -> None:
-    """Add all of them."""
+    """Add all constraints of the problem to the model."""
     capacity(model)
     limits(model)
     for conflict in model.problem.conflicts:

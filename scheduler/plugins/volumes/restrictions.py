@@ -128,7 +128,7 @@ class VolumeRestrictions(Plugin[NoArgs]):
         wanted.move(placed, 1)
 
     def remove_pod(self, wanted: WantedDisks, placed: Placed, _row: int) -> None:
-        """Count a pod no longer that leaves a node."""
+        """Stop counting a pod that leaves a node."""
         wanted.move(placed, -1)
 
     def concerns(self, wanted: WantedDisks, placed: Placed) -> bool:

@@ -6,7 +6,7 @@ from scheduler.base.clock import ManualClock, RealClock, parse_rfc3339, rfc3339,
 
 
 def test_the_real_clock_never_goes_back():
-    """Its time is also close to the present time."""
+    """The clock's time never decreases, and is close to the present time."""
     clock = RealClock()
     first, second = clock.now(), clock.now()
 
@@ -14,7 +14,7 @@ def test_the_real_clock_never_goes_back():
 
 
 def test_the_manual_clock_stands_still():
-    """It moves on request only, and forward only."""
+    """The manual clock moves on request only, and forward only."""
     clock = ManualClock(5.0)
     clock.advance(2.5)
     assert 7.5 == clock.now()

@@ -85,7 +85,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_ends_soon(text):
-    """It yields a verdict or one of the two errors, within time bounds."""
+    """Hostile text yields a verdict or one of the two errors, within time bounds."""
     started = process_time()
     with suppress(CelCompileError, CelRuntimeError):
         compile_selector(text).evaluate(DEVICE)

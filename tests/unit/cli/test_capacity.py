@@ -128,7 +128,7 @@ def test_none_fits(ask):
 
 
 def test_pods_that_lose_their_node(ask):
-    """They are placed before the copies, and those without a node are counted."""
+    """Pods of a removed node are placed before the copies, and those without a node are counted."""
     shape = [pod("web", requests={"cpu": "1"})]
     full = [*CLUSTER, pod("full", node_name="n2", requests={"cpu": "2"})]
     _, _, err = ask(full, shape, "--remove-node", "n1")

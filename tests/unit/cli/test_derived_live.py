@@ -138,7 +138,9 @@ async def test_a_group_of_a_live_workload_is_all_or_nothing(capsys, tmp_path, si
 
 
 async def test_a_kind_that_is_not_served_is_a_notice(capsys, tmp_path):
-    """Its pods wait for the JobSet, as for the daemon; without the request no notice."""
+    """The pods of that kind wait for the JobSet, as for the daemon; without the request no
+    notice.
+    """
     async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
         fill(sandbox, is_served=False)
         where = sandbox.kubeconfig_path

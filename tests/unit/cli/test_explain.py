@@ -77,7 +77,7 @@ def test_explain_what_is_not_there(cluster, capsys):
 
 
 def test_explain_a_pod_that_has_ended(tmp_path, capsys):
-    """It states how the pod ended and where it ran, instead of a missing pod."""
+    """`explain` states how the pod ended and where it ran, instead of a missing pod."""
     done = pod("done", namespace="shop", node_name="large") | {"status": {"phase": "Succeeded"}}
     lost = pod("lost", namespace="shop") | {"status": {"phase": "Failed"}}
     file = tmp_path / "cluster.yaml"

@@ -82,7 +82,7 @@ def test_groups_as_a_document(cluster, capsys):
     ],
 )
 def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, text, reported):
-    """It is in the ConfigMap, so a restart does not lose it.
+    """The proof is in the ConfigMap, so a restart does not lose it.
 
     A foreign text is no proof.
     """
@@ -126,7 +126,7 @@ def test_a_proof_survives_a_restart_that_lists_members_one_by_one(tmp_path, caps
     ],
 )
 def test_a_finished_group_is_not_reported_as_waiting(tmp_path, capsys, status, stated):
-    """Its pods have finished and are on no node; the PodGroup states that it was placed."""
+    """The group's pods have finished and are on no node; the PodGroup states that it was placed."""
     ended = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",

@@ -57,7 +57,7 @@ def test_help_lists_the_verbs(capsys):
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda v: v.name)
 def test_every_verb_has_help(verb, capsys):
-    """Its module imports, its function exists, and -h describes it."""
+    """The module of each verb imports, its function exists, and -h describes it."""
     assert 0 == run([verb.name, "-h"])
     assert f"Usage: trellis {verb.name}" in capsys.readouterr().out
 

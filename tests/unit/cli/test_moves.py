@@ -42,7 +42,7 @@ def test_a_pod_of_8_fits_after_three_moves(ask):
 
 
 def test_explain_names_the_moves_after_which_a_pod_fits(capsys):
-    """One line below the explanation of the pending pod names them."""
+    """One line below the explanation of the pending pod names the moves."""
     code = run(["explain", "train", "--snapshot", CLUSTER, "--snapshot", TRAIN])
 
     assert code == 3
@@ -59,8 +59,8 @@ BEGUN = ("Executing", "Reserved", "1a2b", "makes it fit: 1 of 2 moves is done")
 
 @pytest.mark.parametrize(("phase", "state", "approved", "text"), [UNAPPROVED, APPROVED, BEGUN])
 def test_explain_names_the_plan_that_makes_a_pod_fit(phase, state, approved, text, explained):
-    """With its progress, instead of a plan that would be another one; and for a pod that it moves,
-    from which node to which one.
+    """`explain` names the existing plan and its progress, and does not calculate another; for a pod
+    that the plan moves it names both nodes.
     """
     code, out = explained("train", phase, state, approved)
     assert code == 3

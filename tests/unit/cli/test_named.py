@@ -214,7 +214,9 @@ def test_pods_of_a_group_are_one_row_of_a_simulation(ask):
 
 
 def test_explain_of_a_finished_workload_states_it_in_one_line(tmp_path, capsys):
-    """Its pods are counted by phase; one that still runs is explained, the others are counted."""
+    """The workload's pods are counted by phase; one that still runs is explained, the others are
+    counted.
+    """
     ended = [owned(f"train-{at}", "Job", "train", node_name="g-0") for at in range(3)]
     for one, phase in zip(ended, ("Succeeded", "Failed", "Succeeded"), strict=True):
         one["status"] = {"phase": phase}

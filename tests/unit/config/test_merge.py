@@ -41,7 +41,7 @@ def test_the_default_set_has_only_what_exists():
 
 
 def test_an_entry_of_the_same_name_replaces_a_default_in_place():
-    """It keeps the order and sets its weight; other entries are appended."""
+    """The entry keeps the order and sets its weight; other entries are appended."""
     found, _ = lists({"multiPoint": set_of("Extra=4 NodeAffinity=9")})
 
     assert "NodeAffinity=9 NodeResourcesFit=1 ImageLocality=1 Extra=4" == found["score"]
@@ -121,7 +121,7 @@ def test_a_plugin_of_kube_scheduler_that_does_not_exist_here_is_refused_by_name(
 
 
 def test_points_behind_closed_gates_accept_who_serves_them_there():
-    """They have no effect, as in kube-scheduler with its default gates."""
+    """Such points have no effect, as in kube-scheduler with its default gates."""
     found, problems = lists({"placementScore": set_of("NodeResourcesFit=3")})
 
     assert [] == problems

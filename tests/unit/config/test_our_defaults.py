@@ -45,8 +45,8 @@ def test_every_profile_has_the_default_plugins():
 
 
 def test_our_defaults_follow_the_rules_of_lists():
-    """They can be disabled at one point or everywhere, also all at once, and replaced by an entry
-    of the file.
+    """Trellis' default plugins can be disabled at one point or everywhere, also all at once, and
+    replaced by an entry of the file.
     """
     name = "NetworkOverhead"
     one = loaded("- {plugins: {filter: {disabled: [{name: NetworkOverhead}]}}}").profiles[0]

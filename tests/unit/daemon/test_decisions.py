@@ -169,7 +169,7 @@ def test_memory_is_bounded(monkeypatch):
 
 
 def test_an_attempt_is_kept_with_the_time_of_its_turn():
-    """It is that of the decision log, however long the turn has lasted by then: both sources yield
+    """The time is that of the decision log, however long the turn has lasted: both sources yield
     one history.
     """
     house = House()

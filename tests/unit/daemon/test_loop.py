@@ -10,9 +10,7 @@ from scheduler.engine.effects import Leading
 
 
 class Slow:
-    """An engine that takes a time of its own for each event and each pod, by a stopwatch that it
-    is.
-    """
+    """An engine that takes a given time for each event and each pod; it is its own stopwatch."""
 
     view: Any
 

@@ -86,7 +86,9 @@ async def test_each_sees_what_the_api_server_says():
 
 
 async def test_users_of_the_same_rights_share_a_picture():
-    """It is drawn once, again when it is old, and dropped when it was not requested for long."""
+    """The picture is drawn once, again when it is old, and dropped when it was not requested for
+    long.
+    """
     house = House()
     one = await house.page.show(EVE, "")
     assert one.feed is (await house.page.show(ReviewedUser("adam"), "")).feed

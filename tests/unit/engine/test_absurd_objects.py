@@ -215,7 +215,7 @@ def test_storage_of_any_size_ends_in_a_decision(amount):
 
 
 def test_a_budget_and_a_driver_of_absurd_size_are_left_out():
-    """Their numbers have a width as well."""
+    """The numbers of budgets and drivers have a width as well."""
     world = SimulatedCluster()
     world.hear(
         {

@@ -162,8 +162,8 @@ def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
 
 
 def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_small_by_now():
-    """Its capacity is reserved until the bind cannot arrive any more; then the pod is back in the
-    queue.
+    """The pod's capacity is reserved until the bind cannot arrive any more; then the pod is back in
+    the queue.
     """
     rig = rig_of()
     rig.delay(rig.wire.index(bind_of(rig)))

@@ -101,7 +101,7 @@ class TestMessage:
         assert "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A B]." == text
 
     def test_a_pre_filter_speaks_for_all_nodes(self):
-        """Its message is the only one, reasons joined."""
+        """The pre-filter's message is the only one, reasons joined."""
         text = fit_message(3, unresolvable("a", "b"), (), None, ())
 
         assert "0/3 nodes are available: a, b." == text

@@ -157,7 +157,7 @@ def test_an_ignorable_extender_that_fails_is_passed_over():
 
 
 def test_an_extender_that_is_not_interested_is_not_asked():
-    """Its managed resources decide, in requests and limits of all containers."""
+    """The extender's managed resources decide, in requests and limits of all containers."""
     gpu = ConfiguredExtender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
     assert [] == Exchange(gpu).asked()
 
@@ -276,7 +276,7 @@ def test_no_answer_at_all():
 
 
 def test_the_pod_is_deleted():
-    """Its cycle is dropped, and the next pod is tried."""
+    """The cycle of a deleted pod is dropped, and the next pod is tried."""
     exchange = Exchange(FILTER)
     exchange.rig.api.put("Pod", make_pod("q"))
     exchange.rig.api.remove("Pod", "default/p")
@@ -443,7 +443,9 @@ def evicted(exchange: Exchange) -> list[str]:
 
 
 def test_an_extender_chooses_among_the_candidates():
-    """It receives each node with its victims, and the pods that it drops are not evicted."""
+    """The extender receives each node with its victims, and the pods that it drops are not
+    evicted.
+    """
     exchange = full(PREEMPT)
     question = exchange.question()
     offers = (Offer("n0", ("uid-low-a",)), Offer("n1", ("uid-low-b",)))
@@ -511,7 +513,7 @@ BIND = ConfiguredExtender(0, "http://b", binds=True)
 
 
 def test_an_extender_binds_instead_of_the_plugins():
-    """It receives pod and node; no other bind is sent, and the pod gets its event."""
+    """The extender receives pod and node; no other bind is sent, and the pod gets its event."""
     exchange = Exchange(BIND)
     question = exchange.question()
     assert ("bind", "default", "p", "uid-p", ("n0",)) == (

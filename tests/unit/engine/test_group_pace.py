@@ -6,7 +6,7 @@ from scheduler.groups.cycle.pace import EACH_S, FEW, GatePace
 
 
 def test_small_groups_are_asked_at_once():
-    """They are planned at each change."""
+    """Small groups are planned at each change."""
     pace = GatePace(lambda _key: FEW)
     assert [["a"]] * 3 == [pace.due(["a"], 1.0) for _ in range(3)]
     assert pace.next_deadline() is None

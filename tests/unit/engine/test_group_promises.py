@@ -12,8 +12,8 @@ LABELS = {"scheduling.x-k8s.io/pod-group": "g"}
 
 
 def test_all_members_of_a_less_important_group_give_way():
-    """Their group counts as its least important member; the remaining ones would count for more,
-    and stay.
+    """A group counts as its least important member; the remaining ones would count for more, and
+    stay.
     """
     rig = Rig(build)
     rig.api.put("Node", make_node("n0", cpu=3))

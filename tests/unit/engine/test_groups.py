@@ -201,7 +201,7 @@ def test_whom_an_unproven_answer_leaves_out_is_tried_again():
 
 
 def test_a_member_deleted_while_its_group_is_queued_affects_no_other():
-    """Its siblings return to the queue, and are not planned without it."""
+    """The deleted member's siblings return to the queue, and are not planned without it."""
     floor = Floor(nodes=4, size=6)
     floor.another("h", 6)
     first = the_solve(floor.run())
@@ -222,8 +222,8 @@ def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
-    """Its capacity is assumed at once; no bind is sent before all are reserved, then some in each
-    turn.
+    """The capacity of a large group is assumed at once; no bind is sent before all are reserved,
+    then some in each turn.
     """
     in_turns(monkeypatch)
     floor = Floor(nodes=2, size=7)
@@ -362,7 +362,7 @@ def test_a_lost_lease_puts_the_members_back():
 
 
 def test_a_solver_that_does_not_answer_lets_the_members_try_again():
-    """Their condition has the reason; the next attempt calls the solver again."""
+    """The members' condition has the reason; the next attempt calls the solver again."""
     floor = Floor(nodes=2, size=3)
     floor.run()
     deadline = floor.engine.next_wakeup()

@@ -94,7 +94,7 @@ class Greedy(Plugin[NoArgs]):
 
 
 def test_a_pod_is_not_woken_by_its_own_failure():
-    """Its released capacity helps others; the pod itself waits for a real change."""
+    """The pod's released capacity helps others; the pod itself waits for a real change."""
     rig = Rig(lambda: Engine([spec_of(*ALL, Greedy)], Registry((*ALL, Greedy))))
     rig.api.put("Node", make_node("n0", cpu=2))
     rig.api.put("Pod", make_pod("p"))

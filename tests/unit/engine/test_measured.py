@@ -213,8 +213,8 @@ def test_a_search_for_victims_by_a_group_is_measured():
 
 @pytest.mark.parametrize(("allowed", "violations"), [(0, 2), (1, 1), (2, 0)])
 def test_victims_that_violate_a_budget_are_counted(allowed: int, violations: int):
-    """Those of a group's victims that exceed the budgets' allowances are counted; without one there
-    is no series.
+    """The victims of a group that exceed the budgets' allowances are counted; without one there is
+    no series.
     """
     floor = Floor(nodes=2, size=0)
     floor.hear(budget(allowed))
@@ -270,7 +270,7 @@ def test_a_preemption_by_a_pod_counts_violated_budgets():
 
 
 def test_a_group_is_one_entity_of_the_queue():
-    """It counts in the queue of its foremost member; pods of no group count one by one."""
+    """A group counts in the queue of its foremost member; pods of no group count one by one."""
     floor, evictions = crowded_group(priority=10)
     floor.single("large-a", cpu=9)
     floor.single("large-b", cpu=9)

@@ -131,7 +131,7 @@ def test_a_victim_that_was_not_bound_yet_goes_at_once():
 
 
 def test_a_victim_in_memory_is_tried_again_soon():
-    """Its helpful changes are unknown, so any next change wakes it."""
+    """The changes that help the victim are unknown, so any next change wakes it."""
     waiting = make_pod("low", cpu=2, labels={"permit": "wait"})
     rig = rig_with(waiting, boss())
     rig.run()
@@ -164,7 +164,9 @@ def test_victims_that_leave_already_are_not_evicted_again():
 
 
 def test_a_victim_that_is_leaving_is_seen_to_leave_while_its_bind_is_in_doubt():
-    """Its bind is unknown; it is known to be terminating, which is enough."""
+    """The outcome of the victim's bind is unknown; the victim is known to be terminating, which is
+    enough.
+    """
     rig = rig_with(make_pod("low", cpu=2), boss())
     bind = rig.wire.index(effects(rig, Bind)[0])
     rig.swallow(bind)

@@ -20,7 +20,7 @@ def two_profiles() -> Rig:
 
 
 def test_a_blocked_profile_keeps_its_place():
-    """Its pods are skipped and are first again afterwards."""
+    """The pods of a blocked profile are skipped and are first again afterwards."""
     queues = two_profiles().engine.queues
 
     blocked = queues.pop(0.0, frozenset({"trellis"}))

@@ -112,7 +112,7 @@ def test_a_promise_that_is_given_up_in_between_may_help(monkeypatch):
 
 
 def test_pods_of_another_priority_are_not_equivalent(monkeypatch):
-    """They may evict others than these."""
+    """Pods of another priority may evict other pods."""
     turn = Turn(monkeypatch)
     turn.pods("a", cpu=9, priority=5)
     turn.pods("b", cpu=9)

@@ -158,8 +158,8 @@ def test_an_error_out_of_a_cycle_ends_it(error: Exception):
 
 
 def test_a_dropped_cycle_is_closed_without_a_word():
-    """Its subject is deleted: no end is reported, its answer has no effect, a fault of closing is
-    reported.
+    """The cycle's subject is deleted: no end is reported, its answer has no effect, a fault of
+    closing is reported.
     """
     closed: list[str] = []
 
@@ -182,7 +182,7 @@ def test_a_dropped_cycle_is_closed_without_a_word():
 
 
 def test_all_are_dropped_when_requests_are_not_allowed_any_more():
-    """Their keys are returned in the order they began."""
+    """The keys of all cycles are returned in the order they began."""
     stage = Stage()
     for key in ("c", "a", "b"):
         stage.begin(asks((ask_extender(),)), key)

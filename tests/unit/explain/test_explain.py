@@ -60,7 +60,7 @@ def test_every_filter_speaks_for_itself():
 
 
 def test_a_pod_that_is_placed():
-    """It is evaluated as if it were pending, without its own usage."""
+    """A placed pod is evaluated as if it were pending, without its own usage."""
     objects = (node("a"), node("b"), pod("p", node_name="b", requests={"cpu": "4"}))
     got = ask("p", *objects).explanation
 
@@ -165,7 +165,7 @@ def test_a_misspelt_scheduler_name_is_no_placement():
 
 
 def test_a_pod_of_another_scheduler():
-    """It is explained as the first profile would place it, and a notice states that."""
+    """The pod is explained as the first profile would place it, and a notice states that."""
     answer = ask("p", node("a"), pod("p", spec={"schedulerName": "default-scheduler"}))
 
     assert "a" == answer.explanation.node
@@ -271,7 +271,7 @@ def test_a_group_waits_for_rules_that_cannot_hold(timed: dict[str, str]):
 
 
 def test_a_member_of_another_scheduler_is_not_bound():
-    """Its group does not count it, and no text states that it is on a node."""
+    """The group does not count this member, and no text states that it is on a node."""
     other = member("g-1", "g")
     other["spec"]["schedulerName"] = "default-scheduler"
     got = ask("g-1", *tree({"r0": {"n0": 8}}), group("g", 2), member("g-0", "g"), other).explanation

@@ -103,7 +103,7 @@ def test_cells_answer_for_a_few_rows():
 
 
 def test_pods_of_one_key_share_it():
-    """They share it whatever their shapes."""
+    """Pods of one key share the cached answer, whatever their shapes."""
     stage = Played(by_cpu())
     stage.attempt()
     stage.attempt(make_pod("other", labels={"app": "other"}))
@@ -281,7 +281,7 @@ def test_the_oldest_key_is_forgotten_first():
 
 
 def test_constant_columns_stay_constant():
-    """They cost nothing to add, also after a row was recomputed."""
+    """Constant columns cost nothing to add, also after a row was recomputed."""
     stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.constant(7)))
     stage.attempt()
     stage.place("a", "n1")

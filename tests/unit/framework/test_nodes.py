@@ -118,7 +118,7 @@ class TestRejected:
         return np.array(flags, dtype=np.bool_)
 
     def test_a_union_keeps_both_reasons(self):
-        """It is final if either is."""
+        """A union of rejections is final if one of them is final."""
         both = reject(self.mask(1, 1, 0), "a") | reject(self.mask(0, 1, 1), "b", final=True)
 
         assert [("a",), ("a", "b"), ("b",)] == [both.texts(row) for row in range(3)]

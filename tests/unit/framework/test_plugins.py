@@ -153,7 +153,7 @@ class TestProfile:
         return EngineHandle(Cluster(), {})
 
     def test_one_instance_serves_all_points(self):
-        """With its arguments, in the order of each list, with its weights."""
+        """A plugin is built once, with its arguments; each point has its own order and weight."""
         spec = ProfileSpec(
             "mine",
             {

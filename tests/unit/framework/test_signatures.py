@@ -67,7 +67,9 @@ class TestRegistry:
         assert 1 == reported.count("does not take") + reported.count("must be a method")
 
     def test_right_ones_are_taken(self):
-        """However they name their arguments, and with arguments of their own that have defaults."""
+        """Valid signatures are accepted, whatever the names of the arguments, and with additional
+        arguments that have defaults.
+        """
         cls = made(
             "Fine",
             pre_filter=staticmethod(lambda _cycle, _nodes: None),
@@ -160,7 +162,7 @@ class TestReturned:
         assert reported in self.fault(method, **{method: lambda *_: answer})
 
     def test_what_normalize_returns(self):
-        """Its result is checked like the scores."""
+        """The result of `normalize` is checked like the scores."""
         scores = np.zeros(3, dtype=np.int64)
         reported = self.fault("score", score=lambda *_: scores, normalize=lambda *_: [1, 2, 3])
 

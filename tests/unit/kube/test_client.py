@@ -68,7 +68,7 @@ async def ok(_: Asked, to: Conversation) -> None:
 
 @pytest.mark.parametrize("proxy", [None, "yes"])
 async def test_a_request_carries_what_a_server_needs(proxy: str | None):
-    """It has method, path, body, credentials and user agent, with and without a proxy in
+    """A request has method, path, body, credentials and user agent, with and without a proxy in
     between.
     """
     async with responding(ok, path="/below", proxy=proxy) as (client, server):

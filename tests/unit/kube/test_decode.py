@@ -80,7 +80,7 @@ def test_nulls_mean_the_default():
 
 
 def test_a_bad_object_in_a_watch_is_passed_over():
-    """Its version still counts: the watch continues after it."""
+    """The version of the bad object still counts: the watch continues after it."""
     reader = Reader()
     bad = {**BAD, "metadata": {**BAD["metadata"], "resourceVersion": "8"}}
 
@@ -98,7 +98,9 @@ def test_a_bad_object_can_still_be_deleted():
 
 @pytest.mark.parametrize("space", ["", " "])
 def test_bookmarks_and_errors_are_recognised(space: str):
-    """However they are spaced; an error carries its own code."""
+    """Bookmarks and errors are recognised however they are spaced; an error carries its own
+    code.
+    """
     reader = Reader()
     start = '{"type":' + space
     mark = start + '"BOOKMARK","object":{"metadata":{"resourceVersion":"77"}}}'

@@ -218,7 +218,9 @@ async def test_names_mean_nothing_from_an_extender_that_is_shown_nodes():
 
 
 async def test_its_own_error_is_handed_on():
-    """Its effect depends on the verb; a failed bind leaves the result unknown."""
+    """The effect of an extender's error depends on the verb; a failed bind leaves the result
+    unknown.
+    """
     async with responding(saying({"Error": "no"})) as (extenders, _):
         assert "no" == (await ask(extenders, "filter", "n1")).body.error
         bind = await ask(extenders, "bind", "n1")

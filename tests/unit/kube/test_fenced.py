@@ -54,7 +54,9 @@ async def test_only_reading_is_free():
     ],
 )
 async def test_a_write_of_unknown_outcome_may_be_late(response: Response, may_be_late):
-    """It is in flight without an answer, and may be executed until the server ends requests."""
+    """The write is in flight without an answer, and may be executed until the server ends
+    requests.
+    """
     api, answers = MemoryApi(), asyncio.get_running_loop().create_future()
     api.clock._start = START
     fence = Fence(api.clock)

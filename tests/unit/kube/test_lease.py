@@ -172,7 +172,9 @@ async def test_wrong_clocks_do_not_matter(offset_s: float):
 
 
 async def test_a_leader_that_cannot_renew_stops_before_another_begins():
-    """Its fence closes ten seconds after its last renewal; the lease is free five later."""
+    """The leader's fence closes ten seconds after its last renewal; the lease is free five
+    later.
+    """
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)

@@ -40,7 +40,9 @@ PROXY = "http://proxy.example:3128"
 def test_who_goes_through_the_proxy(
     server: str, no_proxy: str, is_direct: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    """This machine never uses one; NO_PROXY has names, domains, addresses and networks."""
+    """Requests to this machine never use a proxy; NO_PROXY has names, domains, addresses and
+    networks.
+    """
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTPS_PROXY", PROXY)

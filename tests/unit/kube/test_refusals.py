@@ -91,7 +91,9 @@ async def test_the_memory_of_waiting_conditions_is_bounded(monkeypatch):
 
 
 async def test_events_of_a_flood_are_bounded_and_delay_no_other(monkeypatch):
-    """They wait in queues of their own; an eviction event, or any other, is sent at once."""
+    """Events of a flood wait in queues of their own; an eviction event, or any other, is sent at
+    once.
+    """
     monkeypatch.setattr(recorder, "MOST_REFUSALS", 50)
     clock_free = SLOW
     async with recording() as run:

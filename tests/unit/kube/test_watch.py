@@ -460,7 +460,7 @@ async def test_a_silent_watch_is_listed_anew_to_catch_up():
 
 
 async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on():
-    """It is reported with its key and fault, counted, and affects no other."""
+    """The object is reported with its key and fault, counted, and affects no other."""
     run = Run()
     bad = b'{"type":"ADDED","object":{"metadata":{"name":"bad","resourceVersion":"%s"},"spec":3}}\n'
 

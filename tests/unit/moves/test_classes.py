@@ -13,7 +13,9 @@ from tests.unit.moves.clusters import enumerated, random_problem
 
 @pytest.mark.parametrize("part", range(4))
 def test_it_is_a_bound_of_small_clusters(part):
-    """No plan has fewer units of the highest priorities, and none exists where it says so."""
+    """No plan has fewer units of the highest priorities than the bound, and none exists where the
+    bound excludes every plan.
+    """
     useful = 0
     for seed in range(40 * part, 40 * part + 40):
         problem = expanded(random_problem(seed, 6))

@@ -82,7 +82,7 @@ def test_a_node_that_a_preempting_pod_waits_for_is_taken(gpus, moves):
 
 
 def test_the_nomination_of_the_pod_that_is_to_fit_does_not_count():
-    """Its own node would have no free GPU otherwise."""
+    """With the nomination, the nominated node would have no free GPU."""
     objects = [*two_nodes()[:4], preempting(4, name="train")]
 
     assert [("default/a", "n2")] == targets(find(objects))
@@ -97,7 +97,7 @@ def test_the_check_counts_preempting_pods():
 
 
 def test_free_amounts_are_without_reservations():
-    """So that arrivals together do not exceed what is left beside the reserved GPUs."""
+    """Free amounts exclude the reserved GPUs, so that arrivals together do not exceed the rest."""
     objects = [*two_nodes(reserving(1)), gpu_node("n3")]
     builder = ProblemBuilder(
         snapshot(*objects), ClusterFacts(), default_setup(), AnswerOptions(), MoveRules()

@@ -177,7 +177,9 @@ def table(key: str, origin: str, destination: str, cost: int) -> dict[str, Any]:
 
 
 async def test_others_run_while_a_large_group_is_judged():
-    """Its pods are summed up and its status is computed in steps; the result is the same."""
+    """The pods of a large group are summed up and its status is computed in steps; the result is
+    the same.
+    """
     at, key = rig(CHAIN), ("default", "a1")
     pods = tuple(ObservedPod("default", f"p{n}", f"p{n % 3 + 1}", "", "n1") for n in range(9000))
     operator: Any = at.operator

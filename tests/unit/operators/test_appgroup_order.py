@@ -80,8 +80,8 @@ def test_kahn_takes_the_last_listed_sibling_first_and_roots_as_listed():
 
 
 def test_workloads_listed_twice_are_one_and_strangers_have_no_place():
-    """Their dependencies are joined; workloads that the group does not list are left out of the
-    order.
+    """The dependencies of a workload that is listed twice are joined; workloads that the group does
+    not list are left out of the order.
     """
     twice = [
         *workloads({"w0": ["w1"]}),
@@ -92,7 +92,7 @@ def test_workloads_listed_twice_are_one_and_strangers_have_no_place():
 
 
 def test_a_workload_may_depend_on_itself():
-    """Its replicas have traffic among each other; that is no cycle."""
+    """The workload's replicas have traffic among each other; that is no cycle."""
     assert Order(("w0", "w1")) == order_of(workloads({"w0": ["w0", "w1"], "w1": []}), "KahnSort")
 
 

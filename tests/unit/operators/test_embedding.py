@@ -75,7 +75,9 @@ def signals() -> Iterator[None]:
 
 
 async def test_an_error_of_the_operator_ends_the_life(credentials: Credentials, signals: None):
-    """It is raised unchanged; no task is left (the detectors check) and no signal handler."""
+    """The error is raised unchanged; no task is left (the detectors check) and no signal
+    handler.
+    """
     watcher = Watcher()
     task = asyncio.create_task(lived(watcher, credentials))
     await asyncio.wait_for(watcher.something.wait(), 20)
@@ -218,7 +220,9 @@ def test_an_access_is_reported_unchanged():
 
 
 def test_kopf_leaves_process_and_objects_alone():
-    """Its defaults would kill the process, annotate objects, post events and watch definitions."""
+    """kopf's defaults would kill the process, annotate objects, post events and watch
+    definitions.
+    """
     settings = quiet_settings()
     body = kopf.Body({"metadata": {"name": "x"}})
     patch = kopf.Patch()

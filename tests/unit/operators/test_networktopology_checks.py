@@ -69,8 +69,8 @@ def test_an_unused_key_is_reported():
 
 
 def test_the_condition_comes_and_goes():
-    """It exists from the first doubt on, becomes True again without doubts, and changes its time
-    then.
+    """The condition exists from the first doubt on, becomes True again without doubts, and changes
+    its time then.
     """
     odd, fine = (spec(("east", "west", {"networkCost": cost})) for cost in (-1, 1))
     first = status_of(odd, ObservedTopology(2, 1, NetworkTopologyStatus(), "then", values=VALUES))

@@ -73,8 +73,8 @@ async def test_pauses_double_up_to_the_limit_and_are_spread():
 
 @pytest.mark.looptime
 async def test_an_operator_that_crashes_starts_again():
-    """Its pauses grow, an operator with a long life starts with short ones, and each restart is
-    logged.
+    """The operator's pauses grow, an operator with a long life starts with short ones, and each
+    restart is logged.
     """
     setting = Setting()
     loop = asyncio.get_running_loop()
@@ -168,7 +168,7 @@ def test_health_keeps_the_time_of_the_last_change():
 
 
 def test_kopfs_log_is_taken_and_given_back(caplog: pytest.LogCaptureFixture):
-    """Its records do not reach the root logger meanwhile, and afterwards the logger is as
+    """kopf's records do not reach the root logger meanwhile, and afterwards the logger is as
     before.
     """
     logger = logging.getLogger("kopf")

@@ -112,7 +112,7 @@ def test_a_device_that_is_used_up_violates_no_constraint():
 
 
 def test_admin_access_takes_no_counters():
-    """Its purpose is to inspect devices in use."""
+    """The purpose of admin access is to inspect devices in use."""
     half = [{"counterSet": "c", "counters": {"slots": {"value": "2"}}}]
     devices = partial("n1", {"name": "a", "consumesCounters": half})
     objects = devices, counters("n1"), claim("u", status=allocated("a"))

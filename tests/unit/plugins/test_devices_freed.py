@@ -44,7 +44,9 @@ def test_a_pod_is_tried_again_when_what_is_left_of_an_attempt_has_gone():
 
 
 def test_a_claim_that_goes_with_its_devices_frees_them():
-    """Its finalizer was removed by another client: it was never seen without its devices."""
+    """The claim's finalizer was removed by another client: it was never seen without its
+    devices.
+    """
     held = claim("held", status=allocated("g0"))
     daemon = Daemon([node("n1")], gpu_class(), local_slice("n1", "g0"), held, claim("c"))
     daemon.see(claiming("p", "c"))

@@ -86,7 +86,7 @@ def test_scores_that_need_their_pre_score_fail_every_pod(plugin, words):
 
 
 def test_node_affinity_works_without_either():
-    """It is then in the scores of pods without preferred terms, as 0."""
+    """NodeAffinity then scores pods without preferred terms as well, with 0."""
     selecting = pod(spec={"nodeSelector": {"x": "1"}})
 
     assert [True, False] == run("NodeAffinity", "filter", selecting)

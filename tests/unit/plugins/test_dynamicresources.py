@@ -122,7 +122,9 @@ def test_a_resource_that_neither_node_nor_class_has_fits_nowhere():
 
 
 def test_the_fit_leaves_such_nodes_alone():
-    """It still counts the resource where a node names it, and all other resources everywhere."""
+    """NodeResourcesFit still counts the resource where a node names it, and all other resources
+    everywhere.
+    """
     wanting = pod(requests={GPU: 2, "cpu": "2"})
     got = evaluate(
         NodeResourcesFit,
@@ -168,7 +170,7 @@ def test_a_claim_is_protected_allocated_and_reserved_in_this_order():
 
 
 def test_reserved_devices_are_not_allocated_to_others():
-    """They stay reserved before and during the write, and after it with or without the watch
+    """Devices stay reserved before and during the write, and after it with or without the watch
     event.
     """
     daemon = world(claim("c"), claim("e"), claiming("p", "c"), devices=["g0"])
@@ -263,8 +265,8 @@ def test_a_claim_in_the_way_is_freed():
 
 
 def test_a_pod_waits_for_its_devices_to_be_ready():
-    """Its message says so; it is bound when the driver reports ready, and not when the driver
-    fails.
+    """The pod's message names the wait; the pod is bound when the driver reports ready, and not
+    when the driver fails.
     """
     fabric = {"name": "f0", "bindingConditions": ["ok"], "bindingFailureConditions": ["bad"]}
     for kind, bound in (("ok", ["n1"]), ("bad", [])):
@@ -527,7 +529,7 @@ def pod_group(entry, *, made=""):
 
 
 def of_group(name, entry):
-    """Return a pod of the group that names a claim so."""
+    """Return a pod of the group with this entry in `resourceClaims`."""
     made = claiming(name, schedulingGroup={"podGroupName": "g"})
     made["spec"]["resourceClaims"] = [entry]
     return made

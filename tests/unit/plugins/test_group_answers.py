@@ -62,7 +62,7 @@ def test_a_terminating_member_does_not_count():
 
 
 def test_a_group_with_its_minimum_and_without_waiting_members_wants_none():
-    """Its only member is bound, and no other waits."""
+    """The group's only member is bound, and no other waits."""
     gang = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
@@ -80,7 +80,7 @@ def test_a_group_with_its_minimum_and_without_waiting_members_wants_none():
 
 
 def test_the_queue_orders_a_group_by_its_own_priority():
-    """The group of a ConfigMap with priority 3 counts so for a member of priority 5."""
+    """A group whose ConfigMap has priority 3 is queued with 3, although a member has priority 5."""
     world = Scenario(node("n"), group("g", 2, priority=3) | {"kind": "GroupConfigMap"})
     plugin: Any = world.plugin("ClusterTopologyPlacementGroup")
     pods = [read_pod(member("g-0", "g", priority=5)), read_pod(member("alone", priority=5))]

@@ -95,7 +95,7 @@ def test_a_request_above_every_node_names_the_largest_node():
     ],
 )
 def test_nodes_without_the_label_are_named_as_left_out(bare, says):
-    """They could run members and are in no rack."""
+    """Nodes without the label could run members and are in no rack."""
     assert says in report(*rack("rack-0", 1), *rack("", bare), *gang(2)).message
 
 

@@ -49,7 +49,9 @@ IN_ONE_RACK = {"topology-block": {"type": "pack", "hard": True}, "topology-rack"
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v1beta2"])
 def test_a_group_is_placed_in_the_tree_of_kueues_topology(version):
-    """Its units are paths: racks of one name in two blocks are two racks; strays are outside."""
+    """The units of the tree are paths: racks of one name in two blocks are two racks; strays are
+    outside.
+    """
     done = place(*nodes(), topology(version=version), group(4, IN_ONE_RACK), *members("g", 4))
 
     assert {"c": 3, "d": 1} == counts(done)

@@ -421,7 +421,7 @@ def test_levels_may_be_named_by_a_word():
 
 @pytest.mark.parametrize("argument", ["standbyLabel", "spareLabel"])
 def test_a_group_beside_standby_nodes_gets_the_reason_why_it_cannot_use_them(argument: str):
-    """A new group leaves standby nodes to groups that lose members, and its message says so."""
+    """A new group leaves standby nodes to groups that lose members, and its message states this."""
     config = DESIGN.replace("topologyConfigMapNameSpace: %s", f"{argument}: spare")
     nodes = tree({"r0": {"a": 1}, "r1": {"b": 4}})
     nodes[1]["metadata"]["labels"] = {"spare": ""}

@@ -132,7 +132,7 @@ def test_a_composite_in_another_has_rules_for_all_pods_in_it():
 
 
 def test_a_member_that_comes_back_keeps_the_rules_with_those_that_stand():
-    """Its group has two nodes of the rack: the third one is left."""
+    """The member's group has two nodes of the rack: the third one is left."""
     done = place(
         *rack("a", [9, 9, 9]),
         composite("app", 1),

@@ -205,7 +205,9 @@ def test_one_that_stands_keeps_its_place_and_lets_others_join():
 
 
 def test_a_lost_member_comes_back_beside_its_own():
-    """Its rack and the other one have capacity for one pod: only its own rack is valid."""
+    """The lost member's rack and the other one have capacity for one pod: only its own rack is
+    valid.
+    """
     done = place(
         *rack("a", [4, 1]),
         *rack("b", [9]),

@@ -178,7 +178,9 @@ def test_the_outer_workload_counts():
     ],
 )
 def test_workloads_that_start_in_order_are_no_group(made):
-    """Their later pods are made when the first ones run, so a wait for them would never end."""
+    """The later pods of such workloads are made when the first ones run, so a wait for them would
+    never end.
+    """
     found = place(*NODES, made, using=deriving("JobSet", "LeaderWorkerSet"))
 
     assert found.summary.scheduled

@@ -69,7 +69,9 @@ def test_a_group_is_repaired_in_part_where_an_object_shows_that_it_was_whole(
 
 
 def test_a_replacement_takes_no_device_that_a_rule_taints():
-    """Its rack has a free device that is tainted; it is placed in the other rack."""
+    """The replacement's rack has a free device that is tainted; the pod is placed in the other
+    rack.
+    """
 
     def uses(name: str, on: str = "") -> dict[str, Any]:
         claims = [{"name": "gpu", "resourceClaimName": name}]

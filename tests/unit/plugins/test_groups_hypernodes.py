@@ -189,7 +189,7 @@ def rules(tree, highest=None, name=""):
 
 
 def test_hard_is_one_unit_of_the_highest_tier_that_is_allowed():
-    """It is one unit of all tiers above as well.
+    """A hard rule applies to the allowed tier and to all tiers above.
 
     A number between two tiers means the lower, one above all of them nothing.
     """

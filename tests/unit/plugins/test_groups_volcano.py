@@ -195,7 +195,7 @@ def test_resources_that_members_ask_for_need_not_be_free_before_victims_go():
 
 
 def test_a_member_can_be_moved_to_another_group():
-    """For questions about more groups of a kind."""
+    """`moved` names another group in a member, as copies of a group need it."""
     (waiting,) = snapshot(member("p", "g")).unbound
     assert "volcano:default/g" == group_of(waiting)
     assert "volcano:default/other" == group_of(moved(waiting, "other"))

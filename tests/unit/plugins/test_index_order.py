@@ -112,7 +112,7 @@ def test_lost_members_come_back_between_their_neighbours():
 
 
 def test_explain_shows_the_order_and_its_crossings():
-    """`explain` of a member shows them."""
+    """`explain` of a member shows the order of its AppGroup and the crossings."""
     from scheduler.explain.explain import explain
     from scheduler.simulate.stage import AnswerOptions
     from tests.unit.simulate.asking import default_setup

@@ -91,7 +91,7 @@ def test_a_pod_without_claims_reads_no_word_on_claims(release):
 
 @BOTH
 def test_a_pod_whose_claims_cannot_be_freed_reads_no_word_on_them(release):
-    """Its message is that of a pod without claims."""
+    """The message of the pod is that of a pod without claims."""
     objects = [gpu_class(), local_slice("n1", "g0"), claim("c", count=2), claiming("p", "c")]
     (found,) = place(NODES[0], *objects, release=release).pods
     words = "" if release == V1_37 else "still not schedulable, "

@@ -331,7 +331,7 @@ def test_a_report_of_the_past_frees_only_what_it_saw():
 
 
 def test_a_report_without_a_matching_set_waits():
-    """It contains unknown pods: the former deductions stay in force."""
+    """The report contains unknown pods: the former deductions stay in force."""
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], (), (), [])
     published(scene)

@@ -20,7 +20,7 @@ def test_it_keeps_the_invariants():
 
 
 def test_without_taints_every_node_has_the_best_score():
-    """It never skips: 100 for all, not nothing (seen live)."""
+    """The plugin never skips: 100 for all, not nothing (seen live)."""
     got = evaluate(TaintToleration, nodes=[node("a"), node("b")], pod=pod())
 
     assert Code.SUCCESS == got.pre_score.code

@@ -369,7 +369,7 @@ def test_an_answer_that_never_comes_fails_after_a_minute():
 
 
 def test_a_change_of_other_claims_asks_nothing_again():
-    """Thousands of pods may wait at once: the check reads only changed objects."""
+    """A waiting pod is not checked again: thousands may wait, so only changed objects are read."""
     api = made_api()
     api.run()
     api.tell("PersistentVolumeClaim", "default/c")

@@ -167,7 +167,7 @@ def test_which_pods_wake_a_waiting_one(other, expected):
 
 
 def test_a_claim_wakes_its_pods_when_it_appears():
-    """Its access modes were unknown before; a later change of it has no effect."""
+    """The claim's access modes were unknown before; a later change of it has no effect."""
     new = read_object(claim())[1]
 
     assert hinted(Change("PersistentVolumeClaim", "add", new=new), using("c"))

@@ -104,7 +104,9 @@ def test_a_filter_without_a_pre_filter_works_it_out():
 
 
 def test_what_wakes_a_pod():
-    """Its claims, their class and volume; labels of volumes that are not its own do not."""
+    """Changes of the pod's claims, their class and volume wake it; labels of other volumes
+    do not.
+    """
     scene = Scene(VolumeZone)
     scene.fill(objects=[claim(to="v"), claim("open", storage_class="s"), volume()])
     waiting = read_pod(using("c", "open"))

@@ -85,6 +85,6 @@ def test_it_goes_when_no_group_is_in_it_any_more():
 
 
 def test_the_release_before_does_not_serve_them():
-    """They were added in 1.37."""
+    """CompositePodGroups were added in 1.37."""
     kinds = SimulatedCluster().store.kinds
     assert kinds.of_storage(COMPOSITE_POD_GROUPS.storage) is None

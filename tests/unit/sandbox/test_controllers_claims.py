@@ -72,8 +72,8 @@ def allocate(here: SimulatedCluster, name: str, *pods: Object) -> None:
 
 class TestTemplates:
     def test_a_pod_gets_its_claim(self):
-        """It is owned by the pod, has the template's labels and annotations, and is in the pod's
-        status.
+        """The claim is owned by the pod, has the template's labels and annotations, and is in the
+        pod's status.
         """
         here = world()
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
@@ -194,7 +194,7 @@ class TestReservations:
         assert [user] == here.get(RESOURCECLAIMS, "shared")["status"]["reservedFor"]
 
     def test_a_deleted_claim_waits_for_its_users(self):
-        """It is deleted after its last user."""
+        """The claim is deleted after its last user."""
         here = world()
         here.apply(RESOURCECLAIMS, CLAIM)
         made = pod(here, SHARED)
@@ -259,7 +259,7 @@ class TestGroups:
 
 
 def test_a_generic_ephemeral_volume_gets_its_claim():
-    """It names the default StorageClass, and is deleted with its pod."""
+    """The claim names the default StorageClass, and is deleted with its pod."""
     here = SimulatedCluster(actors=[EphemeralVolumes], bind=False)
     notes = {"storageclass.kubernetes.io/is-default-class": "true"}
     std = {"metadata": {"name": "std", "annotations": notes}, "provisioner": "d.example.com"}

@@ -63,7 +63,7 @@ def test_its_selectors_choose_its_devices():
 
 
 async def test_a_started_sandbox_has_the_slices():
-    """They belong to their nodes, and are deleted with them."""
+    """The slices belong to their nodes, and are deleted with them."""
     async with Sandbox(SandboxOptions(shape=shape())) as sandbox:
         slices = sandbox.store.list(RESOURCESLICES, "")
 

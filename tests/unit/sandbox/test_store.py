@@ -15,7 +15,7 @@ def make_store(history: int = 1000) -> ObjectStore:
 
 
 def nothing() -> None:
-    """A watcher that is not waited for."""
+    """A watcher that ignores all changes."""
 
 
 def put(store: ObjectStore, name: str, **data: str) -> int:

@@ -147,7 +147,7 @@ async def test_fault_of_a_source_is_500_that_says_nothing(house: House, logged: 
 
 
 async def test_profiles_are_taken_one_at_a_time_within_limits(house: House):
-    """It runs for the requested time; 404 says that the configuration allows none."""
+    """A profile runs for the requested time; 404 means that the configuration allows none."""
     taken: list[float] = []
     began, gate = asyncio.Event(), asyncio.Event()
 

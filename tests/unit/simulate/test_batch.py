@@ -60,7 +60,7 @@ def test_pending_pods_stand_apart(batch):
     ],
 )
 def test_a_case_may_bring_its_configuration(batch, config):
-    """It is an object or a text; the next case has the default again."""
+    """The configuration is an object or a text; the next case has the default again."""
     objects = [node("n"), pod("p", spec={"schedulerName": "pack"})]
 
     got = ask(batch, objects=objects, config=config)

@@ -284,7 +284,7 @@ def test_what_never_settles_is_ended():
 
 
 def test_a_victim_that_is_leaving_already_leaves():
-    """It is not evicted again; its capacity is there for the pod nominated to its node."""
+    """The victim is not evicted again; its capacity is there for the pod nominated to its node."""
     low = pod("low", node_name="n", requests={"cpu": "1"})
     low["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     high = pod("high", requests={"cpu": "1"}, spec={"priority": 5})

@@ -372,7 +372,7 @@ def test_what_was_listed_before_the_start_is_there_at_the_start():
 
 
 def test_a_pod_that_was_deleted_before_it_was_bound_waits_as_long():
-    """It is deleted at its time, bound or not, and takes nothing that becomes free later."""
+    """The pod is deleted at its time, bound or not, and takes nothing that becomes free later."""
     spec = {"schedulerName": "trellis"}
     first, waiting = (read_pod(pod(name, requests={"cpu": "4"}, spec=spec)) for name in "ab")
     bound = replace(first, spec=replace(first.spec, node_name="n0"))

@@ -181,7 +181,7 @@ def test_what_belongs_together_stays_together():
 
 
 def test_the_claim_of_an_ephemeral_volume_is_still_found():
-    """Its name is made of those of pod and volume, before and after."""
+    """The claim's name is made of those of pod and volume, before and after."""
     owner = pod(
         "db", spec={"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]}
     )

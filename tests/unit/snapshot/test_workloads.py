@@ -217,7 +217,7 @@ def test_a_daemon_set_makes_no_pod_where_its_controller_makes_none():
 
 
 def test_a_stateful_set_brings_its_claims():
-    """Its pods use claims that no file contains.
+    """The StatefulSet's pods use claims that no file contains.
 
     Without them no volume rule would be checked.
     """
@@ -241,7 +241,7 @@ def test_a_stateful_set_brings_its_claims():
     ],
 )
 def test_a_job_makes_the_pods_that_would_be_active(spec, wanted):
-    """Their number is the parallelism, but no more than are left to complete."""
+    """The number of pods is the parallelism, but no more than are left to complete."""
     assert wanted == names(workload("Job", "batch/v1", **spec))
 
 
@@ -361,7 +361,7 @@ def test_a_job_that_says_how_it_is_scheduled_is_a_group():
 
 
 def test_pods_that_a_job_makes_anew_join_the_group_of_those_it_has():
-    """Its controller named it; a Job without a policy has none."""
+    """The controller named the group; a Job without a policy has none."""
     group = {"schedulingGroup": {"podGroupName": "ranks-1a2b"}}
     labels = {"batch.kubernetes.io/job-name": "ranks"}
     running = pod("ranks-abcde", labels=labels, spec=group | {"nodeName": "a"})

@@ -149,7 +149,7 @@ def test_what_the_tree_can_carry_needs_no_cpsat(between):
 
 
 def test_the_greedy_way_is_never_called_best():
-    """It is a comparison without proof, and it fails where placements exist."""
+    """The greedy search is a comparison without proof, and it fails where placements exist."""
     uneven = group({"a": 4, "b": 4}, 5, node=LevelRule(min=2, max=4))
 
     assert "unknown" == solve(uneven, solver="Greedy").outcome

@@ -28,7 +28,7 @@ def test_a_confirmed_pod_is_new_to_those_who_wait():
 
 
 def test_a_pod_that_was_bound_elsewhere_comes_and_goes():
-    """It appears there, and the assumed node is free again."""
+    """The pod appears on that node, and the assumed node is free again."""
     cluster = cluster_with_assumed()
     change = cluster.put_pod(with_spec(make_pod("p"), node_name="b"))
 
@@ -47,7 +47,7 @@ def test_a_confirmed_pod_cannot_be_forgotten():
 
 
 def test_rows_made_beforehand_take_nodes_in_order():
-    """They hold no node until one is added; a freed row is used before new ones are made."""
+    """Such rows hold no node until one is added; a freed row is used before new ones are made."""
     ready, plain = Cluster(), Cluster()
     ready.table.reserve(2)
     zones = ready.table.labels.column("zone")

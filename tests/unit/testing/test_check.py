@@ -207,7 +207,7 @@ class SortsBothWays(Plugin[NoArgs]):
 
 
 class MistakesScores(Plugin[NoArgs]):
-    """Its cells differ from its columns."""
+    """The plugin's cells differ from its columns."""
 
     reads = ("node.allocatable",)
     local = True
@@ -223,7 +223,7 @@ class MistakesScores(Plugin[NoArgs]):
 
 
 class MistakesPods(Plugin[NoArgs]):
-    """Its key is equal for pods with different scores."""
+    """The plugin's key is equal for pods with different scores."""
 
     def key(self, pod: Pod) -> int:
         return 0

@@ -146,7 +146,7 @@ def test_objects_of_all_kinds_come_and_go():
 
 
 def test_a_configuration_as_text():
-    """It replaces profile and plugins; pods without a scheduler use its first profile."""
+    """The text replaces profile and plugins; pods without a scheduler use its first profile."""
     text = (
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "profiles: [{schedulerName: mine, plugins: {multiPoint: {enabled: [{name: Fussy}]}}}]\n"

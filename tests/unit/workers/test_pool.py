@@ -104,7 +104,7 @@ async def test_what_a_library_prints_does_not_disturb(odd):
 
 
 async def test_the_process_is_polite(odd):
-    """It has a lower scheduling priority than the daemon."""
+    """The process has a lower scheduling priority than the daemon."""
     assert int((await odd.run("nice", b"", LONG_S)).body) >= 10
 
 

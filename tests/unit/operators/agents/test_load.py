@@ -104,7 +104,7 @@ def test_pods_are_found_under_every_name(tmp_path, group):
 
 
 def test_a_pod_that_goes_while_it_is_read_is_left_out(tmp_path):
-    """Its files are deleted; the other pods are reported."""
+    """The files of the pod are deleted; the other pods are reported."""
     unified(tmp_path, f"kubepods/pod{UID}", 5)
     (tmp_path / "kubepods" / f"pod{UID[:-1]}0").mkdir()
 
@@ -189,7 +189,7 @@ def test_the_status_contains_node_system_and_pods(tmp_path):
 
 
 def test_a_pod_that_went_leaves_its_use_with_the_pods(tmp_path):
-    """Its usage does not appear as a burst of the system's usage."""
+    """The usage of a deleted pod does not appear as a burst of the system's usage."""
     proc, groups = tmp_path / "proc", tmp_path / "cgroup"
     put(groups / "cgroup.controllers", "cpu memory")
     sampler = Sampler(proc, groups)

@@ -202,7 +202,7 @@ def test_a_node_more_moves_few_pairs():
 
 
 def test_agents_that_start_together_are_spread():
-    """Their times are spread over the interval, and their orders of nodes differ."""
+    """The agents' times are spread over the interval, and their orders of nodes differ."""
     peers = cluster(100)
     moments = [next_moment(one.node, 1000.0, 3.0) for one in peers]
     tenths = Counter(int((moment - 1000) / 0.3) for moment in moments)

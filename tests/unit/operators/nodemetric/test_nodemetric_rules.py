@@ -138,7 +138,7 @@ WHOLE = {FigureName(CPU): Figure(2.0, 980.0), FigureName(MEMORY): Figure(4 * 2**
 
 
 def test_a_status_holds_node_system_and_pods():
-    """Its time is that of the oldest figure; usage of no pod is the system's."""
+    """The status' time is that of the oldest figure; usage of no pod is the system's."""
     found = status_of("n", [read_pod(pod("p")), read_pod(pod("silent"))], snapshot(n=WHOLE))
     assert found is not None
     status, measured = found

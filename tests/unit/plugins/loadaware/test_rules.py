@@ -97,7 +97,7 @@ def test_a_forced_window_counts_a_pod_that_reports_have_seen():
 
 
 def test_the_window_after_initialisation_wins():
-    """Its end counts even if the other window is longer."""
+    """The end of the window after initialisation counts even if the other window is longer."""
     objects = [report(cpu="10", pods=[pod_usage("slow", "1")])]
     slow = placed("slow", "40", assigned_s=300)
     slow["status"]["conditions"].append(condition("Initialized", 200))
