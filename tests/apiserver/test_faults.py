@@ -37,11 +37,11 @@ async def test_writes_of_a_version_of_before(api: Api):
     made = await api.post("pods", pod(), record=False)
     await api.patch("pods/p", {"metadata": {"labels": {"a": "b"}}}, record=False)
     meta = {"resourceVersion": made.meta["resourceVersion"]}
-    held = await api.post("leases", lease(), record=False)
+    stored = await api.post("leases", lease(), record=False)
     await api.patch("leases/l", {"spec": {"holderIdentity": "b"}}, record=False)
 
     assert 409 == (await api.patch("pods/p/status", {"metadata": meta})).code
-    assert 409 == (await api.put("leases/l", held.body)).code
+    assert 409 == (await api.put("leases/l", stored.body)).code
     assert 409 == (await api.post("leases", lease())).code
 
 

@@ -181,10 +181,10 @@ async def test_a_used_claim_waits_for_its_pod(api: Api):
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     await api.post("pods", pod(volumes=volumes))
     await api.delete("persistentvolumeclaims/c")
-    held = await api.get("persistentvolumeclaims/c")
+    stored = await api.get("persistentvolumeclaims/c")
     await api.delete("pods/p")
 
-    assert held.meta["deletionTimestamp"]
+    assert stored.meta["deletionTimestamp"]
     await api.until("persistentvolumeclaims/c", gone)
 
 

@@ -271,10 +271,10 @@ class Accounts(RuleBasedStateMachine):
         got = look(self.scene, self.scene.cycle(read_pod(raw)))
         incoming = timed(raw)
         for name, manifest in self.known.items():
-            held = [timed(pod) for pod in self.pods.values() if pod["spec"]["nodeName"] == name]
+            existing = [timed(pod) for pod in self.pods.values() if pod["spec"]["nodeName"] == name]
             report = self.reports.get(name)
             seen = None if report is None else read(json.dumps(timed(report)))
-            at = (manifest, seen, held, incoming, NOW)
+            at = (manifest, seen, existing, incoming, NOW)
             assert model.filter(*at) == got.filter[name].message
             assert model.score(*at) == got.raw[name]
 
@@ -298,19 +298,19 @@ TestAccounts.settings = settings(stateful_step_count=25)
     args=ARGS,
     host=nodes("n0"),
     report=reports("n0"),
-    held=st.lists(st.integers(0, 3).flatmap(lambda i: pods(f"p{i}", "n0")), max_size=3),
+    existing=st.lists(st.integers(0, 3).flatmap(lambda i: pods(f"p{i}", "n0")), max_size=3),
     incoming=pods("new"),
 )
-def test_decisions_are_those_of_the_model(args, host, report, held, incoming):
+def test_decisions_are_those_of_the_model(args, host, report, existing, incoming):
     """One node, one report, a few pods: filter and score agree with the slow model."""
-    held = list({pod["metadata"]["uid"]: pod for pod in held}.values())
+    existing = list({pod["metadata"]["uid"]: pod for pod in existing}.values())
     got = evaluate(
         PLUGIN,
-        args=args, nodes=[host], objects=[report], existing_pods=held, pod=incoming, now=NOW,
+        args=args, nodes=[host], objects=[report], existing_pods=existing, pod=incoming, now=NOW,
     )  # fmt: skip
     model = Model(read(json.dumps(args)))
     seen = read(json.dumps(timed(report)))
-    at = (host, seen, [timed(pod) for pod in held], timed(incoming), NOW)
+    at = (host, seen, [timed(pod) for pod in existing], timed(incoming), NOW)
 
     assert model.filter(*at) == got.filter["n0"].message
     assert model.score(*at) == got.raw["n0"]

@@ -122,7 +122,7 @@ def test_known_shapes_are_decided_like_new_ones(seed):
         assert shape.kept
 
 
-def random_change(random: Random, step: int, held: list[Pod]) -> Watched:
+def random_change(random: Random, step: int, existing: list[Pod]) -> Watched:
     """Return a random event: usually a pod is placed on a node or leaves it."""
     chance = random.random()
     if chance < 0.1:
@@ -145,10 +145,10 @@ def random_change(random: Random, step: int, held: list[Pod]) -> Watched:
         selector = SelectorSpec(LabelSelector({"app": random.choice("ab")}))
         owner = ReplicaSet(ObjectMeta("web", "default"), selector)
         return Watched("ReplicaSet", random.choice(["ADDED", "DELETED"]), owner)
-    if chance < 0.4 and held:
-        return Watched("Pod", "DELETED", held.pop(random.randrange(len(held))))
-    held.append(random_pod(random, f"held{step}", f"n{random.randrange(8)}"))
-    return Watched("Pod", "ADDED", held[-1])
+    if chance < 0.4 and existing:
+        return Watched("Pod", "DELETED", existing.pop(random.randrange(len(existing))))
+    existing.append(random_pod(random, f"held{step}", f"n{random.randrange(8)}"))
+    return Watched("Pod", "ADDED", existing[-1])
 
 
 def random_node(random: Random, name: str) -> Node:
@@ -170,7 +170,7 @@ def test_known_kinds_are_decided_like_new_ones(seed: int):
     """Pods of a few kinds on nodes that change little except for their pods."""
     random = Random(seed)
     engine = Engine(PROFILES, REGISTRY)
-    held: list[Pod] = []
+    existing: list[Pod] = []
     for number in range(8):
         node = random_node(random, f"n{number}")
         engine.handle(Watched("Node", "ADDED", node), 1.0)
@@ -196,7 +196,7 @@ def test_known_kinds_are_decided_like_new_ones(seed: int):
         assert outcome(fresh) == one
         kept += len(known.states.kinds) > 3
         for _ in range(random.choice([0, 1, 1, 2, 30])):
-            engine.handle(random_change(random, step, held), 1.0)
+            engine.handle(random_change(random, step, existing), 1.0)
 
     assert kept > 10
 

@@ -32,8 +32,8 @@ def _read(driver: str, text: str) -> DeviceInput:
 
 
 def _attribute(value: dict[str, bool | int | str]) -> bool | int | str | Version:
-    ((kind, held),) = value.items()
-    return Version.parse(str(held)) if kind == "version" else held
+    ((kind, plain),) = value.items()
+    return Version.parse(str(plain)) if kind == "version" else plain
 
 
 def run_selector(vector) -> None:

@@ -301,7 +301,7 @@ class SimulatedCluster:
         pods = self.pods()
         if self.partial(groups) or not any(one.leads for one in self.replicas):
             return False
-        bound = {held for held in self.history.bound_pods if held in pods}
+        bound = {bound_now for bound_now in self.history.bound_pods if bound_now in pods}
         for name, size in groups.items():
             mine = members(pods, name)
             is_open = len(mine) >= size and not any(one["metadata"]["uid"] in bound for one in mine)
@@ -355,8 +355,8 @@ class SimulatedCluster:
             deviates(Invariant.SAID, f"{name} is whole, and its PodGroup says {stated!r}")
         for one in leaders:
             engine = one.daemon.engine
-            held = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
-            if held != {uid: there.node for uid, there in self.history.bound_pods.items()}:
+            bound_now = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
+            if bound_now != {uid: there.node for uid, there in self.history.bound_pods.items()}:
                 deviates(Invariant.BOOKS, f"{one.number} counts other pods on nodes")
             for name, row in engine.cluster.table.rows.items():
                 used = self.history.used(name)
@@ -397,12 +397,13 @@ class SimulatedCluster:
         A group whose capacity others were free to use is partial until there is capacity for the
         rest.
         """
-        held = {name: size for name, size in groups.items() if name not in self.audit.torn}
+        bound_now = {name: size for name, size in groups.items() if name not in self.audit.torn}
         pods = self.pods()
         return [
             name
-            for name in self.history.partial(held, POD_GROUP, pods)
-            if name not in self.audit.deprived or at_most(self.history, pods, name) >= held[name]
+            for name in self.history.partial(bound_now, POD_GROUP, pods)
+            if name not in self.audit.deprived
+            or at_most(self.history, pods, name) >= bound_now[name]
         ]
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:

@@ -16,8 +16,10 @@ from tests.unit.moves.test_other_plans import move, plan
 pytestmark = pytest.mark.allow_blocking("files")
 
 
-@pytest.mark.parametrize(("held", "fits"), [(1, 7), (4, 4)])
-async def test_reserved_capacity_is_missing_live_and_in_a_snapshot(capsys, tmp_path, held, fits):
+@pytest.mark.parametrize(("reserved", "fits"), [(1, 7), (4, 4)])
+async def test_reserved_capacity_is_missing_live_and_in_a_snapshot(
+    capsys, tmp_path, reserved, fits
+):
     """One node of 8 CPUs, of which a plan reserves some; pods of one CPU are counted."""
     shape, file = tmp_path / "shape.yaml", tmp_path / "cluster.json"
     shape.write_text(yaml.safe_dump(pod("one", requests={"cpu": "1"})))
@@ -26,7 +28,7 @@ async def test_reserved_capacity_is_missing_live_and_in_a_snapshot(capsys, tmp_p
         served = sandbox.store.kinds.find("trellis.dev", "v1alpha1", "moveplans")
         assert served is not None
         other = move("gone", "n9", node.obj["metadata"]["name"], gpus=0, state="Evicted")
-        other["requests"] = {"cpu": str(held)}
+        other["requests"] = {"cpu": str(reserved)}
         raw = plan(other)
         made = sandbox.store.create(served, raw)
         begun = {**made.obj, "status": raw["status"]}

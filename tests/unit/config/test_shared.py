@@ -30,7 +30,7 @@ def reported(found: Loaded) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("args", "solver", "held"),
+    ("args", "solver", "expected"),
     [
         ("{}", "{}", (2.0, 3.0, 1)),
         ("{}", "{timeLimitSeconds: 2.5, workers: 4}", (2.0, 2.5, 4)),
@@ -39,7 +39,7 @@ def reported(found: Loaded) -> list[str]:
         ("{solverWorkers: 9}", "{timeLimitSeconds: 1, workers: 8}", (1.0, 1.0, 8)),
     ],
 )
-def test_the_smaller_limit_holds(args: str, solver: str, held: tuple[float, float, int]):
+def test_the_smaller_limit_holds(args: str, solver: str, expected: tuple[float, float, int]):
     """The smaller limit of the process and of the plugin counts; a plugin without a limit has the
     process's workers.
     """
@@ -47,7 +47,7 @@ def test_the_smaller_limit_holds(args: str, solver: str, held: tuple[float, floa
 
     assert isinstance(found, ClusterTopologyPlacementGroupArgs)
     times = found.solver_time_limit_seconds, found.preemption_time_limit_seconds
-    assert held == (*times, found.solver_workers)
+    assert expected == (*times, found.solver_workers)
 
 
 @pytest.mark.parametrize("given", ["Healthy=false", "=True", "Healthy="])

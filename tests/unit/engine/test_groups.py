@@ -440,8 +440,8 @@ def test_gated_members_keep_their_capacity_in_a_started_group(*, is_begun: bool)
 
     nominations = floor.engine.nominations
     taken = bound(floor.run()) & {"late"}
-    held = {bind.uid for bind in binds[2:] if nominations.node_of(bind.uid)}
-    assert held == ({bind.uid for bind in binds[2:]} if is_begun else set())
+    nominated = {bind.uid for bind in binds[2:] if nominations.node_of(bind.uid)}
+    assert nominated == ({bind.uid for bind in binds[2:]} if is_begun else set())
     assert taken == (set() if is_begun else {"late"})
 
 
@@ -508,9 +508,9 @@ def test_a_member_that_something_else_holds_is_not_counted():
     floor = Floor(nodes=1, size=2)
     gone = make_pod("g-1", labels=LABELS)
     floor.hear(Watched("Pod", "DELETED", gone))
-    held = make_pod("g-2", labels=LABELS)
+    nominated = make_pod("g-2", labels=LABELS)
     entry = PodResourceClaim("d", "missing")
-    floor.hear(Watched("Pod", "ADDED", with_spec(held, resource_claims=(entry,))))
+    floor.hear(Watched("Pod", "ADDED", with_spec(nominated, resource_claims=(entry,))))
 
     effects = floor.run()
     assert not [one for one in effects if isinstance(one, Solve)]

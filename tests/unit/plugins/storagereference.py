@@ -65,8 +65,8 @@ def restrictions(world, pod):
         return None
     found = {}
     for node in world.nodes:
-        held = [v for other in pods_on(world.scene, node.key) for v in other.spec.volumes]
-        clash = any(_same_disk(mine, other) for mine in disks for other in held)
+        existing = [v for other in pods_on(world.scene, node.key) for v in other.spec.volumes]
+        clash = any(_same_disk(mine, other) for mine in disks for other in existing)
         found[node.key] = (DISK,) if clash else (ONCE,) if taken else ()
     return found
 
@@ -93,7 +93,7 @@ def limits(world, pod):
         new = _counted(world, pod)
         csi_node = world.csi_nodes.get(node.key)
         most = csi_node.limits if csi_node is not None else {}
-        held = {v for other in pods_on(world.scene, node.key) for v in _counted(world, other)}
+        existing = {v for other in pods_on(world.scene, node.key) for v in _counted(world, other)}
         attached = {
             (
                 a.spec.attacher,
@@ -104,9 +104,9 @@ def limits(world, pod):
             and a.spec.source.persistent_volume_name in world.volumes
             and world.volumes[a.spec.source.persistent_volume_name].spec.csi is not None
         }
-        new -= held
+        new -= existing
         too_many = any(
-            count + sum(d == driver for d, _ in held | attached) > most[driver]
+            count + sum(d == driver for d, _ in existing | attached) > most[driver]
             for driver in most
             if (count := sum(d == driver for d, _ in new))
         )

@@ -47,12 +47,12 @@ def test_a_claim_that_goes_with_its_devices_frees_them():
     """The claim's finalizer was removed by another client: it was never seen without its
     devices.
     """
-    held = claim("held", status=allocated("g0"))
-    daemon = Daemon([node("n1")], gpu_class(), local_slice("n1", "g0"), held, claim("c"))
+    allocated_claim = claim("held", status=allocated("g0"))
+    daemon = Daemon([node("n1")], gpu_class(), local_slice("n1", "g0"), allocated_claim, claim("c"))
     daemon.see(claiming("p", "c"))
     assert [] == daemon.run()
 
-    daemon.see(held, "DELETED")
+    daemon.see(allocated_claim, "DELETED")
     daemon.now += 60.0
     (protect,) = daemon.run()
     assert protect.path.endswith("/resourceclaims/c")

@@ -1,4 +1,4 @@
-"""Groups in `simulate`: placed whole, held, refused, preferred."""
+"""Groups in `simulate`: placed whole, gated, refused, preferred."""
 
 from __future__ import annotations
 
@@ -315,8 +315,8 @@ def test_a_pod_group_with_a_minimum_lets_later_members_in_one_by_one():
     }
     done = place(*tree(TWO_RACKS), pod_group, *members("g", 5))
     assert 5 == done.summary.scheduled
-    held = place(*tree(TWO_RACKS), pod_group, *members("g", 2))
-    assert {"Gated"} == set(results(held).values())
+    pending = place(*tree(TWO_RACKS), pod_group, *members("g", 2))
+    assert {"Gated"} == set(results(pending).values())
 
 
 def test_without_a_topology_rack_labels_or_all_nodes_make_the_tree():

@@ -227,7 +227,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_not_placed_exactly_is_refused_by_name(case):
-    """Every pod of the tree is held, and the message names the group and the fault."""
+    """Every pod of the tree is gated, and the message names the group and the fault."""
     objects, text = REFUSED[case]
     done = place(*rack("a", [9]), *rack("b", [9]), composite("app", 1), *objects)
 

@@ -271,7 +271,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_layout_that_is_not_valid_is_refused_by_name(layout):
-    """Every pod of the tree is held, and the message names the group and the fault."""
+    """Every pod of the tree is gated, and the message names the group and the fault."""
     objects, text = LAYOUTS[layout]
     done = place(*rack("a", [9]), *objects, *pods("g", 1))
 

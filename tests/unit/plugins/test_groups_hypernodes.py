@@ -261,9 +261,9 @@ def test_a_gang_stays_below_one_switch_or_waits():
     assert used(done) in ({"n0", "n1"}, {"n2", "n3"})
 
     five = members("g", 5)
-    held = place(*cluster(), *SWITCHES, pod_group("g", 5, **hard), *five)
-    assert set() == used(held)
-    (reported,) = held.groups
+    pending = place(*cluster(), *SWITCHES, pod_group("g", 5, **hard), *five)
+    assert set() == used(pending)
+    (reported,) = pending.groups
     assert "do not fit one tier-1: the largest, s0, has capacity for 4" in reported.message
     wider = {"networkTopology": {"mode": "hard", "highestTierAllowed": 2}}
     done = place(*cluster(), *SWITCHES, pod_group("g", 5, **wider), *five)
@@ -285,12 +285,12 @@ def test_a_group_is_blocked_while_the_hypernodes_are_no_tree():
     """The message names the nodes and their HyperNodes."""
     hard = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
     torn = hyper_node("s7", 1, *of_nodes("n0"))
-    held = place(*cluster(), *SWITCHES, torn, pod_group("g", 1, **hard), *members("g", 1))
-    (reported,) = held.groups
+    pending = place(*cluster(), *SWITCHES, torn, pod_group("g", 1, **hard), *members("g", 1))
+    (reported,) = pending.groups
     assert "the node n0 is in s0 and in s7, of which neither is in the other" in reported.message
 
-    held = place(*cluster(), pod_group("g", 1, **hard), *members("g", 1))
-    (reported,) = held.groups
+    pending = place(*cluster(), pod_group("g", 1, **hard), *members("g", 1))
+    (reported,) = pending.groups
     assert "spec.networkTopology: there is no HyperNode" in reported.message
 
 

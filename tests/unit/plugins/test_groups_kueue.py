@@ -25,7 +25,7 @@ def report(simulation):
     return reported
 
 
-def held(*objects):
+def pending(*objects):
     """Return the reason of the only group, of which no pod is placed."""
     done = place(*objects)
     assert not used(done)
@@ -42,8 +42,8 @@ def test_all_of_a_group_are_placed_or_none():
         report(done).optimal,
     )
 
-    assert "does not fit" in held(*nodes(), *members("g", 17))
-    assert "is not complete" in held(*nodes(), *members("g", 4, 3))
+    assert "does not fit" in pending(*nodes(), *members("g", 17))
+    assert "is not complete" in pending(*nodes(), *members("g", 4, 3))
 
 
 def test_a_pod_behind_a_gate_is_not_there():
@@ -84,7 +84,7 @@ def test_required_is_one_unit_of_the_level(count, level):
 
     more = members("g", count + 1, podset_required_topology=level)
     named = {"hostname": "node"}.get(level.rpartition("/")[2], level.rpartition("/")[2])
-    assert f"do not fit one {named}: the largest" in held(*nodes(), TREE, *more)
+    assert f"do not fit one {named}: the largest" in pending(*nodes(), TREE, *more)
 
 
 def test_preferred_is_the_lowest_unit_that_does():
@@ -129,9 +129,9 @@ def test_where_kueue_has_chosen_nodes_nothing_else_is_chosen():
 def test_a_level_that_no_topology_has_is_named():
     """Two levels that differ are named as well; the argument of the plugin decides."""
     asked = members("g", 2, podset_required_topology=RACK)
-    assert f"no Topology of Kueue has the level {RACK}" in held(*nodes(), *asked)
+    assert f"no Topology of Kueue has the level {RACK}" in pending(*nodes(), *asked)
     other = topology("other", RACK)
-    text = held(*nodes(), TREE, other, *asked)
+    text = pending(*nodes(), TREE, other, *asked)
     assert f"several Topologies of Kueue have the level {RACK}: fabric and other" in text
 
 
@@ -166,22 +166,22 @@ def test_a_level_that_no_topology_has_is_named():
 )
 def test_what_is_wrong_or_not_placed_exactly_is_named(asked, says):
     """The group is blocked, and the message of its members names the annotation."""
-    assert says in held(*nodes(), TREE, *members("g", 4, **asked))
+    assert says in pending(*nodes(), TREE, *members("g", 4, **asked))
 
 
 def test_a_number_is_needed():
     """Without it the size of the group is unknown."""
-    assert f"{K}pod-group-total-count]: is missing" in held(*nodes(), member("g-0", "g", ""))
-    assert "'0' is no number from 1" in held(*nodes(), member("g-0", "g", "0"))
+    assert f"{K}pod-group-total-count]: is missing" in pending(*nodes(), member("g-0", "g", ""))
+    assert "'0' is no number from 1" in pending(*nodes(), member("g-0", "g", "0"))
     for text in ("9" * 40, "1" + "0" * 5000, "00000001" + "9" * 5000, "-1", "4.0"):
-        assert "is no number from 1" in held(*nodes(), member("g-0", "g", text))
+        assert "is no number from 1" in pending(*nodes(), member("g-0", "g", text))
 
 
 def test_contradicting_members_are_blocked_with_both_named():
     """Members contradict one another about the number, or about the topology."""
-    text = held(*nodes(), member("g-0", "g", 2), member("g-1", "g", 3))
+    text = pending(*nodes(), member("g-0", "g", 2), member("g-1", "g", 3))
     assert "is not complete" in text or "g-0 says '2', g-1 '3'" in text
-    text = held(
+    text = pending(
         *nodes(), TREE, member("g-0", "g", 2, podset_required_topology=RACK), member("g-1", "g", 2)
     )
     assert f"{K}podset-required-topology]: g-0 says '{RACK}', g-1 ''" in text
@@ -192,7 +192,7 @@ def test_roles_are_placed_together_or_refused():
     asked = {"podset_required_topology": RACK}
     leader = member("g-0", "g", 3, cpu="2", **asked)
     workers = [member(f"g-{at}", "g", 3, **asked) for at in (1, 2)]
-    text = held(*nodes(), TREE, leader, *workers)
+    text = pending(*nodes(), TREE, leader, *workers)
     assert "g-0 and g-1 have different roles" in text
 
     asked["podset_group_name"] = "all"
@@ -222,7 +222,7 @@ def test_slices_go_by_the_index_label_whatever_the_names_are():
 def test_a_pod_of_two_groups_is_blocked_with_both_named():
     """The pod has a group label of Trellis beside that of Kueue."""
     torn = member("torn", "g", 1, labels={"sakkara.group.name": "g"})
-    text = held(*nodes(), group("g", 1), torn)
+    text = pending(*nodes(), group("g", 1), torn)
     assert f"label sakkara.group.name (g) and label {K}pod-group-name (g)" in text
 
 

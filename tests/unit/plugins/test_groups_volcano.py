@@ -100,9 +100,9 @@ def test_a_gang_is_placed_whole_or_waits():
     assert "PodGroup.scheduling.volcano.sh" == report(done).source
     assert report(done).optimal
 
-    held = place(*tree(ONE_RACK), pod_group("g", 5), *members("g", 5))
-    assert 0 == held.summary.scheduled
-    assert "does not fit" in report(held).message
+    pending = place(*tree(ONE_RACK), pod_group("g", 5), *members("g", 5))
+    assert 0 == pending.summary.scheduled
+    assert "does not fit" in report(pending).message
 
 
 def test_members_beyond_the_minimum_are_placed_where_there_is_room():
@@ -129,9 +129,9 @@ def test_each_task_has_its_number():
 
 def test_a_group_without_an_object_is_waited_for():
     """The pods name their group."""
-    held = place(*tree(ONE_RACK), *members("g", 2))
+    pending = place(*tree(ONE_RACK), *members("g", 2))
     text = "no PodGroup of scheduling.volcano.sh/v1beta1 describes the group default/g"
-    assert {text} == messages(held)
+    assert {text} == messages(pending)
 
 
 def test_an_invalid_name_is_reported_in_short_form():
@@ -154,8 +154,8 @@ def test_a_pod_of_two_groups_is_blocked_with_both_named():
     """Two kinds of objects claim the pod, also if both have one name."""
     torn = member("torn", "g")
     torn["metadata"]["labels"] = {"sakkara.group.name": "g"}
-    held = place(*tree(ONE_RACK), pod_group("g", 1), group("g", 1), torn)
-    (text,) = messages(held)
+    pending = place(*tree(ONE_RACK), pod_group("g", 1), group("g", 1), torn)
+    (text,) = messages(pending)
     assert "label sakkara.group.name (g) and annotation scheduling.k8s.io/group-name (g)" in text
 
 
@@ -165,9 +165,9 @@ def test_a_priority_class_counts_where_the_pods_name_it():
     done = place(*tree(ONE_RACK), high_class(), pod_group("g", 2, priorityClassName="high"), *named)
     assert 2 == done.summary.scheduled
 
-    held = place(*tree(ONE_RACK), pod_group("g", 2, priorityClassName="high"), *members("g", 2))
-    assert 0 == held.summary.scheduled
-    assert any("priorityClassName is 'high', that of g-0 ''" in one for one in messages(held))
+    pending = place(*tree(ONE_RACK), pod_group("g", 2, priorityClassName="high"), *members("g", 2))
+    assert 0 == pending.summary.scheduled
+    assert any("priorityClassName is 'high', that of g-0 ''" in one for one in messages(pending))
 
 
 def high_class():
@@ -190,8 +190,8 @@ def test_resources_that_members_ask_for_need_not_be_free_before_victims_go():
     assert ["old"] == [one["name"] for one in report(done).victims]
 
     more = {"minResources": {"cpu": "5"}}
-    held = place(*cluster, pod_group("g", 2, **more), *members("g", 2, cpu="2"))
-    assert "it needs 5000 of cpu in all, 4000 are free" in report(held).message
+    pending = place(*cluster, pod_group("g", 2, **more), *members("g", 2, cpu="2"))
+    assert "it needs 5000 of cpu in all, 4000 are free" in report(pending).message
 
 
 def test_a_member_can_be_moved_to_another_group():

@@ -33,9 +33,9 @@ def test_an_image_without_a_tag_is_the_latest(image, name):
 
 def test_a_rare_image_counts_for_less():
     """The size is multiplied by the share of nodes that hold the image."""
-    held = {"names": ["app:1"], "sizeBytes": 500 * MEBI}
+    present = {"names": ["app:1"], "sizeBytes": 500 * MEBI}
     alone = evaluate(
-        ImageLocality, nodes=[node("a", images=[held]), node("b")], pod=pod(image="app:1")
+        ImageLocality, nodes=[node("a", images=[present]), node("b")], pod=pod(image="app:1")
     )
 
     assert {"a": 100 * (250 * MEBI - LEAST) // (MOST - LEAST), "b": 0} == alone.raw
@@ -48,13 +48,14 @@ _images = st.lists(
 
 
 @given(
-    held=st.lists(_images, min_size=1, max_size=4), wanted=st.lists(st.integers(0, 13), max_size=11)
+    present=st.lists(_images, min_size=1, max_size=4),
+    wanted=st.lists(st.integers(0, 13), max_size=11),
 )
-def test_scores_equal_a_slow_reference(held, wanted):
+def test_scores_equal_a_slow_reference(present, wanted):
     """By combination of images or by sum, the scores equal those of a scan of each node."""
     nodes = [
         node(f"n{i}", images=[{"names": [name], "sizeBytes": size} for name, size in images])
-        for i, images in enumerate(held)
+        for i, images in enumerate(present)
     ]
     containers = [{"name": f"c{i}", "image": f"i{n}:1"} for i, n in enumerate(wanted)]
     if not containers:
@@ -62,16 +63,16 @@ def test_scores_equal_a_slow_reference(held, wanted):
     got = evaluate(ImageLocality, nodes=nodes, pod=pod(spec={"containers": containers}))
 
     sizes: dict[str, int] = {}
-    for images in held:
+    for images in present:
         for name, size in images:
             sizes.setdefault(name, size)
-    for i, images in enumerate(held):
+    for i, images in enumerate(present):
         total = 0
         for container in containers:
             name = container["image"]
             if name in {one for one, _ in images}:
-                holders = sum(name in {one for one, _ in other} for other in held)
-                total += int(sizes[name] * (holders / len(held)))
+                holders = sum(name in {one for one, _ in other} for other in present)
+                total += int(sizes[name] * (holders / len(present)))
         most = MOST * len(containers)
         kept = min(max(total, LEAST), most)
         assert 100 * (kept - LEAST) // (most - LEAST) == got.raw[f"n{i}"]

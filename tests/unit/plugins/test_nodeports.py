@@ -19,7 +19,7 @@ def test_it_keeps_the_invariants():
 
 
 @pytest.mark.parametrize(
-    ("held", "wanted", "conflict"),
+    ("existing", "wanted", "conflict"),
     [
         ({"hostPort": 80}, {"hostPort": 80}, True),
         ({"hostPort": 80}, {"hostPort": 81}, False),
@@ -30,12 +30,12 @@ def test_it_keeps_the_invariants():
         ({"hostPort": 80, "hostIP": "::"}, {"hostPort": 80, "hostIP": "10.0.0.1"}, False),
     ],
 )
-def test_what_conflicts(held, wanted, conflict):
+def test_what_conflicts(existing, wanted, conflict):
     """Same protocol and port, and addresses that are equal or of which one is the wildcard."""
     got = evaluate(
         NodePorts,
         nodes=[node("n")],
-        existing_pods=[holding(held, name="e", node_name="n")],
+        existing_pods=[holding(existing, name="e", node_name="n")],
         pod=holding(wanted),
     )
 

@@ -92,9 +92,9 @@ def _score(world, name, wanted, listed):
         offer, adds = offered.get(resource) or 0, wanted.get(resource) or 0
         if not offer or (resource == GPU and not adds):
             continue
-        held = sum(one.get(resource) or 0 for one in world.on(name))
-        before.append(min(float(held) / float(offer), 1.0))
-        after.append(min(float(held + adds) / float(offer), 1.0))
+        used = sum(one.get(resource) or 0 for one in world.on(name))
+        before.append(min(float(used) / float(offer), 1.0))
+        after.append(min(float(used + adds) / float(offer), 1.0))
     gain = 50 + int((1 - _deviation(after)) * 100) - int((1 - _deviation(before)) * 100)
     return 50 + int(gain / 2)
 

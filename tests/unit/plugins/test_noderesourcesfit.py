@@ -183,13 +183,13 @@ def test_past_float64_the_percentages_stay_exact(offered, used):
 
 def _room(world, name, wanted):
     offered, places = world.nodes[name]
-    held = world.on(name)
-    reasons = ["Too many pods"] if len(held) + 1 > places else []
+    existing = world.on(name)
+    reasons = ["Too many pods"] if len(existing) + 1 > places else []
     final = False
     for resource in ("cpu", "memory", GPU):
         amount = wanted.get(resource) or 0
         offer = offered.get(resource) or 0
-        taken = sum(one.get(resource) or 0 for one in held)
+        taken = sum(one.get(resource) or 0 for one in existing)
         if amount > 0 and amount > offer - taken:
             reasons.append(f"Insufficient {resource}")
             final = final or amount > offer

@@ -173,9 +173,9 @@ def test_a_pod_that_terminates_counts_no_more():
     """A matching pod that is being deleted frees a place at once, and that wakes waiting pods."""
     cluster, raw = crowded()
     before = passing(cluster, raw)
-    held = pod("e0", node_name="n0", labels={"app": "x"})
-    held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    change = cluster.do(Move("pod", "e0", held))
+    existing = pod("e0", node_name="n0", labels={"app": "x"})
+    existing["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    change = cluster.do(Move("pod", "e0", existing))
 
     assert {"n1"} == before
     assert {"n0", "n1"} == passing(cluster, raw)
@@ -203,8 +203,8 @@ def test_a_missing_zone_and_an_empty_one_are_the_same_domain(empty_is_feasible):
     cluster = SmallCluster(PodTopologySpread)
     for one in nodes:
         cluster.do(Move("node", one["metadata"]["name"], one))
-    held = [("e0", "bare"), ("e2", "empty"), ("e4", "empty"), ("e6", "a")]
-    for name, where in held:
+    existing = [("e0", "bare"), ("e2", "empty"), ("e4", "empty"), ("e6", "a")]
+    for name, where in existing:
         cluster.do(Move("pod", name, pod(name, node_name=where, labels={"app": "x"})))
     meta = {"name": "o", "namespace": "default"}
     service = {"kind": "Service", "metadata": meta, "spec": {"selector": {"app": "x"}}}

@@ -57,7 +57,7 @@ def test_it_keeps_the_invariants():
 
 
 @pytest.mark.parametrize(
-    ("held", "wanted", "conflict"),
+    ("existing", "wanted", "conflict"),
     [
         (gce("d"), gce("d"), True),
         (gce("d"), gce("d", read_only=True), True),
@@ -75,12 +75,12 @@ def test_it_keeps_the_invariants():
         (rbd("m", read_only=True), rbd("m", read_only=True), False),
     ],
 )
-def test_which_disks_conflict(held, wanted, conflict):
+def test_which_disks_conflict(existing, wanted, conflict):
     """The same disk twice on a node, unless both only read it; EBS not even then."""
     got = evaluate(
         VolumeRestrictions,
         nodes=NODES,
-        existing_pods=[using(name="e", node_name="a", volumes=[held])],
+        existing_pods=[using(name="e", node_name="a", volumes=[existing])],
         pod=using(volumes=[wanted]),
     )
 

@@ -60,11 +60,11 @@ def test_trackers_hold_what_fresh_ones_hold(plugin, steps):
         do(scene, step)
         fresh = key.made()
         fresh.rebuild(scene.cluster)
-        expected, held = fresh.columns(), tracker.columns()
+        expected, kept = fresh.columns(), tracker.columns()
 
-        assert set(expected) == set(held)
+        assert set(expected) == set(kept)
         for name, column in expected.items():
-            assert np.array_equal(column, held[name]), name
+            assert np.array_equal(column, kept[name]), name
 
 
 @pytest.mark.parametrize("plugin", [VolumeRestrictions, NodeVolumeLimits])

@@ -200,10 +200,10 @@ class TestDeletion:
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
         body = {"metadata": {"name": "child", "ownerReferences": [reference]}}
         store.create(CONFIGMAPS, body, "default")
-        held = dict(store.dependents)
+        known = dict(store.dependents)
         store.delete(CONFIGMAPS, "default", "child")
 
-        assert {("configmaps", "default/child")} == held[uid] | {("configmaps", "default/child")}
+        assert {("configmaps", "default/child")} == known[uid] | {("configmaps", "default/child")}
         assert uid not in store.dependents
 
     def test_preconditions_hold(self):

@@ -109,8 +109,8 @@ def seen(slice_):
     for made in spec["devices"]:
         attributes = {}
         for name, value in made["attributes"].items():
-            ((kind, held),) = value.items()
-            attributes[name] = Version.parse(held) if kind == "version" else held
+            ((kind, plain),) = value.items()
+            attributes[name] = Version.parse(plain) if kind == "version" else plain
         capacity = {n: Quantity.parse(v["value"]) for n, v in made["capacity"].items()}
         found.append(DeviceInput(spec["driver"], attributes, capacity))
     return found

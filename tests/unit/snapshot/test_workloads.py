@@ -520,5 +520,5 @@ def test_parts_of_a_group_have_units_of_their_own(size, each, kind, numbers):
     assert list(numbers) == [one.metadata.labels.get(label, " ") for one in found]
     keys = {one.metadata.labels.get("leaderworkerset.sigs.k8s.io/subgroup-key") for one in found}
     assert len({*numbers}) == len(keys)
-    held = [one.spec.affinity is not None for one in found]
-    assert [number != " " for number in numbers] == held
+    has_affinity = [one.spec.affinity is not None for one in found]
+    assert [number != " " for number in numbers] == has_affinity

@@ -35,13 +35,13 @@ def test_conflicts(first: tuple[str, str], second: tuple[str, str], expected: bo
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), ports)), st.lists(ports, max_size=3), st.data())
-def test_the_index_equals_a_list(held: list[tuple[int, ContainerPort]], wanted, data):
+def test_the_index_equals_a_list(taken: list[tuple[int, ContainerPort]], wanted, data):
     """After any holds and releases the rows in conflict equal those of a plain list."""
     index = HostPorts()
-    for row, port in held:
+    for row, port in taken:
         index.hold(row, [port])
-    left = list(held)
-    for place in sorted(data.draw(st.sets(st.integers(0, max(len(held) - 1, 0)))), reverse=True):
+    left = list(taken)
+    for place in sorted(data.draw(st.sets(st.integers(0, max(len(taken) - 1, 0)))), reverse=True):
         if place < len(left):
             row, port = left.pop(place)
             index.release(row, [port])

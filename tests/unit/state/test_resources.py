@@ -230,9 +230,9 @@ def test_absurd_requests_do_not_overflow(amounts: list[Any], pods: int):
     for number in range(pods):
         pod = with_spec(make_pod(f"p{number}", node="n"), containers=containers)
         cluster.put_pod(pod)
-        held = cluster.table.requested("memory")[0]
-        assert (number + 1) * LARGEST == held
-        assert cluster.table.scored("memory")[0] == held
+        requested = cluster.table.requested("memory")[0]
+        assert (number + 1) * LARGEST == requested
+        assert cluster.table.scored("memory")[0] == requested
     for number in range(pods):
         cluster.drop_pod(f"uid-p{number}")
 

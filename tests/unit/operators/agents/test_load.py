@@ -35,11 +35,11 @@ def put(path: Path, text: object) -> None:
     path.write_text(f"{text}\n")
 
 
-def unified(root: Path, group: str, cpu_us: int, held: int = 1000) -> None:
+def unified(root: Path, group: str, cpu_us: int, memory: int = 1000) -> None:
     """Make a group of version 2."""
     put(root / "cgroup.controllers", "cpu memory")
     put(root / group / "cpu.stat", f"usage_usec {cpu_us}\nuser_usec 1")
-    put(root / group / "memory.current", held)
+    put(root / group / "memory.current", memory)
     put(root / group / "memory.stat", MEMORY_STAT)
 
 
