@@ -28,7 +28,7 @@ from operators.settings import FiguresSettings
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError, ObjectError
 from scheduler.objects.quantity import milli_quantity, quantity
-from scheduler.objects.watchermetrics import WatcherMetrics
+from scheduler.objects.reports.watchermetrics import WatcherMetrics
 from scheduler.state.view import ClusterView
 
 _log = structlog.get_logger("operators.figures")

@@ -13,8 +13,8 @@ import msgspec
 
 from operators.appgroup.status import ObservedPod
 from operators.cooperative import Steps, at_once
-from scheduler.objects.grouporder import MOST_WORKLOADS, finder
-from scheduler.objects.groups import AppGroupSpec
+from scheduler.objects.groups.appgroup import AppGroupSpec
+from scheduler.objects.groups.grouporder import MOST_WORKLOADS, finder
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
 from scheduler.objects.networkpaths import REGION, ZONE, PathTable
 from scheduler.objects.node import Node

@@ -11,7 +11,7 @@ from operators.cooperative import in_turns, step_by_step
 from operators.keeper import Key, StatusKeeper
 from operators.operator import OperatorSurroundings, Recipe
 from scheduler.base.clock import rfc3339
-from scheduler.objects.groups import AppGroup
+from scheduler.objects.groups.appgroup import AppGroup
 from scheduler.objects.kinds import Kind
 from scheduler.objects.network import NetworkTopology, Statistics
 

@@ -1,7 +1,7 @@
 """Which pods belong to which AppGroup, as the scheduler's memory shows them. Pure.
 
-A pod names its group by a label, without a namespace: `objects.groups.namespace_of` selects the
-namespace, for operators and plugins.
+A pod names its group by a label, without a namespace: `objects.groups.appgroup.namespace_of`
+selects the namespace, for operators and plugins.
 """
 
 from collections import Counter, defaultdict
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from operators.appgroup.status import ObservedPod
 from scheduler.base.text import did_you_mean
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, namespace_of
+from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL, namespace_of
 from scheduler.objects.pod import Pod
 
 Key = tuple[str, str]  # namespace, name

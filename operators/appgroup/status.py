@@ -16,21 +16,21 @@ from operators.cooperative import Steps, at_once
 from scheduler.base.errors import ObjectError
 from scheduler.base.reasons import SCHEDULED, UNSCHEDULABLE
 from scheduler.base.text import did_you_mean
-from scheduler.objects.grouporder import (
-    ALGORITHMS,
-    DEFAULT_ALGORITHM,
-    MOST_WORKLOADS,
-    Order,
-    finder,
-    order_of,
-)
-from scheduler.objects.groups import (
+from scheduler.objects.groups.appgroup import (
     AppGroupSpec,
     AppGroupStatus,
     OrderEntry,
     ScheduledPod,
     Workload,
     WorkloadRef,
+)
+from scheduler.objects.groups.grouporder import (
+    ALGORITHMS,
+    DEFAULT_ALGORITHM,
+    MOST_WORKLOADS,
+    Order,
+    finder,
+    order_of,
 )
 from scheduler.objects.meta import Condition
 from scheduler.objects.network import Statistics

@@ -18,7 +18,7 @@ from operators.metricproviders.provider import Fetch, ProviderError
 from operators.metricproviders.snapshot import CPU, MEMORY, FigureName
 from scheduler.base.clock import Clock
 from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.watchermetrics import (
+from scheduler.objects.reports.watchermetrics import (
     WATCHER_METRICS_NAME,
     WatcherData,
     WatcherMetric,

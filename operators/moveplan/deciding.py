@@ -28,7 +28,7 @@ from operators.moveplan.status import (
 )
 from scheduler.base import reasons
 from scheduler.base.clock import parse_rfc3339, rfc3339
-from scheduler.objects.moveplan import (
+from scheduler.objects.moves.moveplan import (
     DONE,
     EVICTED,
     EXECUTING,
@@ -40,7 +40,7 @@ from scheduler.objects.moveplan import (
     PlannedMove,
     first_step,
 )
-from scheduler.objects.movewire import MoveCheck
+from scheduler.objects.moves.movewire import MoveCheck
 from scheduler.objects.pod import Pod
 
 RETRY_S = 10.0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from operators.moveplan.owners import Owner
 from scheduler.base.clock import parse_rfc3339
-from scheduler.objects.moveplan import PlannedMove
+from scheduler.objects.moves.moveplan import PlannedMove
 from scheduler.objects.pod import Pod
 
 BY_EVICTION_API = "EvictionByEvictionAPI"

@@ -46,7 +46,7 @@ from scheduler.base import reasons
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import MOVE_PLAN
-from scheduler.objects.moveplan import (
+from scheduler.objects.moves.moveplan import (
     DONE,
     EVICTED,
     EXECUTING,
@@ -55,7 +55,7 @@ from scheduler.objects.moveplan import (
     PlannedMove,
     serves,
 )
-from scheduler.objects.movewire import (
+from scheduler.objects.moves.movewire import (
     CHECK,
     PLAN,
     MoveAnswer,

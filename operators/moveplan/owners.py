@@ -13,7 +13,7 @@ from operators.client import Client
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.meta import Condition
-from scheduler.objects.moveplan import PlannedMove
+from scheduler.objects.moves.moveplan import PlannedMove
 
 READ = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job")
 FINAL = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")

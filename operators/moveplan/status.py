@@ -15,7 +15,7 @@ from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.base.text import cut_bytes
 from scheduler.objects.meta import Condition
-from scheduler.objects.moveplan import DONE, EXECUTING, MovePlan, MovePlanStatus, PlannedMove
+from scheduler.objects.moves.moveplan import DONE, EXECUTING, MovePlan, MovePlanStatus, PlannedMove
 
 PROPOSED, COMPLETED, ABORTED, IMPOSSIBLE, INVALID = (
     "Proposed",

@@ -19,8 +19,8 @@ import msgspec
 from operators.appgroup.pods import Key
 from scheduler.base.errors import ObjectError
 from scheduler.objects import network
-from scheduler.objects.grouporder import finder
-from scheduler.objects.groups import Dependency, Workload
+from scheduler.objects.groups.appgroup import Dependency, Workload
+from scheduler.objects.groups.grouporder import finder
 from scheduler.objects.quantity import quantity
 
 Place = tuple[str, str]  # region, zone; "" for a label that is missing

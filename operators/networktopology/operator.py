@@ -19,7 +19,7 @@ from operators.networktopology.slices import slices_of
 from operators.networktopology.status import ObservedTopology, merge_patch, status_of
 from operators.operator import OperatorSurroundings, Recipe
 from scheduler.base.clock import parse_rfc3339, rfc3339
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, Workload, namespace_of
+from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL, Workload, namespace_of
 from scheduler.objects.kinds import Kind
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from scheduler.state.view import ClusterView

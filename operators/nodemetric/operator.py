@@ -41,8 +41,8 @@ from operators.operator import OperatorSurroundings, Recipe
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.node import Node
-from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import Pod
+from scheduler.objects.reports.nodemetric import NodeMetric
 
 KIND = BY_KIND["NodeMetric"]
 WHERE = KIND.group, KIND.version, KIND.plural

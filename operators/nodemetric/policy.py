@@ -15,7 +15,11 @@ from scheduler.base.errors import TrellisError
 from scheduler.base.text import go_seconds
 from scheduler.objects.meta import Int64, LabelSelector
 from scheduler.objects.node import Node
-from scheduler.objects.nodemetric import AggregatePolicy, NodeMetric, NodeMetricCollectPolicy
+from scheduler.objects.reports.nodemetric import (
+    AggregatePolicy,
+    NodeMetric,
+    NodeMetricCollectPolicy,
+)
 from scheduler.objects.selectors import selector_matches
 
 SECTION = "colocation-config"

@@ -26,7 +26,7 @@ from scheduler.framework.groups import GroupReport
 from scheduler.intree import registry
 from scheduler.kube.api import MERGE
 from scheduler.kube.connection.client import ApiClient
-from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.groups.appgroup import GROUP_LABEL
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.sandbox.nodes.shape import read_shape

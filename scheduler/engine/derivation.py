@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import TrellisError
 from scheduler.base.text import did_you_mean
-from scheduler.objects.derivedgroups import (
+from scheduler.objects.groups.derivedgroups import (
     ANNOTATION,
     OBJECT_OF,
     DerivedGroup,

@@ -20,8 +20,8 @@ from scheduler.engine.binding.reservations import PLAN_KIND, Reservations
 from scheduler.engine.derivation import Derivation
 from scheduler.engine.effects import Complete
 from scheduler.engine.queue.queues import Queues
-from scheduler.objects.derivedgroups import KIND as DERIVED
 from scheduler.objects.finished import FINISHED, kept
+from scheduler.objects.groups.derivedgroups import KIND as DERIVED
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state import facts

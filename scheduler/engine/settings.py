@@ -16,7 +16,7 @@ from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.extender.extenders import ConfiguredExtender, extenders_of
 from scheduler.engine.queue.backoff import PodBackoff
 from scheduler.framework.args import NoArgs
-from scheduler.objects.derivedgroups import DeriveKinds, kinds_of
+from scheduler.objects.groups.derivedgroups import DeriveKinds, kinds_of
 
 
 class EngineSettings(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.framework.groups import title
-from scheduler.objects.moveplan import (
+from scheduler.objects.moves.moveplan import (
     DONE,
     EVICTED,
     EXECUTING,

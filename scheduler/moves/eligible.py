@@ -14,7 +14,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339
 from scheduler.moves import optouts
 from scheduler.moves.facts import ClusterFacts
-from scheduler.objects.moveplan import DONE, EXECUTING, MovePlan, owner_key
+from scheduler.objects.moves.moveplan import DONE, EXECUTING, MovePlan, owner_key
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.policy import PodDisruptionBudget

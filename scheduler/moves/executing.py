@@ -17,7 +17,7 @@ from scheduler.moves.judging import PlanJudge, Step
 from scheduler.moves.pending import waiting_pods, with_nominated
 from scheduler.moves.records import MovesReport, PodMove
 from scheduler.objects.kinds import MOVE_PLAN
-from scheduler.objects.moveplan import (
+from scheduler.objects.moves.moveplan import (
     PLANNED,
     MoveOwner,
     MovePlanSpec,
@@ -28,7 +28,7 @@ from scheduler.objects.moveplan import (
     first_step,
     ordinal_of,
 )
-from scheduler.objects.movewire import PLAN, MoveAnswer, MoveCheck, MoveQuestion
+from scheduler.objects.moves.movewire import PLAN, MoveAnswer, MoveCheck, MoveQuestion
 from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.stage import AnswerOptions, Setup

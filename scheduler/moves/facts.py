@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler.moves.goals import LoadGoal
-from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.quantity import resource_amount
+from scheduler.objects.reports.nodemetric import NodeMetric
 from scheduler.snapshot.documents import Item
 from scheduler.snapshot.snapshot import Snapshot
 

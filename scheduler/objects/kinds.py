@@ -11,21 +11,23 @@ import msgspec
 
 from scheduler.objects.claims import ResourceClaim, ResourceClaimTemplate
 from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
-from scheduler.objects.derivedgroups import DerivedGroup, DeriveKinds
 from scheduler.objects.devices import DeviceClass, DeviceTaintRule, ResourceSlice
-from scheduler.objects.gangs import KaiPodGroup, PodGang
-from scheduler.objects.groups import AppGroup
-from scheduler.objects.jobs import Job, JobSet, LeaderWorkerSet, MPIJob, RayCluster
-from scheduler.objects.kueue import KueueTopology
-from scheduler.objects.moveplan import MovePlan
+from scheduler.objects.groups.appgroup import AppGroup
+from scheduler.objects.groups.derivedgroups import DerivedGroup, DeriveKinds
+from scheduler.objects.groups.gangs import KaiPodGroup, PodGang
+from scheduler.objects.groups.jobs import Job, JobSet, LeaderWorkerSet, MPIJob, RayCluster
+from scheduler.objects.groups.kueue import KueueTopology
+from scheduler.objects.groups.podgroup import CompositePodGroup, PodGroup, WorkloadGroup
+from scheduler.objects.groups.volcano import HyperNode, VolcanoPodGroup
+from scheduler.objects.moves.moveplan import MovePlan
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
 from scheduler.objects.node import Node
-from scheduler.objects.nodemetric import NodeMetric
-from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import CompositePodGroup, PodGroup, WorkloadGroup
-from scheduler.objects.podmix import PodMixHistory
 from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.objects.reports.nodemetric import NodeMetric
+from scheduler.objects.reports.numa import NodeResourceTopology
+from scheduler.objects.reports.podmix import PodMixHistory
+from scheduler.objects.reports.watchermetrics import WatcherMetrics
 from scheduler.objects.storage import (
     CSIDriver,
     CSINode,
@@ -35,8 +37,6 @@ from scheduler.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from scheduler.objects.volcano import HyperNode, VolcanoPodGroup
-from scheduler.objects.watchermetrics import WatcherMetrics
 from scheduler.objects.workloads import (
     Namespace,
     ReplicaSet,

@@ -7,8 +7,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from scheduler.objects.groups.podgroup import (
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    SchedulingGroup,
+)
 from scheduler.objects.meta import Int32, Int64, LabelSelector, Object, ObjectMeta
-from scheduler.objects.podgroup import PodResourceClaim, PodResourceClaimStatus, SchedulingGroup
 
 ResourceList: TypeAlias = dict[str, str | int | float]
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from scheduler.config.load import Loaded
 from scheduler.engine.derivation import Derivation
 from scheduler.engine.settings import derived_kinds
-from scheduler.objects.derivedgroups import KIND, derived
+from scheduler.objects.groups.derivedgroups import KIND, derived
 from scheduler.objects.pod import Pod
 from scheduler.objects.workloads import Namespace
 from scheduler.snapshot.snapshot import Snapshot

@@ -23,9 +23,9 @@ from scheduler.engine.effects import Event, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.framework.registry import Registry
+from scheduler.objects.groups.podgroup import WorkloadGroup
 from scheduler.objects.kinds import WORKLOAD_GROUPS
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.workloads import Namespace
 from scheduler.simulate.cluster.deviceclaims import CLAIM, TEMPLATE, claims_made, group_claims_made
 from scheduler.simulate.cluster.extenders import unasked

@@ -29,9 +29,9 @@ from scheduler.objects.admission import (
     ResourceQuota,
     RuntimeClass,
 )
+from scheduler.objects.groups.podgroup import WorkloadGroup
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod, PodSpec, ResourceList
-from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.workloads import Namespace
 from scheduler.snapshot.checks import check_pod
 from scheduler.snapshot.spelling import check_spelling

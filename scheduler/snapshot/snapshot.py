@@ -21,7 +21,7 @@ from scheduler.controlplane.admission import LIMIT_RANGE
 from scheduler.controlplane.claims import ephemeral_volume_claims
 from scheduler.groups.sources import registry as sources
 from scheduler.objects import kinds
-from scheduler.objects.derivedgroups import OWNER_LABELS
+from scheduler.objects.groups.derivedgroups import OWNER_LABELS
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.snapshot.admission import (

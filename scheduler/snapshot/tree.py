@@ -19,7 +19,7 @@ from scheduler.groups.sources.registry import group_of
 from scheduler.groups.topology import hypernodes
 from scheduler.groups.topology.tree import PRESETS, Topology, from_config_map
 from scheduler.groups.topology.trees import CONFIG_MAP, KINDS, KUEUE_KINDS
-from scheduler.objects.groups import GROUP_LABEL as APP_GROUP_LABEL
+from scheduler.objects.groups.appgroup import GROUP_LABEL as APP_GROUP_LABEL
 from scheduler.objects.kinds import HYPER_NODE
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.node import Node

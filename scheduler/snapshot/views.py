@@ -17,10 +17,10 @@ from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError
 from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.groups.description.past import bound_at
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
-from scheduler.objects.nodemetric import NodeMetric
-from scheduler.objects.numa import NodeResourceTopology, Zone
+from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.pod import Pod
+from scheduler.objects.reports.nodemetric import NodeMetric
+from scheduler.objects.reports.numa import NodeResourceTopology, Zone
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.tree import LastTree, TreeUnit, Way, group_name, levels_of, tree, ways
 from scheduler.state.resources import amounts, pod_requests

@@ -30,7 +30,7 @@ from scheduler.intree import registry
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.connection.credentials import Credentials
 from scheduler.kube.writing.fence import FencedApi
-from scheduler.objects.groups import WORKLOAD_LABEL
+from scheduler.objects.groups.appgroup import WORKLOAD_LABEL
 from scheduler.serve.app import Address
 from scheduler.state.view import ClusterView
 from tests.apiserver.patience import asked

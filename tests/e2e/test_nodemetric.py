@@ -15,8 +15,8 @@ from aiohttp import web
 from operators.metricproviders import HttpSettings
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import RealClock, rfc3339
-from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.plain import read_node, read_pod
+from scheduler.objects.reports.nodemetric import NodeMetric
 from scheduler.testing.builders import node, pod
 from tests.apiserver import patience
 from tests.apiserver.patience import asked

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from scheduler.engine.effects import Bind, Call, Effects, Event, Evict, Record
 from scheduler.engine.engine import Engine
 from scheduler.objects.finished import FINISHED
-from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     SchedulingGroup,
 )
+from scheduler.objects.pod import Pod
 from tests.faults import groupsources
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_pod, with_spec

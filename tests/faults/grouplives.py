@@ -19,10 +19,8 @@ import msgspec
 from scheduler.engine.effects import Bind
 from scheduler.groups.topology.placement import in_order
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.kueue import HOSTNAME, KueueLevel, KueueTopology, KueueTopologySpec
-from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
-from scheduler.objects.pod import Pod, PodAnnotations
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.kueue import HOSTNAME, KueueLevel, KueueTopology, KueueTopologySpec
+from scheduler.objects.groups.podgroup import (
     BasicPolicy,
     GangPolicy,
     PodGroup,
@@ -33,6 +31,8 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.pod import Pod, PodAnnotations
 from tests.faults import groupsources
 from tests.faults.groupinvariants import (
     CONFIG_MAP,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler.groups.sources import appgroup, kueue, volcano
-from scheduler.objects.groups import (
+from scheduler.objects.groups.appgroup import (
     GROUP_LABEL,
     WORKLOAD_LABEL,
     AppGroup,
@@ -16,9 +16,9 @@ from scheduler.objects.groups import (
     Workload,
     WorkloadRef,
 )
+from scheduler.objects.groups.volcano import VolcanoGroupSpec, VolcanoPodGroup
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.pod import Pod, PodAnnotations
-from scheduler.objects.volcano import VolcanoGroupSpec, VolcanoPodGroup
 from tests.property.making import with_meta
 
 VOLCANO, APP_GROUP = volcano.KIND, appgroup.KIND

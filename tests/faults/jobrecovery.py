@@ -17,9 +17,9 @@ from scheduler.config import load
 from scheduler.controlplane.jobs import missing_pods
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
-from scheduler.objects.jobs import JobSet
+from scheduler.objects.groups.jobs import JobSet
+from scheduler.objects.groups.podgroup import WorkloadGroup
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.sandbox.controllers.workloads.job import Jobs
 from scheduler.sandbox.controllers.workqueue import ControllerLoop
 from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, PODS

@@ -9,9 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.meta import AnnotatedMeta, OwnerReference
-from scheduler.objects.pod import Pod, PodAnnotations
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     CompositeGangPolicy,
     CompositeGroupSpec,
     CompositePodGroup,
@@ -25,6 +23,8 @@ from scheduler.objects.podgroup import (
     WorkloadGroupSpec,
     WorkloadReference,
 )
+from scheduler.objects.meta import AnnotatedMeta, OwnerReference
+from scheduler.objects.pod import Pod, PodAnnotations
 from tests.faults import groupsources
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_node, make_pod, with_meta, with_spec

@@ -32,7 +32,7 @@ from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.groups import (
+from scheduler.objects.groups.appgroup import (
     GROUP_LABEL,
     WORKLOAD_LABEL,
     AppGroup,
@@ -40,9 +40,7 @@ from scheduler.objects.groups import (
     Workload,
     WorkloadRef,
 )
-from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
-from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     GangPolicy,
     PodGroup,
     PodGroupSpec,
@@ -51,6 +49,8 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.pod import Pod
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig

@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     BasicPolicy,
     CompositeGangPolicy,
     CompositeGroupSpec,
@@ -31,6 +30,7 @@ from scheduler.objects.podgroup import (
     WorkloadGroupSpec,
     WorkloadReference,
 )
+from scheduler.objects.meta import AnnotatedMeta
 from tests.faults.grouplives import (
     WIRE,
     come_to_rest,

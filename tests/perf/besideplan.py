@@ -20,9 +20,9 @@ from scheduler.engine.effects import Answer, Bind, Leading, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod, with_spec
 
 NOW = 1_767_225_600.0

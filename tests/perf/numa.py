@@ -23,7 +23,7 @@ from scheduler.framework.answers import States
 from scheduler.kube.watching.decode import Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_node, read_pod
-from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.objects.reports.podfingerprint import fingerprint, mark_of
 from scheduler.testing.scene import Scene
 from tests.perf.machine import machine, speed
 

@@ -26,17 +26,17 @@ from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.groups.solver.questions import answer
 from scheduler.intree import IN_TREE
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.moveplan import (
+from scheduler.objects.moves.moveplan import (
     PLANNED,
     MoveOwner,
     MovePlan,
     MovePlanStatus,
     PlannedMove,
 )
-from scheduler.objects.movewire import PLAN, MoveAnswer, MoveCheck, unpacked
+from scheduler.objects.moves.movewire import PLAN, MoveAnswer, MoveCheck, unpacked
 from scheduler.objects.plain import read_node, read_pod
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.testing import node, pod
 
 START = 1_800_000_000.0

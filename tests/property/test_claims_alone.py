@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from scheduler.objects.claims import ResourceClaim
+from scheduler.objects.groups.podgroup import PodResourceClaim
 from scheduler.objects.plain import read_object
-from scheduler.objects.podgroup import PodResourceClaim
 from tests.property import moves
 from tests.property.making import make_pod, with_meta, with_spec
 from tests.property.model_api import KINDS

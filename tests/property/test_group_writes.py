@@ -10,8 +10,8 @@ import pytest
 
 from scheduler.engine.effects import Call
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
 from tests.property.test_objects_alone import build

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from scheduler.base.clock import rfc3339
-from scheduler.objects.moveplan import DONE, PlannedMove
-from scheduler.objects.movewire import MoveCheck
+from scheduler.objects.moves.moveplan import DONE, PlannedMove
+from scheduler.objects.moves.movewire import MoveCheck
 from tests.property.moveworld import CPUS, MoveCluster
 
 ENDED = ("Completed", "Aborted", "Impossible", "Invalid")

@@ -16,8 +16,8 @@ from scheduler.base.clock import rfc3339
 from scheduler.base.errors import InputError
 from scheduler.cli.jobs.movejobs import run_moves
 from scheduler.moves.solver import search  # noqa: F401 - loads CP-SAT before the first test
-from scheduler.objects.moveplan import EXECUTING
-from scheduler.objects.movewire import packed, unpacked
+from scheduler.objects.moves.moveplan import EXECUTING
+from scheduler.objects.moves.movewire import packed, unpacked
 from scheduler.objects.plain import read_pod
 from scheduler.testing import node
 from tests.property.moveworld import CPUS, MoveCluster, Outcome

@@ -26,9 +26,9 @@ from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
 from scheduler.groups.solver.questions import answer
 from scheduler.intree import IN_TREE
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod, with_spec, with_status
 
 REGISTRY = Registry(IN_TREE)

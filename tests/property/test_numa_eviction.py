@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from scheduler.framework.overlay import Overlay
 from scheduler.framework.rowpods import row_pods
-from scheduler.objects.numaplacement import METADATA, VECTOR, encode
 from scheduler.objects.plain import read_pod
-from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.objects.reports.numaplacement import METADATA, VECTOR, encode
+from scheduler.objects.reports.podfingerprint import fingerprint, mark_of
 from scheduler.plugins.numa.tracker import Topologies
 from scheduler.testing.builders import node
 from scheduler.testing.scene import Scene

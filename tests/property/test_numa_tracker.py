@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.framework.answers import States
 from scheduler.objects.plain import read_node, read_object, read_pod
-from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.objects.reports.podfingerprint import fingerprint, mark_of
 from scheduler.plugins.numa import NodeResourceTopologyMatch
 from scheduler.plugins.numa.tracker import Topologies
 from scheduler.testing.scene import Scene

@@ -19,9 +19,7 @@ from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     BasicPolicy,
     GangPolicy,
     PodGroup,
@@ -31,6 +29,8 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
+from scheduler.objects.meta import AnnotatedMeta
+from scheduler.objects.pod import Pod
 from tests.property import moves
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from scheduler.objects.podgroup import CompositePodGroup, SchedulingGroup, WorkloadGroup
+from scheduler.objects.groups.podgroup import CompositePodGroup, SchedulingGroup, WorkloadGroup
 from tests.property.batches import batches
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS

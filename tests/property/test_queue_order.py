@@ -29,9 +29,9 @@ from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
 from scheduler.groups.solver.questions import EvictQuestion, EvictRoles, answer
 from scheduler.intree import IN_TREE
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta, LabelSelector
 from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod, with_spec
 
 REGISTRY = Registry(IN_TREE)

@@ -14,10 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodStatus
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     GangPolicy,
     PodGroup,
     PodGroupSpec,
@@ -26,6 +23,9 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
+from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodStatus
 from scheduler.objects.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,

@@ -26,8 +26,8 @@ from scheduler.intree import registry
 from scheduler.kube.connection import http1
 from scheduler.kube.watching import watch
 from scheduler.kube.writing import eventbody, recorder
-from scheduler.objects.grouporder import MOST_WORKLOADS
-from scheduler.objects.groups import AppGroup, AppGroupSpec
+from scheduler.objects.groups.appgroup import AppGroup, AppGroupSpec
+from scheduler.objects.groups.grouporder import MOST_WORKLOADS
 from scheduler.objects.quantity import quantity
 from scheduler.plugins.numa import zones
 from scheduler.serve import debug, pageroutes

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from scheduler.base.clock import rfc3339_micro
-from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.plain import plain_data, read_as, read_node, read_object, read_pod
 from scheduler.objects.quantity import resource_amount
+from scheduler.objects.reports.nodemetric import NodeMetric
 from scheduler.plugins.loadaware import LoadAwareScheduling
 from scheduler.plugins.loadaware.args import LoadAwareSchedulingArgs, range_faults
 from scheduler.plugins.loadaware.estimate import estimate

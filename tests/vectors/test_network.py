@@ -21,8 +21,8 @@ from scheduler.framework.plugin import POINTS
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import Code
 from scheduler.intree import IN_TREE
-from scheduler.objects.grouporder import graph_of
-from scheduler.objects.groups import AppGroup
+from scheduler.objects.groups.appgroup import AppGroup
+from scheduler.objects.groups.grouporder import graph_of
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.plain import read_pod
 from scheduler.plugins.groupsort import qos_class

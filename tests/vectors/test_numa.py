@@ -16,10 +16,10 @@ from scheduler.engine.effects import Answer, Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.objects.numaplacement import METADATA, VECTOR, encode
 from scheduler.objects.plain import read_node, read_object, read_pod
-from scheduler.objects.podfingerprint import fingerprint, mark_of
 from scheduler.objects.quantity import milli_quantity
+from scheduler.objects.reports.numaplacement import METADATA, VECTOR, encode
+from scheduler.objects.reports.podfingerprint import fingerprint, mark_of
 from scheduler.plugins.numa import NodeResourceTopologyMatchArgs, demand, leastnuma, zones
 from scheduler.plugins.numa.reserving import is_foreign
 from scheduler.plugins.numa.zones import read_zones

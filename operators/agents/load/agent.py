@@ -20,8 +20,8 @@ from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.meta import Object, ObjectMeta
-from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import Pod
+from scheduler.objects.reports.nodemetric import NodeMetric
 
 SOURCE = "trellis agent load"
 KIND = BY_KIND["NodeMetric"]

@@ -20,8 +20,8 @@ from operators.nodemetric.figures import pod_entry, resources
 from operators.nodemetric.policy import DEFAULT_POLICY
 from scheduler.base.clock import rfc3339
 from scheduler.base.text import go_seconds
-from scheduler.objects.nodemetric import NodeMetricCollectPolicy
 from scheduler.objects.pod import Pod
+from scheduler.objects.reports.nodemetric import NodeMetricCollectPolicy
 
 LEAST_AVERAGE_S = 60.0
 

@@ -12,7 +12,7 @@ from scheduler.base.errors import InputError, TrellisError
 from scheduler.config import default_config, load
 from scheduler.intree import registry
 from scheduler.moves.executing import answer
-from scheduler.objects.movewire import unpacked
+from scheduler.objects.moves.movewire import unpacked
 from scheduler.simulate.stage import Setup
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.engine.binding.nominations import Nominations
-from scheduler.objects.moveplan import (
+from scheduler.objects.moves.moveplan import (
     EVICTED,
     EXECUTING,
     RESERVING,

@@ -27,8 +27,8 @@ from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.plugin import GroupFacts
 from scheduler.groups.sources import configmap
+from scheduler.objects.groups.podgroup import WorkloadGroup
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.quantity import resource_text
 from scheduler.state.resources import PODS, counted, pod_requests
 

@@ -21,8 +21,8 @@ from scheduler.groups.problem.instance import NEUTRAL
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.annotated import CONSTRAINTS_ANNOTATION
+from scheduler.objects.groups.podgroup import SchedulingConstraints
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import SchedulingConstraints
 
 KUEUE = "metadata.annotations[kueue.x-k8s.io/podset-%s-topology]"
 

@@ -13,7 +13,7 @@ from scheduler.groups.sources import appgroup, composite, configmap
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.topology import trees
 from scheduler.objects.finished import FINISHED
-from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.groups.appgroup import GROUP_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed

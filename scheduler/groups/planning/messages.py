@@ -27,7 +27,7 @@ from scheduler.groups.problem.instance import Instance
 from scheduler.groups.problem.rules import under
 from scheduler.groups.solver.explain import fits_soon
 from scheduler.groups.topology.tree import NODE
-from scheduler.objects.kueue import HOSTNAME
+from scheduler.objects.groups.kueue import HOSTNAME
 from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import resource_text
 from scheduler.state.podindex import Placed, PodIndex

@@ -23,8 +23,7 @@ from scheduler.groups.description.classes import (
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.sources.inputs import check_between, check_count
 from scheduler.groups.sources.served import changed, renamed
-from scheduler.objects.grouporder import finder
-from scheduler.objects.groups import (
+from scheduler.objects.groups.appgroup import (
     GROUP_LABEL,
     WORKLOAD_LABEL,
     AppGroup,
@@ -32,6 +31,7 @@ from scheduler.objects.groups import (
     GangStatus,
     Workload,
 )
+from scheduler.objects.groups.grouporder import finder
 from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import quantity
 

@@ -22,8 +22,8 @@ from scheduler.groups.sources.workload import (
     mode,
     workload,
 )
+from scheduler.objects.groups.podgroup import CompositePodGroup
 from scheduler.objects.kinds import COMPOSITE_GROUP
-from scheduler.objects.podgroup import CompositePodGroup
 
 KIND = COMPOSITE_GROUP.kind
 CONDITION = "CompositePodGroupInitiallyScheduled"

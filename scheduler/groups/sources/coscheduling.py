@@ -16,8 +16,8 @@ from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between, check_count
 from scheduler.groups.sources.served import changed, renamed
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupStatus
 from scheduler.objects.pod import ResourceList
-from scheduler.objects.podgroup import PodGroup, PodGroupStatus
 from scheduler.state.resources import Amounts, amounts, counted
 
 KIND = "PodGroup"

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.sources.served import renamed
-from scheduler.objects.derivedgroups import KIND as OF_ENGINE
-from scheduler.objects.derivedgroups import DerivedGroup, kind_named, labels_naming
+from scheduler.objects.groups.derivedgroups import KIND as OF_ENGINE
+from scheduler.objects.groups.derivedgroups import DerivedGroup, kind_named, labels_naming
 from scheduler.objects.pod import Pod
 
 KIND = OF_ENGINE

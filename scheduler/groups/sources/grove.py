@@ -18,7 +18,7 @@ from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.labelled import placed_by
 from scheduler.groups.sources.served import ServedGroups
-from scheduler.objects.gangs import GrovePack, GrovePodGroup, GroveTopology, PodGang
+from scheduler.objects.groups.gangs import GrovePack, GrovePodGroup, GroveTopology, PodGang
 from scheduler.objects.kinds import POD_GANG
 
 KIND: Final = POD_GANG.kind

@@ -19,7 +19,7 @@ from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.labelled import excluded, placed_by
 from scheduler.groups.sources.served import ServedGroups
-from scheduler.objects.gangs import KaiPodGroup, KaiSubGroup
+from scheduler.objects.groups.gangs import KaiPodGroup, KaiSubGroup
 from scheduler.objects.kinds import KAI_GROUP
 from scheduler.objects.pod import Pod
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import ObjectError
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, LabelRule
 from scheduler.groups.topology.placement import in_order
-from scheduler.objects.kueue import HOSTNAME
+from scheduler.objects.groups.kueue import HOSTNAME
 from scheduler.objects.pod import Pod, PodAnnotations, PodSpec
 
 PREFIX = "kueue:"

@@ -25,7 +25,7 @@ from scheduler.groups.sources import (
     volcano,
     workload,
 )
-from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.groups.appgroup import GROUP_LABEL
 from scheduler.objects.kinds import BY_KIND as KIND_OF
 from scheduler.objects.pod import Pod
 

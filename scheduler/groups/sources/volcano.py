@@ -25,13 +25,13 @@ from scheduler.groups.sources.inputs import check_between, check_count
 from scheduler.groups.sources.labelled import excluded
 from scheduler.groups.sources.served import ServedGroups, changed, renamed
 from scheduler.groups.topology import hypernodes
-from scheduler.objects.kinds import VOLCANO_GROUP
-from scheduler.objects.pod import Pod
-from scheduler.objects.volcano import (
+from scheduler.objects.groups.volcano import (
     VolcanoCondition,
     VolcanoGroupStatus,
     VolcanoPodGroup,
 )
+from scheduler.objects.kinds import VOLCANO_GROUP
+from scheduler.objects.pod import Pod
 
 KIND = VOLCANO_GROUP.kind
 PREFIX = "volcano:"

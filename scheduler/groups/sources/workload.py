@@ -19,14 +19,14 @@ from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, TreeMemb
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.served import renamed
-from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
-from scheduler.objects.meta import Condition
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     CompositePodGroup,
     WorkloadGroup,
     WorkloadGroupStatus,
     WorkloadReference,
 )
+from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
+from scheduler.objects.meta import Condition
 
 PREFIX = "podgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"

@@ -19,10 +19,10 @@ from scheduler.framework.groups import GroupEvent, GroupLook, GroupStage, GroupW
 from scheduler.groups.sources import appgroup, coscheduling, derived, volcano, workload
 from scheduler.groups.sources.registry import BY_KIND, NESTED
 from scheduler.groups.status.lifecycle import LONGEST_MESSAGE, GroupRecord
-from scheduler.objects.groups import GangStatus
+from scheduler.objects.groups.appgroup import GangStatus
+from scheduler.objects.groups.volcano import VolcanoCondition
 from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
-from scheduler.objects.volcano import VolcanoCondition
 from scheduler.state.podindex import Placed
 
 SEEN_BY_THEN_S = 5.0  # seconds after which an unseen write counts as lost and is sent again

@@ -14,8 +14,8 @@ from scheduler.base.errors import ObjectError
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.topology.tree import DEEPEST, NODE, Topology
+from scheduler.objects.groups.volcano import HyperNode, HyperNodeMember
 from scheduler.objects.selectors import selector_matches
-from scheduler.objects.volcano import HyperNode, HyperNodeMember
 
 # The name by which groups call this tree.
 NAME = "hypernodes"

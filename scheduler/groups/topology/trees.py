@@ -23,8 +23,8 @@ from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.topology import hypernodes
 from scheduler.groups.topology import tree as topology
 from scheduler.groups.topology.tree import Topology
+from scheduler.objects.groups.kueue import HOSTNAME
 from scheduler.objects.kinds import HYPER_NODE, KUEUE_TOPOLOGIES
-from scheduler.objects.kueue import HOSTNAME
 from scheduler.plugins import deviceattributes
 from scheduler.plugins.deviceattributes import SLICE
 

@@ -7,8 +7,8 @@ resources needs.
 """
 
 from scheduler.objects.claims import ResourceClaim
+from scheduler.objects.groups.podgroup import WorkloadGroup
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.dynamicresources import podclaims
 from scheduler.plugins.dynamicresources.allocation.tainting import RULE

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from scheduler.objects.claims import EXTENDED_RESOURCE_CLAIM, ConsumerReference, ResourceClaim
+from scheduler.objects.groups.podgroup import PodResourceClaim, WorkloadGroup
 from scheduler.objects.kinds import WORKLOAD_GROUP_API, WORKLOAD_GROUPS
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import PodResourceClaim, WorkloadGroup
 
 CLAIM = "ResourceClaim"
 GROUP_KINDS = tuple(kind.kind for kind in WORKLOAD_GROUPS)

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.base.errors import ApiError
 from scheduler.framework import ApiCall
-from scheduler.objects.podmix import MOST_HISTORY_SHAPES, HistoryShape, PodMixHistory
+from scheduler.objects.reports.podmix import MOST_HISTORY_SHAPES, HistoryShape, PodMixHistory
 from scheduler.plugins.fragmentation.needs import PodNeed
 from scheduler.state.change import Change
 

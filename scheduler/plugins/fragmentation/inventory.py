@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from scheduler.objects.pod import Pod
-from scheduler.objects.podmix import HistoryShape
 from scheduler.objects.quantity import resource_text
+from scheduler.objects.reports.podmix import HistoryShape
 from scheduler.plugins.dynamicresources.allocation.slices import SLICE
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs, ShapeSpec

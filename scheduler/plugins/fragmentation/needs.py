@@ -14,8 +14,8 @@ from scheduler.framework import Cycle, PerSpec
 from scheduler.objects.claims import ALL, DeviceAsk, ResourceClaim
 from scheduler.objects.devices import ResourceSlice
 from scheduler.objects.pod import Pod
-from scheduler.objects.podmix import HistoryShape
 from scheduler.objects.quantity import resource_amount, resource_text
+from scheduler.objects.reports.podmix import HistoryShape
 from scheduler.plugins.dynamicresources.allocation.amounts import amount
 from scheduler.plugins.dynamicresources.allocation.slices import SLICE
 from scheduler.plugins.dynamicresources.podclaims import ClaimLookup, NotReadyError

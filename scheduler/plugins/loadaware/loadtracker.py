@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from scheduler.framework import BoolColumn, Change, FloatColumn, IntColumn, Placed, Pod
-from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import PodAnnotations
+from scheduler.objects.reports.nodemetric import NodeMetric
 from scheduler.plugins.loadaware.grid import Headrooms, LoadColumns
 from scheduler.plugins.loadaware.limits import UNLIMITED, NodeLimits, node_limits
 from scheduler.plugins.loadaware.nodeload import NodeLoad, Weight, entry_of, weigh

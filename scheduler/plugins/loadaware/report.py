@@ -12,10 +12,10 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import ObjectError
 from scheduler.framework import Duration, seconds
-from scheduler.objects.nodemetric import AggregatedUsage, NodeMetric, PodMetricInfo
 from scheduler.objects.pod import ResourceList
 from scheduler.objects.podclass import PROD
 from scheduler.objects.quantity import resource_amount
+from scheduler.objects.reports.nodemetric import AggregatedUsage, NodeMetric, PodMetricInfo
 from scheduler.plugins.loadaware.estimate import LARGEST
 from scheduler.plugins.loadaware.settings import Percentile, Settings, Vector
 

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.objects.groups import AppGroup, Workload, WorkloadRef
+from scheduler.objects.groups.appgroup import AppGroup, Workload, WorkloadRef
 from scheduler.objects.network import Quantity
 from scheduler.objects.quantity import quantity
 from scheduler.plugins.network.grouppods import Numbering

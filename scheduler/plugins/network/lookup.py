@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler.framework import AreaPaths, Handle, Pod, Rows
-from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.groups.appgroup import GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.bandwidth.bookings import BookedAmounts

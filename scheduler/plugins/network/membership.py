@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from scheduler.framework import Pod
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, namespace_of
+from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, namespace_of
 from scheduler.plugins.network.bandwidth.bookings import Bookings
 from scheduler.plugins.network.dependencies import Dependencies, GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods, Numbering

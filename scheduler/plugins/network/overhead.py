@@ -26,7 +26,7 @@ from scheduler.framework import (
     Status,
     no_rows,
 )
-from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.groups.appgroup import GROUP_LABEL
 from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, NetworkOverheadArgs
 from scheduler.plugins.network.bandwidth.headroom import LinkHeadroom
 from scheduler.plugins.network.lookup import Lookup

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from scheduler.framework import Args, Change, Handle, Pod
-from scheduler.objects.grouporder import MOST_WORKLOADS, order_of
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
+from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
+from scheduler.objects.groups.grouporder import MOST_WORKLOADS, order_of
 from scheduler.plugins.groupsort import GroupSort, Key, QueuedMember
 from scheduler.plugins.network.tracker import NetworkTracker
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.framework import Change, FloatColumn, IntColumn, Nodes, Placed, Rows
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
+from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL
 from scheduler.plugins.network.dependencies import Dependencies
 from scheduler.plugins.network.membership import AppGroups, Labelled, Membership, Named
 from scheduler.plugins.network.places import RowPlaces

@@ -26,7 +26,7 @@ from scheduler.framework import (
     is_any,
     reject,
 )
-from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.reports.numa import NodeResourceTopology
 from scheduler.plugins.numa import filtering, leastnuma, scoring
 from scheduler.plugins.numa.args import (
     ENABLED,

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from scheduler.framework import IntColumn, PerShape, Placed
-from scheduler.objects.numa import NodeResourceTopology
-from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
-from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_of
+from scheduler.objects.reports.numa import NodeResourceTopology
+from scheduler.objects.reports.numaplacement import METADATA, VECTOR, Name, zones_of
+from scheduler.objects.reports.podfingerprint import fingerprint, is_fingerprint, mark_of
 from scheduler.plugins.numa.demand import Needs, ZoneDemand, exclusive_by_container, shared_rest
 from scheduler.plugins.numa.zones import attribute, zone_id
 

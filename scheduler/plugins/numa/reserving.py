@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from scheduler.framework import BoolColumn, PerShape, Placed, is_any
-from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.reports.numa import NodeResourceTopology
 from scheduler.plugins.numa.demand import ZoneDemand, demand_of, holds_exclusive
 from scheduler.plugins.numa.reservations import (
     NOTHING_OWED,

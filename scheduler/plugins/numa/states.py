@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
-from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.reports.numa import NodeResourceTopology
 from scheduler.plugins.numa.reservations import Reservations
 from scheduler.plugins.numa.tracker import BEHIND, STALE, WITHOUT, Topologies
 from scheduler.plugins.numa.zones import expected_fingerprint, kubelet_settings, read_zones

@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.base.meters import Meters
 from scheduler.framework import BoolColumn, Change, Node, PerShape, Placed
-from scheduler.objects.numa import NodeResourceTopology
+from scheduler.objects.reports.numa import NodeResourceTopology
 from scheduler.plugins.numa.demand import ALWAYS_OFFERED, demand_of
 from scheduler.plugins.numa.reserving import Following, Reserving
 from scheduler.plugins.numa.zonecolumns import ZoneColumns

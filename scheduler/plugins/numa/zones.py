@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from scheduler.base.errors import ObjectError
-from scheduler.objects.numa import NamedValue, NodeResourceTopology, Zone, ZoneCost
 from scheduler.objects.quantity import milli_quantity
+from scheduler.objects.reports.numa import NamedValue, NodeResourceTopology, Zone, ZoneCost
 from scheduler.plugins.numa.demand import LIMIT
 
 MOST_ZONES = 64

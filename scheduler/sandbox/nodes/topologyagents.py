@@ -10,8 +10,8 @@ time; so a scheduler's data is up to that old. `devices=0,2` puts devices into t
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
-from scheduler.objects.numaplacement import METADATA, VECTOR, encode
-from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.objects.reports.numaplacement import METADATA, VECTOR, encode
+from scheduler.objects.reports.podfingerprint import fingerprint, mark_of
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, Resource

@@ -20,13 +20,13 @@ from scheduler.objects.claims import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from scheduler.objects.meta import Condition, OwnerReference
-from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     PodResourceClaim,
     PodResourceClaimStatus,
     WorkloadGroup,
 )
+from scheduler.objects.meta import Condition, OwnerReference
+from scheduler.objects.pod import Pod
 
 CLAIM, TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
 

@@ -15,7 +15,7 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from scheduler.objects.kinds import MOVE_PLAN
-from scheduler.objects.moveplan import MovePlan, MovePlanStatus, PlannedMove
+from scheduler.objects.moves.moveplan import MovePlan, MovePlanStatus, PlannedMove
 from scheduler.snapshot.anonymous.hiddendevices import KINDS, DeviceWords, Names
 from scheduler.snapshot.export import Object
 

@@ -5,7 +5,7 @@ import json
 import yaml
 
 from scheduler.cli.main import run
-from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.objects.reports.podfingerprint import fingerprint, mark_of
 from scheduler.testing import node
 from tests.unit.simulate.asking import pod
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler.objects.groups import GangStatus
-from scheduler.objects.podgroup import PodGroupStatus
+from scheduler.objects.groups.appgroup import GangStatus
+from scheduler.objects.groups.podgroup import PodGroupStatus
 from scheduler.sandbox.kinds.crd import check_definition
 from scheduler.sandbox.kinds.schema import Schema
 

@@ -9,7 +9,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.objects.jobs import RayCluster, RayClusterSpec, RayWorkerGroup
+from scheduler.objects.groups.jobs import RayCluster, RayClusterSpec, RayWorkerGroup
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.workloads import Namespace, NamespaceAnnotations, NamespaceMeta
 from tests.property.making import make_node, make_pod

@@ -12,8 +12,8 @@ import pytest
 from scheduler.base import sweep
 from scheduler.engine.effects import Answer, Bind, Call, Evict, Record, Solve, Watched
 from scheduler.groups.status.innergroups import InnerGroupWriter
+from scheduler.objects.groups.podgroup import CompositePodGroup, WorkloadGroup
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import CompositePodGroup, WorkloadGroup
 from tests.property.making import make_node
 from tests.unit.engine.test_groups import Floor
 from tests.unit.engine.test_measured import seen

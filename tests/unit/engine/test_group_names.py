@@ -10,15 +10,15 @@ import pytest
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.engine.effects import Answer, Bind, Call, Effects, Solve, Watched
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     GangPolicy,
     SchedulingGroup,
     SchedulingPolicy,
     WorkloadGroup,
     WorkloadGroupSpec,
 )
+from scheduler.objects.meta import AnnotatedMeta
+from scheduler.objects.pod import Pod
 from tests.property.making import make_pod, with_meta, with_spec
 from tests.unit.engine.test_groups import NOW, Floor
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.rig import Rig
 from tests.property.test_objects_alone import build

@@ -30,8 +30,7 @@ from scheduler.groups.problem.answer import SolverAnswer as Answered
 from scheduler.groups.solver.questions import Solution, answer
 from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.podgroup import (
+from scheduler.objects.groups.podgroup import (
     GangPolicy,
     PodGroup,
     PodGroupSpec,
@@ -41,6 +40,7 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
+from scheduler.objects.meta import AnnotatedMeta
 from tests.property.making import make_node, make_pod, with_spec
 
 REGISTRY = Registry(IN_TREE)

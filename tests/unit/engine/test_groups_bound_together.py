@@ -15,8 +15,8 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.intree import IN_TREE
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod, with_spec
 
 NOW = 1_767_225_600.0

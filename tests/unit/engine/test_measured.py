@@ -12,8 +12,8 @@ from scheduler.engine.effects import Answer, Bind, Call, Evict, Leading, Solve, 
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,

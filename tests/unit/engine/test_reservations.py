@@ -12,11 +12,11 @@ from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.groups.solver.questions import answer
 from scheduler.intree import IN_TREE
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
-from scheduler.objects.moveplan import MoveOwner, MovePlan, MovePlanStatus, PlannedMove
+from scheduler.objects.moves.moveplan import MoveOwner, MovePlan, MovePlanStatus, PlannedMove
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.objects.pod import ContainerPort
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.testing import node, pod
 
 NOW = 1_800_000_000.0

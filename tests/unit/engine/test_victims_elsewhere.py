@@ -12,9 +12,9 @@ from scheduler.framework.registry import Registry
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.solver.questions import answer
 from scheduler.intree import IN_TREE
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.plain import read_node, read_pod
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.plugins.preemption import DefaultPreemption, DefaultPreemptionArgs
 from scheduler.testing import node, pod
 

@@ -7,8 +7,15 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.cli.jobs.movejobs import run_moves
-from scheduler.objects.moveplan import MovePlanSpec, PlanGoal
-from scheduler.objects.movewire import CHECK, PLAN, MoveAnswer, MoveCheck, MoveQuestion, packed
+from scheduler.objects.moves.moveplan import MovePlanSpec, PlanGoal
+from scheduler.objects.moves.movewire import (
+    CHECK,
+    PLAN,
+    MoveAnswer,
+    MoveCheck,
+    MoveQuestion,
+    packed,
+)
 from tests.unit.cli.test_derived_live import LABEL, jobset
 from tests.unit.moves.test_cluster import GPU, gpu_node, owned, two_nodes, waiting
 from tests.unit.simulate.asking import pod

@@ -12,7 +12,7 @@ from scheduler.moves.cluster import ProblemBuilder
 from scheduler.moves.eligible import MoveRules
 from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.goals import FitGoal, FreeGoal
-from scheduler.objects.movewire import CHECK, MoveCheck
+from scheduler.objects.moves.movewire import CHECK, MoveCheck
 from scheduler.simulate.stage import AnswerOptions
 from scheduler.snapshot.anonymous.anonymize import Anonymizer
 from scheduler.snapshot.decoding import READ

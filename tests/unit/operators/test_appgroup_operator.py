@@ -9,7 +9,7 @@ import yaml
 from operators.appgroup.costs import NodePlaces, places, statistics
 from operators.appgroup.operator import RECIPE
 from operators.appgroup.status import ObservedPod
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroupSpec
+from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL, AppGroupSpec
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from scheduler.objects.node import Node, NodeMeta

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.objects.grouporder import ALGORITHMS, Order, graph_of, order_of
-from scheduler.objects.groups import Dependency, Workload, WorkloadRef
+from scheduler.objects.groups.appgroup import Dependency, Workload, WorkloadRef
+from scheduler.objects.groups.grouporder import ALGORITHMS, Order, graph_of, order_of
 
 NAMES = [f"w{number}" for number in range(8)]
 

@@ -15,7 +15,7 @@ from operators.appgroup.status import (
     merge_patch,
     status_of,
 )
-from scheduler.objects.groups import AppGroup, AppGroupSpec, AppGroupStatus, GangStatus
+from scheduler.objects.groups.appgroup import AppGroup, AppGroupSpec, AppGroupStatus, GangStatus
 from scheduler.objects.network import Statistics
 
 EMPTY = AppGroupStatus()

@@ -16,7 +16,7 @@ from operators.appgroup.status import ObservedGroup, ObservedPod, merge_patch, s
 from operators.networktopology.status import ObservedTopology
 from operators.networktopology.status import status_of as topology_status_of
 from scheduler.base.clock import ManualClock
-from scheduler.objects.groups import (
+from scheduler.objects.groups.appgroup import (
     AppGroupSpec,
     AppGroupStatus,
     Dependency,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from operators.networktopology.allocated import LabelLink, booked, with_bookings, with_statistics
-from scheduler.objects.groups import AppGroup
+from scheduler.objects.groups.appgroup import AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from scheduler.plugins.network.links import REGION
 from tests.property.test_network import LISTS, Year

@@ -8,7 +8,7 @@ from scheduler.groups.sources import configmap, coscheduling, served
 from scheduler.groups.status import lifecycle
 from scheduler.groups.status.announcing import News, announce
 from scheduler.groups.status.lifecycle import GroupRecord
-from scheduler.objects.podgroup import PodGroup
+from scheduler.objects.groups.podgroup import PodGroup
 from tests.unit.plugins.test_groups_volcano import running
 
 NOW = 1_700_000_000.0

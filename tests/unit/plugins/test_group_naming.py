@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from scheduler.groups.sources import configmap, coscheduling, grove, kueue, registry
-from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.groups.appgroup import GROUP_LABEL
 from scheduler.objects.pod import Pod
 
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from scheduler.groups.sources import registry as sources
-from scheduler.objects.derivedgroups import OBJECT_OF, derived, group_named
-from scheduler.objects.jobs import LeaderWorkerSet
+from scheduler.objects.groups.derivedgroups import OBJECT_OF, derived, group_named
+from scheduler.objects.groups.jobs import LeaderWorkerSet
 from scheduler.simulate.simulate import simulate
 from scheduler.simulate.stage import AnswerOptions, staged
 from scheduler.testing import node

@@ -13,7 +13,7 @@ from scheduler.groups.sources import grove, kai
 from scheduler.groups.sources.registry import dispute, group_of, moved
 from scheduler.groups.status.announcing import News, announce
 from scheduler.groups.status.lifecycle import GroupRecord
-from scheduler.objects.gangs import KaiPodGroup, PodGang
+from scheduler.objects.groups.gangs import KaiPodGroup, PodGang
 from scheduler.objects.pod import Pod
 from scheduler.testing import node
 from tests.unit.simulate.asking import place, pod

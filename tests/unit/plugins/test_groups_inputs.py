@@ -10,8 +10,8 @@ from scheduler.groups.description.spec import check_levels
 from scheduler.groups.sources import coscheduling
 from scheduler.groups.sources.configmap import from_config_map
 from scheduler.groups.topology.tree import from_config_map as topology_of
+from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
-from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.unit.plugins.groupsdocs import GROUP, TREE
 
 

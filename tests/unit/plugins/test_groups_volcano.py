@@ -13,7 +13,7 @@ from scheduler.groups.sources import volcano
 from scheduler.groups.sources.registry import group_of, moved
 from scheduler.groups.status.announcing import News, announce
 from scheduler.groups.status.lifecycle import GroupRecord
-from scheduler.objects.volcano import VolcanoPodGroup
+from scheduler.objects.groups.volcano import VolcanoPodGroup
 from scheduler.state.podindex import place as record_of
 from scheduler.state.shapes import Shapes
 from tests.unit.plugins.groupsworld import group, tree

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.objects.grouporder import order_of
-from scheduler.objects.groups import Dependency, Workload, WorkloadRef
+from scheduler.objects.groups.appgroup import Dependency, Workload, WorkloadRef
+from scheduler.objects.groups.grouporder import order_of
 from scheduler.testing import evaluate, less, node, pod
 from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
 

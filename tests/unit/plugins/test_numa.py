@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.framework.status import Code
-from scheduler.objects.numa import NodeResourceTopology
-from scheduler.objects.numaplacement import decode, encode, zones_of
 from scheduler.objects.plain import read_object, read_pod
-from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_of
+from scheduler.objects.reports.numa import NodeResourceTopology
+from scheduler.objects.reports.numaplacement import decode, encode, zones_of
+from scheduler.objects.reports.podfingerprint import fingerprint, is_fingerprint, mark_of
 from scheduler.plugins.numa import NodeResourceTopologyMatch
 from scheduler.state.change import Change
 from scheduler.testing import check_plugin, evaluate

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.objects.numaplacement import METADATA, VECTOR, encode
-from scheduler.objects.podfingerprint import fingerprint, mark_of
+from scheduler.objects.reports.numaplacement import METADATA, VECTOR, encode
+from scheduler.objects.reports.podfingerprint import fingerprint, mark_of
 from scheduler.testing import node, pod
 from tests.property.test_group_devices import simulated
 

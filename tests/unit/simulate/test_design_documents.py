@@ -19,7 +19,7 @@ from scheduler.config import load
 from scheduler.convert.conversion import convert
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, AppGroupStatus
+from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, AppGroupStatus
 from scheduler.objects.quantity import quantity
 from scheduler.sandbox.api import writing
 from scheduler.sandbox.api.request import parse

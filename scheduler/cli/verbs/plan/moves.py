@@ -38,14 +38,14 @@ from scheduler.moves.goals import (
 )
 from scheduler.moves.records import MovesReport
 from scheduler.objects.kinds import MOVE_PLAN, Kind
-from scheduler.objects.moveplan import (
+from scheduler.objects.moves.moveplan import (
     FreeNodesGoal,
     LoadBelowGoal,
     MovePlanSpec,
     PlanGoal,
     PlanLimits,
 )
-from scheduler.objects.moveplan import RepairGoal as PlanRepairGoal
+from scheduler.objects.moves.moveplan import RepairGoal as PlanRepairGoal
 from scheduler.objects.workloads import Service
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.derive import with_derived_groups

@@ -55,7 +55,7 @@ from scheduler.explain.questions import check_shapes
 from scheduler.intree import registry
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.writing.fence import FencedApi
-from scheduler.objects.watchermetrics import WatcherMetrics
+from scheduler.objects.reports.watchermetrics import WatcherMetrics
 from scheduler.plugins.network import NetworkMinCost, NetworkOverhead
 from scheduler.plugins.network.args import TopologyArgs
 from scheduler.plugins.network.bandwidth.risks import (

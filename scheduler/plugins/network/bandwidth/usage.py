@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.framework import Change, FloatColumn
-from scheduler.objects.watchermetrics import WatcherMetric, WatcherMetrics
+from scheduler.objects.reports.watchermetrics import WatcherMetric, WatcherMetrics
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster

@@ -14,8 +14,8 @@ from operators.agents.load.machine import (
     used_bytes,
 )
 from operators.agents.load.sampler import AverageUse, Sampler, Series, UsageSample
-from scheduler.objects.nodemetric import AggregatePolicy, NodeMetricCollectPolicy
 from scheduler.objects.plain import read_pod
+from scheduler.objects.reports.nodemetric import AggregatePolicy, NodeMetricCollectPolicy
 from scheduler.testing.builders import pod
 
 UID = "0f6a3bd0-6b5d-4b3a-9f62-1d2e3c4b5a69"

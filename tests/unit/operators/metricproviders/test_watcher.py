@@ -26,7 +26,7 @@ from scheduler.config import load
 from scheduler.engine.effects import Watched
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.objects.watchermetrics import WatcherMetrics
+from scheduler.objects.reports.watchermetrics import WatcherMetrics
 from scheduler.testing import evaluate, node, pod
 
 NOW = 1_700_000_000.0

@@ -18,8 +18,8 @@ from operators.nodemetric.policy import (
     steps,
 )
 from scheduler.base.clock import rfc3339
-from scheduler.objects.nodemetric import NodeMetric, NodeMetricSpec
 from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.objects.reports.nodemetric import NodeMetric, NodeMetricSpec
 from scheduler.testing.builders import node, pod
 
 STRATEGY = {"enable": True, "metricReportIntervalSeconds": 30}

@@ -12,7 +12,7 @@ from scheduler.kube.watching.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.plain import read_node, read_pod
-from scheduler.objects.podmix import MOST_HISTORY_SHAPES, HistoryShape, PodMixHistory
+from scheduler.objects.reports.podmix import MOST_HISTORY_SHAPES, HistoryShape, PodMixHistory
 from scheduler.plugins.fragmentation import FragmentationAware
 from scheduler.simulate.cluster.rest import Rest
 from scheduler.testing import node

@@ -10,7 +10,7 @@ start in order make no group: the later pods exist only when the first ones run.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from scheduler.objects.jobs import Job, JobSet, JobSpec, LeaderWorkerSet, MPIJob, RayCluster
+from scheduler.objects.groups.jobs import Job, JobSet, JobSpec, LeaderWorkerSet, MPIJob, RayCluster
 from scheduler.objects.meta import Object, ObjectMeta
 from scheduler.objects.pod import Pod
 from scheduler.objects.workloads import Namespace

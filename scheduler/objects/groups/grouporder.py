@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from scheduler.objects.groups import Workload, WorkloadRef
+from scheduler.objects.groups.appgroup import Workload, WorkloadRef
 
 DEFAULT_ALGORITHM = "KahnSort"
 MOST_WORKLOADS = 1000  # workloads beyond this number have no place

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.objects.meta import Object
-from scheduler.objects.moveplan import MovePlanSpec, MovePlanStatus, PlannedMove
+from scheduler.objects.moves.moveplan import MovePlanSpec, MovePlanStatus, PlannedMove
 
 PLAN, CHECK = "plan", "check"
 _HEAD_BYTES = 8

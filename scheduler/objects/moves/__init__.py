@@ -1,0 +1,1 @@
+"""MovePlans, and the questions about them to the helper process."""

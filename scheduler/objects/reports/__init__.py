@@ -1,0 +1,1 @@
+"""What agents and operators report about nodes and pods."""
