@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.effects import (
     Answer,
     Bind,
@@ -29,8 +28,6 @@ from scheduler.engine.effects import (
     Solve,
 )
 from scheduler.engine.engine import Engine
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.groups.appgroup import (
     GROUP_LABEL,
@@ -51,13 +48,12 @@ from scheduler.objects.groups.podgroup import (
 )
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.pod import Pod
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig
 from tests.property.watchdog import Watchdog
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 SIZE = 4
 
 
@@ -104,11 +100,6 @@ SOURCES = {
         {GROUP_LABEL: "g", WORKLOAD_LABEL: "w"},
     ),
 }
-
-
-def build() -> Engine:
-    """Return an engine as `trellis run` makes it without a file."""
-    return Engine(PROFILES, REGISTRY)
 
 
 class Killer(Rig):

@@ -10,20 +10,15 @@ from random import Random
 
 import pytest
 
-from scheduler.config import default_config
-from scheduler.engine.engine import Engine
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.pod import Pod
 from scheduler.simulate.replay import replay
 from tests.property import moves
+from tests.property.engines import build
 from tests.property.making import make_pod
 from tests.property.moves import Move, Pick
 from tests.property.rig import Rig
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 SIZES = {"g0": 2, "g1": 3, "g2": 5}
 UNREADABLE = ('{"rack": {}}', "{")
 RULES = (
@@ -35,11 +30,6 @@ RULES = (
     '{"node": {"factor": 2}}',
     *UNREADABLE,
 )
-
-
-def build() -> Engine:
-    """Return an engine as `trellis run` makes it without a file."""
-    return Engine(PROFILES, REGISTRY)
 
 
 class GroupRig(Rig):

@@ -6,17 +6,13 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import TrellisError
-from scheduler.config import default_config
 from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.kube.watching.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
+from tests.property.engines import PROFILES, REGISTRY
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 NOW = 1_767_225_600.0
 
 

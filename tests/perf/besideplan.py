@@ -15,20 +15,16 @@ import json
 from statistics import median
 from time import process_time
 
-from scheduler.config import default_config
 from scheduler.engine.effects import Answer, Bind, Leading, Solve, Watched
 from scheduler.engine.engine import Engine
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.pod import Pod
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod, with_spec
 
 NOW = 1_767_225_600.0
 POOL, GROUP = "pool", "scheduling.x-k8s.io/pod-group"
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 ROLES = ((1, 24), (2, 16), (3, 8))  # CPUs of a member, and how many members
 
 

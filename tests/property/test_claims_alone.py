@@ -14,6 +14,7 @@ from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.groups.podgroup import PodResourceClaim
 from scheduler.objects.plain import read_object
 from tests.property import moves
+from tests.property.engines import build
 from tests.property.making import make_pod, with_meta, with_spec
 from tests.property.model_api import KINDS
 from tests.property.model_claims import CLAIM, CLAIM_KINDS, CLASS, SLICE, control, given_twice
@@ -21,7 +22,6 @@ from tests.property.moves import NODES, Move, Pick
 from tests.property.rig import Rig
 from tests.property.test_objects_alone import (
     WITHOUT,
-    build,
     describe,
     goes,
     membership,

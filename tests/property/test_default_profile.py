@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.engine import Engine
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.objects.meta import LabelSelector
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import (
@@ -23,6 +20,7 @@ from scheduler.objects.pod import (
     Toleration,
     TopologySpreadConstraint,
 )
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod
 from tests.property.moves import (
     NODES,
@@ -39,14 +37,7 @@ from tests.property.moves import (
 )
 from tests.property.rig import Rig
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 HOST = "kubernetes.io/hostname"
-
-
-def build() -> Engine:
-    """Return an engine as `trellis run` makes it without a file."""
-    return Engine(PROFILES, REGISTRY)
 
 
 def _term(app: str, key: str) -> tuple[PodAffinityTerm, ...]:

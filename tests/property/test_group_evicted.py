@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from scheduler.engine.effects import Evict, Record
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
-from tests.property.test_objects_alone import build
 
 MEMBERS = 3
 

@@ -12,9 +12,9 @@ from scheduler.engine.effects import Call
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
-from tests.property.test_objects_alone import build
 
 MEMBERS = 30
 LATEST = ("GroupConfigMap", "Pod")

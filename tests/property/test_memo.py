@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from scheduler.config import default_config
 from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.answers import States
-from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
-from scheduler.intree import IN_TREE
 from scheduler.objects.devices import DeviceClass, DeviceClassSpec
 from scheduler.objects.meta import LabelSelector, ObjectMeta, OwnerReference
 from scheduler.objects.node import ContainerImage, Node, Taint
@@ -39,10 +36,9 @@ from scheduler.objects.workloads import (
     SelectorSpec,
     Service,
 )
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 FREE = OwnerReference("apps/v1", "ReplicaSet", "web", "uid-web")
 CONTROLLER = replace(FREE, controller=True)
 

@@ -9,7 +9,6 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.effects import (
     Answer,
     Bind,
@@ -23,16 +22,13 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings
-from scheduler.framework.registry import Registry
 from scheduler.groups.solver.questions import answer
-from scheduler.intree import IN_TREE
 from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.pod import Pod
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod, with_spec, with_status
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 START = 1_767_225_600.0
 LABEL = "scheduling.x-k8s.io/pod-group"
 NODES, NODE_CPUS = 4, 8

@@ -14,10 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.engine import Engine
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.groups.podgroup import (
     BasicPolicy,
@@ -32,13 +29,12 @@ from scheduler.objects.groups.podgroup import (
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.pod import Pod
 from tests.property import moves
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS
 from tests.property.moves import NODES, Move, Pick
 from tests.property.rig import Rig
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 GROUPS = ("ga", "gb", "gc")
 RULES = (
     "{}",
@@ -47,11 +43,6 @@ RULES = (
     '{"node": {"type": "spread", "hard": true}}',
 )
 RACK = "topology.trellis.dev/rack"
-
-
-def build() -> Engine:
-    """Return an engine as `trellis run` makes it without a file."""
-    return Engine(PROFILES, REGISTRY)
 
 
 # The source of a group, and how its members name it, by the first letters of the group's name.

@@ -6,16 +6,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduler.config import default_config
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer, AskExtender, ExtenderAnswer, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.settings import EngineSettings
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.objects.pod import Pod
 from tests.property import unitworld
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod
 from tests.property.receipts import check_receipts
 from tests.property.unitworld import (
@@ -29,8 +27,6 @@ from tests.property.unitworld import (
     units_of,
 )
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 NOW = 1_767_225_600.0
 
 

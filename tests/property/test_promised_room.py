@@ -16,10 +16,10 @@ import pytest
 
 from scheduler.objects.groups.podgroup import CompositePodGroup, SchedulingGroup, WorkloadGroup
 from tests.property.batches import batches
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig
-from tests.property.test_objects_alone import build
 from tests.unit.plugins.compositeworld import composite, leaf
 
 BATCH = 25

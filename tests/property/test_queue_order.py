@@ -19,23 +19,19 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn
-from scheduler.config import default_config
 from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.cycle import Attempt, PutOffError
 from scheduler.engine.effects import Answer, Bind, Effects, Evict, Leading, Listed, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.settings import EngineSettings
-from scheduler.framework.registry import Registry
 from scheduler.groups.solver.questions import EvictQuestion, EvictRoles, answer
-from scheduler.intree import IN_TREE
 from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta, LabelSelector
 from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod, with_spec
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 T = TypeVar("T")
 START = 1_767_225_600.0
 LABEL = "scheduling.x-k8s.io/pod-group"

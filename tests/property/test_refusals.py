@@ -14,6 +14,7 @@ from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import Decision
 from scheduler.engine.decisionlog import encode_effects
 from tests.property import test_claims_alone, test_default_profile, test_objects_alone
+from tests.property.engines import build
 from tests.property.making import make_pod
 from tests.property.moves import NODES, PODS, Move, Pick, create_pod, doorman, seeded_run
 from tests.property.rig import Rig
@@ -39,7 +40,7 @@ INSTEAD: dict[Move, Move] = {**test_default_profile.INSTEAD, create_pod: crowd}
 
 def crowds(seed: int) -> Rig:
     """Create and delete crowds under all faults."""
-    rig = seeded_run(seed, test_default_profile.build, without=(doorman,), instead=INSTEAD)
+    rig = seeded_run(seed, build, without=(doorman,), instead=INSTEAD)
     rig.settle()
     return rig
 
@@ -52,7 +53,7 @@ def groups(seed: int) -> Rig:
 
     instead = {**test_objects_alone.INSTEAD, create_pod: someone}
     without = test_objects_alone.WITHOUT
-    rig = seeded_run(seed, test_objects_alone.build, without=without, instead=instead)
+    rig = seeded_run(seed, build, without=without, instead=instead)
     rig.calm()
     return rig
 

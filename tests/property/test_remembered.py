@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.objects.meta import LabelSelector, ObjectMeta
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Pod, PodStatus, Toleration
@@ -20,12 +17,11 @@ from scheduler.objects.policy import (
 )
 from scheduler.plugins.preemption.remembered import DryRunCache
 from scheduler.plugins.preemption.units import UnitIndex
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod, with_meta
 from tests.property.test_memo import outcome
 from tests.property.unitworld import POD_GROUP_LABEL, describe
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 NODES = 6
 
 

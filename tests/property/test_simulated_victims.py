@@ -12,14 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.config import default_config
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.objects.pod import Pod
 from tests.property import unitworld
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_pod
 from tests.property.rig import START, Rig
 from tests.property.unitworld import (
@@ -32,8 +30,6 @@ from tests.property.unitworld import (
 )
 from tests.unit.simulate.asking import place
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 VERSIONS = {
     "GroupConfigMap": ("v1", "ConfigMap"),
     "PodGroup": ("scheduling.x-k8s.io/v1alpha1", ""),

@@ -20,8 +20,9 @@ import pytest
 from scheduler.engine.effects import Leading
 from scheduler.engine.engine import Engine
 from tests.property import test_claims_alone
+from tests.property.engines import build
 from tests.property.rig import Rig
-from tests.property.test_objects_alone import build, play
+from tests.property.test_objects_alone import play
 
 ATOMS = (int, float, str, bytes, bool, type(None))
 CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)

@@ -115,11 +115,6 @@ async def what_is_there(server: Server) -> dict[str, Any]:
     return found
 
 
-def is_ranked(member: Json) -> bool:
-    """Return whether a member of a group has its rank: the last write about it."""
-    return "sakkara.member.rank" in member["metadata"]["labels"]
-
-
 def _data(one: Json) -> Json:
     """Return a ConfigMap's data without the duration of the placement."""
     return {key: text for key, text in (one.get("data") or {}).items() if "sched" not in key}

@@ -123,14 +123,6 @@ class Model:
             found = listed.get(ends[::-1])
         return (None, UNKNOWN) if found is None else (found, found)
 
-    def is_listed_one_way(self) -> bool:
-        """Return whether some link is in the table in one direction only."""
-        return any(
-            ends[::-1] not in listed
-            for listed in (self._listed(REGION), self._listed(ZONE))
-            for ends in listed
-        )
-
     def _listed(self, level: str) -> dict[tuple[str, str], int]:
         topology = self.topology()
         weights = (topology or {}).get("spec", {}).get("weights") or []

@@ -10,7 +10,6 @@ from aiohttp.test_utils import TestServer
 from scheduler.base.clock import ManualClock
 from scheduler.base.errors import ConfigError
 from scheduler.base.meters import Meters
-from scheduler.config import default_config
 from scheduler.config.trellis import Tracing
 from scheduler.daemon.records.decisions import DecisionHistory
 from scheduler.daemon.records.traces import Traces
@@ -18,12 +17,9 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer, Bind, Leading, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 NOW = 1_767_225_600.0
 
 

@@ -7,17 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
 from scheduler.kube.watching.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.testing import node, pod
+from tests.property.engines import PROFILES, REGISTRY
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 HUGE = 10**40
 AMOUNTS = (
     HUGE,

@@ -10,10 +10,10 @@ from scheduler.engine.effects import Bind, Call, Evict, Listed, Record
 from scheduler.groups.planning.roles import heterogeneous
 from scheduler.objects.groups.appgroup import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod, with_meta
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig
-from tests.property.test_objects_alone import build
 
 ALL = (*KINDS, "AppGroup", "NetworkTopology")
 

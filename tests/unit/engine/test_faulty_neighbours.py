@@ -10,18 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.effects import Answer, Evict, Leading, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings
-from scheduler.framework.registry import Registry
 from scheduler.groups.solver.questions import answer
-from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import BY_KIND
+from tests.property.engines import PROFILES, REGISTRY
 
 Plain = dict[str, Any]
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 GANG, GROUP = "scheduling.x-k8s.io/pod-group", "sakkara.group"
 HOST = "kubernetes.io/hostname"
 

@@ -4,9 +4,9 @@ import pytest
 
 from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.rig import Rig
-from tests.property.test_objects_alone import build
 
 LABELS = {"scheduling.x-k8s.io/pod-group": "g"}
 

@@ -6,9 +6,9 @@ The preemptors are groups of one, or single pods.
 import pytest
 
 from scheduler.engine.effects import Evict, Watched
+from tests.property.engines import build
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
-from tests.property.test_objects_alone import build
 from tests.property.unitworld import CONFIG_MAP_LABEL, POD_GROUP_LABEL, describe
 
 

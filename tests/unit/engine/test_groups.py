@@ -9,7 +9,6 @@ import json
 import msgspec
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.effects import (
     OUTDATED,
     Answer,
@@ -23,12 +22,10 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
-from scheduler.framework.registry import Registry
 from scheduler.groups.cycle import bindings as groupflights
 from scheduler.groups.cycle import refusals
 from scheduler.groups.problem.answer import SolverAnswer as Answered
 from scheduler.groups.solver.questions import Solution, answer
-from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.groups.podgroup import (
     GangPolicy,
@@ -41,10 +38,9 @@ from scheduler.objects.groups.podgroup import (
     WorkloadGroupSpec,
 )
 from scheduler.objects.meta import AnnotatedMeta
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod, with_spec
 
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 NOW = 1_767_225_600.0
 LABELS = {"sakkara.group.name": "g"}
 

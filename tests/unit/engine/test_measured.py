@@ -19,8 +19,9 @@ from scheduler.objects.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod
-from tests.unit.engine.test_groups import PROFILES, REGISTRY, Floor, bound, the_solve
+from tests.unit.engine.test_groups import Floor, bound, the_solve
 from tests.unit.engine.test_preemption import boss, effects, low, rig_with
 
 

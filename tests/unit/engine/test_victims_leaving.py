@@ -4,16 +4,11 @@ already.
 
 import pytest
 
-from scheduler.config import default_config
 from scheduler.engine.effects import Evict
 from scheduler.engine.engine import Engine
-from scheduler.framework.registry import Registry
-from scheduler.intree import IN_TREE
+from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
-
-REGISTRY = Registry(IN_TREE)
-PROFILES = default_config(REGISTRY).profiles
 
 
 def evicted(rig: Rig) -> list[str]:
