@@ -356,6 +356,27 @@ async def pod_groups(server: Server) -> None:
         await server.until(f"{path}/gang", lambda found: bool(found.get("status")))
 
 
+async def application(server: Server) -> None:
+    """An application that is placed whole; its state is written into its AppGroup."""
+    path = "/apis/appgroup.diktyo.x-k8s.io/v1alpha1/namespaces/default/appgroups"
+    label = "appgroup.diktyo.x-k8s.io"
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "selector": "web"}
+    await server.post(
+        path,
+        {
+            "apiVersion": f"{label}/v1alpha1",
+            "kind": "AppGroup",
+            "metadata": {"name": "whole"},
+            "spec": {"numMembers": 1, "gang": True, "workloads": [{"workload": web}]},
+        },
+    )
+    container = {"name": "c", "image": "pause:3", "resources": {"requests": {"cpu": "10m"}}}
+    meta = {"name": "whole-web", "labels": {label: "whole", f"{label}.workload": "web"}}
+    pod = {"schedulerName": "trellis", "containers": [container]}
+    await server.post(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod})
+    await server.until(f"{path}/whole", lambda found: bool(found.get("status")))
+
+
 async def numa(server: Server) -> None:
     """Only one node reports a zone that can hold the pod."""
     path = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"

@@ -35,6 +35,7 @@ from tests.e2e.chartworld import (
     MARKS,
     RELEASE,
     Server,
+    application,
     load,
     network,
     numa,
@@ -167,7 +168,7 @@ async def test_every_right_is_needed_and_none_is_missing(kind: str, profile: str
         await server.chart("install", *values, config=config)
         rights = await rights_of(server)
         async with server.daemon():
-            for step in (*part.steps, pod_groups, *CORE):
+            for step in (*part.steps, pod_groups, application, *CORE):
                 await step(server)
             if profile == "all":
                 async with netperf_agent(server):
