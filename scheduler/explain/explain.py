@@ -21,7 +21,7 @@ from scheduler.engine.queue.pod import Where
 from scheduler.explain.moving import live_moves
 from scheduler.explain.why.grouped import facts_of, left_out, why_with_group
 from scheduler.explain.why.pending import why_pending
-from scheduler.explain.why.placed import queue_place, why_placed
+from scheduler.explain.why.placed import DECIDES, queue_place, why_placed
 from scheduler.explain.why.records import AskedField, SuggestedChange, Suggestion, Why
 from scheduler.framework.groups import GroupReport, title
 from scheduler.framework.runner import Runner
@@ -222,7 +222,7 @@ def _explained(found: Pod, pod: Pod, stage: StagedEngine, ties: Ties) -> Explana
         return replace(frame, reason=SCHEDULER_ERROR, message=str(error), why=why)
     nodes = _nodes(decision, attempt, ties)
     if decision.fits:
-        why = why_placed(pod.key, decision.node, frame.current_node, nodes)
+        why = why_placed(pod.key, decision.node, frame.current_node, nodes, ties)
         return replace(frame, result=Result.SCHEDULED, node=decision.node, nodes=nodes, why=why)
     is_error = decision.status.code is Code.ERROR
     nominated = decision.nominated_node
@@ -384,17 +384,12 @@ def _why(node: NodeVerdict, best: NodeVerdict | None, ties: Ties) -> str:
     if best is None or node.name == best.name or node.total is None or best.total is None:
         return "chosen" if node.total is not None else "chosen: the only one that fits"
     if node.total == best.total:
-        return f"as good as {best.name}, {_TIE_WORDS[ties]}"
+        return f"same score as {best.name}; {DECIDES[ties]}"
     lead = f"{best.total - node.total} behind {best.name}"
     return f"{lead}: {', '.join(_differences(node, best))}"
 
 
 ELSEWHERE = "takes one such pod; the group is placed as a whole"
-_TIE_WORDS = {
-    Ties.NAME: "whose name comes first",
-    Ties.UID: "which the pod's uid picks",
-    Ties.SEED: "which the seed picks",
-}
 
 
 def _differences(node: NodeVerdict, best: NodeVerdict) -> Iterable[str]:

@@ -3,15 +3,24 @@
 from collections.abc import Iterable
 
 from scheduler.base.clock import parse_rfc3339
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.engine import Engine
 from scheduler.explain.why.records import QueuePlace, RunnerUp, Why
 from scheduler.objects.pod import Pod
 from scheduler.simulate.verdicts import NodeVerdict
 
 MOST_PLUGINS = 3
+# What decides among nodes with the same score.
+DECIDES = {
+    Ties.NAME: "the name decides",
+    Ties.UID: "the pod's uid decides",
+    Ties.SEED: "the seed decides",
+}
 
 
-def why_placed(key: str, chosen: str, current: str | None, nodes: Iterable[NodeVerdict]) -> Why:
+def why_placed(
+    key: str, chosen: str, current: str | None, nodes: Iterable[NodeVerdict], ties: Ties
+) -> Why:
     """Return why pod `key`, which is on `current` if bound, would go to `chosen`.
 
     Names the next best node, and the plugins that made the difference.
@@ -19,7 +28,7 @@ def why_placed(key: str, chosen: str, current: str | None, nodes: Iterable[NodeV
     fitting = {one.name: one for one in nodes if one.feasible}
     lead = f"{key} would go to {chosen}"
     if current is not None:
-        lead = f"{key} is on {current}, and would go there again"
+        lead = f"{key} is on {current}, and would be placed there again"
         if current != chosen:
             lead = f"{key} is on {current}; would now go to {chosen}"
     best = fitting.pop(chosen, None)
@@ -35,12 +44,12 @@ def why_placed(key: str, chosen: str, current: str | None, nodes: Iterable[NodeV
     }
     plugins = dict(sorted(gaps.items(), key=lambda gap: (-abs(gap[1]), gap[0])))
     runner_up = RunnerUp(second.name, behind, plugins)
-    return Why(sentence=f"{lead}: {_compared(runner_up)}", runner_up=runner_up)
+    return Why(sentence=f"{lead}: {_compared(runner_up, ties)}", runner_up=runner_up)
 
 
-def _compared(second: RunnerUp) -> str:
+def _compared(second: RunnerUp, ties: Ties) -> str:
     if not second.behind:
-        return f"{second.node} is as good"
+        return f"{second.node} has the same score, and {DECIDES[ties]}"
     largest = [f"{name} {gap:+d}" for name, gap in list(second.plugins.items())[:MOST_PLUGINS]]
     points = "point" if second.behind == 1 else "points"
     return f"{second.behind} {points} ahead of {second.node} ({', '.join(largest)})"

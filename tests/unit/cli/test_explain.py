@@ -44,7 +44,7 @@ def test_explain_a_waiting_pod(cluster, capsys):
 def test_explain_a_placed_pod_and_one_that_fits_nowhere(cluster, capsys):
     """Exit code 0 if there is a node, else 3."""
     assert 0 == run(["explain", "shop/old", "--snapshot", cluster])
-    assert "shop/old is on large, and would go there again" in capsys.readouterr().out
+    assert "shop/old is on large, and would be placed there again" in capsys.readouterr().out
     assert 3 == run(["explain", "huge", "--snapshot", cluster, "-o", "json"])
     answer = json.loads(capsys.readouterr().out)
 

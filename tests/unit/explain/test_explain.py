@@ -65,8 +65,9 @@ def test_a_pod_that_is_placed():
     got = ask("p", *objects).explanation
 
     assert ("a", "b") == (got.node, got.current_node)
-    assert ["default/p is on b; would now go to a: b is as good"] == explanation_lines(got)
-    alone = "default/p is on a, and would go there again: the only node found to fit"
+    moved = "default/p is on b; would now go to a: b has the same score, and the name decides"
+    assert [moved] == explanation_lines(got)
+    alone = "default/p is on a, and would be placed there again: the only node found to fit"
     assert [alone] == explanation_lines(ask("p", node("a"), pod("p", node_name="a")).explanation)
 
 
@@ -137,10 +138,10 @@ def test_ties_are_explained():
     """Equal nodes state the tie-break."""
     objects = (node("a"), node("b"), pod("p"))
 
-    assert "as good as a, whose name comes first" == why(ask("p", *objects).explanation)["b"]
+    assert "same score as a; the name decides" == why(ask("p", *objects).explanation)["b"]
     words = why(ask("p", *objects, ties=Ties.UID).explanation).values()
     assert {"chosen"} < set(words)
-    assert any(word.endswith("which the pod's uid picks") for word in words)
+    assert any(word.endswith("; the pod's uid decides") for word in words)
 
 
 def test_a_nominated_node_is_chosen_without_a_search():
