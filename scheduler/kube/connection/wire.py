@@ -229,12 +229,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._waiter is not None and not self._waiter.done():
-            answer = self._reader.end()
-            if answer is not None and error is None:
-                self._waiter.set_result(answer)
-            else:
-                reason = str(error) if error else "the server closed the connection"
-                self._waiter.set_exception(ConnectionResetError(reason))
+            reason = str(error) if error else "the server closed the connection"
+            self._waiter.set_exception(ConnectionResetError(reason))
         self.lost.set()
         self._on_lost(self)
 

@@ -95,6 +95,12 @@ async def test_an_invalid_file_is_reported_once(room: Room):
         while len(room.refused) < 2:
             await asyncio.to_thread(lambda: None)
     assert room.file.error == room.refused[1]
+    assert 0 == room.meters.config_last_reload_successful.value
+    room.path.write_text(text("trellis"))
+    async with asyncio.timeout(60):
+        while room.file.error:
+            await asyncio.to_thread(lambda: None)
+    assert 1 == room.meters.config_last_reload_successful.value
     room.path.write_text(text("last"))
     loaded = await waiting
     assert ["last"] == names(loaded)

@@ -160,10 +160,10 @@ async def test_an_idle_daemon_draws_more_often_than_one_at_work(monkeypatch):
     used = [0.0]
     monkeypatch.setattr(module, "process_s", lambda: used[0])
 
-    async def rested(took_s: float, *, busy: bool, share: float) -> float:
+    async def rested(took_s: float, *, busy: bool, share: float, bindings: int = 0) -> float:
         """Return how long it waits while the process gets `share` of the processor."""
         monkeypatch.setattr(house.engine, "has_work", lambda: busy)
-        monkeypatch.setattr(house.engine.view, "bindings", lambda: BindingsView(0, 0, 0))
+        monkeypatch.setattr(house.engine.view, "bindings", lambda: BindingsView(bindings, 0, 0))
         loop = asyncio.get_running_loop()
         began, used_then, then = loop.time(), used[0], house.clock.now()
         resting = asyncio.ensure_future(house.page._rest(took_s))
@@ -177,4 +177,5 @@ async def test_an_idle_daemon_draws_more_often_than_one_at_work(monkeypatch):
     assert 4 <= await rested(0.2, busy=False, share=0.1) <= 6.5
     assert 20 <= await rested(0.2, busy=True, share=1.0) <= 24.5
     assert 40 <= await rested(0.2, busy=True, share=0.5) <= 44.5
+    assert 40 <= await rested(0.2, busy=False, share=0.5, bindings=1) <= 44.5
     assert 60 <= await rested(2.0, busy=True, share=0.5) <= 64.5

@@ -23,8 +23,8 @@ from tests.property.making import make_node, make_pod
 NOW = 1_767_225_600.0
 
 
-def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None) -> list[Any]:
-    """Return the spans of one pod that is placed and one that fits nowhere."""
+def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None, answer: int = 201) -> list[Any]:
+    """Return the spans of a pod whose bind is answered so, and of one that fits nowhere."""
     sdk = pytest.importorskip("opentelemetry.sdk.trace")
     sending = pytest.importorskip("opentelemetry.sdk.trace.export")
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
@@ -46,7 +46,7 @@ def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None) -> list[Any]
     for effect in engine.run(NOW + 1, 10):
         if isinstance(effect, Bind):
             clock.advance(1)
-            engine.handle(Answer(effect.id, 201), NOW + 3)
+            engine.handle(Answer(effect.id, answer), NOW + 3)
     return list(exporter.get_finished_spans())
 
 
@@ -67,6 +67,21 @@ def test_a_span_covers_a_decision_from_the_attempt_to_its_end():
     assert "unschedulable" == giant.attributes["trellis.result"]
     assert ("NodeResourcesFit",) == giant.attributes["trellis.rejected_by"]
     assert "Insufficient cpu" in giant.attributes["trellis.message"]
+
+
+@pytest.mark.parametrize("answer", [201, 403])
+def test_the_status_of_a_span_is_an_error_only_if_the_attempt_failed(answer: int):
+    """A pod that fits nowhere is no error; a bind that the API server refuses is one."""
+    states = {
+        span.attributes["trellis.result"]: (span.status.is_ok, span.status.description)
+        for span in spans(answer=answer)
+    }
+
+    assert {"scheduled" if answer == 201 else "error", "unschedulable"} == states.keys()
+    assert (True, None) == states.pop("unschedulable")
+    ((is_ok, text),) = states.values()
+    assert is_ok == (answer == 201)
+    assert bool(text) == (answer == 403)
 
 
 def test_durations_name_the_trace_of_the_attempt():

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from scheduler.base.clock import rfc3339
 from scheduler.base.errors import ObjectError
 from scheduler.engine.effects import Evict, SetStatus, Solve, Watched
+from scheduler.groups.description.deadlines import Deadline
 from scheduler.groups.description.rules import constraints
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from tests.property.making import make_node, make_pod
@@ -65,6 +66,15 @@ def test_a_rule_holds_for_its_time_and_is_a_wish_then():
     here.now = NOW + 620  # its back-off
     settle(here)
     assert MEMBERS == bound(here.effects)
+
+
+def test_the_sentence_about_a_deadline_names_all_rules_and_at_least_a_second():
+    """Rules that end together share a sentence; the time left is rounded, and never 0s."""
+    for rules, verb in ((("rack hard pack",), "holds"), (("a", "b"), "hold")):
+        for left_s, text in ((0.1, "1s"), (1.6, "2s"), (600.0, "10m0s")):
+            sentence = Deadline(NOW + left_s, rules).text(NOW)
+            assert sentence.startswith(f"{' and '.join(rules)} {verb} until ")
+            assert f" ({text} more)," in sentence
 
 
 def test_a_restart_changes_nothing():

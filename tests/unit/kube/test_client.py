@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.base.clock import ManualClock, RealClock
 from scheduler.base.meters import Meters
-from scheduler.kube.api import ResponseStream
+from scheduler.kube.api import PROTOBUF, ResponseStream
 from scheduler.kube.connection.access import Access
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.connection.credentials import Credentials
@@ -74,8 +74,10 @@ async def test_a_request_carries_what_a_server_needs(proxy: str | None):
     async with responding(ok, path="/below", proxy=proxy) as (client, server):
         response = await client.request("PATCH", "/api?x=1", b"{}", content_type="a/b")
         await client.request("DELETE", "/api")
+        await client.request("GET", "/api", content_type=PROTOBUF)
+        await client.request("POST", "/api", b"k8s", content_type=PROTOBUF)
 
-    asked, deleted = server.asked
+    asked, deleted, *encoded = server.asked
     front = "http://server.example" if proxy else ""
     assert (200, b'{"a":1}', True) == (response.code, response.body, response.ok)
     assert ("PATCH", f"{front}/below/api?x=1", b"{}") == (asked.method, asked.path, asked.body)
@@ -83,6 +85,9 @@ async def test_a_request_carries_what_a_server_needs(proxy: str | None):
         asked.headers[name] for name in ("authorization", "content-type", "user-agent", "accept")
     )
     assert ("DELETE", b"") == (deleted.method, deleted.body)
+    # Only what is read may be in protobuf; the response to a write is decoded as JSON.
+    assert [PROTOBUF, "application/json"] == [one.headers["accept"] for one in encoded]
+    assert PROTOBUF == encoded[1].headers["content-type"]
 
 
 @pytest.mark.parametrize("proxy", [None, "yes"])

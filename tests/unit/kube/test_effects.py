@@ -23,7 +23,7 @@ from scheduler.engine.effects import (
     SetStatus,
 )
 from scheduler.kube.api import Response
-from scheduler.kube.writing.effects import EffectLimits, Executor
+from scheduler.kube.writing.effects import CALL_TRIES, EffectLimits, Executor
 from scheduler.kube.writing.fence import Fence
 from scheduler.kube.writing.recorder import Recorder
 from scheduler.kube.writing.sender import Sender
@@ -74,14 +74,17 @@ class Run:
     def codes(self) -> dict[int, int]:
         return {answer.effect: answer.code for answer in self.answers()}
 
-    def accidents(self, *accidents: Accident, on: str = "") -> None:
-        """Inject these faults into the next requests whose method and path contain `on`."""
+    def accidents(self, *accidents: Accident, on: str = "") -> list[Accident]:
+        """Inject these faults into the next requests whose method and path contain `on`; return
+        the list of those that are left.
+        """
         left = list(accidents)
 
         def next_one(method: str, path: str) -> Accident | None:
             return left.pop(0) if left and on in f"{method} {path}" else None
 
         self.api.accident = next_one
+        return left
 
     async def carry_out(self, *effects: Effect, time_s: float = 1.0) -> None:
         self.executor.submit(effects)
@@ -528,6 +531,19 @@ async def test_a_call_brings_its_answer_back_decoded():
     assert {1: 201, 2: 200, 3: 409, 4: 0} == run.codes()
     assert ["n2", "n2"] == [answer.body["metadata"]["name"] for answer in run.answers()[:2]]
     assert "AlreadyExists" == run.answers()[2].reason
+
+
+@pytest.mark.parametrize(("accident", "code"), [(Accident(UNSENT), 503), (refused(429), 429)])
+async def test_a_call_is_sent_a_limited_number_of_times(accident: Accident, code: int):
+    """A request that was certainly not executed is repeated, and its last outcome is reported."""
+    async with running() as run:
+        run.accidents(*[accident] * (CALL_TRIES - 1))
+        await run.carry_out(Call(1, "GET", "/api/v1/nodes/n1"), time_s=600)
+        left = run.accidents(*[accident] * 2 * CALL_TRIES)
+        await run.carry_out(Call(2, "GET", "/api/v1/nodes/n1"), time_s=600)
+
+    assert {1: 200, 2: code} == run.codes()
+    assert CALL_TRIES == len(left)
 
 
 async def test_writes_of_one_object_keep_their_order():

@@ -44,6 +44,16 @@ def test_an_answer_is_the_same_however_it_is_cut(name: str, places: list[int]):
     assert not answers[0].closes
 
 
+@pytest.mark.parametrize("size", [5, 300_000])
+def test_every_end_of_the_first_packet_is_possible(size: int):
+    """A response in chunks may be cut anywhere, also behind more bytes than a head may have."""
+    chunk = b"%x\r\n%s\r\n" % (size, b"a" * size)
+    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 2 + b"0\r\n\r\n"
+    for end in {len(data) - back for back in range(1, 8)} | {len(data) // 2, len(data) // 2 - 9}:
+        (answer,) = feed([data[:end], data[end:]])
+        assert b"a" * 2 * size == answer.body
+
+
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
 def test_nonsense_is_refused_and_nothing_else(data: bytes, places: list[int]):
     """Any bytes give answers or a ProtocolError, never another exception."""

@@ -49,3 +49,16 @@ def test_who_goes_through_the_proxy(
     monkeypatch.setenv("no_proxy", no_proxy)
 
     assert (None if is_direct else PROXY) == proxy_of(server)
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
+def test_a_url_without_a_port_has_the_port_of_its_scheme(
+    scheme: str, port: int, monkeypatch: pytest.MonkeyPatch
+):
+    """An entry of NO_PROXY with a port covers it as if the URL named that port."""
+    monkeypatch.setenv(f"{scheme.upper()}_PROXY", PROXY)
+    for listed in (79, 80, 81, 442, 443, 444):
+        monkeypatch.setenv("no_proxy", f"example.com:{listed}")
+        expected = None if listed == port else PROXY
+        assert expected == proxy_of(f"{scheme}://example.com")
+        assert expected == proxy_of(f"{scheme}://example.com:{port}")

@@ -88,6 +88,30 @@ async def test_half_an_answer_is_none():
         await close(pool)
 
 
+async def test_an_answer_without_a_length_ends_with_the_connection():
+    """The end of the server's bytes completes such an answer; a reset, or closing the client,
+    does not: the body may be cut.
+    """
+
+    async def unframed(asked: Asked, to: Conversation) -> None:
+        await to.raw(b"HTTP/1.1 503 Busy\r\n\r\noverloaded")
+        if asked.path == "/whole":
+            to.writer.close()
+        else:
+            await to.until_gone()
+
+    async with scripted(unframed) as server:
+        pool = wire(server.url)
+        whole = await pool.exchange(REQUEST.replace(b"/x", b"/whole"), 5)
+        cut = asyncio.create_task(pool.exchange(REQUEST, 5))
+        await wait_until(lambda: any(one._reader._parts for one in pool._open))
+        await close(pool)
+        (outcome,) = await asyncio.gather(cut, return_exceptions=True)
+
+    assert (503, b"overloaded") == (whole.code, whole.body)
+    assert isinstance(outcome, ConnectionError)
+
+
 async def test_garbage_is_reported():
     """An answer that is not HTTP ends the exchange at once."""
 
@@ -117,10 +141,10 @@ async def test_silence_ends_after_the_time_limit():
 
 
 async def test_a_refused_connection_is_distinguished():
-    """Without a connection no request was sent: the caller may retry."""
+    """Without a connection no request was sent: the caller may retry. The error states why."""
     async with scripted(ok) as server:
         pool = wire(server.url)
-    with pytest.raises(NotSentError):
+    with pytest.raises(NotSentError, match="Connect call failed"):
         await pool.exchange(REQUEST, 5)
     await close(pool)
 

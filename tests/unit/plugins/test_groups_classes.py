@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.groups.description.classes import LABELS, LWS_INDEX, class_of
+from tests.property.making import make_pod
 from tests.unit.plugins.groupsworld import config_map, tree
 from tests.unit.simulate.asking import place, pod, results
 
@@ -255,6 +257,21 @@ def test_classes_are_known_by_the_labels_of_workload_controllers(label, head, wo
     nodes = results(done)
     assert 3 == done.summary.scheduled
     assert nodes["x-0"] not in (nodes["y-0"], nodes["y-1"])
+
+
+def test_the_role_label_counts_before_the_index_and_both_may_be_missing():
+    """The index of a LeaderWorkerSet names a role only without a label that does; a requested
+    label counts alone.
+    """
+    index = {LWS_INDEX: "0"}
+    for name in LABELS:
+        for more in ({}, index):
+            assert "ps" == class_of(make_pod("m", labels={name: "ps"} | more))
+            assert "" == class_of(make_pod("m", labels={name: "ps"} | more), "own")
+    assert ["leader", "worker"] == [
+        class_of(make_pod("m", labels={LWS_INDEX: at})) for at in ("0", "7")
+    ]
+    assert "" == class_of(make_pod("m"))
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,8 @@ def test_a_level_that_no_topology_has_is_named():
     """Two levels that differ are named as well; the argument of the plugin decides."""
     asked = members("g", 2, podset_required_topology=RACK)
     assert f"no Topology of Kueue has the level {RACK}" in pending(*nodes(), *asked)
-    other = topology("other", RACK)
-    text = pending(*nodes(), TREE, other, *asked)
+    others = topology("other", RACK), topology("third", RACK)
+    text = pending(*nodes(), TREE, *others, *asked)
     assert f"several Topologies of Kueue have the level {RACK}: fabric and other" in text
 
 

@@ -50,6 +50,14 @@ def test_a_group_is_its_minimum_and_its_tasks():
     assert not spec.is_ours
 
 
+def test_eight_tasks_are_eight_roles():
+    """The largest allowed number."""
+    tasks = {f"t{at}": 1 for at in range(8)}
+    assert [ClassSpec(name, 1) for name in tasks] == list(
+        read(minMember=8, minTaskMember=tasks).classes.classes
+    )
+
+
 def test_a_minimum_below_the_tasks_stands_alone():
     """Volcano: a job of open size starts with any of its pods."""
     assert read(minMember=3, minTaskMember={"ps": 1, "worker": 4}).classes is None
