@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler.engine.attempt.suspended import GRACE_S
@@ -18,11 +19,14 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.extender.extenders import ConfiguredExtender
+from scheduler.engine.extender.protocol import FilterVerdict, rejection_of
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.calls import Offer
+from scheduler.framework.nodes import Nodes
 from scheduler.framework.registry import Registry
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Container, ResourceRequirements
+from scheduler.state.cluster import Cluster
 from tests.property.making import make_node, make_pod, node_with
 from tests.property.rig import Rig
 from tests.property.tinyplugins import ALL, settings_with, spec_of, tiny_engine
@@ -571,3 +575,28 @@ def test_plugins_before_the_bind_are_carried_out():
 
     broken = Exchange(BIND, labels={"raise": "pre_bind", "times": "1"})
     assert 'running PreBind plugin "Trouble": broken at pre_bind' == broken.last_message()
+
+
+def test_only_nodes_with_a_reason_that_is_not_final_may_get_capacity_by_evictions():
+    """A node without a reason, or called unresolvable, is left alone; a final reason counts first.
+    Rejected nodes are grouped by reason.
+    """
+    cluster = Cluster()
+    for name in "abcde":
+        cluster.put_node(make_node(name))
+    nodes = Nodes(cluster.table, cluster.pods)
+    verdict = FilterVerdict(
+        (), failed={"a": "full", "b": "full", "c": "full", "e": "full"},
+        unresolvable={"c": "full", "d": "gone"},
+    )  # fmt: skip
+    refused = np.array([True, True, True, True, False])
+
+    found = rejection_of(nodes, refused, verdict).rejected
+    assert [False, False, True, True, False] == found.final.tolist()
+    assert {("ab", "full"), ("c", "full"), ("d", "gone")} == {
+        ("".join(nodes.name(row) for row in np.flatnonzero(one.rows)), one.text)
+        for one in found.reasons
+    }
+    silent = rejection_of(nodes, refused, FilterVerdict(())).rejected
+    assert refused.tolist() == silent.final.tolist()
+    assert () == silent.reasons

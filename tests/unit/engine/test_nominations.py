@@ -1,12 +1,21 @@
 """Nominations: which pods respect them, when they end, and the reports."""
 
-import pytest
+from collections.abc import Sequence
+from random import Random
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.engine.binding.nominated import NominatedPods
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Bind, SetStatus
 from scheduler.engine.queue.pod import Where
 from scheduler.objects.pod import Pod
+from scheduler.state.cluster import Cluster
 from tests.property.making import make_node, make_pod, with_status
 from tests.property.rig import Rig
 
@@ -182,3 +191,78 @@ def test_a_nomination_that_is_there_already_is_not_patched():
     rig.run()
 
     assert [] == patches(rig)
+
+
+class Groups:
+    """Groups by the label `g`: the number in a group's key is its priority; odd ones evict."""
+
+    def group_of(self, pod: Pod) -> str:
+        return pod.metadata.labels.get("g", "")
+
+    def group_priority(self, key: str, _pods: Sequence[Pod]) -> int:
+        return int(key)
+
+    def group_may_evict(self, key: str, _pods: Sequence[Pod]) -> bool:
+        return int(key) % 2 == 1
+
+
+@given(st.integers(0, 10**9))
+def test_the_nominations_that_an_attempt_respects_are_those_of_the_rules(seed: int):
+    """After any nominations, changes and ends of them: a pod respects those of its priority and
+    above, members that do not evict all, and a single pod that does not evict those of groups.
+    Rules about other pods connect with members of other groups alone.
+    """
+    random, cluster, nominations = Random(seed), Cluster(), Nominations(Groups())
+    for name in "abc":
+        cluster.put_node(make_node(name))
+    profile: Any = SimpleNamespace(
+        scheduler_name="s",
+        filter=(SimpleNamespace(name="Rule", is_affected=lambda _pod, _other: True),),
+    )
+    nominated = NominatedPods(cluster, nominations)
+
+    def new(name: str) -> Pod:
+        labels = {"g": random.choice("1234")} if random.random() < 0.6 else {}
+        policy = random.choice(("Never", "PreemptLowerPriority"))
+        return make_pod(
+            name, cpu=random.randint(1, 3), priority=random.randint(1, 4), labels=labels,
+            preemption_policy=policy,
+        )  # fmt: skip
+
+    pods = {f"uid-{name}": new(name) for name in "klmnop"}
+    for _ in range(8):
+        uid = random.choice(sorted(pods))
+        if random.random() < 0.3:
+            pods[uid] = new(pods[uid].metadata.name)
+        if random.random() < 0.8:
+            nominations.put(pods[uid], random.choice("abc"))
+        else:
+            nominations.drop(uid)
+        at = dict(nominations)
+        there = {one: nominations.on(node)[one] for one, node in at.items()}
+        rank = {one: int(pod.metadata.labels.get("g", pod.priority)) for one, pod in there.items()}
+        asking = new("asking") if random.random() < 0.7 else there.get(uid, new("asking"))
+        own = asking.metadata.labels.get("g", "")
+        evicts = int(own) % 2 == 1 if own else asking.spec.preemption_policy != "Never"
+        least = int(own or asking.priority) if evicts or not own else 0
+        keeps_groups = not own and not evicts
+
+        found = nominated.for_pod(asking, profile)
+        members = {one for one, pod in there.items() if pod.metadata.labels}
+        respected = {
+            one for one in there if rank[one] >= least or (keeps_groups and one in members)
+        }
+        on = found.on(found.rows)
+        assert {cluster.table.rows[at[one]] for one in respected} == set(found.rows.tolist())
+        assert respected - {asking.metadata.uid} == {
+            one.pod.metadata.uid for _, one in on.everybody()
+        }
+        connected = {
+            one
+            for one in members
+            if there[one].metadata.labels.get("g") != own and (keeps_groups or rank[one] >= least)
+        }
+        apart = {one.pod.metadata.uid: one for some in found.apart().values() for one in some}
+        assert connected == apart.keys()
+        for one, placed in apart.items():
+            assert (there[one], at[one]) == (placed.pod, placed.node)

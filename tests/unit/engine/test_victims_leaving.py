@@ -38,6 +38,9 @@ def test_a_second_preemptor_prefers_victims_that_leave_already(number: int, know
         while rig.answers:
             rig.deliver(0)
 
+    leaving = {n for n in range(6) if rig.engine.preemptions.is_evicting(f"uid-low-{n}")}
+    # After a restart the watch shows it, by the deletion timestamp.
+    assert (set() if known_by == "deletion timestamp" else {int(first[4:])}) == leaving
     rig.api.put("Pod", make_pod(f"second-{number}", cpu=2, priority=9))
     rig.watch("Pod")
     rig.run(4)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Record
 from scheduler.kube.api import Response
+from scheduler.kube.writing import recorder
 from scheduler.kube.writing.fence import Fence
 from scheduler.kube.writing.recorder import FINISH_S, REFRESH_S, Recorder
 from scheduler.kube.writing.sender import Sender
@@ -228,6 +230,29 @@ async def test_what_the_server_refuses_is_counted_and_left(code: int):
 
     assert (0, 1) == (run.written("created"), run.written("error"))
     assert 1 == run.meters.event_writes.labels("error").value
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "is_logged"),
+    [
+        (403, "forbidden: namespace default is being terminated", False),
+        (404, "namespaces default not found", False),
+        (403, "forbidden: no right to create events", True),
+        (500, "the webhook was terminated", True),
+    ],
+)
+async def test_a_rejected_event_is_logged_unless_its_namespace_ends(
+    code: int, message: str, is_logged: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Every pod of a terminating namespace would log a line otherwise."""
+    logged: list[Any] = []
+    monkeypatch.setattr(recorder, "_log", SimpleNamespace(warning=lambda *a, **k: logged.append(k)))
+    async with running() as run:
+        run.api.accident = lambda _, __: Accident(Response(code, reason="No", message=message))
+        await run.put(FAILED, time_s=60)
+
+    assert 1 == run.written("error")
+    assert is_logged == bool(logged)
 
 
 @pytest.mark.parametrize("code", [403, 404, 500])

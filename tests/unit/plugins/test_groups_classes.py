@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.groups.description.classes import LABELS, LWS_INDEX, class_of
+from scheduler.groups.topology.placement import in_order
 from tests.property.making import make_pod
 from tests.unit.plugins.groupsworld import config_map, tree
 from tests.unit.simulate.asking import place, pod, results
@@ -272,6 +273,20 @@ def test_the_role_label_counts_before_the_index_and_both_may_be_missing():
         class_of(make_pod("m", labels={LWS_INDEX: at})) for at in ("0", "7")
     ]
     assert "" == class_of(make_pod("m"))
+
+
+@pytest.mark.parametrize("leading", ["launcher", "master", "Chief", "head", "leader", "driver"])
+def test_members_are_ordered_by_role_and_index_and_the_leading_role_is_first(leading: str):
+    """Roles and indexes are compared as numbers; a pod without an index follows in its role."""
+    role, index = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
+    wanted = [
+        *(make_pod(f"z{at}", labels={role: leading, index: str(at)}) for at in (0, 2, 10)),
+        make_pod("z", labels={role: leading}),
+        *(make_pod(f"b{10 - at}", labels={role: "a2", index: str(at)}) for at in (1, 9, 10)),
+        make_pod("a", labels={role: "a10", index: "3"}),
+    ]
+    for turn in range(len(wanted)):
+        assert wanted == in_order((wanted[turn:] + wanted[:turn])[::-1])
 
 
 @pytest.mark.parametrize(

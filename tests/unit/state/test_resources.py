@@ -221,6 +221,25 @@ def test_an_infeasible_resize_without_status_counts_nothing_since_1_37(
     assert expected == placed.requests.get("cpu", 0)
 
 
+@given(
+    st.dictionaries(
+        st.sampled_from(["cpu", "memory", "x"]), st.sampled_from([-3, 1, 3]), min_size=1
+    )
+)
+def test_amounts_end_at_the_largest_and_smallest(times: dict[str, int]):
+    """Each resource by itself: sums beyond the limits are cut, all others stay."""
+    unit = LARGEST // 2
+    pod = pod_of(
+        *(
+            container(str(at), **{name: f"{unit if number > 0 else -unit}{'m' * (name == 'cpu')}"})
+            for name, number in times.items()
+            for at in range(abs(number))
+        )
+    )
+    wanted = {name: max(-LARGEST, min(number * unit, LARGEST)) for name, number in times.items()}
+    assert wanted == pod_requests(pod)
+
+
 @given(st.lists(HUGE, min_size=1, max_size=3), st.integers(1, 40))
 def test_absurd_requests_do_not_overflow(amounts: list[Any], pods: int):
     """A user may bind pods with any amounts: the node is full, and empty after their deletion."""
