@@ -594,7 +594,7 @@ def test_only_nodes_with_a_reason_that_is_not_final_may_get_capacity_by_eviction
     found = rejection_of(nodes, refused, verdict).rejected
     assert [False, False, True, True, False] == found.final.tolist()
     assert {("ab", "full"), ("c", "full"), ("d", "gone")} == {
-        ("".join(nodes.name(row) for row in np.flatnonzero(one.rows)), one.text)
+        ("".join(nodes.name(row) for row in np.flatnonzero(one.rows).tolist()), one.text)
         for one in found.reasons
     }
     silent = rejection_of(nodes, refused, FilterVerdict(())).rejected

@@ -28,6 +28,7 @@ def connections(pool: Wire) -> tuple[int, int, int]:
 async def close(pool: Wire) -> None:
     pool.close()
     await pool.wait_closed()
+    assert not pool._open
 
 
 async def ok(_: Asked, to: Conversation) -> None:

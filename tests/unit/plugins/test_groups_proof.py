@@ -99,3 +99,17 @@ profiles:
   - name: ClusterTopologyPlacementGroup
     args: {{solverTimeLimitSeconds: {limit}}}
 """
+
+
+@pytest.mark.parametrize("optimal", [False, True])
+@pytest.mark.parametrize("is_partial", [False, True])
+@pytest.mark.parametrize("before", [PlacementProof(), WHOLE])
+def test_only_a_second_step_beside_placed_members_loses_the_proof(
+    before: PlacementProof, is_partial: bool, optimal: bool
+):
+    """The first step, and any placement of the whole group, are proven as the solver says."""
+    is_step = is_partial and before == WHOLE
+    found = before.after("placed", STAGES, optimal=optimal, is_partial=is_partial)
+    assert (optimal and not is_step, () if is_step else (1, 1)) == (found.optimal, found.bound)
+    failed = before.after("unknown", (), optimal=False, is_partial=is_partial)
+    assert failed == (before if is_step else PlacementProof())
