@@ -168,13 +168,15 @@ class Replica:
             raise BrokenError([Breach(Invariant.ENDS, self.wiring.clock.now(), what)])
 
     def fault(self) -> str:
-        """Return the fault of its end: by itself a process ends only after losing the lease, with
-        code 1.
+        """Return the fault of its end: a process ends with code 0 when asked to, and by itself only
+        after losing the lease, with code 1.
         """
         if self.task is None or not self.task.done() or self.task.cancelled():
             return ""
         if error := self.task.exception():
             return f"{self.number} ended with {error!r}"
-        if self.was_asked or (self.task.result() == 1 and self.daemon._has_lost):
+        code = self.task.result()
+        if (self.was_asked and code == 0) or (self.daemon._has_lost and code == 1):
             return ""
-        return f"{self.number} ended by itself with {self.task.result()}"
+        how = "when it was asked to" if self.was_asked else "by itself"
+        return f"{self.number} ended {how} with {code}"

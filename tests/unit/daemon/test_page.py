@@ -179,3 +179,42 @@ async def test_an_idle_daemon_draws_more_often_than_one_at_work(monkeypatch):
     assert 40 <= await rested(0.2, busy=True, share=0.5) <= 44.5
     assert 40 <= await rested(0.2, busy=False, share=0.5, bindings=1) <= 44.5
     assert 60 <= await rested(2.0, busy=True, share=0.5) <= 64.5
+
+
+@pytest.mark.looptime
+async def test_a_view_is_redrawn_for_its_readers_and_dropped_when_unused(monkeypatch):
+    """A view without readers is kept for two minutes after its last request, and one with readers
+    until they leave.
+    """
+    house, drawn = House(), []
+    shown, unused = await house.page.show(EVE, ""), await house.page.show(ADMIN, "")
+    views = dict(house.page._views)
+    for seen_by, view in views.items():
+
+        async def draw(seen_by=seen_by) -> float:
+            drawn.append(seen_by)
+            return 0.0
+
+        monkeypatch.setattr(view, "draw", draw)
+
+    async def rest(_took_s: float) -> None:
+        await asyncio.sleep(1)
+        house.clock.advance(60.0)
+
+    monkeypatch.setattr(house.page, "_rest", rest)
+    task = asyncio.ensure_future(house.page.run())
+    read, idle = [
+        next(key for key, view in views.items() if view.feed is one.feed) for one in (shown, unused)
+    ]
+    with shown.feed.reader():
+        await asyncio.sleep(2.5)
+        assert [read] * 2 == drawn
+        assert {read, idle} == house.page._views.keys(), "not idle for more than two minutes"
+        await asyncio.sleep(1)
+        assert {read} == house.page._views.keys()
+    await asyncio.sleep(2)
+    assert {read} == house.page._views.keys()
+    await asyncio.sleep(1)
+    assert {} == house.page._views
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import os
 import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,35 @@ async def test_a_source_that_breaks_leaves_the_old_access(tmp_path: Path):
 
     assert not await found.refresh()
     assert "Bearer secret" == found.access.authorization
+
+
+class Slow:
+    """A source whose loads end when the test allows it, each with the next token."""
+
+    def __init__(self) -> None:
+        self.forced: list[bool] = []
+        self.may_end = threading.Semaphore(0)
+
+    def load(self, *, force: bool) -> Access:
+        self.forced.append(force)
+        self.may_end.acquire(timeout=60)
+        return Access("http://h", authorization=f"Bearer {len(self.forced)}")
+
+
+@pytest.mark.parametrize("is_forced_first", [False, True])
+async def test_a_refused_token_waits_for_a_load_that_is_under_way(is_forced_first: bool):
+    """Its result is newer than the refused token: the source is not read a second time for it."""
+    source = Slow()
+    found = Credentials(source, ManualClock(100.0), Access("http://h", authorization="Bearer 0"))
+    first = asyncio.create_task(found.refresh(force=is_forced_first))
+    await wait_until(lambda: source.forced != [])
+    second = asyncio.create_task(found.refresh(force=True))
+    await asyncio.sleep(0)
+    source.may_end.release()
+
+    assert [True, True] == await asyncio.gather(first, second)
+    assert [is_forced_first] == source.forced
+    assert "Bearer 1" == found.access.authorization
 
 
 HANGING = """#!/bin/sh

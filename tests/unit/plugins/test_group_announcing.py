@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import GroupEvent, GroupStage
+from scheduler.framework.groups import GroupEvent, GroupLook, GroupStage, GroupWrite
 from scheduler.groups.sources import configmap, coscheduling, served
 from scheduler.groups.status import lifecycle
 from scheduler.groups.status.announcing import News, announce
@@ -51,3 +51,26 @@ def test_a_field_with_its_default_is_not_written_again():
     status = described("1", "Pending").status
     assert {} == served.changed(status, {"running": 0, "scheduleStartTime": None})
     assert {"running": 1} == served.changed(status, {"running": 1, "phase": "Pending"})
+
+
+def test_counts_alone_are_written_once_a_second_and_stages_at_once():
+    """Each member changes the counts of its group; a write that is due in part waits for a look."""
+    record, obj = GroupRecord(reporter="trellis"), described("1", "Running")
+
+    def written(stage: GroupStage, after_s: float, *phases: str) -> list[GroupWrite]:
+        news = News(stage, record, running(*phases), 2, NOW + after_s)
+        return [
+            one
+            for one in announce(coscheduling.KIND, obj, news)
+            if isinstance(one, ApiCall | GroupLook)
+        ]
+
+    (first,) = written(GroupStage.CHANGED, 0.0, "Running", "Running", "Pending")
+    assert isinstance(first, ApiCall)
+    assert {"running": 2, "scheduled": 3} == first.body["status"]
+    assert [GroupLook(NOW + 1.0)] == written(GroupStage.CHANGED, 0.5, "Running", "Running", "Running")
+    (later,) = written(GroupStage.CHANGED, 1.0, "Running", "Running", "Running")
+    assert isinstance(later, ApiCall)
+    assert 3 == later.body["status"]["running"]
+    (stage,) = written(GroupStage.BOUND, 1.1, "Running", "Running", "Pending")
+    assert isinstance(stage, ApiCall)
