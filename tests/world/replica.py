@@ -152,6 +152,8 @@ class Replica:
         self.was_asked = True
         self.daemon.stop()
         await self._over("it was asked to end")
+        if fault := self.fault():
+            raise BrokenError([Breach(Invariant.ENDS, self.wiring.clock.now(), fault)])
 
     async def _ended(self) -> None:
         self.was_asked = True

@@ -169,6 +169,8 @@ async def test_who_cannot_renew_writes_nothing_once_another_leads():
             await world.pass_time(1)
         await world.until(lambda: not world.unbound())
         assert standby.daemon.engine.is_leading
+        assert leader.task is not None
+        assert (1, "") == (leader.task.result(), leader.fault())
 
     assert [] == world.history.broken
     assert world.audit.holder == standby.number
