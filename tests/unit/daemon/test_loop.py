@@ -5,7 +5,7 @@ from typing import Any
 from scheduler.base.clock import ManualClock
 from scheduler.base.meters import Meters
 from scheduler.daemon.inbox import Inbox
-from scheduler.daemon.loop import MOST_CYCLES, TURN_S, Loop
+from scheduler.daemon.loop import MOST_CYCLES, MOST_IN_FLIGHT, TURN_S, Loop
 from scheduler.engine.effects import Leading
 
 
@@ -21,6 +21,7 @@ class Slow:
         self.waiting = True
         self.view = self
         self.busy = 0
+        self.deadline: float | None = None
         self._event_s, self._pod_s = event_s, pod_s
 
     def bindings(self) -> "Slow":
@@ -28,6 +29,9 @@ class Slow:
 
     def has_work(self) -> bool:
         return self.waiting
+
+    def next_wakeup(self) -> float | None:
+        return self.deadline
 
     def handle(self, _event: Any, _now: float) -> None:
         self.taken += 1
@@ -91,3 +95,18 @@ def test_without_waiting_pods_a_turn_only_takes_in_events():
     engine.waiting = False
     flooded(engine, 1)
     assert engine.taken > 100
+
+
+def test_the_loop_sleeps_only_if_no_pod_can_be_tried_now():
+    """Waiting pods keep it awake while a binding is free; else it sleeps until the next deadline,
+    or until an event if there is none.
+    """
+    engine, clock = Slow(0.0, 0.0), ManualClock(100.0)
+    driven: Any = engine
+    loop = Loop(driven, Inbox(), Outside(), clock, Meters(), after_turn=lambda: None)
+    for has_work in (False, True):
+        for busy in (0, MOST_IN_FLIGHT - 1, MOST_IN_FLIGHT, MOST_IN_FLIGHT + 1):
+            for deadline, patience_s in ((None, None), (99.0, 0.0), (107.5, 7.5)):
+                engine.waiting, engine.busy, engine.deadline = has_work, busy, deadline
+                expected = 0.0 if has_work and busy < MOST_IN_FLIGHT else patience_s
+                assert expected == loop._patience_s()

@@ -194,7 +194,7 @@ async def test_a_refused_token_waits_for_a_load_that_is_under_way(is_forced_firs
     await asyncio.sleep(0)
     source.may_end.release()
 
-    assert [True, True] == await asyncio.gather(first, second)
+    assert (True, True) == tuple(await asyncio.gather(first, second))
     assert [is_forced_first] == source.forced
     assert "Bearer 1" == found.access.authorization
 

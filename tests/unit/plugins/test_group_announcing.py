@@ -68,7 +68,8 @@ def test_counts_alone_are_written_once_a_second_and_stages_at_once():
     (first,) = written(GroupStage.CHANGED, 0.0, "Running", "Running", "Pending")
     assert isinstance(first, ApiCall)
     assert {"running": 2, "scheduled": 3} == first.body["status"]
-    assert [GroupLook(NOW + 1.0)] == written(GroupStage.CHANGED, 0.5, "Running", "Running", "Running")
+    (look,) = written(GroupStage.CHANGED, 0.5, "Running", "Running", "Running")
+    assert GroupLook(NOW + 1.0) == look
     (later,) = written(GroupStage.CHANGED, 1.0, "Running", "Running", "Running")
     assert isinstance(later, ApiCall)
     assert 3 == later.body["status"]["running"]
