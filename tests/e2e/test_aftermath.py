@@ -20,8 +20,8 @@ pytestmark = pytest.mark.allow_blocking("a test reads its files")
 
 
 async def test_history_from_the_daemon_and_from_its_log(world: LiveCluster, tmp_path: Path):
-    """Both list the attempts with reasons, in order. The log also has the state of the cluster in
-    between.
+    """The daemon and its log list the attempts with reasons, in order. The log also has the state
+    of the cluster in between.
     """
     (node,) = await world.nodes("2")
     await world.pod("large", requests={"cpu": "3"})

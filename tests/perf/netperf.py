@@ -192,7 +192,7 @@ def peak_mib(pid: int) -> float:
 
 
 def cost(folder: Path) -> dict[str, Any]:
-    """Return CPU share and memory of the dearest of three agents at the default pace."""
+    """Return CPU share and memory of the most expensive of three agents at the default pace."""
     ports = free_ports(3)
     peers = [
         {"node": f"n{number}", "address": HOST, "port": port} for number, port in enumerate(ports)

@@ -86,7 +86,7 @@ def check(seed):
 
 
 def test_no_order_has_fewer_crossings_of_a_level_than_its_bound():
-    """With members that are bound as without."""
+    """The bound holds with and without bound members."""
     for seed in range(200):
         positions, free, paths = case(seed)
         every = list(crossings_of_all(positions, free, paths))

@@ -138,7 +138,9 @@ def one_by_one(group, order):
 
 @pytest.mark.parametrize("batch", batches(25, 250))
 def test_no_application_is_dearer_than_its_pods_one_by_one(batch):
-    """In the listed order and in reverse, before any search."""
+    """Before any search, an application costs at most as much as its pods placed one by one, in the
+    listed order or in reverse.
+    """
     compared = 0
     for number in range(2):
         group = application(Random(f"one by one {batch}/{number}"))

@@ -72,7 +72,8 @@ def in_vain(case, index, seen):
 @pytest.mark.parametrize("batch", batches(10, 1000, BATCH))
 @pytest.mark.parametrize("family", workloadmaking.FAMILIES)
 def test_no_invariant_is_broken_and_every_gang_that_fits_is_placed(family, batch):
-    """In clusters with ordinary pods, evictions, changing members, and added nodes.
+    """The invariants hold in clusters with ordinary pods, evictions, changing members, and added
+    nodes.
 
     Each preemptor is placed when nothing changes any more.
     """

@@ -78,7 +78,7 @@ class Running:
         self.program.process.send_signal(number)
 
     async def kill(self) -> None:
-        """Kill it as a power failure would, and wait until it has ended."""
+        """Kill the process with SIGKILL, and wait until it has ended."""
         self.send(signal.SIGKILL)
         await self.wait_end()
 

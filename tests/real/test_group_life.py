@@ -345,7 +345,9 @@ async def prepared(
 @pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_killed_at_some_writes(server: Reachable, kind: str, daemons: int):
-    """At the first bind, among them, and at the group's status: the running members stay."""
+    """The daemon is killed at the first bind, at a later one, and at the group's status: the
+    running members stay.
+    """
     async with prepared(server, kind, daemons) as lives:
         for cut_at, arrives in SOME_WRITES[daemons]:
             await lives.lived(cut_at, arrives=arrives)

@@ -141,7 +141,7 @@ def test_nesting_beyond_the_decoder_is_refused():
 
 
 def test_a_long_note_is_cut():
-    """However long the message, the API server accepts the event."""
+    """The API server accepts the event of a message of any length."""
     record = Record("ns", "p", "u", "1", "s", "Warning", "R", "A", "ä" * 5000, 0.0)
     body = msgspec.json.decode(eventbody.EventBodies("host").event(record, "e", 1, 0.0))
 

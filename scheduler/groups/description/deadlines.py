@@ -16,7 +16,9 @@ from scheduler.objects.pod import Pod
 
 
 class Deadline(msgspec.Struct, frozen=True):
-    """When the next hard rules of a group become wishes (seconds since the epoch), and which."""
+    """When the next hard rules of a group become preferences (seconds since the epoch), and
+    which.
+    """
 
     at: float
     rules: tuple[str, ...]

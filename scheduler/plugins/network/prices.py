@@ -127,7 +127,7 @@ class WidePrices:
         return price, cost
 
     def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
-        """Judge numbers of pods by limit and column."""
+        """Return the verdicts on numbers of tied pods, by limit and column."""
         return judged_anew(self, len(self._names), tied)
 
     def _column(self, place: int, *, away: bool) -> FloatColumn:
@@ -149,7 +149,7 @@ class WidePrices:
 
 
 def judged_anew(prices: Prices, size: int, tied: Iterable[Tied]) -> TieVerdicts:
-    """Judge numbers of pods by limit and column, working every column out once."""
+    """Return the verdicts on numbers of tied pods; compute every column once."""
     satisfied, violated, cost = np.zeros(size), np.zeros(size), np.zeros(size)
     for limit, columns, counts in tied:
         used, place = np.unique(columns, return_inverse=True)

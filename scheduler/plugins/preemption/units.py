@@ -23,7 +23,7 @@ class Gang(msgspec.Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether its pods are evicted together or not at all."""
+        """Return whether the group's pods are evicted together or not at all."""
         return self.unit.mode is DisruptionMode.ALL
 
 

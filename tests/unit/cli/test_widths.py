@@ -98,7 +98,7 @@ def tables(out: str) -> list[str]:
 
 @given(st.data())
 def test_a_table_fits_every_width_that_its_columns_can_have(data):
-    """Whatever its cells: it wraps only where each column would be narrower than `NARROWEST`."""
+    """A table wraps only where each column would be narrower than `NARROWEST`."""
     columns = data.draw(st.integers(1, 12))
     least = columns * (NARROWEST + len(GAP)) - len(GAP)
     cells = st.text("ab-/ \n…", max_size=90)

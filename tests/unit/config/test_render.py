@@ -22,7 +22,7 @@ extenders:
 
 
 def test_private_keys_are_hidden():
-    """In /configz and decision logs.
+    """/configz and decision logs lack private keys.
 
     All other settings are present, and a log's text still loads.
     """

@@ -21,7 +21,7 @@ def thawed() -> Iterator[None]:
 def test_what_a_long_collection_leaves_is_set_aside(
     monkeypatch: pytest.MonkeyPatch, limit_s: float, is_kept: bool
 ):
-    """By its length; collections of the young never count."""
+    """The length of a full collection decides; collections of young generations never count."""
     gc.collect()
     # Python 3.12 freezes immortal objects in every collection; other versions none.
     immortal = gc.get_freeze_count()

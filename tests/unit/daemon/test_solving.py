@@ -59,7 +59,9 @@ def test_the_gap_is_that_of_the_worst_stage(stages: tuple[SolvedStage, ...], rat
 
 @pytest.mark.parametrize(("size", "is_small"), [(3, True), (5, False)])
 def test_small_questions_are_answered_within_the_turn(size: int, is_small: bool):
-    """As by another process, and counted; why nothing fits takes longer."""
+    """The inline answer equals that of the helper process and is counted; the search for a conflict
+    stays with the process.
+    """
     meters = Meters()
     question = Place(Instance((Level("node", LevelRule("spread")),), LEAVES, size))
     found = InlineSolver(meters).answer(SolverCall(question, 1.0))

@@ -330,7 +330,7 @@ def fails_nothing(fault: str, names: Iterable[str]) -> None:
 
 @pytest.mark.parametrize("number", range(len(FAULTS)))
 def test_a_faulty_object_fails_nothing_beside_it(number: int):
-    """With each fault three kinds of work, in turn."""
+    """With each faulty object, three kinds of work succeed; the kinds take turns."""
     names = list(WORK)
     fails_nothing(list(FAULTS)[number], [names[(number + n) % len(names)] for n in (0, 3, 6)])
 
@@ -338,7 +338,7 @@ def test_a_faulty_object_fails_nothing_beside_it(number: int):
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_faulty_object_fails_nothing_at_all(fault: str):
-    """With each fault all kinds of work."""
+    """With each faulty object, all kinds of work succeed."""
     fails_nothing(fault, WORK)
 
 

@@ -28,7 +28,7 @@ def placed(name: str, node: str = "", created: str = "2026-01-01T00:00:00Z"):
 
 
 def test_a_history_is_of_one_pod_in_order():
-    """With the start of the record, so that an empty history is meaningful."""
+    """The history has the start of the record, so that an empty history is meaningful."""
     kept = [attempt("a", 10.0, message="no"), attempt("b", 11.0, "n"), attempt("a", 12.5, "n")]
     found = history(kept, "default", "a")
 
@@ -89,7 +89,9 @@ def test_later_placements_are_undone():
 
 
 def test_what_was_decided_is_on_its_node():
-    """Also before the API server confirms it; a pod that was retried since is not."""
+    """A decided pod is on its node before the API server confirms it; a pod that was retried since
+    is not.
+    """
     start = 1_767_225_600.0
     world = Snapshot(bound=(placed("old", "n"),), unbound=(placed("a"), placed("b"), placed("c")))
     kept = [

@@ -234,7 +234,9 @@ def test_members_follow_the_plan_for_their_group():
 
 
 def test_claims_from_templates_are_made_first():
-    """As in `simulate`: without any device, the claim is the conflict."""
+    """`explain` creates the claims as `simulate` does: without any device, the claim is the
+    conflict.
+    """
     spec = {"spec": claim("any")["spec"]}
     meta = {"namespace": "default", "name": "t"}
     kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}

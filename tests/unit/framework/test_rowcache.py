@@ -56,7 +56,7 @@ def test_what_was_handed_out_stays_as_it_was():
 
 @given(steps=_steps)
 def test_after_any_changes_it_equals_a_fresh_look(steps):
-    """For few rows, many rows, new rows and freed rows."""
+    """The cache equals a new calculation for few rows, many rows, new rows and freed rows."""
     cluster, cache = Cluster(), RowCache(_columns)
     for number in range(80):
         cluster.put_node(make_node(f"n{number}"))

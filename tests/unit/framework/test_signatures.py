@@ -33,7 +33,7 @@ class TestRegistry:
     """The errors when a class is added."""
 
     def test_every_wrong_signature_is_named(self):
-        """With the class, the method, and its required arguments."""
+        """The message names the class, the method, and its required arguments."""
         reported = refusal(wrongplugin.EveryPointWrong)
 
         assert reported.startswith(f"{wrongplugin.__name__}.EveryPointWrong: ")

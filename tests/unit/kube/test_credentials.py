@@ -299,8 +299,8 @@ async def test_mistakes_are_reported(
 
 
 async def test_of_several_files_the_first_to_say_something_wins(tmp_path: Path):
-    """As in kubectl, also for the current context; paths are relative to the file that names
-    them.
+    """The first file that sets a value wins, as in kubectl, also for the current context; paths are
+    relative to the file that names them.
     """
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "token").write_text("from-a")

@@ -303,7 +303,7 @@ def test_slices_say_what_was_measured(first: Any, second: Any, zone: str):
 
 
 def test_the_scheduler_goes_by_the_slices_that_the_operator_writes():
-    """The node with the shorter measured way to the dependency wins, in whichever zone."""
+    """The node with the cheaper measured path to the dependency wins, in any zone."""
     nodes = [MeasuredNode(name, {ZONE_LABEL: zone}) for name, zone in ZONES.items()]
     slices = asyncio.run(made(nodes, {("n1", "n3"): 50, ("n1", "n2"): 300}))
     head = {"apiVersion": KIND.api_version, "kind": KIND.kind}

@@ -106,7 +106,7 @@ def test_units_are_known_by_path_and_short_branches_take_part() -> None:
 
 
 def test_nodes_of_a_short_branch_share_no_unit() -> None:
-    """Each of them is a unit of its own at the levels that it lacks."""
+    """Each such node is a unit of its own at the levels that its branch lacks."""
     tree = '{"z0": {"a": {}, "b": {}, "rack": {"c": {}}}, "d": {}}'
     topology = topology_of({"tree": tree, "level-names": '["zone", "rack", "node"]'}, "")
 

@@ -227,7 +227,7 @@ def test_a_pod_of_two_groups_is_blocked_with_both_named():
 
 
 def test_a_member_can_be_moved_to_another_group():
-    """For questions about more groups of a kind."""
+    """`moved` names another group in a member, as copies of a group need it."""
     (waiting,) = snapshot(member("p", "g", 1)).unbound
     assert "kueue:default/g" == group_of(waiting)
     assert "kueue:default/other" == group_of(moved(waiting, "other"))

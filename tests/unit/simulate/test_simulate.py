@@ -436,7 +436,7 @@ def test_absurd_amounts_are_amounts():
 
 
 def test_two_runs_are_the_same_bytes():
-    """Only the arguments affect the output."""
+    """Two runs with the same arguments write the same bytes."""
     objects = [node(f"n{number}") for number in range(5)]
     objects += [pod(f"p{number}", requests={"cpu": "1"}) for number in range(30)]
 

@@ -209,7 +209,7 @@ def test_a_daemon_set_makes_one_pod_for_each_node():
 
 
 def test_a_daemon_set_makes_no_pod_where_its_controller_makes_none():
-    """Node selectors and taints decide; daemon pods bear the taints of nodes in trouble."""
+    """Node selectors and taints decide; daemon pods tolerate the taints of unhealthy nodes."""
     walled = node("walled", taints=[{"key": "k", "effect": "NoSchedule"}])
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     cordoned = node("cordoned", unschedulable=True, taints=[taint])
@@ -491,7 +491,7 @@ def test_exclusive_topology_gives_each_job_or_group_a_unit_of_its_own(made):
 
 
 def test_exclusive_topology_by_labels_of_nodes():
-    """With the other annotation a Job waits for nodes with its name, and bears their taint."""
+    """With the other annotation a Job waits for nodes with its name, and tolerates their taint."""
     notes = {JOBSET_NOTE: ZONE, "alpha.jobset.sigs.k8s.io/node-selector": "true"}
     for one in snapshot(exclusive("JobSet", {}, 1, notes=notes)).unbound:
         job = one.metadata.name.rsplit("-", 1)[0]

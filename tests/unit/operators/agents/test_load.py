@@ -92,7 +92,7 @@ def test_what_counts_as_used_memory_is_chosen(tmp_path, policy, kib, of_pod):
     ],
 )
 def test_pods_are_found_under_every_name(tmp_path, group):
-    """Both drivers, both versions; containers below a pod are part of it."""
+    """Pods are found with both drivers and both versions; containers below a pod are part of it."""
     new, old = tmp_path / "new", tmp_path / "old"
     unified(new, group, 2_500_000)
     unified(new, f"{group}/container", 1)

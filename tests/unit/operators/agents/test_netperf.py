@@ -77,7 +77,9 @@ async def ask(
 
 
 async def test_round_trips_are_counted_without_the_first(responder: NetperfResponder, keys: Keys):
-    """As many as requested, in microseconds; the responder is free again afterwards."""
+    """The agent measures the requested number of round trips, in microseconds; the responder is
+    free again afterwards.
+    """
     for _ in range(2 * SESSIONS):
         found = await ask(responder, keys)
         assert len(found) == 10
@@ -87,7 +89,9 @@ async def test_round_trips_are_counted_without_the_first(responder: NetperfRespo
 async def test_who_has_no_key_gets_a_challenge_and_nothing_else(
     responder: NetperfResponder, keys: Keys, wrong: Keys
 ):
-    """For any message instead of a proof, also a replayed one."""
+    """The responder sends the challenge alone, whatever the client sends instead of a proof, also a
+    replayed one.
+    """
     hello = Hello(ProbeMode.LATENCY, 10, 0, bytes(32), "n1", "n2")
     words = [
         signed(hello, bytes(32), keys),

@@ -72,7 +72,7 @@ def test_the_first_selector_that_matches_overrides_single_fields():
 
 
 def test_a_strategy_that_is_not_enabled_leaves_the_defaults():
-    """For all nodes, or for those of one selector."""
+    """A strategy may be disabled for all nodes, or for those of one selector."""
     assert policies(STRATEGY | {"enable": False}).of({}) == DEFAULT_POLICY
     off = {"nodeSelector": {"matchLabels": {"a": "b"}}, "enable": False}
     some = policies(STRATEGY | {"nodeConfigs": [off]})

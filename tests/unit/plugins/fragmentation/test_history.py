@@ -131,7 +131,9 @@ def test_it_is_written_once_per_period():
 
 
 def test_a_shape_without_a_part_uses_whole_devices():
-    """As in the arguments: an object written by a user counts like one written by a leader."""
+    """A shape without `part` uses whole devices, as in the arguments: an object of a user counts
+    like one of a leader.
+    """
     found = PodMixHistory(
         metadata=ObjectMeta(name="gpu"), shapes=(HistoryShape(weight=1.0, cpu="2", devices=8),)
     )
