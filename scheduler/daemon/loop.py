@@ -16,7 +16,7 @@ from scheduler.base.meters import Meters
 from scheduler.daemon.inbox import Arrived, Inbox
 from scheduler.engine.effects import Effects, Event
 from scheduler.engine.engine import Engine
-from scheduler.framework.measure import Stopwatch
+from scheduler.framework.running.measure import Stopwatch
 
 TURN_S = 0.010
 MOST_EVENTS = 400

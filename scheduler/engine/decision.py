@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.answers import Scored
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.disruption import Disruption
-from scheduler.framework.fitmessage import ReasonCounts, head
+from scheduler.framework.hypothetical.disruption import Disruption
+from scheduler.framework.hypothetical.fitmessage import ReasonCounts, head
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.running.answers import Scored
 from scheduler.framework.status import SUCCESS, Code, Rejection, Status
 from scheduler.state.podindex import Placed
 

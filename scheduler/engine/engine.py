@@ -57,10 +57,10 @@ from scheduler.engine.queue.queues import Queues
 from scheduler.engine.settings import EngineSettings
 from scheduler.engine.view import EngineView
 from scheduler.framework.groups import GroupPlanner
-from scheduler.framework.measure import Stopwatch
 from scheduler.framework.profile import ProfileSpec
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.measure import Stopwatch
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import Code
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change

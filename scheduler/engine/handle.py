@@ -18,9 +18,9 @@ from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.membership import GroupMembership
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.disruption import DisruptionUnits
 from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.handle import TrackerT
+from scheduler.framework.hypothetical.disruption import DisruptionUnits
 from scheduler.framework.profile import Profile, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.objects.node import Node

@@ -11,9 +11,9 @@ from scheduler.base.release import DEFAULT, Release
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.disruption import Disruption
-from scheduler.framework.measure import Instruments, Stopwatch
+from scheduler.framework.hypothetical.disruption import Disruption
 from scheduler.framework.plugin import POINT_NAMES
+from scheduler.framework.running.measure import Instruments, Stopwatch
 from scheduler.framework.status import Code
 from scheduler.state.facts import event_name
 
@@ -32,7 +32,7 @@ def _zero() -> float:
 
 
 class ProfileInstruments:
-    """Measures the plugins of one profile (`framework.runner.Instruments`)."""
+    """Measures the plugins of one profile (`framework.running.runner.Instruments`)."""
 
     def __init__(self, observation: "Observation", stopwatch: Stopwatch, profile: str) -> None:
         self.stopwatch = stopwatch

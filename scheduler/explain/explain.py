@@ -24,7 +24,7 @@ from scheduler.explain.why.pending import why_pending
 from scheduler.explain.why.placed import DECIDES, queue_place, why_placed
 from scheduler.explain.why.records import AskedField, SuggestedChange, Suggestion, Why
 from scheduler.framework.groups import GroupReport, title
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.groups.plugin import GroupFacts
 from scheduler.objects.kinds import MOVE_PLAN

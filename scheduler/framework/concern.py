@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.memo import Memo, PodKind
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.profile import Bound, Profile
+from scheduler.framework.running.memo import Memo, PodKind
 
 _POINTS = ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
 # The points that determine that a pod fits nowhere and that no preemption is possible for it.

@@ -29,8 +29,8 @@ import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
-from scheduler.framework.disruption import Disruption, DisruptionUnits
-from scheduler.framework.elsewhere import Elsewhere
+from scheduler.framework.hypothetical.disruption import Disruption, DisruptionUnits
+from scheduler.framework.hypothetical.elsewhere import Elsewhere
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Rejection, Status
 from scheduler.framework.together import AreaPaths, InventoryOf

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from scheduler.base.release import Release
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.disruption import DisruptionUnits
+from scheduler.framework.hypothetical.disruption import DisruptionUnits
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.counts.tracker import Tracker

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, HashColumn, IdColumn, IntColumn, IntMatrix, Rows
 from scheduler.base.errors import StateError
-from scheduler.framework.overlay import Overlay
-from scheduler.framework.rowpods import RowPods, row_pods
+from scheduler.framework.hypothetical.overlay import Overlay
+from scheduler.framework.hypothetical.rowpods import RowPods, row_pods
 from scheduler.objects.node import Node
 from scheduler.objects.pod import ContainerPort, NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.state.domains import Domains

@@ -3,8 +3,8 @@
 A plugin defines the methods it serves; `Plugin` declares their types, so that mypy reports a wrong
 one. A plugin that also names the protocols as bases (`class Rack(PreFilter[Wish], Filter[Wish],
 Plugin[NoArgs])`) has its state checked from point to point. The registry checks classes against the
-same types at run time (`framework.signatures`), for authors without a type checker. Arguments are
-positional, so a plugin may choose their names.
+same types at run time (`framework.running.signatures`), for authors without a type checker.
+Arguments are positional, so a plugin may choose their names.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
 """Input and result of post-filter plugins (preemption).
 
 `FilterRerun` and `VictimTrial` are what such a plugin may do with the filters of the failed
-attempt; `framework.dryrun` implements them. They are protocols because the implementation calls
-plugins, whose types name `FitFailure`.
+attempt; `framework.hypothetical.dryrun` implements them. They are protocols because the
+implementation calls plugins, whose types name `FitFailure`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +13,9 @@ import msgspec
 from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.framework.calls import ApiCall, Offer
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.disruption import Disruption
+from scheduler.framework.hypothetical.disruption import Disruption
+from scheduler.framework.hypothetical.rowpods import Nominated, RowPods
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.rowpods import Nominated, RowPods
 from scheduler.framework.status import SUCCESS, Rejection, Status
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from scheduler.base.errors import ConfigError
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.signatures import problems
+from scheduler.framework.running.signatures import problems
 
 ENTRY_POINT_GROUP = "trellis.plugins"
 # Classes that passed the checks; a batch of simulations makes a registry for each case.

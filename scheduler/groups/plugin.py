@@ -15,8 +15,12 @@ from scheduler.base.sweep import Sweep
 from scheduler.engine.groups import EngineParts, GroupScheduler
 from scheduler.framework import groups
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.disruption import DisruptionMode, DisruptionUnit, DisruptionUnits
 from scheduler.framework.handle import Handle
+from scheduler.framework.hypothetical.disruption import (
+    DisruptionMode,
+    DisruptionUnit,
+    DisruptionUnits,
+)
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD
 from scheduler.framework.postfilter import FitFailure, PostFiltered

@@ -14,10 +14,10 @@ from scheduler.base.arrays import BoolColumn
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, PluginError
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.answers import PreFiltered, States
 from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.running.answers import PreFiltered, States
 from scheduler.framework.status import SKIP, SUCCESS, Code, Rejection, Status
 from scheduler.objects.plain import read_pod
 from scheduler.testing.scene import PluginClass, Scene

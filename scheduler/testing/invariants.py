@@ -12,8 +12,8 @@ import numpy as np
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.answers import States
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.running.answers import States
 from scheduler.framework.status import Narrow, Rejected
 from scheduler.objects.pod import Pod
 from scheduler.testing.evaluate import Evaluation, look

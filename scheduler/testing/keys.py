@@ -12,10 +12,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import States
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.objects.plain import read_node
 from scheduler.objects.pod import Pod

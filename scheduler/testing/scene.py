@@ -22,7 +22,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINTS, Plugin
 from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.runner import Runner
 from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import plain_data, read_as, read_node, read_object, read_pod

@@ -16,9 +16,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 from scheduler.engine.engine import Engine
-from scheduler.framework import memo, points
+from scheduler.framework import points
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.runner import Runner
+from scheduler.framework.running import memo
+from scheduler.framework.running.runner import Runner
 from scheduler.intree import IN_TREE
 from tests.house import structure
 from tests.perf import decisions, interleaved
@@ -27,17 +28,17 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("engine", "framework", "state", "plugins", "objects", "base")
 # Classes that cache a result for the next pod; a new one must be listed here.
 KEEPERS = {
-    "framework/memo.py": "Memo",
+    "framework/running/memo.py": "Memo",
     "framework/rowcache.py": "RowCache",
     "framework/pershape.py": "PerShape, PerSpec, PerPod",
     "plugins/preemption/remembered.py": "DryRunCache",
 }
 HYPOTHETICAL = (
-    "framework/delta.py", "framework/thinning.py", "framework/crowd.py", "framework/rehearsal.py",
-    "framework/rowstates.py", "framework/hypothetical.py", "framework/promised.py",
-    "framework/overlay.py", "framework/dryrun.py", "engine/binding/nominated.py",
+    "framework/hypothetical/overlay.py",
+    "framework/hypothetical/dryrun.py",
+    "engine/binding/nominated.py",
     "state/counts/rowlists.py",
-)  # fmt: skip
+)
 # (kinds in turn, whether they are spread over zones)
 LOADS = ((1, False), (20, False), (20, True))
 

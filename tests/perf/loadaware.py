@@ -16,7 +16,7 @@ import msgspec
 from scheduler.base.clock import rfc3339
 from scheduler.daemon.loop import MOST_EVENTS
 from scheduler.engine.effects import Watched
-from scheduler.framework.answers import States
+from scheduler.framework.running.answers import States
 from scheduler.kube.watching.decode import Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_node, read_pod

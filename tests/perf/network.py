@@ -27,8 +27,8 @@ from scheduler.engine.effects import Answer, Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.groupactive import GroupedActiveQueue
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
+from scheduler.framework.running.answers import States
 from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_pod

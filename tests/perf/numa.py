@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.effects import Watched
-from scheduler.framework.answers import States
+from scheduler.framework.running.answers import States
 from scheduler.kube.watching.decode import Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_node, read_pod

@@ -15,8 +15,8 @@ from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
-from scheduler.framework.answers import States
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.objects.devices import DeviceClass, DeviceClassSpec
 from scheduler.objects.meta import LabelSelector, ObjectMeta, OwnerReference
 from scheduler.objects.node import ContainerImage, Node, Taint

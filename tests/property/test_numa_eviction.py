@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.framework.overlay import Overlay
-from scheduler.framework.rowpods import row_pods
+from scheduler.framework.hypothetical.overlay import Overlay
+from scheduler.framework.hypothetical.rowpods import row_pods
 from scheduler.objects.plain import read_pod
 from scheduler.objects.reports.numaplacement import METADATA, VECTOR, encode
 from scheduler.objects.reports.podfingerprint import fingerprint, mark_of

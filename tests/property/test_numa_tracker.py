@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.framework.answers import States
+from scheduler.framework.running.answers import States
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.objects.reports.podfingerprint import fingerprint, mark_of
 from scheduler.plugins.numa import NodeResourceTopologyMatch

@@ -13,10 +13,10 @@ import pytest
 from scheduler.config import load
 from scheduler.engine.effects import Listed, Watched
 from scheduler.engine.engine import Engine
-from scheduler.framework.dryrun import Attempted
+from scheduler.framework.hypothetical.dryrun import Attempted
+from scheduler.framework.hypothetical.rowpods import NONE_NOMINATED
 from scheduler.framework.postfilter import FitFailure
 from scheduler.framework.registry import Registry
-from scheduler.framework.rowpods import NONE_NOMINATED
 from scheduler.framework.status import SUCCESS
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod

@@ -42,13 +42,13 @@ from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.engine.queue.queues import Queues
 from scheduler.engine.settings import EngineSettings
-from scheduler.framework.answers import PreFiltered, States
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.groups import OnHoldStatus
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Profile
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import PreFiltered, States
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Rejection, Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.engine.decision import Decision, fit_message
-from scheduler.framework.answers import PreFiltered, Scored, States
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.dryrun import Attempted
+from scheduler.framework.hypothetical.dryrun import Attempted
+from scheduler.framework.hypothetical.rowpods import NONE_NOMINATED, Nominated
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.rowpods import NONE_NOMINATED, Nominated
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import PreFiltered, Scored, States
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import Code, Rejection, Status
 from scheduler.state.shapes import Shape
 from scheduler.state.table import stable_hash

@@ -12,8 +12,8 @@ from scheduler.base.text import go_duration
 from scheduler.engine.effects import Record, SetStatus
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import PodEvent, WaitUntil
-from scheduler.framework.disruption import Disruption
 from scheduler.framework.groups import COMPOSITE_PREFIX, GroupEvent, title
+from scheduler.framework.hypothetical.disruption import Disruption
 from scheduler.framework.status import Status
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition

@@ -11,10 +11,10 @@ from collections.abc import Generator
 import msgspec
 
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.answers import States
 from scheduler.framework.calls import BindPod, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.state.cluster import Cluster
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows, no_rows
 from scheduler.engine.binding.nominations import Nominations
+from scheduler.framework.hypothetical.rowpods import NONE_NOMINATED, Nominated, RowPods
 from scheduler.framework.profile import Profile
-from scheduler.framework.rowpods import NONE_NOMINATED, Nominated, RowPods
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.counts.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, RowLists

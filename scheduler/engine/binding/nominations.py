@@ -1,9 +1,10 @@
 """Nominated pods: the node reserved for each preemptor while its victims terminate.
 
-A nomination counts against pods of lower or equal priority (framework.dryrun adds them to the node
-while filtering). It comes from preemption, or from status.nominatedNodeName at a restart. Members
-count with the priority of their group, by which the group evicts and, once bound, is evicted.
-Otherwise pods with a priority between the two would take the capacity freed for the group.
+A nomination counts against pods of lower or equal priority (framework.hypothetical.dryrun adds them
+to the node while filtering). It comes from preemption, or from status.nominatedNodeName at a
+restart. Members count with the priority of their group, by which the group evicts and, once bound,
+is evicted. Otherwise pods with a priority between the two would take the capacity freed for the
+group.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

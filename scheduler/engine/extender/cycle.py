@@ -41,9 +41,9 @@ from scheduler.engine.extender.protocol import (
     take_filter,
 )
 from scheduler.engine.queue.hints import EXTENDER
-from scheduler.framework.answers import PreFiltered
 from scheduler.framework.calls import CallResult, ExtenderCall, Offer
 from scheduler.framework.postfilter import PostFiltered
+from scheduler.framework.running.answers import PreFiltered
 from scheduler.framework.status import SUCCESS, Code, Rejection, Status, unschedulable
 
 NO_CANDIDATE = "no candidate node for preemption"

@@ -13,9 +13,9 @@ from scheduler.base.arrays import BoolColumn
 from scheduler.engine.effects import ExtenderAnswer
 from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.queue.hints import EXTENDER
-from scheduler.framework.answers import Scored
 from scheduler.framework.calls import CallResult, Offer
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.running.answers import Scored
 from scheduler.framework.status import Reason, Rejected, Rejection
 from scheduler.state.podindex import Placed
 

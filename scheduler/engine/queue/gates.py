@@ -6,8 +6,8 @@ import msgspec
 
 from scheduler.engine.observation import Observation
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.answertypes import status_of
 from scheduler.framework.profile import Profile
+from scheduler.framework.running.answertypes import status_of
 from scheduler.framework.status import Code, Status
 from scheduler.objects.pod import Pod
 

@@ -22,9 +22,9 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.explain.why.asks import PodAsk
-from scheduler.framework.answers import PreFiltered
 from scheduler.framework.profile import Bound
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import PreFiltered
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import Rejection
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.pod import Pod

@@ -19,9 +19,9 @@ from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.cycle import Attempt, filter_rows
 from scheduler.engine.decision import fit_message
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.dryrun import Attempted
-from scheduler.framework.elsewhere import Elsewhere
 from scheduler.framework.groups import AssignmentRejection, Fits
+from scheduler.framework.hypothetical.dryrun import Attempted
+from scheduler.framework.hypothetical.elsewhere import Elsewhere
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Rejection, Status

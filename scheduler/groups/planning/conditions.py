@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from scheduler.framework import groups
-from scheduler.framework.disruption import Disruption
 from scheduler.framework.handle import Handle
+from scheduler.framework.hypothetical.disruption import Disruption
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.capacity import Lack, lack_of

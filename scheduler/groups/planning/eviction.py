@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from scheduler.base.arrays import IntColumn
-from scheduler.framework.elsewhere import Elsewhere
+from scheduler.framework.hypothetical.elsewhere import Elsewhere
 from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.planning.between import port_name
 from scheduler.groups.planning.conflicts import Conflicts

@@ -9,7 +9,6 @@ import numpy as np
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.calls import CallResult, SolverCall
-from scheduler.framework.disruption import Disruption
 from scheduler.framework.groups import (
     GroupPlan,
     Outcome,
@@ -18,6 +17,7 @@ from scheduler.framework.groups import (
     title,
 )
 from scheduler.framework.handle import Handle
+from scheduler.framework.hypothetical.disruption import Disruption
 from scheduler.framework.status import Code, Status
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.description import quorum

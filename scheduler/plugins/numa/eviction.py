@@ -25,7 +25,7 @@ from scheduler.framework import (
     Rows,
     is_any,
 )
-from scheduler.framework.rowpods import RowPods
+from scheduler.framework.hypothetical.rowpods import RowPods
 from scheduler.plugins.numa.demand import Needs, ZoneDemand
 from scheduler.plugins.numa.reservations import Shares, shares_of
 from scheduler.plugins.numa.reserving import Reserving

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from scheduler.framework import BoolColumn, IntColumn, Placed, Rows
-from scheduler.framework.fitmessage import ReasonCounts
+from scheduler.framework.hypothetical.fitmessage import ReasonCounts
+from scheduler.framework.hypothetical.rowpods import Nominated
 from scheduler.framework.postfilter import FilterRerun
-from scheduler.framework.rowpods import Nominated
 from scheduler.plugins.preemption.victims import Victims
 
 

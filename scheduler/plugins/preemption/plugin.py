@@ -30,9 +30,9 @@ from scheduler.framework import (
     unresolvable,
     unschedulable,
 )
-from scheduler.framework.disruption import Disruption
-from scheduler.framework.elsewhere import Elsewhere
-from scheduler.framework.fitmessage import ReasonCounts
+from scheduler.framework.hypothetical.disruption import Disruption
+from scheduler.framework.hypothetical.elsewhere import Elsewhere
+from scheduler.framework.hypothetical.fitmessage import ReasonCounts
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.choice import TieBreak, choose

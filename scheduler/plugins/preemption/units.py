@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from scheduler.framework import Handle, Nodes, Placed
-from scheduler.framework.disruption import DisruptionMode, DisruptionUnit
+from scheduler.framework.hypothetical.disruption import DisruptionMode, DisruptionUnit
 from scheduler.state.counts.rowlists import start_of
 from scheduler.state.counts.touched import Touched
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from scheduler.framework import BoolColumn, IntColumn, IntMatrix, Nodes, Placed, Rows
-from scheduler.framework.rowpods import Companions, RowPods
+from scheduler.framework.hypothetical.rowpods import Companions, RowPods
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.units import Gang, UnitIndex
 from scheduler.state.counts.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, SHAPE, START

@@ -6,14 +6,14 @@ from random import Random
 from typing import Any
 
 from scheduler.engine.handle import EngineHandle
-from scheduler.framework.answers import States
 from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile import ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from tests.property.making import make_node, make_pod

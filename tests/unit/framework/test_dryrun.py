@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.base.errors import PluginError, StateError
-from scheduler.framework.dryrun import Attempted
+from scheduler.framework.hypothetical.dryrun import Attempted
 from scheduler.framework.status import SKIP, Code, Status, reject, unresolvable
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed, place

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from scheduler.framework.elsewhere import Elsewhere
+from scheduler.framework.hypothetical.elsewhere import Elsewhere
 from scheduler.state.podindex import Placed
 from scheduler.state.podindex import place as record_of
 from scheduler.state.shapes import Shapes

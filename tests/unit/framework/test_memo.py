@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from scheduler.framework import EACH_POD
-from scheduler.framework.answers import Scored, States
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.memo import FEW, MOST_KINDS
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.running.answers import Scored, States
+from scheduler.framework.running.memo import FEW, MOST_KINDS
 from scheduler.framework.status import reject
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.pod import Pod

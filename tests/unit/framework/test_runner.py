@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import States
 from scheduler.framework.calls import ApiCall, BindPod, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.postfilter import PostFiltered
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import (
     SKIP,
     SUCCESS,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.framework.scores import Total, check_range, is_constant, normalize
+from scheduler.framework.running.scores import Total, check_range, is_constant, normalize
 from tests.unit.framework.stage import Stage, made
 
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from hypothesis import strategies as st
 
-from scheduler.framework.answers import States
-from scheduler.framework.dryrun import Attempted
+from scheduler.framework.hypothetical.dryrun import Attempted
+from scheduler.framework.running.answers import States
 from scheduler.framework.status import Code
 from scheduler.objects.plain import read_pod
 from scheduler.state.change import Change

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler.engine.handle import EngineHandle, Shared
-from scheduler.framework.answers import States
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodStatus
 from scheduler.objects.policy import PodDisruptionBudget

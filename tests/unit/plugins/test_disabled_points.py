@@ -5,10 +5,10 @@ import json
 import pytest
 
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import States
 from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_pod
 from scheduler.simulate.batch import Batch

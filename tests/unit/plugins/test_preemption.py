@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.base.errors import PluginError
-from scheduler.framework.dryrun import Attempted
+from scheduler.framework.hypothetical.dryrun import Attempted
+from scheduler.framework.hypothetical.rowpods import NONE_NOMINATED, Nominated, row_pods
 from scheduler.framework.postfilter import FitFailure
-from scheduler.framework.rowpods import NONE_NOMINATED, Nominated, row_pods
 from scheduler.framework.status import SUCCESS, Code
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from scheduler.objects.pod import (

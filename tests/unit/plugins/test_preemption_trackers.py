@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.handle import EngineHandle
-from scheduler.framework.disruption import DisruptionMode, DisruptionUnit, DisruptionUnits
+from scheduler.framework.hypothetical.disruption import (
+    DisruptionMode,
+    DisruptionUnit,
+    DisruptionUnits,
+)
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.meta import LabelSelector, ObjectMeta
 from scheduler.objects.pod import Pod, PodStatus

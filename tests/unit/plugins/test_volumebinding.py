@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import States
+from scheduler.framework.running.answers import States
 from scheduler.framework.status import SKIP, Code
 from scheduler.objects.plain import read_object, read_pod
 from scheduler.plugins.allocation import UtilizationShapePoint

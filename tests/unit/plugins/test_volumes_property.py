@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from scheduler.framework.answers import States
-from scheduler.framework.dryrun import Attempted
+from scheduler.framework.hypothetical.dryrun import Attempted
+from scheduler.framework.running.answers import States
 from scheduler.plugins.volumes import (
     NodeVolumeLimits,
     VolumeBinding,

@@ -11,9 +11,9 @@ from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.effects import Leading, Watched
 from scheduler.engine.engine import Engine
-from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_object, read_pod
 from scheduler.state.shapes import Shape

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
-from scheduler.framework.rowpods import RowPods, row_pods
+from scheduler.framework.hypothetical.rowpods import RowPods, row_pods
 from scheduler.objects.pod import ContainerPort
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import HostPorts, ports_conflict

@@ -7,8 +7,8 @@ import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.concern import ApplicablePlugins
-from scheduler.framework.memo import PodKind
 from scheduler.framework.profile import Bound
+from scheduler.framework.running.memo import PodKind
 from scheduler.framework.status import SUCCESS, Status
 
 

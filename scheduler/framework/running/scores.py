@@ -9,10 +9,10 @@ only if the plain one is inconclusive.
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.answertypes import scores_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound
+from scheduler.framework.running.answertypes import scores_of
 
 MAX_SCORE = 100
 _REPEATED = (0,)

@@ -11,8 +11,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn
+from scheduler.framework.hypothetical.rowpods import Nominated
 from scheduler.framework.postfilter import FilterRerun
-from scheduler.framework.rowpods import Nominated
 from scheduler.objects.pod import Pod, PodStatus
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS

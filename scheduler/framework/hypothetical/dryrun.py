@@ -21,15 +21,15 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import States
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.hypothetical.overlay import Overlay
+from scheduler.framework.hypothetical.rowpods import Nominated, RowPods, row_pods
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.overlay import Overlay
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import Moves, Verdict
 from scheduler.framework.profile import Bound
-from scheduler.framework.rowpods import Nominated, RowPods, row_pods
-from scheduler.framework.runner import Runner
+from scheduler.framework.running.answers import States
+from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import (
     SUCCESS,
     Code,

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import IntColumn, Rows
-from scheduler.framework.answertypes import rejection_of, scores_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.scores import MAX_SCORE, is_constant, largest_unsigned
+from scheduler.framework.running.answertypes import rejection_of, scores_of
+from scheduler.framework.running.scores import MAX_SCORE, is_constant, largest_unsigned
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.kinds import BY_KIND
 from scheduler.state import facts

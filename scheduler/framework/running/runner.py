@@ -13,23 +13,23 @@ import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import PreFiltered, Scored, States
-from scheduler.framework.answertypes import (
+from scheduler.framework.calls import ApiCall, BindStep, CallResult, PreBindDone
+from scheduler.framework.concern import Concerns
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import POINT_NAMES
+from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.profile import Bound, Profile
+from scheduler.framework.running.answers import PreFiltered, Scored, States
+from scheduler.framework.running.answertypes import (
     post_filtered_of,
     rejection_of,
     scores_of,
     status_of,
     steps_of,
 )
-from scheduler.framework.calls import ApiCall, BindStep, CallResult, PreBindDone
-from scheduler.framework.concern import Concerns
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.measure import Instruments, PointMeasure, PointRun, measured
-from scheduler.framework.nodes import Nodes
-from scheduler.framework.plugin import POINT_NAMES
-from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.profile import Bound, Profile
-from scheduler.framework.scores import Total, check_range, normalize
+from scheduler.framework.running.measure import Instruments, PointMeasure, PointRun, measured
+from scheduler.framework.running.scores import Total, check_range, normalize
 from scheduler.framework.status import SUCCESS, Code, Narrow, Rejected, Rejection, Status, none_left
 
 

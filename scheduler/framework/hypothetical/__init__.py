@@ -1,0 +1,1 @@
+"""Verdicts of filters on a changed cluster: with nominated pods, without pods to evict."""
