@@ -49,8 +49,8 @@ def _descend(tree: Tree, free: list[Ints], level: int, unit: int, pods: int, tak
         before = taken.copy()
         offered = min(fits, most, wanted)
         offered -= 0 if rule.hard else offered % max(1, rule.factor)
-        share = _descend(tree, free, level + 1, child, offered, taken) if offered else 0
-        if share and least <= share <= most and _is_multiple(rule, share):
+        share = _descend(tree, free, level + 1, child, offered, taken)
+        if least <= share <= most and _is_multiple(rule, share):
             left -= share
             parts -= 1 if parts else 0
         else:
