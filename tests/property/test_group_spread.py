@@ -13,15 +13,19 @@ import pytest
 
 from scheduler.testing import node, pod
 from tests.property.batches import batches
+from tests.unit.plugins import groupsworld
 from tests.unit.simulate.asking import place
 
 BATCH = 25
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-GROUP = "scheduling.x-k8s.io/pod-group"
+GROUP, SAKKARA = "scheduling.x-k8s.io/pod-group", "sakkara.group.name"
 
 
-def world(random):
-    """Return nodes, bound pods and members: some nodes have no zone, some zones no capacity."""
+def world(random, *, equal=False):
+    """Return nodes, bound pods and members: some nodes have no zone, some zones no capacity.
+
+    With `equal` the members, of a group of Sakkara, have the same spec and different labels.
+    """
     nodes = []
     for number in range(random.randint(2, 5)):
         labels = {HOST: f"n{number}"}
@@ -40,15 +44,17 @@ def world(random):
     # The API server allows one hard constraint for each key.
     keys = random.choice([[ZONE], [ZONE], [HOST], [ZONE, HOST]])
     constraints = [constraint(random, key) for key in keys]
-    cpus = random.choice([("1",), ("1", "2")])
+    cpus = ("1",) if equal else random.choice([("1",), ("1", "2")])
     members = [
         pod(
             f"g-{number}",
-            labels={GROUP: "g", "app": random.choice("xy"), "team": "one"},
+            labels={SAKKARA if equal else GROUP: "g", "app": random.choice("xy"), "team": "one"},
             requests={"cpu": random.choice(cpus)},
             spec={
                 "schedulerName": "trellis",
-                "topologySpreadConstraints": [one for one in constraints if random.random() < 0.8],
+                "topologySpreadConstraints": [
+                    one for one in constraints if equal or random.random() < 0.8
+                ],
             },
         )
         for number in range(random.randint(2, 5))
@@ -128,22 +134,40 @@ def cpu(amounts):
     return int(amounts["cpu"])
 
 
+def pod_group(size):
+    """Return the group of the members as a PodGroup."""
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": size},
+    }
+
+
+def is_placed(group, nodes, bound, members):
+    """Check that all members are placed if there is a placement, else none; return the verdict."""
+    found = place(*nodes, *bound, group, *members)
+    on = {one.name: one.node for one in found.pods if one.node}
+
+    fits = exists(nodes, bound, members)
+    assert len(on) == (len(members) if fits else 0), (nodes, members, found.pods)
+    return fits
+
+
 @pytest.mark.parametrize("batch", batches(100, 2_000))
 def test_a_gang_is_placed_if_and_only_if_spread_lets_it(batch):
     """All members are placed exactly if the filter accepts all of them together, else none."""
     placed = 0
     for number in range(BATCH):
         nodes, bound, members = world(Random(f"spread {batch}/{number}"))
-        group = {
-            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-            "kind": "PodGroup",
-            "metadata": {"name": "g", "namespace": "default"},
-            "spec": {"minMember": len(members)},
-        }
-        found = place(*nodes, *bound, group, *members)
-        on = {one.name: one.node for one in found.pods if one.node}
-
-        fits = exists(nodes, bound, members)
-        assert len(on) == (len(members) if fits else 0), (batch, number, nodes, members, found.pods)
-        placed += fits
+        placed += is_placed(pod_group(len(members)), nodes, bound, members)
     assert placed >= BATCH // 4
+
+
+def test_members_of_one_spec_are_counted_by_their_labels():
+    """A constraint selects some of the members, although all have the same spec."""
+    placed = 0
+    for number in range(2 * BATCH):
+        nodes, bound, members = world(Random(f"equal specs {number}"), equal=True)
+        placed += is_placed(groupsworld.group("g", len(members), {}), nodes, bound, members)
+    assert placed >= BATCH

@@ -320,6 +320,32 @@ def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
             ]
 
 
+def overcommitted(rng, problem):
+    """Return the problem with less free capacity, so that some free amounts are negative."""
+    leaves = (
+        msgspec.structs.replace(leaf, free=tuple(n - rng.choice((0, 0, 1, 2)) for n in leaf.free))
+        for leaf in problem.instance.leaves
+    )
+    group = msgspec.structs.replace(problem.instance, leaves=tuple(leaves))
+    return msgspec.structs.replace(problem, instance=group)
+
+
+def test_victims_on_overcommitted_nodes_are_the_exact_minimum():
+    """The first evictions from a node with a negative free amount free nothing for the group."""
+    evicting = 0
+    for number in range(40):
+        rng = Random(f"overcommitted {number}")
+        problem = overcommitted(rng, groups.preemption(rng, tiny=True))
+        answer = onerole.solve(problem, PATIENT)
+        best = groups.best_victims(problem)
+
+        assert (best is None) == (answer.outcome == "infeasible"), problem
+        if best is not None:
+            assert best == groups.harm(problem, answer.evicted), problem
+            evicting += any(best)
+    assert evicting > 5
+
+
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_conflicts_are_smallest_and_advice_helps(batch):
     """No smaller set of rules conflicts, the sizes fit, and so does the group without the rules to

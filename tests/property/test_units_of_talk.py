@@ -167,6 +167,44 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
     assert compared >= BATCH // 12
 
 
+def test_limits_of_one_unit_hold_for_all_placements_in_one():
+    """The placement found is in one unit, and usually the best of those."""
+    compared = met = 0
+    for number in range(24):
+        group = graph_with_traffic(Random(f"one unit {number}"))
+        level = result.first_with_several(group)
+        if not 0 < level < len(group.levels) or not trafficleaves.is_bounded_by_leaves(group):
+            continue
+        group = msgspec.structs.replace(group, minimum=group.wanted)
+        units = result.units(group, level)
+        no_pods = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
+        nothing = [NOTHING] * len(objective_of(group, no_pods))
+        known = trafficleaves._in_one(group, level, nothing, LIMITS, lambda: 60.0)
+        best = min(
+            (
+                values_of(group, counts)
+                for counts in rolegroups.placements(group)
+                if is_in_one(group, counts, units)
+            ),
+            default=None,
+        )
+        assert best is None or known.limits <= best, group
+        if known.counts is not None:
+            rows = known.counts.tolist()
+            assert not checker.problems(group, rows), group
+            assert is_in_one(group, rows, units), group
+            assert values_of(group, rows) >= best, group
+            met += values_of(group, rows) == best
+        compared += best is not None
+    assert met >= compared // 2 > 0
+
+
+def is_in_one(group, counts, units):
+    """Return whether all pods, bound ones included, are in one of the units."""
+    pods = np.array(counts).sum(axis=0) + np.array(group.fixed or (0,) * len(group.paths))
+    return any(pods[leaves].sum() == pods.sum() for leaves in units)
+
+
 def test_the_least_cut_is_the_minimum_over_all_divisions():
     """The cut is minimal for each number of pods in the one part and over all numbers, for kinds
     with and without traffic among themselves.

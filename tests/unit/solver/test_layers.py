@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from scheduler.groups.problem.instance import (
     Candidate,
     DomainRule,
@@ -11,7 +13,7 @@ from scheduler.groups.problem.instance import (
     LevelRule,
     PreemptionInstance,
 )
-from scheduler.groups.solver.exact import layers
+from scheduler.groups.solver.exact import fold, layers
 from scheduler.groups.solver.solve import solve
 from scheduler.groups.solver.victims import onerole
 
@@ -102,6 +104,22 @@ def test_fixed_pods_keep_the_others_in_their_domain():
     answer = solve(Instance((Level("node"),), leaves, 2, domains=(near,)))
 
     assert "infeasible" == answer.outcome
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [({}, 0), ({"at_most": 3}, 1), ({"max_skew": 1, "existing": (0, 0)}, 1)],
+)
+def test_one_problem_per_domain_has_no_rule_left_for_one_domain(more, kept):
+    """A rule that also limits the pods of a domain is kept for that; its `single` is gone."""
+    leaves = tuple(Leaf((f"n{at}",), 3) for at in range(4))
+    near = DomainRule("near", ((0, 2), (1, 3)), single=True, only=True, **more)
+
+    parts = fold.by_domain(Instance((Level("node"),), leaves, 2, domains=(near,)))
+
+    assert parts is not None
+    assert [kept, kept] == [len(part.domains) for part in parts]
+    assert not any(rule.single for part in parts for rule in part.domains)
 
 
 def test_more_victims_may_be_too_many():

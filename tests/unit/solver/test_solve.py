@@ -18,7 +18,7 @@ from scheduler.groups.problem.instance import (
 )
 from scheduler.groups.solver import questions, tree
 from scheduler.groups.solver.cpsat import onerole
-from scheduler.groups.solver.solve import solve
+from scheduler.groups.solver.solve import EXACT_PART, _in_one_unit, solve
 from tests.unit.solver.making import KEP_A, group, leaves, placed
 
 PACK, SPREAD = LevelRule("pack"), LevelRule("spread")
@@ -242,3 +242,16 @@ def test_ortools_is_loaded_only_to_solve():
     )
 
     assert 0 == subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode
+
+
+@pytest.mark.parametrize("total_s", [0.5, 10.0])
+@pytest.mark.parametrize(("over", "outcome"), [(0.01, "placed"), (-0.01, "unknown")])
+def test_cpsat_keeps_its_share_of_the_time(total_s, over, outcome):
+    """The search in single units ends when the exact program's share of the time is used."""
+    rows = leaves({"r0": {"a": 2, "b": 2}, "r1": {"c": 2, "d": 2}})
+    instance = Instance((Level("rack", PACK), Level("node", SPREAD)), rows, 3)
+    left_s = (1 - EXACT_PART + over) * total_s
+
+    found = _in_one_unit(instance, SolveLimits(total_s=total_s), lambda: left_s)
+
+    assert outcome == found.outcome

@@ -1,5 +1,8 @@
 """Victims: the order of harm, budgets, several resources, single pods, and no useless eviction."""
 
+import itertools
+from random import Random
+
 import msgspec
 import pytest
 
@@ -15,9 +18,14 @@ from scheduler.groups.problem.instance import (
     PreemptionInstance,
     SolveLimits,
 )
+from scheduler.groups.problem.roles import GroupProblem, Role
 from scheduler.groups.solver import deadline
-from scheduler.groups.solver.victims import freed, onerole, search
+from scheduler.groups.solver.victims import freed, onerole, search, severalroles
 from scheduler.groups.solver.victims.bundles import Bundles
+from scheduler.groups.solver.victims.model import StageTask
+from scheduler.groups.solver.victims.tightening import OneRoleModel
+from scheduler.groups.solver.victims.yields import Yields
+from tests.property import groups
 
 
 def problem(free, size, candidates, *, rule=None, budgets=(), forbid=False, need=(1,)):
@@ -317,3 +325,51 @@ def test_candidates_that_free_nothing_have_stages_of_zero(stranded, stages):
         (one.level, one.measure, one.value) for one in answer.stages
     ]
     assert answer.optimal
+
+
+def test_merged_leaves_are_exact_for_few_candidates_on_each():
+    """The relaxed model merges the leaves of a rack, and still states what joint evictions free.
+
+    Its victims suffice without a second model, and its bound is the optimum, as long as no leaf has
+    more than three candidates.
+    """
+    compared = 0
+    for number in range(60):
+        plain = groups.preemption(Random(f"merged {number}"))
+        levels = tuple(Level(level.name) for level in plain.instance.levels)
+        instance = msgspec.structs.replace(plain.instance, levels=levels)
+        asked = PreemptionInstance(instance, plain.candidates, plain.budgets)
+        capacity = freed.EvictionCapacity(asked)
+        everybody = {index: one.count for index, one in enumerate(asked.candidates)}
+        if capacity.fits({}) or not capacity.fits(everybody):
+            continue
+        weights = {index: one.pods for index, one in enumerate(asked.candidates)}
+        task, made = StageTask(tuple(everybody), (), weights), capacity.tree(everybody)
+        yields = Yields(capacity, made, task.decided, ())
+        if yields.inexact:
+            continue
+        found = OneRoleModel(capacity, task, made, yields, set()).solve(SolveLimits(), 20.0, None)
+
+        every = itertools.product((0, 1), repeat=len(weights))
+        fitting = [chosen for chosen in every if capacity.fits(dict(enumerate(chosen)))]
+        least = min(sum(weights[at] * n for at, n in enumerate(chosen)) for chosen in fitting)
+        assert found.chosen is not None
+        assert capacity.fits(found.chosen), asked
+        assert least == found.bound, asked
+        compared += len(made.slots) > 1
+    assert compared > 5
+
+
+@pytest.mark.parametrize(
+    ("hard", "searched"),
+    [((), 0), ((0,), 1), ((0, 1), 2), ((1,), 0), ((0, 1, 2), 2)],
+)
+def test_victims_for_several_roles_are_searched_in_single_units(hard, searched):
+    """Units of the lowest level down to which all levels require one unit; never single nodes."""
+    names = enumerate(("zone", "rack", "node"))
+    levels = tuple(Level(name, LevelRule(hard=at in hard)) for at, name in names)
+    role = Role(1, (1,), (1,))
+
+    assert searched == severalroles._levels_in_one_unit(
+        GroupProblem((role, role), ((2,),), levels, (("z", "r", "n"),), 2)
+    )

@@ -1,0 +1,108 @@
+"""Bounds of groups with several roles: never above the optimum, and tight in ordinary cases.
+
+A greedy placement that meets the bounds is proven without a search, so loose bounds cost time.
+"""
+
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+
+from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
+from scheduler.groups.problem.parts import LikeParts
+from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.solver import tree
+from scheduler.groups.solver.cpsat import stages
+from scheduler.groups.solver.roles import relaxation
+from scheduler.groups.solver.roles.result import objective_of
+from scheduler.groups.solver.roles.rolebounds import bounds
+from scheduler.groups.solver.roles.subgroups import split
+from tests.property import groups, rolegroups
+
+
+def small_and_large(rng):
+    """Return roles that request one unit or three, on up to five leaves."""
+    depth = rng.choice((1, 2))
+    paths = groups.paths(rng, depth, 4 if depth == 1 else 2)[:5]
+    roles = tuple(
+        Role(rng.randint(1, 2), (rng.choice((1, 3)),), (9,) * len(paths))
+        for _ in range(rng.randint(2, 3))
+    )
+    return GroupProblem(
+        roles,
+        tuple((rng.randint(0, 7),) for _ in paths),
+        (Level("first"), *(Level("second", LevelRule("spread")) for _ in range(depth - 1))),
+        tuple(paths),
+        sum(role.count for role in roles),
+    )
+
+
+def test_bounds_of_one_resource_are_the_optimum_of_the_first_level():
+    """The fewest units, and the largest sum of squares.
+
+    Capacities of single leaves do not suffice for these: the small pods count once on each leaf.
+    """
+    compared = 0
+    for number in range(50):
+        group = small_and_large(Random(f"small and large {number}"))
+        best = rolegroups.best(group)
+        if best is not None:
+            assert best[:2] == bounds(group)[:2], group
+            compared += len(group.paths) > 1
+    assert compared > 10
+
+
+@pytest.mark.parametrize(("make", "number"), [(rolegroups.group, 40), (rolegroups.application, 8)])
+def test_no_placement_is_better_than_a_bound_in_any_stage(make, number):
+    """Each bound holds by itself, whatever the values of the stages before."""
+    compared = 0
+    for seed in range(number):
+        group = make(Random(f"bounds {seed}"))
+        values = [
+            [value for _, _, value in objective_of(group, np.array(counts))]
+            for counts in rolegroups.placements(group)
+        ]
+        if values:
+            least = [min(column) for column in zip(*values, strict=True)]
+            assert all(a <= b for a, b in zip(bounds(group), least, strict=True)), group
+            compared += 1
+    assert compared > 1
+
+
+def test_the_relaxation_places_whole_parts():
+    """Each rack has a multiple of two workers and a leader, the pods of one part."""
+    paths = tuple((f"r{rack}", f"n{rack}{node}") for rack in range(3) for node in range(2))
+    for copies in (1, 2, 3):
+        roles = tuple(Role(copies * size, (1,), (9,) * len(paths)) for size in (2, 1))
+        parts = (
+            LikeParts("root", count=1, minimum=copies),
+            LikeParts("part", 0, copies, 0, 3, (0, 1), (2, 1)),
+        )
+        levels = (Level("rack", LevelRule("spread")), Level("node"))
+        group = GroupProblem(roles, ((2,),) * len(paths), levels, paths, 3 * copies, parts=parts)
+        made = tree.build(group.homogeneous(), with_full=True)
+
+        found = relaxation.best(group, stages.of_roles(group, made), SolveLimits(), 60.0)
+
+        assert found.counts is not None
+        assert split(group, found.counts.tolist()) is not None
+        assert found.values == tuple(value for _, _, value in objective_of(group, found.counts))
+
+
+def test_a_group_without_capacity_for_whole_parts_fits_nowhere():
+    """Two nodes of two racks take two pods each, a part has three."""
+    paths = (("r0", "a"), ("r1", "b"))
+    parts = (
+        LikeParts("root", count=1, minimum=1),
+        LikeParts("part", 0, 1, 0, 3, (0, 1), (2, 1)),
+    )
+    roles = tuple(Role(size, (1,), (9, 9)) for size in (2, 1))
+    group = GroupProblem(roles, ((2,), (2,)), (Level("rack"), Level("node")), paths, 3, parts=parts)
+    made = tree.build(group.homogeneous(), with_full=True)
+
+    found = relaxation.best(group, stages.of_roles(group, made), SolveLimits(), 60.0)
+    smaller = msgspec.structs.replace(group, free=((3,), (2,)))
+
+    assert found.is_none
+    assert not relaxation.best(smaller, stages.of_roles(group, made), SolveLimits(), 60.0).is_none
