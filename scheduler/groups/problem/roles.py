@@ -118,9 +118,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         )
         size = self.wanted + sum(fixed)
         least = sum(fixed) + self.least
-        return instance.Instance(
-            self.levels, leaves, size, minimum=least if 0 < least < size else 0
-        )
+        return instance.Instance(self.levels, leaves, size, minimum=least if least < size else 0)
 
     def capacity(self, *, is_emptied: bool = False) -> Ints:
         """Return per leaf an upper bound on the number of further pods. `is_emptied`: ignore free

@@ -68,7 +68,7 @@ class Layers:
         number = made.units(layer.level)
         capacity, fixed = self._sums(layer.level, made.slots), self._sums(layer.level, made.fixed)
         capacity = np.minimum(capacity, made.size)
-        counts = np.arange(int(capacity.max(initial=0)) + 1)
+        counts = np.arange(int(capacity.max()) + 1)
         units = np.array(layer.units, dtype=np.int64)
         there = np.flatnonzero(units >= 0)
         own = units[there]
