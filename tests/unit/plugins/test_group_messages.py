@@ -2,8 +2,14 @@
 out.
 """
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from scheduler.groups.description.spec import LabelRule
+from scheduler.groups.planning import messages
+from scheduler.groups.problem.answer import Conflict
 from scheduler.testing import node
 from tests.unit.simulate.asking import place, pod
 
@@ -120,3 +126,24 @@ def test_an_incomplete_group_names_who_is_there_and_why_others_do_not_count():
     assert "g-1 does not count: its schedulerName is default-scheduler" in message
     assert "g-2 does not count yet: it has the scheduling gate quota" in message
     assert "g-3 has ended (Succeeded)" in message
+
+
+LABEL = "example.com/rack"
+
+
+@pytest.mark.parametrize(
+    ("rule", "labels", "says"),
+    [
+        (Conflict("rack", "hard", "pack"), LabelRule(LABEL), f"the required topology {LABEL}"),
+        (Conflict("rack", "hard", "pack"), LabelRule(preferred=LABEL), "rack hard pack"),
+        (Conflict("rack", "hard", "pack"), None, "rack hard pack"),
+        (Conflict("rack", "max", "4"), LabelRule(LABEL), "rack max 4"),
+        (Conflict("", "between members", "host port 80/TCP"), None, "host port 80/TCP"),
+        (Conflict("", "between members", "spread by zone"), None, "between members spread by zone"),
+    ],
+)
+def test_a_rule_is_named_as_its_source_states_it(rule, labels, says):
+    """Only the hard rule of a group that requires a label is named by that label."""
+    task = SimpleNamespace(spec=SimpleNamespace(labels=labels), context=None)
+
+    assert says == messages.rule_name(cast(Any, task), rule)

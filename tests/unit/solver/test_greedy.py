@@ -106,6 +106,13 @@ EXAMPLES = {
         None,
         None,
     ),
+    "rack that takes less than its share": (
+        {"r0": nodes(4), "r1": {"x": 6}},
+        6,
+        {"rack": SPREAD, "node": LevelRule(factor=2)},
+        [4, 2],
+        [4, 2],
+    ),
     "spread over small nodes": (nodes(1, 1, 6), 6, {"node": SPREAD}, [4, 1, 1], [4, 1, 1]),
 }
 
