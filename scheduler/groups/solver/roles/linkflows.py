@@ -27,7 +27,7 @@ def parts_of(group: GroupProblem) -> int:
         sum(group.roles[role].count for role in one.roles) + sum(one.fixed) for one in group.classes
     ]
     most = sum(flow.amount * pods[flow.first] for flow in group.flows)
-    return parts if parts <= MOST_PARTS and parts * max(1, most) < LARGEST_SUM else 0
+    return parts if parts <= MOST_PARTS and parts * most < LARGEST_SUM else 0
 
 
 def receiving(group: GroupProblem, flow: TrafficStream) -> range:
