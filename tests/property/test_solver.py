@@ -330,6 +330,34 @@ def overcommitted(rng, problem):
     return msgspec.structs.replace(problem, instance=group)
 
 
+def test_victims_beside_bound_members_and_slot_limits_are_the_exact_minimum():
+    """A node takes no more pods than its slots, however much is evicted there."""
+    evicting = 0
+    for number in range(60):
+        rng = Random(f"limited {number}")
+        problem = limited(rng, groups.preemption(rng))
+        answer = onerole.solve(problem, PATIENT)
+        best = groups.best_victims(problem)
+
+        assert (best is None) == (answer.outcome == "infeasible"), problem
+        if best is not None:
+            assert best == groups.harm(problem, answer.evicted), problem
+            evicting += any(best)
+    assert evicting > 5
+
+
+def limited(rng, problem):
+    """Return the problem with bound members, and with limits of the slots of some leaves."""
+    left, leaves = problem.instance.size - 1, []
+    for leaf in problem.instance.leaves:
+        fixed = min(left, rng.choice((0, 0, 1)))
+        left -= fixed
+        slots = fixed + rng.randint(0, 2) if rng.random() < 0.7 else -1
+        leaves.append(msgspec.structs.replace(leaf, slots=slots, fixed=fixed))
+    group = msgspec.structs.replace(problem.instance, leaves=tuple(leaves))
+    return msgspec.structs.replace(problem, instance=group)
+
+
 def test_victims_on_overcommitted_nodes_are_the_exact_minimum():
     """The first evictions from a node with a negative free amount free nothing for the group."""
     evicting = 0

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
 from scheduler.groups.problem.parts import LikeParts
 from scheduler.groups.problem.roles import GroupProblem, Role
@@ -51,6 +52,44 @@ def test_bounds_of_one_resource_are_the_optimum_of_the_first_level():
             assert best[:2] == bounds(group)[:2], group
             compared += len(group.paths) > 1
     assert compared > 10
+
+
+def own_preferences(rng):
+    """Return two or three classes with a preference or a rule of their own, and ample capacity."""
+    depth = rng.choice((1, 2, 3))
+    paths = groups.paths(rng, depth, 3 if depth == 1 else 2)[:4]
+    sizes = [rng.randint(1, 2 if len(paths) > 3 else 3) for _ in range(2)]
+    rules = (LevelRule("pack"), LevelRule("spread"), LevelRule("spread", max=1), LevelRule(max=2))
+    classes = (
+        PodClass(f"c{at}", (at,), rules=(ClassRule(rng.randrange(depth), rng.choice(rules)),))
+        for at in range(2)
+    )
+    return GroupProblem(
+        tuple(Role(size, (1,), (9,) * len(paths)) for size in sizes),
+        ((9,),) * len(paths),
+        tuple(Level(f"l{at}") for at in range(depth)),
+        tuple(paths),
+        sum(sizes),
+        classes=tuple(classes),
+        unwished=tuple(range(depth)),
+    )
+
+
+def test_bounds_of_classes_are_the_optimum_where_capacity_is_ample():
+    """Each class prefers for itself: units of packed ones, and squares of spread ones."""
+    compared = set()
+    for number in range(60):
+        group = own_preferences(Random(f"own {number}"))
+        made = tree.build(group.homogeneous(), with_full=True)
+        asked, best = stages.of_roles(group, made), rolegroups.best(group)
+        if best is not None:
+            for stage, bound, value in zip(asked, bounds(group), best, strict=True):
+                # A largest count per unit is no part of the bound of the largest squares.
+                limits = [group.classes[at].rules[0].rule.max for at in stage.of]
+                if limits and not (stage.measure == "large" and any(limits)):
+                    assert bound == value, (stage, group)
+                    compared.add(stage.measure)
+    assert compared == {"units", "large", "squares"}
 
 
 @pytest.mark.parametrize(("make", "number"), [(rolegroups.group, 40), (rolegroups.application, 8)])

@@ -206,12 +206,13 @@ def test_a_time_limit_of_nothing_is_unknown_or_right():
         Instance((Level("node"),), (Leaf(("a",), 1),), 0),
         Instance((Level("node"),), (Leaf(("a",), 1), Leaf(("a",), 2)), 1),
         Instance((Level("node"),), (Leaf(("a", "b"), 1),), 1),
+        Instance((Level("node"),), (Leaf((), 1),), 1),
         Instance((Level("node"),), (Leaf(("a",)),), 1),
         Instance((Level("node"),), (Leaf(("a",), 5, fixed=2),), 1),
     ],
 )
 def test_contradictions_are_the_callers_fault(instance):
-    """No level, no size, a leaf twice or too deep, no capacity given, more bound than wanted."""
+    """No level, no size, a leaf twice, too deep or unnamed, no capacity, more bound than wanted."""
     with pytest.raises(InputError):
         solve(instance)
 
