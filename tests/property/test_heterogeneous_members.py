@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
+from scheduler.groups.problem.roles import LeafConflict
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.victims import severalroles
 from tests.property import rolegroups
@@ -40,6 +41,38 @@ def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
         group = rolegroups.classed(Random(f"classes {batch}/{number}"))
         placed += assert_optimal(group, heterogeneous.solve(group, LIMITS))
     assert placed >= BATCH // 8
+
+
+def test_excluded_combinations_are_on_no_leaf():
+    """Combinations that a filter rejected, on some of equal leaves: the best of all others."""
+    placed = 0
+    for number in range(20):
+        rng = Random(f"excluded {number}")
+        drawn = rolegroups.group(rng)
+        leaves, resources = len(drawn.paths), len(drawn.free[0])
+        plain = msgspec.structs.replace(
+            drawn,
+            roles=tuple(
+                msgspec.structs.replace(role, slots=(9,) * leaves) for role in drawn.roles[:2]
+            ),
+            free=((rng.randint(3, 6),) * resources,) * leaves,
+            apart=(),
+            fixed=(),
+            domains=(),
+            minimum=1,
+        )
+        combinations = tuple(
+            LeafConflict(
+                tuple(leaf for leaf in range(len(plain.paths)) if rng.random() < 0.6),
+                tuple(rng.randint(0, min(2, role.count)) for role in plain.roles),
+            )
+            for _ in range(2)
+        )
+        excluded = tuple(one for one in combinations if any(one.counts) and one.leaves)
+        group = msgspec.structs.replace(plain, excluded=excluded)
+        if assert_optimal(group, heterogeneous.solve(group, LIMITS)):
+            placed += rolegroups.best(group) != rolegroups.best(plain)
+    assert placed
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))

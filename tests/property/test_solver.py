@@ -8,20 +8,25 @@ import itertools
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.answer import NOTHING, SolvedStage, SolverAnswer
-from scheduler.groups.problem.instance import Instance, SolveLimits
+from scheduler.groups.problem.instance import Instance, Level, LevelRule, SolveLimits
 from scheduler.groups.problem.rules import rules_of, uncovered, under
 from scheduler.groups.solver import tree
+from scheduler.groups.solver.cpsat import cells, stages
+from scheduler.groups.solver.cpsat.model import GroupModel
 from scheduler.groups.solver.cpsat.onerole import program
 from scheduler.groups.solver.exact import fold, layers
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.solve import _better, at_once, solve
 from scheduler.groups.solver.victims import onerole
 from tests.property import groups
+from tests.unit.solver import making
 
+SPREAD = LevelRule("spread")
 PATIENT = SolveLimits(stage_s=60.0, total_s=600.0)
 BATCH = 25
 
@@ -76,6 +81,58 @@ def test_cpsat_finds_what_the_exact_program_finds(batch):
         greedy = solve(instance, solver="Greedy")
         if greedy.outcome == "placed":
             assert values <= [stage.value for stage in greedy.stages]
+
+
+def test_tangents_on_demand_give_the_same_optimum(monkeypatch):
+    """Squares are bounded by few tangents first, and by those at each placement that is found.
+
+    With a limit of 0 rows this holds for every group, with the usual limit only for large ones.
+    """
+    proven = 0
+    for number in range(20):
+        instance = groups.instance(Random(f"tangents {number}"))
+        instance = msgspec.structs.replace(
+            instance, levels=tuple(Level(one.name, SPREAD) for one in instance.levels)
+        )
+        exact = solve(instance, solver="Exact")
+        with monkeypatch.context() as few:
+            few.setattr(stages, "MANY_ROWS", 0)
+            counts, found = cpsat_alone(instance)
+
+        assert (exact.outcome == "infeasible") == (counts is None)
+        if counts is not None:
+            assert [one.value for one in exact.stages] == [one.value for one in found], instance
+            assert all(one.bound <= one.value for one in found)
+            proven += all(one.proven for one in found)
+    assert proven > 15
+
+
+@pytest.mark.parametrize("limit", [0, stages.MANY_ROWS])
+def test_squares_far_from_an_even_share_are_proven(monkeypatch, limit):
+    """One rack takes twelve of fourteen pods: the tangents around an even share do not suffice."""
+    monkeypatch.setattr(stages, "MANY_ROWS", limit)
+    racks = {"r0": {"a": 1}, "r1": {"b": 1}, "r2": {"c": 12}}
+    counts, found = cpsat_alone(making.group(racks, 14, rack=SPREAD, node=LevelRule()))
+
+    assert (1, 1, 12) == counts
+    assert [(146, 146)] == [(one.value, one.bound) for one in found if one.measure == "squares"]
+
+
+def test_a_stage_is_refined_only_if_its_first_tangents_are_few(monkeypatch):
+    """Without a limit of rows all tangents are there from the start."""
+    racks = {rack: {f"{rack}{node}": 3 for node in "ab"} for rack in "xy"}
+    instance = making.group(racks, 6, rack=SPREAD, node=LevelRule())
+    made = tree.build(instance)
+    model = GroupModel(cells.one_role(instance, made))
+    terms, stage = stages.Terms(model), stages.Stage(1, "squares")
+    counts = np.ones((1, len(instance.leaves)), dtype=np.int64)
+
+    assert not terms.refine(stage, counts)
+    terms.expression(stage)
+    assert not terms.refine(stage, counts)
+    monkeypatch.setattr(stages, "MANY_ROWS", 0)
+    assert terms.refine(stage, counts)
+    assert not terms.refine(stages.Stage(1, "units"), counts)
 
 
 @pytest.mark.parametrize("batch", batches(25, 500))

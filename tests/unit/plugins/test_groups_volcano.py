@@ -202,6 +202,14 @@ def test_resources_that_members_ask_for_need_not_be_free_before_victims_go():
     assert "it needs 5000 of cpu in all, 4000 are free" in report(pending).message
 
 
+def test_every_resource_of_the_group_has_to_be_free():
+    """The members request all cpu of the sum; what they lack of memory is named."""
+    spec = {"minResources": {"cpu": "4", "memory": "1Ti"}}
+    held = place(*tree({"r": {"a": 4}}), pod_group("g", 2, **spec), *members("g", 2, cpu="2"))
+
+    assert f"it needs {1 << 40} of memory in all" in report(held).message
+
+
 def test_a_member_can_be_moved_to_another_group():
     """`moved` names another group in a member, as copies of a group need it."""
     (waiting,) = snapshot(member("p", "g")).unbound
