@@ -192,5 +192,5 @@ def _text(record: Any) -> str:
 
 
 def _brief(records: Counter[str]) -> Any:
-    """Return records with their numbers as plain data, not more than a reader can take."""
+    """Return the three most frequent records with their numbers, as plain data."""
     return [{"times": n, "record": json.loads(text)} for text, n in records.most_common(3)]

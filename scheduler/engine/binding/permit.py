@@ -22,7 +22,7 @@ class PermitWait(msgspec.Struct):
 
     @property
     def first(self) -> tuple[str, float]:
-        """Return the plugin whose patience ends first, and its timeout in seconds."""
+        """Return the plugin whose timeout ends first, and this timeout in seconds."""
         plugin = min(self.until, key=self.until.__getitem__)
         return plugin, self.timeouts_s[plugin]
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.concern import ApplicablePlugins
 from scheduler.framework.profile import Bound
+from scheduler.framework.running.concern import ApplicablePlugins
 from scheduler.framework.running.memo import PodKind
 from scheduler.framework.status import SUCCESS, Status
 

@@ -14,7 +14,6 @@ import msgspec
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import PluginError
 from scheduler.framework.calls import ApiCall, BindStep, CallResult, PreBindDone
-from scheduler.framework.concern import Concerns
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
@@ -28,6 +27,7 @@ from scheduler.framework.running.answertypes import (
     status_of,
     steps_of,
 )
+from scheduler.framework.running.concern import Concerns
 from scheduler.framework.running.measure import Instruments, PointMeasure, PointRun, measured
 from scheduler.framework.running.scores import Total, check_range, normalize
 from scheduler.framework.status import SUCCESS, Code, Narrow, Rejected, Rejection, Status, none_left

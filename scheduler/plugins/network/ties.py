@@ -153,8 +153,10 @@ class TiesState:
                 yield row, int(count), bool(end)
 
     def accumulated(self, cost: FloatMatrix) -> IntColumn:
-        """Return per place the sum of `cost`, a matrix over places there and back, over all tied
-        pods.
+        """Return per place the sum of the costs of all tied pods.
+
+        `cost` has a row per place; its columns are the places of tied pods, first for traffic to
+        them, then for traffic from them.
         """
         places, size = self.cell_places(), len(self.places)
         columns = np.concatenate((places, places + size))
