@@ -469,3 +469,15 @@ def _check_advice(instance, advice):
 def fits(instance):
     """Return whether the group can be placed."""
     return solve(instance, solver="Exact").outcome == "placed"
+
+
+def test_tangents_around_an_even_share_prove_it_at_once(monkeypatch):
+    """Twelve pods on three equal racks: no tangent has to be added."""
+    monkeypatch.setattr(stages, "MANY_ROWS", 0)
+    monkeypatch.setattr(stages.Terms, "refine", lambda *_: False)
+    zone = {rack: {rack.upper(): 12} for rack in "abc"}
+    group = making.group({"z": zone}, 12, zone=LevelRule(), rack=SPREAD, node=LevelRule())
+    counts, found = cpsat_alone(group)
+
+    assert (4, 4, 4) == counts
+    assert [(48, 48)] == [(one.value, one.bound) for one in found if one.measure == "squares"]

@@ -90,6 +90,25 @@ def test_two_leaves_are_filled_so_that_least_is_cut():
     ]
 
 
+def test_roles_with_too_many_patterns_are_omitted_from_the_bound(monkeypatch):
+    """Thirteen pods make too many patterns; two others with traffic are never on one leaf."""
+    monkeypatch.setattr(trafficbound, "MOST_PATTERNS", 3)
+    kinds = (Role(13, (1, 0), (13, 13)), *(Role(1, (1, 1), (1, 1)) for _ in range(2)))
+    group = GroupProblem(
+        kinds,
+        ((20, 1), (20, 1)),
+        (Level("node"),),
+        (("a",), ("b",)),
+        15,
+        classes=tuple(PodClass(f"w{at}", (at,)) for at in range(3)),
+        traffic=(Traffic(0, 1, 1), Traffic(1, 2, 1)),
+        costs=TrafficCosts((3,)),
+        unwished=(0,),
+    )
+
+    assert 3 == cheapest(group) == trafficbound.least(group, 100, LIMITS, lambda: 60.0)
+
+
 def application(rng):
     """Return an application of some twenty pods on sixteen leaves in four zones, as
     tests.perf.whole has them.

@@ -147,3 +147,12 @@ def test_a_rule_is_named_as_its_source_states_it(rule, labels, says):
     task = SimpleNamespace(spec=SimpleNamespace(labels=labels), context=None)
 
     assert says == messages.rule_name(cast(Any, task), rule)
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")],
+)
+def test_names_are_listed_with_one_and(texts, says):
+    """All names are there, each once."""
+    assert says == messages.listed(texts)

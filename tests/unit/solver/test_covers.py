@@ -46,3 +46,13 @@ def test_too_many_sets_are_left_alone_and_one_never_is():
     """Every set would become a row of the model; the set of the whole cluster is always used."""
     assert 0 == len(Covers([{0: 1}] * SETS, {0: 1}).sets(2, 1))
     assert [[0]] == Covers([{0: 1}], {0: 1}).sets(1, 10**9).tolist()
+
+
+@pytest.mark.parametrize("count", range(1, 20))
+def test_evictions_of_one_candidate_are_items_with_all_sums(count):
+    """Items of 1, 2, 4, … and a rest: some of them add up to each number, and none to more."""
+    items = [int(one) for one in Covers([{0: 1}], {0: count})._gain[0] if one]
+    sums = {sum(some) for n in range(len(items) + 1) for some in itertools.combinations(items, n)}
+
+    assert set(range(count + 1)) == sums
+    assert 2 ** (len(items) - 1) <= count

@@ -106,6 +106,7 @@ EXAMPLES = {
         None,
         None,
     ),
+    "maximum without a minimum": (nodes(5, 5), 6, {"node": LevelRule(max=3)}, None, [3, 3]),
     "rack that takes less than its share": (
         {"r0": nodes(4), "r1": {"x": 6}},
         6,

@@ -15,7 +15,8 @@ from scheduler.groups.problem.parts import LikeParts
 from scheduler.groups.problem.roles import GroupProblem, Role
 from scheduler.groups.solver import tree
 from scheduler.groups.solver.cpsat import stages
-from scheduler.groups.solver.roles import relaxation
+from scheduler.groups.solver.deadline import Deadline
+from scheduler.groups.solver.roles import heterogeneous, relaxation
 from scheduler.groups.solver.roles.result import objective_of
 from scheduler.groups.solver.roles.rolebounds import bounds
 from scheduler.groups.solver.roles.subgroups import split
@@ -145,3 +146,15 @@ def test_a_group_without_capacity_for_whole_parts_fits_nowhere():
 
     assert found.is_none
     assert not relaxation.best(smaller, stages.of_roles(group, made), SolveLimits(), 60.0).is_none
+
+
+def test_a_search_without_time_proves_nothing():
+    """No unit was tried: it is unknown whether one of them takes all pods."""
+    roles = tuple(Role(1, (1,), (1, 1)) for _ in range(2))
+    paths = (("r0", "a"), ("r1", "b"))
+    levels = (Level("rack", LevelRule(hard=True)), Level("node"))
+    group = GroupProblem(roles, ((2,), (2,)), levels, paths, 2)
+
+    found = heterogeneous._in_one_unit(group, 1, SolveLimits(), Deadline(0.0))
+
+    assert (None, False) == (found.counts, found.is_proven)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import msgspec
+import numpy as np
 import pytest
 
 from scheduler.base.errors import InputError
@@ -17,7 +18,7 @@ from scheduler.groups.problem.instance import (
     SolveLimits,
 )
 from scheduler.groups.solver import questions, tree
-from scheduler.groups.solver.cpsat import onerole
+from scheduler.groups.solver.cpsat import onerole, run
 from scheduler.groups.solver.solve import EXACT_PART, _in_one_unit, solve
 from tests.unit.solver.making import KEP_A, group, leaves, placed
 
@@ -256,3 +257,24 @@ def test_cpsat_keeps_its_share_of_the_time(total_s, over, outcome):
     found = _in_one_unit(instance, SolveLimits(total_s=total_s), lambda: left_s)
 
     assert outcome == found.outcome
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "taken"),
+    [
+        ((1, 2, 3), (1, 2, 9), True),
+        ((1, 2, 3), (1, 1, 9), True),
+        ((1, 2, 3), (1, 3, 0), False),
+        ((1, 2, 3), (2, 1, 0), False),
+    ],
+)
+def test_a_new_result_is_taken_unless_an_earlier_stage_is_worse(known, found, taken):
+    """The stages after the one that was minimised do not count yet."""
+    results = {0: known, 1: found}
+
+    def values(counts):
+        return [("node", "units", value) for value in results[int(counts[0])]]
+
+    old, new = np.array([0]), np.array([1])
+    assert (new if taken else old) is run._better(values, old, new, 1)
+    assert new is run._better(values, None, new, 1)

@@ -20,7 +20,7 @@ from scheduler.groups.problem.instance import (
 )
 from scheduler.groups.problem.roles import GroupProblem, Role
 from scheduler.groups.solver import deadline
-from scheduler.groups.solver.victims import freed, onerole, search, severalroles
+from scheduler.groups.solver.victims import freed, onerole, search, severalroles, stage
 from scheduler.groups.solver.victims.bundles import Bundles
 from scheduler.groups.solver.victims.model import StageTask
 from scheduler.groups.solver.victims.tightening import OneRoleModel
@@ -325,6 +325,24 @@ def test_candidates_that_free_nothing_have_stages_of_zero(stranded, stages):
         (one.level, one.measure, one.value) for one in answer.stages
     ]
     assert answer.optimal
+
+
+def test_victims_are_known_as_soon_as_one_model_was_solved(monkeypatch):
+    """Its evictions free too little on single nodes; they are extended until they suffice.
+
+    The time is over then: nothing is dropped, and no further model is solved.
+    """
+    asked = full_nodes(4, 2, 8, 8)
+    capacity = freed.EvictionCapacity(asked)
+    times = iter([0.0] * 3)
+    monkeypatch.setattr(stage, "perf_s", lambda: next(times, 100.0))
+    task = StageTask((0, 1, 2, 3), (), dict.fromkeys(range(4), 1))
+
+    found = stage.minimise(capacity, task, SolveLimits(), 20.0)
+
+    assert found.chosen is not None
+    assert capacity.fits(found.chosen)
+    assert not capacity.fits({0: 8})
 
 
 def test_merged_leaves_are_exact_for_few_candidates_on_each():
