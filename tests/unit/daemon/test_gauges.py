@@ -3,7 +3,7 @@
 from scheduler.base.clock import ManualClock
 from scheduler.base.meters import Meters
 from scheduler.config import load
-from scheduler.daemon.gauges import show_ages
+from scheduler.daemon.gauges import show_ages, show_devices
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
@@ -51,6 +51,17 @@ def test_ages_and_states_move_with_the_clock():
     assert gauges(meters, "trellis_node_metrics") == {"fresh": 2, "expired": 1, "missing": 1}
     clock.advance(20)
     assert gauges(meters, "trellis_node_metrics") == {"fresh": 1, "expired": 2, "missing": 1}
+
+
+def test_without_the_plugin_no_device_is_reported_idle():
+    """Values of an earlier daemon in the same process end with it."""
+    meters = Meters()
+    meters.devices_idle.read_from(lambda: 7.0)
+    meters.devices_unusable.read_from(lambda: {"1": 3.0})
+    show_devices(engine(CONFIG), meters)
+
+    assert 0.0 == meters.devices_idle.value
+    assert {} == gauges(meters, "trellis_devices_unusable")
 
 
 def test_without_the_plugin_there_are_no_gauges():

@@ -265,6 +265,8 @@ def test_a_look_that_fails_is_repeated():
     for _ in range(3):
         rig.refuse(len(rig.wire) - 1, 503)
         rig.deliver(0)
+        rig.run(0)
+        assert [] == [one for one in rig.wire if isinstance(one, Look)], "not at once"
         rig.pass_time(1)
         rig.run(0)
         assert isinstance(rig.wire[-1], Look)

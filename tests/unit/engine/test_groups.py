@@ -438,6 +438,9 @@ def test_gated_members_keep_their_capacity_in_a_started_group(*, is_begun: bool)
     taken = bound(floor.run()) & {"late"}
     nominated = {bind.uid for bind in binds[2:] if nominations.node_of(bind.uid)}
     assert nominated == ({bind.uid for bind in binds[2:]} if is_begun else set())
+    # A bind that the API server refused was sent: its member keeps the nomination.
+    refused = {bind.uid for bind in binds[:2] if nominations.node_of(bind.uid)}
+    assert refused == {bind.uid for bind in binds[:2]} - ({binds[0].uid} if is_begun else set())
     assert taken == (set() if is_begun else {"late"})
 
 

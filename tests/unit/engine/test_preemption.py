@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from scheduler.engine.binding.preemption import eviction
 from scheduler.engine.effects import Bind, Evict, Record, SetStatus, longest_eviction_s
 from scheduler.engine.queue.pod import Where
 from scheduler.kube.writing.eviction import MARGIN_S
-from scheduler.objects.pod import Pod
-from tests.property.making import make_node, make_pod
+from scheduler.objects.pod import Pod, PodCondition
+from tests.property.making import make_node, make_pod, with_status
 from tests.property.rig import Rig
 
 
@@ -214,3 +215,14 @@ def test_the_eviction_of_many_pods_may_take_longer(victims, seconds):
     """The engine waits for a unit of 2,000 while the executor may still mark and delete them."""
     assert seconds == longest_eviction_s(victims)
     assert 0 < longest_eviction_s(victims) - MARGIN_S
+
+
+@pytest.mark.parametrize(("status", "is_marked"), [("True", True), ("False", False), (None, False)])
+def test_an_eviction_knows_whether_its_victim_is_marked(status: str | None, is_marked: bool):
+    """A mark that was withdrawn is written again; the size of a unit counts in a unit alone."""
+    mark = () if status is None else (PodCondition(type="DisruptionTarget", status=status),)
+    victim = with_status(make_pod("v"), conditions=mark)
+
+    alone, together = eviction(1, victim, "why", 0, 4), eviction(2, victim, "why", 7, 4)
+    assert (is_marked, is_marked) == (alone.is_marked, together.is_marked)
+    assert (0, 4) == (alone.unit_size, together.unit_size)

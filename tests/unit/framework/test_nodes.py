@@ -14,6 +14,8 @@ from scheduler.framework.status import (
 )
 from scheduler.objects.pod import NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.objects.selectors import value_matches
+from scheduler.state.podindex import place
+from tests.property.making import make_pod
 from tests.unit.framework.stage import Stage
 
 
@@ -148,3 +150,17 @@ class TestRejected:
         assert Status(Code.UNSCHEDULABLE, ("a",), "P") == rejected.status(0, "P")
         assert Status(Code.UNRESOLVABLE, ("a",)) == rejected.status(1)
         assert SUCCESS == rejected.status(2)
+
+
+def test_columns_of_a_view_of_some_nodes_with_other_pods_are_those_of_the_nodes():
+    """Offers and requests of a hypothetical view, asked for once or again, follow its rows."""
+    stage = Stage()
+    pods = [place(make_pod(f"p{at}"), stage.cycle.shape, f"n{at}") for at in range(3)]
+    names = ("cpu", "memory")
+    for rows in ((), (1,), (0, 2)):
+        view = stage.nodes.hypothetical(added=[(pods[row], row) for row in rows])
+        for _ in range(2):
+            assert stage.nodes.offers(names).tolist() == view.offers(names).tolist()
+            assert stage.nodes.offers(names[:1]).tolist() == view.offers(names[:1]).tolist()
+        added = [1000 if row in rows else 0 for row in range(3)]
+        assert added == (view.requests(("cpu",)) - stage.nodes.requests(("cpu",)))[0].tolist()

@@ -681,3 +681,23 @@ async def test_answers_can_be_logged_and_replayed():
 
     again = msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
     assert msgspec.convert(again.body, Seen) == answer.body
+
+
+async def test_a_refusal_decides_for_members_of_a_unit_that_come_later():
+    """Fewer evictions are carried out at a time than a unit has victims: the first may have ended
+    before the last begins. None is deleted, and nothing is remembered of the unit.
+    """
+    async with running(EffectLimits(writes=1)) as run:
+        victims = {name: run.pod(name) for name in "abc"}
+        run.accidents(refused(422), on=f"PATCH {PODS}/a/status")
+        evictions = [
+            Evict(at, "default", name, victims[name], "m", unit=7, unit_size=3)
+            for at, name in enumerate(victims)
+        ]
+        for one in evictions:
+            await run.carry_out(one)
+        kept = [run.api.get(f"{PODS}/{name}") is not None for name in victims]
+
+    assert {0: 422, 1: 422, 2: 422} == run.codes()
+    assert [True] * 3 == kept
+    assert {} == run.executor._evictor._units

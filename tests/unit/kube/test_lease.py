@@ -383,3 +383,16 @@ async def test_never_two_at_a_time(seed: int):
         await candidate.stop()
 
     assert led > 130
+
+
+async def test_a_candidate_knows_whether_another_led_before_it():
+    """Only the first of all leaders has no predecessor whose writes its watches may lack."""
+    api = MemoryApi()
+    first = Candidate("first", api)
+    await asyncio.sleep(5)
+    assert (["lead"], False) == (first.terms, first.election.has_succeeded)
+    second = Candidate("second", api, seed=2)
+    await first.stop()
+    await asyncio.sleep(60)
+    assert (["lead"], True) == (second.terms, second.election.has_succeeded)
+    await second.stop()

@@ -1,10 +1,12 @@
 """The index of groups: which changed since a reader's mark, and which are known."""
 
+import itertools
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.groups.description import members as module
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.sources.coscheduling import LABEL
 from scheduler.groups.sources.registry import group_of
@@ -59,3 +61,14 @@ def test_a_group_is_known_by_any_trace_of_it():
         index._finish(old, new)
         assert is_known == index.knows(key)
         assert is_known == bool(index.finished(key))
+
+
+def test_groups_around_a_group_end_at_the_root_or_at_the_limit():
+    """A circle and a chain beyond the limit end, and no group is named twice."""
+    index, most = GroupMembers(), module._MOST_ABOVE
+    for length in (1, 2, most - 1, most, most + 1, 2 * most):
+        names = [f"g{at}" for at in range(length)]
+        index._around = dict(itertools.pairwise(names))
+        assert names[:most] == index.above("g0")
+        index._around[names[-1]] = "g0"
+        assert names[:most] == index.above("g0")
