@@ -72,7 +72,7 @@ def is_owned(move: PlannedMove, pod: Pod) -> bool:
 
 
 def _is_older(pod: Pod, move: PlannedMove) -> bool:
-    """Return whether a pod existed before the reservation: it replaces none since."""
+    """Return whether a pod is older than the reservation, so that it is no replacement."""
     created = parse_rfc3339(pod.metadata.creation_timestamp)
     reserved = parse_rfc3339(move.since)
     return created is not None and reserved is not None and created < reserved

@@ -219,7 +219,7 @@ def single(rig: Lifecycles, pick: Pick) -> None:
 
 
 def kubelets(rig: Lifecycles, pick: Pick) -> None:
-    """The kubelets end some of the pods that are to go."""
+    """Remove some of the terminating pods, as kubelets do."""
     for key, pod in list(rig.api.pods.items()):
         if pod.is_terminating and pick(2):
             rig.api.remove("Pod", key)

@@ -1,4 +1,4 @@
-"""`make bench` for load-aware placement: speed, worth, and the agent's truth, as JSON files."""
+"""`make bench` for load-aware placement: speed, benefit, accuracy of the agent, as JSON files."""
 
 import asyncio
 import os

@@ -216,7 +216,7 @@ def _filled_anyhow(group: GroupProblem, number: int, leaves: Sequence[int]) -> s
 def _together(
     group: GroupProblem, named: Sequence[int], unit: Sequence[int], needed: int
 ) -> set[Counts]:
-    """Return all placements of these named parts together if `needed` of them are not left out."""
+    """Return the placements of these named parts together in which at least `needed` are placed."""
     options = {at: _filled(group, at, unit) for at in set(named)}
     reached: set[tuple[int, Counts]] = {(0, _nothing(group))}
     for at in named:

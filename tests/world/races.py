@@ -27,7 +27,7 @@ DELETIONS = "DELETE /api/v1/namespaces/default/pods/"
 
 
 class Races(Mishaps):
-    """Scenarios; see the module."""
+    """The scenarios: each prepares its own state, and starts one race."""
 
     async def namesakes(self) -> None:
         """Replace pods under their names while writes for them are in flight."""

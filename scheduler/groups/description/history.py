@@ -106,9 +106,11 @@ class _Tree(msgspec.Struct, frozen=True):
     waiting: Mapping[str, Sequence[Pod]]
 
     def node(self, node: GroupNode, *, joins: bool) -> GroupNode:
-        """Return a group without what has finished; with `joins` as single members may join it.
+        """Return a group whose minimum is reduced by its finished members.
 
-        A subgroup that has finished and has no waiting member counts for it and is left out.
+        A finished subgroup without a waiting member is left out, and reduces the minimum of the
+        group around it. With `joins`, the minimum of a group that was complete once is at most the
+        number of its running members, so that single members can join it.
         """
         runs, finished = self.runs.get(node.key, ()), self.finished.get(node.key, ())
         if not node.is_composite:

@@ -17,10 +17,10 @@ from scheduler.groups.problem.instance import LevelRule
 
 
 class OwnRules(msgspec.Struct, frozen=True):
-    """One group's own rules: the level whose one unit contains it whole ("": as the group around
-    it).
+    """One group's own rules.
 
-    Every unit of `apart` ("": none) has at most one of its pods; `rules` are all others.
+    All pods of the group are in one unit of `level` ("": the level of the group around it). Every
+    unit of `apart` ("": no level) has at most one of its pods. `rules` are all others.
     """
 
     level: str = ""

@@ -31,7 +31,7 @@ class Filtering(Plugin[FitArgs]):
 
 
 class NodeResourcesFit(Plugin[FitArgs]):
-    """Bears the name of the plugin whose arguments are checked at start."""
+    """Has the name of the plugin whose arguments are checked at the start."""
 
     def pre_filter(self, cycle, nodes):
         """Return no state."""

@@ -78,7 +78,7 @@ def test_aliases_count_as_what_they_stand_for(monkeypatch):
 
 
 def test_too_long_a_text(monkeypatch):
-    """A file beyond the limit is refused before it is read, with the way out."""
+    """A file beyond the limit is refused before it is read; the message suggests JSON."""
     monkeypatch.setattr(yamltext, "MAX_BYTES", 10)
 
     with pytest.raises(InputError, match=r"12 bytes of YAML; the most is 10 .*JSON"):

@@ -108,7 +108,7 @@ async def test_an_answer_of_another_form_is_a_failure(answer: object, says: str)
 
 @pytest.mark.parametrize("end", [0, NOW * 1000, NOW + 500])
 async def test_odd_times_are_no_age_below_zero(end: float):
-    """Milliseconds, a clock that runs ahead, and no time at all."""
+    """A report in milliseconds, of a clock that runs ahead, or without a time counts as new."""
     async with served(lambda _request: reports(end, a=BUSY) | {"timestamp": 0}) as source:
         assert NOW == (await LoadWatcher(source, ManualClock(NOW)).fetch()).newest
 
