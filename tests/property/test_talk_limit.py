@@ -15,7 +15,8 @@ from scheduler.groups.problem import checker
 from scheduler.groups.problem.classes import PodClass, Traffic, TrafficCosts
 from scheduler.groups.problem.instance import Level, SolveLimits
 from scheduler.groups.problem.roles import GroupProblem, Role
-from scheduler.groups.solver.roles import heterogeneous
+from scheduler.groups.solver.deadline import Deadline
+from scheduler.groups.solver.roles import heterogeneous, result
 from scheduler.groups.solver.traffic import trafficbound
 from scheduler.groups.solver.traffic.neighbours import near_by
 from tests.property import rolegroups
@@ -88,6 +89,58 @@ def test_two_leaves_are_filled_so_that_least_is_cut():
         found.stages[0].value,
         found.stages[0].bound,
     ]
+
+
+@pytest.mark.parametrize(("areas", "least"), [(2, 2 * 5 + 2), (3, 3 * 5 + 3)])
+def test_a_ring_over_equal_areas_is_bounded_by_its_cuts(areas, least):
+    """Each area takes two pods, on two leaves: every second pair is in one area and pays 1.
+
+    All other pairs pay 5. In two areas the least cut counts once, in three each area has its own.
+    """
+    pods, leaves = 2 * areas, range(2 * areas)
+    group = GroupProblem(
+        tuple(Role(1, (1,), (1,) * pods) for _ in leaves),
+        ((1,),) * pods,
+        (Level("node"),),
+        tuple((f"n{leaf}",) for leaf in leaves),
+        pods,
+        classes=tuple(PodClass(f"w{at}", (at,)) for at in leaves),
+        traffic=tuple(Traffic(at, (at + 1) % pods, 1) for at in leaves),
+        costs=TrafficCosts(
+            (1,),
+            tuple(leaf // 2 for leaf in leaves),
+            tuple(tuple(4 * (a != b) for b in range(areas)) for a in range(areas)),
+        ),
+        unwished=(0,),
+    )
+    (stage, *_) = heterogeneous.solve(group, LIMITS).stages
+
+    assert ("cost", least) == (stage.measure, stage.value)
+    assert least == trafficbound.least(group, 100, LIMITS, lambda: 60.0)
+
+
+def test_the_traffic_bound_gets_its_share_of_the_time(monkeypatch):
+    """The rest is for the search."""
+    given = []
+
+    def least(*args):
+        given.append(args[-1]())
+        return 0
+
+    monkeypatch.setattr(trafficbound, "least", least)
+    group = next(
+        group
+        for number in range(100)
+        if (group := rolegroups.application(Random(f"share {number}"))).traffic
+        and cheapest(group) is not None
+    )
+    whole = msgspec.structs.replace(group, minimum=group.wanted)
+    counts = np.array(next(rolegroups.placements(whole)))
+    guess = result.valid(whole, counts)
+    heterogeneous._paid(whole, guess, [0] * len(guess.values), LIMITS, Deadline(10.0))
+
+    (left_s,) = given
+    assert 0 < 10.0 * heterogeneous.PAID_PART - left_s < 1.0
 
 
 def test_roles_with_too_many_patterns_are_omitted_from_the_bound(monkeypatch):

@@ -212,6 +212,26 @@ def is_in_one(group, counts, units):
     return any(pods[leaves].sum() == pods.sum() for leaves in units)
 
 
+@pytest.mark.parametrize("wishes", [True, False])
+def test_the_problem_of_two_units_has_the_stages_of_the_group(wishes):
+    """Bounds of one are compared with those of the other, stage by stage."""
+    compared = 0
+    for number in range(40):
+        plain = graph_with_traffic(Random(f"stages {number}"))
+        last = len(plain.levels) - 1
+        group = msgspec.structs.replace(plain, unwished=tuple(range(last if wishes else last + 1)))
+        level = result.first_with_several(group)
+        if 0 < level <= last and trafficleaves.is_bounded_by_leaves(group):
+            no_pods = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
+            stages = [measure for _, measure, _ in objective_of(group, no_pods)]
+            several = SeveralUnits(group, level, [0] * len(stages), stages.index("cost"))
+            two = several._in_two(set(result.units(group, level)[0].tolist()))
+
+            assert stages == [measure for _, measure, _ in objective_of(two, no_pods)], group
+            compared += 1
+    assert compared > 5
+
+
 def test_the_least_cut_is_the_minimum_over_all_divisions():
     """The cut is minimal for each number of pods in the one part and over all numbers, for kinds
     with and without traffic among themselves.

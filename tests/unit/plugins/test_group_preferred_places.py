@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from scheduler.groups.planning.preferences import narrowed
+from scheduler.groups.planning.preferences import narrowed, places
 from scheduler.groups.planning.roles.roles import RoleMembers
 
 ROWS = 3
@@ -55,3 +55,20 @@ def test_each_value_but_the_worst_is_tried_in_order():
         assert expected == [[one.slots.tolist() for one in some] for some in narrowed(roles)]
         yielded += len(expected) > 1
     assert yielded > 5
+
+
+def test_all_better_places_are_used_only_if_no_rule_binds():
+    """`least` requires members on them: there are no more than the group has."""
+    required = 0
+    for number in range(200):
+        rng = Random(f"least {number}")
+        one = role(rng)
+        if one.costs is None:
+            continue
+        count, is_ruled = len(one.pods), rng.random() < 0.5
+        for found in places(one.costs, one.slots, count, is_ruled=is_ruled):
+            if found.least is not None:
+                assert not is_ruled
+                assert int(found.least.sum()) <= count
+                required += int(found.least.sum()) > 0
+    assert required > 5

@@ -2,8 +2,11 @@
 
 import pytest
 
-from scheduler.groups.problem import checker
+from scheduler.groups.problem import checker, checkparts
+from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.instance import DomainRule, Instance, Leaf, Level, LevelRule
+from scheduler.groups.problem.parts import LikeParts, PlacedPart
+from scheduler.groups.problem.roles import GroupProblem, Role
 from tests.unit.solver.making import group
 
 TREE = {"r0": {"a": 4, "b": 4}, "r1": {"c": 4}}
@@ -73,3 +76,23 @@ def test_resources_and_fixed_pods_are_counted():
         instance, (4, 0)
     )
     assert ["a gives up held pods"] == checker.problems(instance, (0, 4))
+
+
+@pytest.mark.parametrize(("fixed", "found"), [((0, 1), False), ((1, 0), True), ((2, 0), True)])
+def test_bound_pods_of_a_part_count_in_its_own_rules(fixed, found):
+    """One pod per node, and the new one is on the first node."""
+    rule = ClassRule(1, LevelRule("spread", max=1))
+    part = LikeParts("part", 0, 1, 0, 1, (0,), (1,), fixed)
+    one = GroupProblem(
+        (Role(1, (1,), (9, 9)),),
+        ((9,), (9,)),
+        (Level("rack"), Level("node")),
+        (("r0", "a"), ("r0", "b")),
+        1,
+        fixed=fixed,
+        classes=(PodClass("part", (0,), rules=(rule,), fixed=fixed, part=1),),
+        parts=(LikeParts("root"), part),
+    )
+    pieces = (PlacedPart(0), PlacedPart(1, 0, ((0, 0, 1),)))
+
+    assert found == bool(checkparts.problems(one, ((1, 0),), pieces))
