@@ -9,12 +9,14 @@ from scheduler.base.errors import ObjectError
 from scheduler.groups.description import classes
 from scheduler.groups.description.rules import constraints
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
+from scheduler.groups.sources.claim import by_label
 from scheduler.groups.sources.inputs import LARGEST_NUMBER, json_object, whole_number
 from scheduler.groups.sources.served import renamed
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 
 KIND = "GroupConfigMap"
 LABEL = "sakkara.group.name"
+CLAIM = by_label(LABEL, "ConfigMap", (KIND,))
 BOUND = "Bound"  # the status of a group all of whose members are bound
 DEFAULT_GROUP = "default-group"
 # The keys that we write.

@@ -14,6 +14,7 @@ from scheduler.framework.calls import ApiCall
 from scheduler.groups.description import classes
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.sources import annotated
+from scheduler.groups.sources.claim import by_label
 from scheduler.groups.sources.inputs import check_between, check_count
 from scheduler.groups.sources.served import changed, renamed
 from scheduler.objects.groups.podgroup import PodGroup, PodGroupStatus
@@ -22,6 +23,7 @@ from scheduler.state.resources import Amounts, amounts, counted
 
 KIND = "PodGroup"
 LABEL = "scheduling.x-k8s.io/pod-group"
+CLAIM = by_label(LABEL, "PodGroup", (KIND,))
 MERGE_PATCH = "application/merge-patch+json"
 MOST_RESOURCES = 128
 # The phases of a group, in Coscheduling's words.

@@ -14,7 +14,8 @@ from scheduler.base.errors import ObjectError
 from scheduler.groups.description import classes
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.problem.classes import MOST_CLASSES
-from scheduler.groups.sources import annotated
+from scheduler.groups.sources import annotated, kai
+from scheduler.groups.sources.claim import by_label
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.labelled import placed_by
 from scheduler.groups.sources.served import ServedGroups
@@ -77,3 +78,11 @@ def _pack(found: GroveTopology | None) -> GrovePack:
 
 
 SOURCE = PodGangs()
+# Grove names a gang in KAI's annotation as well.
+CLAIM = by_label(
+    LABEL,
+    f"{SOURCE.served_as} of {SOURCE.api_version}",
+    (KIND,),
+    prefix=PREFIX,
+    same_as=kai.PREFIX,
+)

@@ -16,6 +16,7 @@ from scheduler.groups.description import classes
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.problem.classes import MOST_CLASSES
 from scheduler.groups.sources import annotated
+from scheduler.groups.sources.claim import by_annotation
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.labelled import excluded, placed_by
 from scheduler.groups.sources.served import ServedGroups
@@ -94,3 +95,11 @@ def _parts(found: tuple[KaiSubGroup, ...]) -> classes.ClassesSpec | None:
 
 
 SOURCE = KaiGroups()
+CLAIM = by_annotation(
+    ANNOTATION,
+    "kai_group",
+    f"{SOURCE.served_as} of {SOURCE.api_version}",
+    (KIND,),
+    prefix=PREFIX,
+    name=name_in,
+)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, LabelRule
+from scheduler.groups.sources.claim import by_label
 from scheduler.groups.topology.placement import in_order
 from scheduler.objects.groups.kueue import HOSTNAME
 from scheduler.objects.pod import Pod, PodAnnotations, PodSpec
@@ -39,6 +40,10 @@ def name_in(pod: Pod) -> str:
     """Return the name of the pod's group, '' for a pod that is admitted alone."""
     name = pod.metadata.labels.get(LABEL, "")
     return "" if name and pod.metadata.annotations.kueue_is_fast == "true" else name
+
+
+# No object describes such a group: its pods do.
+CLAIM = by_label(LABEL, "pod", (), prefix=PREFIX, name=name_in)
 
 
 def read(pod: Pod, placed: int = 0) -> GroupSpec:

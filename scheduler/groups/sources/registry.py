@@ -84,9 +84,18 @@ _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 
 # The fault of an object is reported on each pod of its group, so quotes of the object are short.
 LONGEST_FAULT = 700
-# Labels that name a group by themselves; that of AppGroups needs the object.
-_LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL, grove.LABEL)
-_ALL_LABELS = frozenset((*_LABELS, GROUP_LABEL))
+# The ways in which a pod names a group by itself; the label of AppGroups needs the object. Of
+# several claims the first counts.
+CLAIMS = (
+    configmap.CLAIM,
+    coscheduling.CLAIM,
+    workload.CLAIM,
+    volcano.CLAIM,
+    kueue.CLAIM,
+    kai.CLAIM,
+    grove.CLAIM,
+)
+_ALL_LABELS = frozenset((*filter(None, (claim.label for claim in CLAIMS)), GROUP_LABEL))
 
 
 def names_group(pod: Pod) -> bool:
@@ -125,40 +134,26 @@ def lone(kind: str, obj: Any) -> str:
 
 
 def _claimed(pod: Pod) -> str:
-    labels, meta = pod.metadata.labels, pod.metadata
-    name = labels.get(configmap.LABEL) or labels.get(coscheduling.LABEL)
-    if name:
-        return f"{meta.namespace}/{name}"
-    group = pod.spec.scheduling_group
-    if group is not None and group.pod_group_name:
-        return f"{workload.PREFIX}{meta.namespace}/{group.pod_group_name}"
-    if meta.annotations.volcano_group:
-        return f"{volcano.PREFIX}{meta.namespace}/{volcano.name_in(pod)}"
-    if kueue.LABEL in labels and (name := kueue.name_in(pod)):
-        return f"{kueue.PREFIX}{meta.namespace}/{name}"
-    if meta.annotations.kai_group:
-        return f"{kai.PREFIX}{meta.namespace}/{kai.name_in(pod)}"
-    if name := labels.get(grove.LABEL):
-        return f"{grove.PREFIX}{meta.namespace}/{name}"
+    for claim in CLAIMS:
+        name = claim.name(pod)
+        if name:
+            return f"{claim.prefix}{pod.metadata.namespace}/{name}"
     return ""
 
 
 def moved(pod: Pod, name: str) -> Pod:
     """Return a copy of a member that belongs to the group `name` of its namespace instead."""
-    if derived.key_of(pod) and not _claimed(pod):
+    claims = [claim for claim in CLAIMS if claim.name(pod)]
+    for claim in claims:
+        pod = claim.moved(pod, name)
+    if claims:
+        return pod
+    if derived.key_of(pod):
         return derived.moved(pod, name)
-    labels, group = dict(pod.metadata.labels), pod.spec.scheduling_group
-    naming = _LABELS if _claimed(pod) else (GROUP_LABEL,)
-    labels |= {key: name for key in naming if key in labels}
-    if group is not None:
-        group = replace(group, pod_group_name=name)
-    annotations = pod.metadata.annotations
-    if annotations.volcano_group:
-        annotations = replace(annotations, volcano_group=name)
-    if annotations.kai_group:
-        annotations = replace(annotations, kai_group=name)
-    meta = replace(pod.metadata, labels=labels, annotations=annotations)
-    return replace(pod, metadata=meta, spec=replace(pod.spec, scheduling_group=group))
+    labels = dict(pod.metadata.labels)
+    if GROUP_LABEL in labels:
+        labels[GROUP_LABEL] = name
+    return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
 def dispute(pod: Pod) -> str:
@@ -166,38 +161,15 @@ def dispute(pod: Pod) -> str:
 
     Equal names under both labels are one claim: a PodGroup may replace the ConfigMap.
     """
-    if " " in pod.derived_group and not _claimed(pod):
+    claims = [(claim, name) for claim in CLAIMS if (name := claim.name(pod))]
+    if not claims:
         return derived.rivals(pod)
-    labels, group = pod.metadata.labels, pod.spec.scheduling_group
-    one, other = labels.get(configmap.LABEL), labels.get(coscheduling.LABEL)
-    of_volcano, of_kai = volcano.name_in(pod), kai.name_in(pod)
-    others = of_volcano or of_kai or kueue.LABEL in labels or grove.LABEL in labels
-    is_plain = group is None and not others
-    if is_plain and (not one or not other or one == other):
-        return ""  # cached: called for every member repeatedly
-    claims = {
-        f"label {label}": labels[label]
-        for label in (configmap.LABEL, coscheduling.LABEL)
-        if labels.get(label)
-    }
-    groups = len(set(claims.values()))
-    if group is not None and group.pod_group_name:
-        claims["spec.schedulingGroup"] = group.pod_group_name
-        groups += 1
-    if of_volcano:
-        claims[f"annotation {volcano.ANNOTATION}"] = of_volcano
-        groups += 1
-    if of_kueue := kueue.name_in(pod):
-        claims[f"label {kueue.LABEL}"] = of_kueue
-        groups += 1
-    if of_kai:
-        claims[f"annotation {kai.ANNOTATION}"] = of_kai
-        groups += 1
-    of_grove = labels.get(grove.LABEL, "")
-    if of_grove and of_grove != of_kai:  # Grove names both for the same gang
-        claims[f"label {grove.LABEL}"] = of_grove
-        groups += 1
-    return " and ".join(f"{how} ({name})" for how, name in claims.items()) if groups > 1 else ""
+    if (
+        len(claims) == 1
+        or len({(claim.same_as or claim.prefix, name) for claim, name in claims}) == 1
+    ):
+        return ""
+    return " and ".join(f"{claim.where} ({name})" for claim, name in claims)
 
 
 def also_claimed(pod: Pod) -> str:
@@ -290,17 +262,10 @@ def _missing(key: str) -> tuple[str, Sequence[str]]:
         return f"no CompositePodGroup describes the group {name}, which others are in", (
             composite.KIND,
         )
-    if key.startswith(workload.PREFIX):
-        kinds = tuple(source.kind for source in workload.SOURCES)
-        return f"no PodGroup of scheduling.k8s.io describes the group {name}", kinds
-    if key.startswith(kueue.PREFIX):
-        return f"no pod describes the group {name}", ()
     if key.startswith(derived.PREFIX):
         return derived.missing(key), ()
-    for source in (volcano, kai, grove):
-        if key.startswith(source.PREFIX):
-            found = source.SOURCE
-            text = f"no {found.served_as} of {found.api_version} describes the group {name}"
-            return text, (found.kind,)
-    kinds = (configmap.KIND, coscheduling.KIND)
-    return f"no ConfigMap or PodGroup describes the group {name}", kinds
+    of = [claim for claim in CLAIMS if claim.prefix and key.startswith(claim.prefix)]
+    claims = of or [claim for claim in CLAIMS if not claim.prefix]
+    objects = " or ".join(claim.objects for claim in claims)
+    kinds = tuple(kind for claim in claims for kind in claim.kinds)
+    return f"no {objects} describes the group {name}", kinds

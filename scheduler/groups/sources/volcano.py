@@ -20,6 +20,7 @@ from scheduler.groups.description import classes
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, TierRule
 from scheduler.groups.problem.classes import MOST_CLASSES
 from scheduler.groups.sources import annotated
+from scheduler.groups.sources.claim import by_annotation
 from scheduler.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.groups.sources.inputs import check_between, check_count
 from scheduler.groups.sources.labelled import excluded
@@ -182,3 +183,11 @@ def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None
 
 
 SOURCE = VolcanoGroups()
+CLAIM = by_annotation(
+    ANNOTATION,
+    "volcano_group",
+    f"{SOURCE.served_as} of {SOURCE.api_version}",
+    (KIND,),
+    prefix=PREFIX,
+    name=name_in,
+)

@@ -10,6 +10,8 @@ a CompositePodGroup (`composite`).
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import COMPOSITE_PREFIX
@@ -17,6 +19,7 @@ from scheduler.groups.description import classes
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, TreeMembership
 from scheduler.groups.sources import annotated
+from scheduler.groups.sources.claim import Claim
 from scheduler.groups.sources.inputs import check_between
 from scheduler.groups.sources.served import renamed
 from scheduler.objects.groups.podgroup import (
@@ -27,6 +30,7 @@ from scheduler.objects.groups.podgroup import (
 )
 from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
 from scheduler.objects.meta import Condition
+from scheduler.objects.pod import Pod
 
 PREFIX = "podgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
@@ -182,3 +186,27 @@ def mode(found: Any) -> str:
 
 SOURCES = tuple(WorkloadGroups(kind) for kind in WORKLOAD_GROUPS)
 BY_KIND = {source.kind: source for source in SOURCES}
+
+
+def name_in(pod: Pod) -> str:
+    """Return the name of the PodGroup that the pod names, or ''."""
+    group = pod.spec.scheduling_group
+    return group.pod_group_name or "" if group is not None else ""
+
+
+def _moved(pod: Pod, name: str) -> Pod:
+    group = pod.spec.scheduling_group
+    if group is None:
+        raise ValueError("the pod names no PodGroup")
+    group = replace(group, pod_group_name=name)
+    return replace(pod, spec=replace(pod.spec, scheduling_group=group))
+
+
+CLAIM = Claim(
+    "spec.schedulingGroup",
+    PREFIX,
+    name_in,
+    _moved,
+    "PodGroup of scheduling.k8s.io",
+    tuple(source.kind for source in SOURCES),
+)
