@@ -186,8 +186,8 @@ def application(rng):
 
 
 def one_by_one(group, order):
-    """Return a placement of each pod where it costs least beside those before it, of equal leaves
-    on the emptiest.
+    """Return the greedy placement: each pod goes where it adds the least cost to the pods before
+    it; of equal leaves the emptiest is used.
     """
     counts = np.zeros((len(group.roles), len(group.paths)), dtype=np.int64)
     free = [amounts[0] for amounts in group.free]

@@ -101,7 +101,7 @@ class TestCondition:
 
 
 class TestNomination:
-    """Set, cleared, left alone."""
+    """A patch sets the nomination, clears it, or leaves it unchanged."""
 
     def test_only_the_nomination_differs(self):
         """The patch does not repeat the condition."""
