@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from scheduler.groups.problem.roles import LeafConflict
-from scheduler.groups.solver.roles import heterogeneous
+from scheduler.groups.solver.roles import heterogeneous, linkflows, rolesearch
+from scheduler.groups.solver.roles.result import RolesResult
+from scheduler.groups.solver.roles.rolebounds import bounds
 from scheduler.groups.solver.victims import severalroles
 from tests.property import rolegroups
 from tests.property.answerchecks import (
@@ -73,6 +75,47 @@ def test_excluded_combinations_are_on_no_leaf():
         if assert_optimal(group, heterogeneous.solve(group, LIMITS)):
             placed += rolegroups.best(group) != rolegroups.best(plain)
     assert placed
+
+
+def test_equal_leaves_with_different_exclusions_are_not_interchangeable():
+    """CP-SAT alone finds the optimum: pods are ordered only on leaves that are alike in all."""
+    for number in range(50):
+        rng = Random(f"order {number}")
+        drawn = rolegroups.group(rng)
+        leaves, resources = len(drawn.paths), len(drawn.free[0])
+        group = msgspec.structs.replace(
+            drawn,
+            roles=tuple(
+                msgspec.structs.replace(role, slots=(9,) * leaves) for role in drawn.roles[:2]
+            ),
+            free=((rng.randint(3, 6),) * resources,) * leaves,
+            apart=(),
+            fixed=(),
+            domains=(),
+            minimum=1,
+            excluded=(LeafConflict((0,), (1, *(rng.randint(0, 1) for _ in drawn.roles[1:2]))),),
+        )
+        found = rolesearch.minimize(
+            group, RolesResult(None), bounds(group), (), LIMITS, lambda: 60.0
+        )
+
+        assert (rolegroups.best(group) or []) == found.values, group
+
+
+def test_traffic_is_split_among_as_many_receivers_as_there_are():
+    """CP-SAT alone finds the optimum where a link's traffic depends on their number."""
+    compared = 0
+    for number in range(120, 160):
+        group = rolegroups.application(Random(f"links {number}"))
+        several = any(len(linkflows.receiving(group, flow)) > 1 for flow in group.flows)
+        size = rolegroups.rows_of([role.count for role in group.roles], len(group.paths))
+        if group.links and several and size < 1_500:
+            found = rolesearch.minimize(
+                group, RolesResult(None), bounds(group), (), LIMITS, lambda: 60.0
+            )
+            assert (rolegroups.best(group) or []) == found.values, group
+            compared += 1
+    assert compared > 2
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))

@@ -387,6 +387,26 @@ def overcommitted(rng, problem):
     return msgspec.structs.replace(problem, instance=group)
 
 
+def test_victims_in_two_units_of_a_deep_tree_are_the_exact_minimum():
+    """The bound of each pair of units concerns the units of the top level alone."""
+    evicting = 0
+    for number in range(100):
+        plain = groups.preemption(Random(f"three levels {number}"))
+        names = [level.name for level in plain.instance.levels]
+        if len(names) < 3:
+            continue
+        levels = (Level(names[0], LevelRule(partitions=2)), *map(Level, names[1:]))
+        group = msgspec.structs.replace(plain.instance, levels=levels)
+        problem = msgspec.structs.replace(plain, instance=group)
+        answer, best = onerole.solve(problem, PATIENT), groups.best_victims(problem)
+
+        assert (best is None) == (answer.outcome == "infeasible"), problem
+        if best is not None:
+            assert best == groups.harm(problem, answer.evicted), problem
+            evicting += any(best)
+    assert evicting
+
+
 def test_victims_beside_bound_members_and_slot_limits_are_the_exact_minimum():
     """A node takes no more pods than its slots, however much is evicted there."""
     evicting = 0
