@@ -266,3 +266,16 @@ def test_the_nominations_that_an_attempt_respects_are_those_of_the_rules(seed: i
         assert connected == apart.keys()
         for one, placed in apart.items():
             assert (there[one], at[one]) == (placed.pod, placed.node)
+
+
+def test_a_change_of_its_node_wakes_a_nominated_pod_and_no_other():
+    """Its nomination may be stale, whatever the hints of the plugins that rejected it."""
+    rig = rig_with(make_pod("p", nominated="n0", cpu=9), make_pod("q", cpu=9), cpu=1, nodes=2)
+    rig.run()
+    assert [Where.UNSCHEDULABLE] * 2 == [rig.where("p"), rig.where("q")]
+    for node, wakes in (("n1", False), ("n0", True)):
+        rig.api.put("Node", make_node(node, cpu=1, labels={"changed": "yes"}))
+        rig.watch("Node")
+        rig.run(0)
+        assert wakes == (rig.where("p") is not Where.UNSCHEDULABLE)
+        assert Where.UNSCHEDULABLE is rig.where("q")

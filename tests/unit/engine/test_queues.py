@@ -1,5 +1,11 @@
 """The parts of the queues that the model of tests/property leaves out."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from tests.property.making import make_node, make_pod
@@ -55,3 +61,31 @@ def test_a_blocked_profile_is_not_taken_from_the_back_off():
 
     assert rig.engine.queues.pop(rig.now, frozenset({"trellis", "other"})) is None
     assert 2 == rig.engine.queues.count(Where.BACKOFF)
+
+
+@pytest.mark.parametrize("fault", [False, True])
+@pytest.mark.parametrize("helps", [False, True])
+def test_a_hint_is_measured_and_named_by_its_result(fault: bool, helps: bool):
+    """Its duration is that of the hint alone; a hint that raises wakes the pod."""
+    measured: list[tuple[str, str, float, str]] = []
+    faults: list[str] = []
+    times = iter((100.0, 100.5))
+    parked = UnschedulablePods(
+        {},
+        lambda name, _point, _error: faults.append(name),
+        hinted=lambda *found: measured.append(found),
+        now_s=lambda: next(times),
+    )
+
+    def hint(_change: object, _pod: object) -> bool:
+        if fault:
+            raise ValueError
+        return helps
+
+    plugin: Any = SimpleNamespace(name="P", hint=hint)
+    change: Any = SimpleNamespace(label="NodeAdd")
+    queued: Any = SimpleNamespace(pod=None)
+    assert (fault or helps) == parked._hint(plugin, change, queued)
+    result = "Error" if fault else "Queue" if helps else "QueueSkip"
+    assert [("P", "NodeAdd", 0.5, result)] == measured
+    assert faults == (["P"] if fault else [])

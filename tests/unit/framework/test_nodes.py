@@ -164,3 +164,11 @@ def test_columns_of_a_view_of_some_nodes_with_other_pods_are_those_of_the_nodes(
             assert stage.nodes.offers(names[:1]).tolist() == view.offers(names[:1]).tolist()
         added = [1000 if row in rows else 0 for row in range(3)]
         assert added == (view.requests(("cpu",)) - stage.nodes.requests(("cpu",)))[0].tolist()
+
+
+def test_a_mask_that_is_kept_cannot_be_changed():
+    """All selectors with the same expression share it."""
+    stage = Stage()
+    mask = stage.cluster.table.labels.mask(NodeSelectorRequirement("number", "In", ("1",)))
+    with pytest.raises(ValueError, match="read-only"):
+        mask[0] = True

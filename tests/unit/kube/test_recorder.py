@@ -330,3 +330,13 @@ async def test_the_end_of_the_process_writes_what_was_counted():
         (event,) = run.events()
 
     assert 4 == event["series"]["count"]
+
+
+async def test_an_event_without_news_is_written_once():
+    """The refresh of all series passes over events that have not been repeated since."""
+    async with running() as run:
+        for name, after_s in (("a", 0), ("b", REFRESH_S - 60), ("c", REFRESH_S + 1)):
+            await run.put(at(replace(FAILED, uid=name, name=name), after_s))
+        methods = [seen.method for seen in run.api.seen]
+
+    assert ["POST"] * 3 == methods

@@ -332,3 +332,13 @@ def test_an_annotation_is_named_as_one():
 
     text = "metadata.annotations.sakkara.group/classes.head.min: -1 is not between 0 and 10000"
     assert text in done.pods[0].message
+
+
+def test_a_config_map_counts_before_a_pod_group_of_the_same_name():
+    """Two ConfigMaps would dispute the group; a PodGroup may replace its ConfigMap step by step."""
+    both = SAKKARA | COSCHEDULING
+    done = place(
+        *tree(RACKS), by_config_map(2), by_pod_group(3, "scheduling.x-k8s.io/v1alpha1"),
+        *part("w", "w", 2, group=both),
+    )  # fmt: skip
+    assert 2 == done.summary.scheduled
