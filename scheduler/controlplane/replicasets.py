@@ -32,7 +32,7 @@ def replica_set(deployment: Object, label: str, replicas: int) -> Object:
 
 
 def removal_rank(pod: Object, on_node: int) -> tuple[Any, ...]:
-    """Return the sort key by which a ReplicaSet deletes pods.
+    """Return the sort key by which a ReplicaSet, or a Job, deletes pods.
 
     `on_node` of its pods share the pod's node.
     """

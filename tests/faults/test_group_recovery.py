@@ -29,6 +29,11 @@ def test_a_finished_group_of_two_counts_for_the_other():
     recovered("Composite", 2650)
 
 
+def test_a_job_that_becomes_smaller_needs_fewer_members():
+    """Its waiting pod is deleted first, and the number of its group's members follows."""
+    recovered_job("Job", 2642)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
 @pytest.mark.parametrize("source", STORIES)

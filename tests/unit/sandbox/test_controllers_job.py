@@ -64,6 +64,18 @@ class TestJob:
         assert ["Succeeded"] * 5 == here.phases()
         assert 5 == here.get(JOBS, "sum")["status"]["succeeded"]
 
+    def test_a_smaller_job_deletes_waiting_pods_first(self):
+        """Of too many pods, those without a node are the least useful."""
+        here = SimulatedCluster(actors=[Jobs], bind=False)
+        here.apply(JOBS, job("parallelism: 3;completions: 5"))
+        kept = here.pods()[-1]
+        here.place(kept, "n0")
+
+        here.edit(JOBS, "sum", parallelism=1)
+        here.tick()
+
+        assert [kept["metadata"]["name"]] == here.names()
+
     def test_indexes(self):
         """Indexed pods carry their index, and the status lists the completed ones."""
         here = SimulatedCluster(actors=[Jobs])
@@ -175,15 +187,17 @@ class TestGroups:
         (workload,) = here.store.list(WORKLOADS)
         assert workload.name == group.obj["spec"]["workloadRef"]["workloadName"]
 
-        grown = {**here.get(JOBS, "sum")}
-        grown["spec"] = grown["spec"] | {"parallelism": 3}
-        here.store.update(JOBS, grown)
+        here.edit(JOBS, "sum", parallelism=3)
         here.tick()
         (group,) = here.store.list(POD_GROUPS_1_37)
         assert {"gang": {"minCount": 3}} == group.obj["spec"]["schedulingPolicy"]
         assert {group.name} == {
             pod["spec"]["schedulingGroup"]["podGroupName"] for pod in here.pods()
         }
+        here.edit(JOBS, "sum", parallelism=2)
+        here.tick()
+        (group,) = here.store.list(POD_GROUPS_1_37)
+        assert {"gang": {"minCount": 2}} == group.obj["spec"]["schedulingPolicy"]
         here.tick(60.0)
         assert 4 == here.get(JOBS, "sum")["status"]["succeeded"]
 

@@ -14,6 +14,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.controlplane.jobs import COMPLETION_INDEX, give_index, missing_pods
 from scheduler.controlplane.objects import controller_of
+from scheduler.controlplane.replicasets import removal_rank
 from scheduler.controlplane.templates import pod_maker
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers.events import WARNING, record
@@ -135,11 +136,14 @@ class Jobs:
         status: Object,
         now: float,
     ) -> StatusError | None:
-        """Create pods up to the parallelism, or remove the surplus."""
+        """Create pods up to the parallelism, or remove the least useful ones of the surplus."""
         spec = job["spec"]
+        # Also without pods to create: waiting pods may be enough for a smaller gang.
+        group = jobgroups.group_of(self._store, job)
         missing = missing_pods(spec, status.get("succeeded", 0), len(active))
         if missing < 0:
-            self._delete(active[missing:], tally)
+            surplus = sorted(active, key=lambda pod: removal_rank(pod.obj, on_node=1))
+            self._delete(surplus[:-missing], tally)
             return None
         if spec.get("podReplacementPolicy") == "Failed":
             missing -= sum(1 for pod in pods if is_deleted(pod.obj) and phase(pod.obj) in _ACTIVE)
@@ -151,16 +155,15 @@ class Jobs:
             return None
         if missing > _BATCH:
             self.work_queue.again(key)
-        return self._create(job, min(missing, _BATCH), active, tally)
+        return self._create(job, group, min(missing, _BATCH), active, tally)
 
     def _create(
-        self, job: Object, count: int, active: list[Stored], tally: _Tally
+        self, job: Object, group: str, count: int, active: list[Stored], tally: _Tally
     ) -> StatusError | None:
         meta, spec = job["metadata"], job["spec"]
         make = pod_maker(spec["template"], reference_to(JOBS, job))
         is_indexed = spec.get("completionMode") == "Indexed"
         taken = tally.done | {_index_of(pod.obj) for pod in active} if is_indexed else set()
-        group = jobgroups.group_of(self._store, job)
         free = iter(number for number in range(spec.get("completions") or 0) if number not in taken)
         for _ in range(count):
             pod = make()
