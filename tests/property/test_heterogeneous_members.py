@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.groups.problem.roles import LeafConflict
+from scheduler.groups.problem.roles import GroupProblem, LeafConflict
 from scheduler.groups.solver.roles import heterogeneous, linkflows, rolesearch
 from scheduler.groups.solver.roles.result import RolesResult
 from scheduler.groups.solver.roles.rolebounds import bounds
@@ -45,24 +45,27 @@ def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
     assert placed >= BATCH // 8
 
 
+def equal_leaves(rng: Random) -> GroupProblem:
+    """Return at most two roles and leaves with equal amounts, which differ in nothing."""
+    drawn = rolegroups.group(rng)
+    leaves, resources = len(drawn.paths), len(drawn.free[0])
+    return msgspec.structs.replace(
+        drawn,
+        roles=tuple(msgspec.structs.replace(role, slots=(9,) * leaves) for role in drawn.roles[:2]),
+        free=((rng.randint(3, 6),) * resources,) * leaves,
+        apart=(),
+        fixed=(),
+        domains=(),
+        minimum=1,
+    )
+
+
 def test_excluded_combinations_are_on_no_leaf():
     """Combinations that a filter rejected, on some of equal leaves: the best of all others."""
     placed = 0
     for number in range(20):
         rng = Random(f"excluded {number}")
-        drawn = rolegroups.group(rng)
-        leaves, resources = len(drawn.paths), len(drawn.free[0])
-        plain = msgspec.structs.replace(
-            drawn,
-            roles=tuple(
-                msgspec.structs.replace(role, slots=(9,) * leaves) for role in drawn.roles[:2]
-            ),
-            free=((rng.randint(3, 6),) * resources,) * leaves,
-            apart=(),
-            fixed=(),
-            domains=(),
-            minimum=1,
-        )
+        plain = equal_leaves(rng)
         combinations = tuple(
             LeafConflict(
                 tuple(leaf for leaf in range(len(plain.paths)) if rng.random() < 0.6),
@@ -78,23 +81,12 @@ def test_excluded_combinations_are_on_no_leaf():
 
 
 def test_equal_leaves_with_different_exclusions_are_not_interchangeable():
-    """CP-SAT alone finds the optimum: pods are ordered only on leaves that are alike in all."""
+    """CP-SAT alone finds the optimum: pods are ordered only on leaves without a difference."""
     for number in range(50):
         rng = Random(f"order {number}")
-        drawn = rolegroups.group(rng)
-        leaves, resources = len(drawn.paths), len(drawn.free[0])
-        group = msgspec.structs.replace(
-            drawn,
-            roles=tuple(
-                msgspec.structs.replace(role, slots=(9,) * leaves) for role in drawn.roles[:2]
-            ),
-            free=((rng.randint(3, 6),) * resources,) * leaves,
-            apart=(),
-            fixed=(),
-            domains=(),
-            minimum=1,
-            excluded=(LeafConflict((0,), (1, *(rng.randint(0, 1) for _ in drawn.roles[1:2]))),),
-        )
+        plain = equal_leaves(rng)
+        rejected = (1, *(rng.randint(0, 1) for _ in plain.roles[1:]))
+        group = msgspec.structs.replace(plain, excluded=(LeafConflict((0,), rejected),))
         found = rolesearch.minimize(
             group, RolesResult(None), bounds(group), (), LIMITS, lambda: 60.0
         )
