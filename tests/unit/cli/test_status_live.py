@@ -7,14 +7,17 @@ import pytest
 
 from scheduler.about import VERSION as OURS
 from scheduler.cli.main import run
-from scheduler.cli.verbs.observe.status import origin
+from scheduler.cli.verbs.observe.status import misspelt, origin
 from scheduler.config import default_config, load
 from scheduler.config.presets import PRESETS
 from scheduler.intree import registry
 from scheduler.kube.leaserecord import CONFIGURATION_ERROR, ENDPOINT, VERSION
+from scheduler.objects.plain import read_pod
 from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.testing import pod
 
 pytestmark = pytest.mark.allow_blocking("files")
 NOTES = {VERSION: OURS, ENDPOINT: "https://10.0.0.1:10259"}
@@ -100,3 +103,23 @@ def test_a_configuration_is_named_by_where_its_decisions_come_from(text, found):
     loaded = load(text, file="config.yaml", registry=known) if text else default_config(known)
 
     assert origin(loaded, known) == found
+
+
+@pytest.mark.parametrize(
+    ("profiles", "meant"),
+    [
+        (["trellis"], ["trellis"]),
+        (["trellis", "trellis-gpu"], ["trellis-gpu"]),
+        (["trellis", "trellis-gpus"], []),
+        (["fast", "default-scheduler"], []),
+    ],
+)
+def test_scheduler_names_are_compared_with_the_profiles_of_the_daemon(profiles, meant):
+    """A profile of the daemon's file, or another scheduler, is not misspelt."""
+    names = ("trellis-gpus", "default-scheduler", "volcano")
+    waiting = (read_pod(pod(name, spec={"schedulerName": name})) for name in names)
+
+    found = [one.text for one in misspelt(Snapshot(unbound=tuple(waiting)), profiles)]
+
+    text = '1 pod waits for "trellis-gpus", which is no profile: did you mean'
+    assert [f"{text} {name}?" for name in meant] == found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -67,8 +67,11 @@ def status(flags: StatusFlags) -> int:
     asking.be_quick()
     access = cluster_options(flags.cluster)
     lines = asyncio.run(_look(access))
-    lines += _configuration(access, lines)
-    lines += _pods(access)
+    known = registry()
+    setup, notice = running_setup(access, known)
+    if not any(one.what == "leader" and one.state == PROBLEM for one in lines):
+        lines.append(_configuration(setup.loaded, notice, known))
+    lines += _pods(access, [one.scheduler_name for one in setup.loaded.profiles])
     record = {
         "apiVersion": API_VERSION,
         "kind": "Status",
@@ -143,16 +146,11 @@ async def _kinds(client: ApiClient, access: ClusterOptions) -> AsyncIterator[Sta
         yield StatusLine("kinds not served", NOTICE, ", ".join(absent))
 
 
-def _configuration(access: ClusterOptions, lines: list[StatusLine]) -> list[StatusLine]:
-    if any(one.what == "leader" and one.state == PROBLEM for one in lines):
-        return []
-    known = registry()
-    setup, notice = running_setup(access, known)
+def _configuration(loaded: Loaded, notice: str, known: Registry) -> StatusLine:
     if notice:
-        return [StatusLine("configuration", NOTICE, notice)]
-    names = ", ".join(one.scheduler_name for one in setup.loaded.profiles)
-    text = f"{origin(setup.loaded, known)}; schedulerName {names}"
-    return [StatusLine("configuration", OK, text)]
+        return StatusLine("configuration", NOTICE, notice)
+    names = ", ".join(one.scheduler_name for one in loaded.profiles)
+    return StatusLine("configuration", OK, f"{origin(loaded, known)}; schedulerName {names}")
 
 
 def origin(loaded: Loaded, known: Registry) -> str:
@@ -167,7 +165,7 @@ def origin(loaded: Loaded, known: Registry) -> str:
     return "a file"
 
 
-def _pods(access: ClusterOptions) -> list[StatusLine]:
+def _pods(access: ClusterOptions, profiles: Sequence[str]) -> list[StatusLine]:
     try:
         seen = read_world(WorldSource(access), AnswerOptions())
     except TrellisError as error:
@@ -180,19 +178,15 @@ def _pods(access: ClusterOptions) -> list[StatusLine]:
         StatusLine("nodes", OK if world.nodes else PROBLEM, text),
         StatusLine("pods", OK, f"{len(world.bound):,} on nodes, {waiting:,} wait (trellis queue)"),
     ]
-    return [*lines, *_misspelt(world)]
+    return [*lines, *misspelt(world, profiles)]
 
 
-def _misspelt(world: Snapshot) -> list[StatusLine]:
-    """Return the scheduler names of pending pods that are similar to a profile's name."""
-    names = Counter(pod.spec.scheduler_name for pod in world.unbound)
-    return [
-        StatusLine(
-            "schedulerName",
-            PROBLEM,
-            f'{"1 pod waits" if count == 1 else f"{count:,} pods wait"} for "{name}", '
-            "which is no profile: did you mean trellis?",
-        )
-        for name, count in names.items()
-        if name != "trellis" and closest(name, ("trellis",))
-    ]
+def misspelt(snapshot: Snapshot, profiles: Sequence[str]) -> Iterator[StatusLine]:
+    """Yield the scheduler names of pending pods that are similar to a profile's name."""
+    names = Counter(pod.spec.scheduler_name for pod in snapshot.unbound)
+    for name, count in names.items():
+        meant = None if name in profiles else closest(name, profiles)
+        if meant:
+            pods = "1 pod waits" if count == 1 else f"{count:,} pods wait"
+            text = f'{pods} for "{name}", which is no profile: did you mean {meant}?'
+            yield StatusLine("schedulerName", PROBLEM, text)
