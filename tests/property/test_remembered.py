@@ -56,7 +56,7 @@ class SimulatedCluster:
         self.say("Node", "DELETED", make_node(f"n{self.random.randrange(NODES)}"))
 
     def pod(self) -> None:
-        """A pod is bound somewhere."""
+        """Bind a new pod to some node."""
         self.number += 1
         start = self.random.choice([None, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"])
         pod = make_pod(

@@ -79,7 +79,7 @@ class Other(Ages):
 
 
 class TestPlugin:
-    """The type parameter is the binding."""
+    """A subclass of Plugin: its name, its points, and its arguments by the type parameter."""
 
     def test_name_points_and_arguments(self):
         """The class's name is the plugin's; points are those it overrides."""

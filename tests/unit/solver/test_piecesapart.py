@@ -1,4 +1,4 @@
-"""Pods distributed to like parts, no two of one leaf to a part."""
+"""Pods divided among equal parts, at most one pod of a leaf in a part."""
 
 from collections import Counter
 from random import Random
@@ -7,9 +7,7 @@ from scheduler.groups.solver.roles.colouring import dealt
 
 
 def test_no_part_has_two_of_a_place_and_all_have_as_many():
-    """The same where a first choice exhausts the last, and where not all parts are needed
-    everywhere.
-    """
+    """The sizes of the parts differ by at most one, and so do the numbers of each kind of pod."""
     for number in range(300):
         rng = Random(f"dealt {number}")
         many = rng.randint(1, 7)
