@@ -89,3 +89,22 @@ def test_a_hint_is_measured_and_named_by_its_result(fault: bool, helps: bool):
     result = "Error" if fault else "Queue" if helps else "QueueSkip"
     assert [("P", "NodeAdd", 0.5, result)] == measured
     assert faults == (["P"] if fault else [])
+
+
+def test_an_event_during_an_attempt_skips_one_back_off_and_not_the_next():
+    """Otherwise a group that fails at once, with events during each attempt, is tried in a loop."""
+    rig = two_profiles()
+    queues = rig.engine.queues
+    queued = queues.get("uid-mine")
+    assert queued is not None
+    for after_s, where, skipped in (
+        (0.0, Where.ACTIVE, True),
+        (0.0, Where.BACKOFF, False),
+        (0.0, Where.ACTIVE, True),
+        (60.0, Where.ACTIVE, False),
+        (0.0, Where.ACTIVE, True),
+    ):
+        queues._move(queued, Where.IN_FLIGHT)
+        queued.failed_at, queued.rejections = rig.now, 1
+        queues._requeue(queued, "NodeAdd", rig.now + after_s, came_during=True)
+        assert (where, skipped) == (queued.where, queued.skipped_backoff)

@@ -337,6 +337,8 @@ async def test_an_event_without_news_is_written_once():
     async with running() as run:
         for name, after_s in (("a", 0), ("b", REFRESH_S - 60), ("c", REFRESH_S + 1)):
             await run.put(at(replace(FAILED, uid=name, name=name), after_s))
+            run.recorder.tick(START + after_s)
+            await asyncio.sleep(1)
         methods = [seen.method for seen in run.api.seen]
 
     assert ["POST"] * 3 == methods
