@@ -6,10 +6,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from scheduler.framework.calls import SolverCall
+from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.capacity import FreeSlots
-from scheduler.groups.description.spec import GroupNode
-from scheduler.groups.planning import classproblem, repairs, shapes
+from scheduler.groups.description.spec import GroupNode, GroupSpec
+from scheduler.groups.planning import classproblem, homogeneous, repairs, shapes
 from scheduler.groups.planning.planning import NodeProblem
+from scheduler.groups.planning.preferences import PreferredPlaces
 from scheduler.groups.problem.instance import Instance, Leaf, Level
 from scheduler.objects.plain import read_pod
 from scheduler.testing import pod
@@ -101,3 +104,28 @@ def test_rows_that_changed_are_computed_again(amounts, facts, rows):
     found = slots._touched((0, 0))
 
     assert rows == (None if isinstance(found, slice) else found.tolist())
+
+
+@pytest.mark.parametrize("is_thin", [False, True])
+@pytest.mark.parametrize("prefers", [False, True])
+def test_advice_is_requested_only_where_it_is_used(monkeypatch, is_thin, prefers):
+    """A refusal of preferred places, or of some leaves, is followed by another question."""
+    instance = Instance((Level("node"),), (Leaf(("n0",), 1),), 1)
+    problem = NodeProblem(instance, (0,), ("n0",), is_thin=is_thin)
+    monkeypatch.setattr(homogeneous, "_node_problem", lambda *_args, **_more: problem)
+    slots = np.array([1])
+    fits = SimpleNamespace(slots=slots, shared_domain=None)
+    task = SimpleNamespace(
+        spec=GroupSpec("default", "g"),
+        tree=None,
+        bound=(),
+        context=SimpleNamespace(members=members(1), fits=lambda _: fits),
+        allowed=lambda slots: slots,
+    )
+    tools = SimpleNamespace(args=ClusterTopologyPlacementGroupArgs())
+    preferred = PreferredPlaces(slots) if prefers else None
+
+    call = homogeneous.HomogeneousPlacement(cast(Any, task), cast(Any, tools), preferred).question()
+
+    assert isinstance(call, SolverCall)
+    assert cast(Any, call.instance).advise == (not is_thin and not prefers)

@@ -18,8 +18,9 @@ from scheduler.groups.problem.instance import (
     PreemptionInstance,
     SolveLimits,
 )
-from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.problem.roles import GroupAnswer, GroupPreemption, GroupProblem, Role
 from scheduler.groups.solver import deadline
+from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.victims import freed, onerole, search, severalroles, stage
 from scheduler.groups.solver.victims.bundles import Bundles
 from scheduler.groups.solver.victims.model import StageTask
@@ -391,3 +392,40 @@ def test_victims_for_several_roles_are_searched_in_single_units(hard, searched):
     assert searched == severalroles._levels_in_one_unit(
         GroupProblem((role, role), ((2,),), levels, (("z", "r", "n"),), 2)
     )
+
+
+def full_racks(*pods):
+    """Return two roles that need one rack, and a full node in each, with a gang of so many pods."""
+    racks = range(len(pods))
+    roles = tuple(Role(1, (need,), (1,) * len(pods)) for need in (1, 2))
+    levels = (Level("rack", LevelRule(hard=True)), Level("node"))
+    paths = tuple((f"r{at}", f"n{at}") for at in racks)
+    group = GroupProblem(roles, ((0,),) * len(pods), levels, paths, 2)
+    gangs = (Candidate(f"g{at}", 0, pods[at], {at: (3,)}) for at in racks)
+    return GroupPreemption(group, tuple(gangs))
+
+
+@pytest.mark.parametrize(
+    ("pods", "evicted"), [((2, 3, 1), 2), ((1, 2, 3), 0), ((3, 1, 2), 1), ((2, 2, 2), 0)]
+)
+def test_all_racks_are_tried_for_the_least_harm(pods, evicted):
+    """Also those after a rack that is worse; of equal ones the first is taken."""
+    answer = severalroles.solve(full_racks(*pods), SolveLimits())
+
+    assert ("placed", {evicted: 1}) == (answer.outcome, answer.evicted)
+    assert answer.optimal
+
+
+def test_a_rack_without_a_placement_in_time_does_not_end_the_search(monkeypatch):
+    """The victims of the next rack are reported, without proof that they are the best."""
+    solve, calls = heterogeneous.solve, []
+
+    def too_late_once(*args):
+        calls.append(args)
+        return GroupAnswer("unknown") if len(calls) == 1 else solve(*args)
+
+    monkeypatch.setattr(heterogeneous, "solve", too_late_once)
+    answer = severalroles.solve(full_racks(1, 2, 3), SolveLimits())
+
+    assert ("placed", {1: 1}) == (answer.outcome, answer.evicted)
+    assert not answer.optimal
