@@ -15,9 +15,9 @@ from pathlib import Path
 from docs.generate.panel_svg import Json, Line, legend, picture
 from scheduler.base import logs
 from scheduler.base.clock import RealClock
-from tests.monitoring.life import lived_in
+from tests.monitoring.load import lived_in
 from tests.monitoring.prometheus import Prometheus, filled_in
-from tests.monitoring.troubles import (
+from tests.monitoring.situations import (
     a_plugin_raises,
     a_rival_binds_our_pods,
     a_stranger_takes_a_zone,

@@ -32,7 +32,7 @@ from tests.apiserver.processes import Program, ProgramFailedError, free_ports, r
 
 ADMIN_TOKEN = "admin-token"
 SCHEDULER_TOKEN = "scheduler-token"
-NOBODY_TOKEN = "nobody-token"
+POWERLESS_TOKEN = "powerless-token"
 READY_S = 180.0
 KEPT_LOGS = Path(__file__).parents[2] / "build" / "test-logs"
 
@@ -84,7 +84,7 @@ class RealCluster:
     ca_file: Path
     kubeconfig: Path
     scheduler_kubeconfig: Path
-    nobody_kubeconfig: Path
+    powerless_kubeconfig: Path
     etcd: Program
     apiserver: Program
 
@@ -281,7 +281,7 @@ def _start(
     (folder / "tokens.csv").write_text(
         f'{ADMIN_TOKEN},admin,1,"system:masters"\n'
         f"{SCHEDULER_TOKEN},system:kube-scheduler,2\n"
-        f"{NOBODY_TOKEN},nobody,3\n"
+        f"{POWERLESS_TOKEN},powerless,3\n"
     )
     url = f"https://127.0.0.1:{secure_port}"
     etcd = stack.enter_context(
@@ -300,7 +300,7 @@ def _start(
         ca_file=folder / "ca.crt",
         kubeconfig=_write_kubeconfig(folder, url, "admin", ADMIN_TOKEN),
         scheduler_kubeconfig=_write_kubeconfig(folder, url, "kube-scheduler", SCHEDULER_TOKEN),
-        nobody_kubeconfig=_write_kubeconfig(folder, url, "nobody", NOBODY_TOKEN),
+        powerless_kubeconfig=_write_kubeconfig(folder, url, "powerless", POWERLESS_TOKEN),
         etcd=etcd,
         apiserver=apiserver,
     )

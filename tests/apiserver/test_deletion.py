@@ -29,11 +29,11 @@ async def test_an_assigned_pod_gets_its_grace_period(api: Api):
     """The pod stays, marked, until its kubelet has stopped it."""
     await bound(api)
     marked = await api.delete("pods/p")
-    held = await api.get("pods/p")
+    terminating = await api.get("pods/p")
     final = await api.delete("pods/p", {"gracePeriodSeconds": 0})
 
     assert 30 == marked.meta["deletionGracePeriodSeconds"]
-    assert held.meta["deletionTimestamp"]
+    assert terminating.meta["deletionTimestamp"]
     assert 200 == final.code
     assert 404 == (await api.get("pods/p")).code
 

@@ -135,7 +135,7 @@ async def test_tokens_that_say_nothing_any_more(api: Api):
         lambda reply: reply.code == 401,
         "the account's end",
     )
-    unknown = {"Authorization": "Bearer nobody-knows"}
+    unknown = {"Authorization": "Bearer unknown-token"}
 
     assert {401} == {
         (await api.get("pods", headers=headers)).code,

@@ -312,10 +312,10 @@ def since(reply: Any, *path: str) -> dict[str, str]:
     """Return when each manager with fields last changed one of them."""
     found = {}
     for one in reply.meta["managedFields"]:
-        held = one["fieldsV1"]
+        owned = one["fieldsV1"]
         for step in path:
-            held = held.get(step) if held is not None else None
-        if held is not None:
+            owned = owned.get(step) if owned is not None else None
+        if owned is not None:
             found[one["manager"]] = one["time"]
     return found
 

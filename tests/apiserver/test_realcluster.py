@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.apiserver.realcluster import (
-    NOBODY_TOKEN,
+    POWERLESS_TOKEN,
     SCHEDULER_TOKEN,
     RealCluster,
     assets,
@@ -56,7 +56,7 @@ def test_rbac_decides_by_user(real_cluster: RealCluster):
     assert 200 == real_cluster.request("GET", pods)[0]
     assert 200 == real_cluster.request("GET", pods, token=SCHEDULER_TOKEN)[0]
     assert 403 == real_cluster.request("GET", "/api/v1/secrets", token=SCHEDULER_TOKEN)[0]
-    assert 403 == real_cluster.request("GET", pods, token=NOBODY_TOKEN)[0]
+    assert 403 == real_cluster.request("GET", pods, token=POWERLESS_TOKEN)[0]
     assert 401 == real_cluster.request("GET", pods, token="unknown")[0]
 
 

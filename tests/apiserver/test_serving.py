@@ -341,7 +341,7 @@ async def test_token_review(api: Api):
     """The review names the owner of a token."""
     path = "/apis/authentication.k8s.io/v1/tokenreviews"
     known = await api.post(path, {"spec": {"token": "admin-token"}}, record=False)
-    unknown = await api.post(path, {"spec": {"token": "nobody-knows"}}, record=False)
+    unknown = await api.post(path, {"spec": {"token": "unknown-token"}}, record=False)
 
     assert known.body["status"]["authenticated"]
     assert "admin" == known.body["status"]["user"]["username"]

@@ -83,8 +83,8 @@ class Campaign:
         """Start each daemon that does not run."""
         for gate in range(len(self._network.gates)):
             if gate not in self._daemons or self._daemons[gate].has_ended():
-                way = self._network.kubeconfig(self._cluster.folder, gate)
-                config = {**CONFIG, **leading(6, 4, 1, way)}
+                kubeconfig = self._network.kubeconfig(self._cluster.folder, gate)
+                config = {**CONFIG, **leading(6, 4, 1, kubeconfig)}
                 started = Trellis().start(self._cluster, config)
                 self._daemons[gate] = self._stack.enter_context(started)
 
@@ -117,9 +117,9 @@ class Campaign:
         await self._ask("POST", DEFINITIONS, yaml.safe_load(CRD.read_text()))
         await self._ask("POST", CLASSES, {"metadata": {"name": "urgent"}, "value": 1000})
         for number in range(NODES):
-            room = {"cpu": "8", "memory": "64Gi", "pods": "110"}
+            capacity = {"cpu": "8", "memory": "64Gi", "pods": "110"}
             meta = {"name": f"n{number:02}", "labels": {"kubernetes.io/hostname": f"n{number:02}"}}
-            body = {"metadata": meta, "status": {"capacity": room, "allocatable": room}}
+            body = {"metadata": meta, "status": {"capacity": capacity, "allocatable": capacity}}
             await self._ask("POST", "/api/v1/nodes", body)
         await until(lambda: len(self._judge.history.nodes) == NODES, "the nodes")
 

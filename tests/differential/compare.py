@@ -55,8 +55,8 @@ def through_the_door(pod: Any, ours: Outcome) -> dict[str, Any]:
         equal = [ours.candidates[node] for node in ours.best]
         compared["victims"] = (equal, victims if victims not in equal else equal)
     # A pod that evicted others is nominated there, and placed later.
-    makes_room = bool(ours.victims) or DEALLOCATED in ours.message
-    if not makes_room:
+    frees_capacity = bool(ours.victims) or DEALLOCATED in ours.message
+    if not frees_capacity:
         compared["result"] = (ours.result, pod["result"])
     if ours.result == "Scheduled":
         compared["node"] = (min(ours.best), pod["node"])
@@ -69,7 +69,7 @@ def through_the_door(pod: Any, ours: Outcome) -> dict[str, Any]:
             }
             compared["scores"] = (ours.scores, scores)
             compared["totals"] = (ours.totals, {n: node["total"] for n, node in fit.items()})
-    elif ours.result == "Unschedulable" and not makes_room:
+    elif ours.result == "Unschedulable" and not frees_capacity:
         compared["message"] = (ours.message, pod["message"])
     return {
         f"simulate/{path}": list(values)

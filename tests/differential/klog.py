@@ -40,7 +40,7 @@ class Attempted(msgspec.Struct):
     candidates: dict[str, list[str]] = {}
     target: str = ""
     victims: int = 0
-    has_told: bool = False
+    is_reported: bool = False
     nominated: str | None = None  # None if the attempt leaves the nomination unchanged
 
 
@@ -131,7 +131,7 @@ def _learn(attempt: Attempted, message: str, values: dict[str, Any]) -> None:
         case "Start the preemption asynchronously":
             attempt.victims = int(values["numVictimsToDelete"])
         case "Updating pod condition and nominated node name":
-            attempt.has_told = True
+            attempt.is_reported = True
             if values.get("nominatingMode") == "1":
                 attempt.nominated = values["nominatedNodeName"]
 

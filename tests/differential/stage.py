@@ -172,7 +172,7 @@ class Stage:
         while True:
             self.sight.log.read()
             attempts = self.sight.log.attempts.get(key)
-            if attempts and (attempts[0].node or (attempts[0].error and attempts[0].has_told)):
+            if attempts and (attempts[0].node or (attempts[0].error and attempts[0].is_reported)):
                 return attempts[0]
             if monotonic() > deadline:
                 raise StageError(f"no decision about {key}: {attempts}")

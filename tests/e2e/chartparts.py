@@ -235,8 +235,8 @@ async def metrics_come_and_go(server: Server) -> None:
     await server.patch(path, {"spec": policy})
     await server.until(path, lambda found: found["spec"] == wanted)
     kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
-    await server.post(METRICS, kind | {"metadata": {"name": "nobody"}, "spec": {}})
-    await server.until(METRICS, lambda found: "nobody" not in names(found))
+    await server.post(METRICS, kind | {"metadata": {"name": "no-node"}, "spec": {}})
+    await server.until(METRICS, lambda found: "no-node" not in names(found))
 
 
 async def provided(server: Server) -> None:

@@ -101,9 +101,9 @@ async def storing(server: Server) -> None:
 
 async def leading(server: Server) -> None:
     """A deleted Lease is created again, and events name the leader."""
-    held = await server.until(f"{LEASE}/{RELEASE}", _has_holder)
+    lease = await server.until(f"{LEASE}/{RELEASE}", _has_holder)
     await server.delete(f"{LEASE}/{RELEASE}")
-    uid = held["metadata"]["uid"]
+    uid = lease["metadata"]["uid"]
 
     def is_new(found: Json) -> bool:
         return any(one["metadata"]["uid"] != uid and _has_holder(one) for one in found["items"])

@@ -85,11 +85,11 @@ class NumaCluster:
         machine = self.machines[name]
         machine.numa = None
         resource = self._reports()
-        held = self.store.find(resource, "", name)
-        if held is None:
+        stored = self.store.find(resource, "", name)
+        if stored is None:
             self.store.create(resource, {"metadata": {"name": name}, **report})
         else:
-            meta = {"metadata": held.obj["metadata"]}
+            meta = {"metadata": stored.obj["metadata"]}
             self.store.update(resource, {"zones": [], **report, **meta})
 
     def report(self, name: str) -> Object:

@@ -25,7 +25,7 @@ from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.app import Address
 
 PODS = "/api/v1/namespaces/default/pods"
-ROOMS = ("daemon/", "engine/", "framework/", "kube/")
+PACKAGES = ("daemon/", "engine/", "framework/", "kube/")
 
 
 def noting(found: set[str]) -> Callable[[FrameType, str, object], None]:
@@ -34,7 +34,7 @@ def noting(found: set[str]) -> Callable[[FrameType, str, object], None]:
     def note(frame: FrameType, event: str, _argument: object) -> None:
         if event == "call":
             _, ours, file = frame.f_code.co_filename.rpartition("/scheduler/")
-            if ours and file.startswith(ROOMS):
+            if ours and file.startswith(PACKAGES):
                 found.add(file)
 
     return note

@@ -195,7 +195,7 @@ def test_explain_with_few_rights(real_cluster: RealCluster, capsys: pytest.Captu
 
     Without nodes it is an error.
     """
-    ns, user = "few-rights", [{"kind": "User", "name": "nobody"}]
+    ns, user = "few-rights", [{"kind": "User", "name": "powerless"}]
     rbac = "/apis/rbac.authorization.k8s.io/v1"
 
     def post(path: str, body: dict[str, Any]) -> None:
@@ -217,7 +217,7 @@ def test_explain_with_few_rights(real_cluster: RealCluster, capsys: pytest.Captu
     wanted = {"metadata": {"name": "p"}, "spec": pod(spec=spec)["spec"]}
     wanted["spec"].pop("nodeName")
     post(f"/api/v1/namespaces/{ns}/pods", wanted)
-    words = ["explain", "p", "-n", ns, "--kubeconfig", str(real_cluster.nobody_kubeconfig)]
+    words = ["explain", "p", "-n", ns, "--kubeconfig", str(real_cluster.powerless_kubeconfig)]
 
     assert 1 == cli(words)
     assert "error: cannot list nodes: nodes is forbidden" in capsys.readouterr().err

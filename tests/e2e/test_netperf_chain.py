@@ -58,11 +58,11 @@ profiles:
 def workload(name: str, *needs: str) -> Json:
     """Return a workload of the application and its dependencies."""
     whole = {"kind": "Deployment", "apiVersion": "apps/v1", "name": name, "selector": name}
-    ways = [
+    dependencies = [
         {"workload": {**whole, "name": one, "selector": one}, "maxNetworkCost": 10000}
         for one in needs
     ]
-    return {"workload": whole, "dependencies": ways}
+    return {"workload": whole, "dependencies": dependencies}
 
 
 async def send(world: LiveCluster, method: str, path: str, body: Json | None = None) -> Json:
@@ -236,13 +236,13 @@ class Cluster:
         path = f"{TOPOLOGIES}/namespaces/{self.world.ns}/networktopologies/measured"
         tables = (await send(self.world, "GET", path)).get("status", {}).get("weights", [])
         return {
-            way["destination"]: way["networkCost"]
+            path["destination"]: path["networkCost"]
             for table in tables
             for level in table["topologyList"]
             if level["topologyKey"] == f"{LABEL}/zone"
             for origin in level["originList"]
             if origin["origin"] == "here"
-            for way in origin["costList"]
+            for path in origin["costList"]
         }
 
     async def place(self, name: str, of: str, *zones: str) -> str:

@@ -71,7 +71,7 @@ def test_more_pods_than_zones_fill_every_zone():
     assert {"Running": 16, "Pending": 4} == world.reasons()
 
 
-def test_a_deleted_pod_makes_room_at_once():
+def test_the_capacity_of_a_deleted_pod_is_free_at_once():
     """The reservation of a deleted pod is free without a new report."""
     world = NumaCluster(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=600s")
     world.create(guaranteed("first", 3))

@@ -102,7 +102,7 @@ async def test_figures_are_those_of_the_exporters_and_end_with_them(
 
             async def refreshed() -> FigureSnapshot:
                 await kept.refresh()
-                return kept.current() or FigureSnapshot("nobody", clock.now())
+                return kept.current() or FigureSnapshot("none", clock.now())
 
             def is_whole(found: FigureSnapshot) -> bool:
                 sizes = len(found.nodes.get("n1", ())), len(found.pods.get("default/p", ()))

@@ -164,8 +164,8 @@ async def test_commands_as_people_type_them(reported, tmp_path, monkeypatch):
         assert "Traceback" not in out + err, words
         if code in (1, 2) and not out:
             errors = [line for line in err.splitlines() if line.startswith("error: ")]
-            told_plainly = "no attempt" in err or "no group" in err
-            assert 1 == len(errors) or told_plainly, (words, err)
+            is_plain = "no attempt" in err or "no group" in err
+            assert 1 == len(errors) or is_plain, (words, err)
         if "-o" not in one.words and "help" not in words and "plugins" not in words:
             assert len(out.splitlines()) <= LINES, (words, out)
             assert_fits(out, words)

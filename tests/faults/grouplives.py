@@ -67,7 +67,7 @@ RULES = (
 # The limit in virtual time until nothing changes any more.
 LONGEST_REST_S = 900.0
 # One in this many members requests more than the others of its group.
-UNLIKE = 25
+DIFFERING = 25
 # Number of Kueue's pods in one slice.
 SLICE = 2
 
@@ -348,7 +348,9 @@ def noisy(seed: int, differing: int, rig_of: type[Lifecycles] = Lifecycles) -> L
     return rig
 
 
-def ended(seed: int, differing: int = UNLIKE, rig_of: type[Lifecycles] = Lifecycles) -> Lifecycles:
+def ended(
+    seed: int, differing: int = DIFFERING, rig_of: type[Lifecycles] = Lifecycles
+) -> Lifecycles:
     """Return a lifecycle at rest: every group is readable, and controllers have no work."""
     rig = noisy(seed, differing, rig_of)
     if isinstance(rig, Queued):
@@ -433,7 +435,9 @@ def proves_torso(rig: Lifecycles, group: str, size: int) -> bool:
     return is_torso and max(created + objects) < min(bound)
 
 
-def live(seed: int, differing: int = UNLIKE, rig_of: type[Lifecycles] = Lifecycles) -> Counter[str]:
+def live(
+    seed: int, differing: int = DIFFERING, rig_of: type[Lifecycles] = Lifecycles
+) -> Counter[str]:
     """Run a lifecycle to its end and check it; return its statistics."""
     rig = ended(seed, differing, rig_of)
     judge(rig)

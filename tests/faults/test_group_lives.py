@@ -17,7 +17,7 @@ FOUND = {
     (859, 25): "a bind was sent again after the only one that was bound had gone",
     (539, 25): "the minimum was raised while the solver chose victims",
     (444, 25): "members in several racks were tried every ten seconds",
-    (720, 25): "unlike members evicted in another rack than where one stood",
+    (720, 25): "heterogeneous members evicted in another rack than that of a bound one",
     (239, 7): "an evicted member counted among those that a group goes on with",
     (385, 7): "a member's pod changed while the solver worked",
     (3773, 25): "a group that was whole under an older object was let go",

@@ -638,7 +638,7 @@ def test_events_of_a_stranger_are_passed_over():
     assert Where.GONE is rig.where("other")
 
 
-def test_a_pod_that_ended_frees_its_room_though_it_is_still_there():
+def test_a_finished_pod_that_is_not_deleted_frees_its_capacity():
     """A phase of Succeeded counts as deleted, whichever verb the watch uses."""
     rig = rig_with(cpu=1)
     rig.settle()

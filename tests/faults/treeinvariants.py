@@ -52,10 +52,10 @@ class Plan(NamedTuple):
         return cls(random.randrange(1, 5), whole, keys)
 
 
-def way(name: str) -> list[str]:
+def groups_around(name: str) -> list[str]:
     """Return a group and the groups around it, the root first."""
     above = PARENT.get(name, "")
-    return [*way(above), name] if above else [name]
+    return [*groups_around(above), name] if above else [name]
 
 
 class TreeLifecycles(Lifecycles):
@@ -125,9 +125,9 @@ class TreeLifecycles(Lifecycles):
             del self._evictions[name]
         super()._judge()
         for name, pods in mine.items():
-            if any(self.in_engine(one) is None for one in way(name)):
+            if any(self.in_engine(one) is None for one in groups_around(name)):
                 continue
-            unit = next((one for one in way(name) if self.plan.whole[one]), "")
+            unit = next((one for one in groups_around(name) if self.plan.whole[one]), "")
             if not unit:
                 continue
             kept = [pod.key for leaf in BELOW[unit] for pod in self._bound_pods(leaf)]
@@ -143,11 +143,11 @@ class TreeLifecycles(Lifecycles):
             return
         if self.api.placed.get(effect.uid, ("", True))[1]:
             return  # it will be rejected
-        if any(self.in_engine(one) is None for one in way(own)):
+        if any(self.in_engine(one) is None for one in groups_around(own)):
             return  # no object states the minimum
         finished = Counter(map(group_of, self.engine.cluster.store.of(FINISHED).values()))
         counts = {name: len(self._on_nodes(name)) + finished[name] for name in LEAVES}
-        for name in way(own):
+        for name in groups_around(own):
             if any(map(self._has_begun, BELOW[name])):
                 continue
             assert self.is_in(name, counts, self.in_engine), f"{name} begins with {counts}"
@@ -171,7 +171,7 @@ class TreeLifecycles(Lifecycles):
         """
         if self.is_strayed:
             return
-        for name in way(own):
+        for name in groups_around(own):
             key = self.plan.keys[name]
             if not key or self.in_engine(name) is None:
                 continue
@@ -187,7 +187,7 @@ class TreeLifecycles(Lifecycles):
 
         A deleted object states nothing.
         """
-        path = way(leaf)
+        path = groups_around(leaf)
         return all(self.in_engine(one) is not None for one in path[path.index(name) :])
 
     def _place(self, node: str, key: str) -> str:
@@ -229,7 +229,7 @@ class TreeLifecycles(Lifecycles):
             if not chosen or missing:
                 continue
             after = {name: counts[name] + wanted.get(name, 0) for name in LEAVES}
-            started = dict.fromkeys(one for name in chosen for one in way(name))
+            started = dict.fromkeys(one for name in chosen for one in groups_around(name))
             if all(
                 any(counts[leaf] for leaf in BELOW[name]) or self.is_in(name, after, self.on_server)
                 for name in started
@@ -284,7 +284,7 @@ class TreeLifecycles(Lifecycles):
                     for node in self.api.nodes
                     if all(
                         self._place(node, self.plan.keys[one]) == at[one]
-                        for one in way(name)
+                        for one in groups_around(name)
                         if one in at
                     )
                 }

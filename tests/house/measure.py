@@ -25,7 +25,7 @@ from tests.house import structure
 from tests.perf import decisions, interleaved
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("engine", "framework", "state", "plugins", "objects", "base")
+PACKAGES = ("engine", "framework", "state", "plugins", "objects", "base")
 # Classes that cache a result for the next pod; a new one must be listed here.
 KEEPERS = {
     "framework/running/memo.py": "Memo",
@@ -77,7 +77,7 @@ def entered(number: int) -> set[CodeType]:
     return found
 
 
-def room_of(code: CodeType) -> str:
+def file_of(code: CodeType) -> str:
     """Return the file of a function below `scheduler/`."""
     return code.co_filename.rpartition("/scheduler/")[2]
 
@@ -131,13 +131,15 @@ def mypy_errors() -> int:
 def rows(*, fast: bool) -> Iterator[tuple[str, str]]:
     """Yield each measure and its count."""
     first, fourth = entered(1), entered(4)
-    way = {room_of(code) for code in fourth if room_of(code).startswith(("engine/", "framework/"))}
+    entered_files = {
+        file_of(code) for code in fourth if file_of(code).startswith(("engine/", "framework/"))
+    }
     yield (
         "engine and framework files that an attempt enters",
-        f"{len(way)}, {lines_of([*way])} lines",
+        f"{len(entered_files)}, {lines_of([*entered_files])} lines",
     )
     for name, codes in (("first", first), ("fourth", fourth)):
-        files = {room_of(code) for code in codes}
+        files = {file_of(code) for code in codes}
         yield (
             f"functions for a plain pod, the {name} of its kind",
             f"{len(codes)} in {len(files)} files",

@@ -6,7 +6,7 @@ from scheduler.base.meters import Meters
 from tests.house.source import PRODUCT, name_of, python_files
 
 
-def test_every_metric_is_fed_and_has_one_room_that_feeds_it():
+def test_every_metric_is_written_by_one_package():
     """A row that no code writes is always 0.
 
     A row that two packages write has two owners.
@@ -18,7 +18,7 @@ def test_every_metric_is_fed_and_has_one_room_that_feeds_it():
                 feeding[name].add("/".join(name_of(file).split("/")[:2]))
     feeding.pop("scrape_errors")  # the table's own
 
-    assert [] == [name for name, rooms in feeding.items() if not rooms]
+    assert [] == [name for name, writers in feeding.items() if not writers]
     assert {"config_last_reload_successful", "effects", "goroutines"} >= {
-        name for name, rooms in feeding.items() if len(rooms) > 1
+        name for name, writers in feeding.items() if len(writers) > 1
     }

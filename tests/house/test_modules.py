@@ -47,4 +47,4 @@ def test_packages_only_re_export(file: Path):
 
 def test_the_core_is_there():
     """The packages without I/O exist, so that the rules about them apply."""
-    assert [] == [room for room in CORE if not python_files(room)]
+    assert [] == [package for package in CORE if not python_files(package)]

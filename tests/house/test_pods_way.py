@@ -7,7 +7,7 @@ import sys
 from tests.house.source import ROOT
 
 PAGE = ROOT / "docs/explanation/a-pods-way.md"
-ROOMS = ("engine/", "framework/", "kube/")
+PACKAGES = ("engine/", "framework/", "kube/")
 # Run periodically, regardless of pods: the lease, and regular lists or sweeps.
 BY_THE_CLOCK = {"kube/lease.py", "kube/leaserecord.py", "kube/watching/watches.py"}
 
@@ -17,7 +17,7 @@ def test_every_file_that_a_plain_pod_enters_is_named():
     named = set(re.findall(r"`((?:engine|framework|kube)/[\w/]+\.py)`", PAGE.read_text()))
     words = [sys.executable, "-m", "tests.e2e.podsway"]
     reported = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    entered = {line for line in reported.stdout.splitlines() if line.startswith(ROOMS)}
+    entered = {line for line in reported.stdout.splitlines() if line.startswith(PACKAGES)}
 
     assert [] == sorted(entered - named - BY_THE_CLOCK)
     assert [] == sorted(file for file in named if not (ROOT / "scheduler" / file).is_file())

@@ -56,8 +56,8 @@ def test_no_reason_of_an_event_is_spelled_twice():
 def test_who_writes_an_event_takes_its_reason_from_the_table():
     """A reason in quotes would be missing on the page."""
     quoted, taken = [], set()
-    rooms = ("engine", "framework", "plugins", "kube", "daemon")
-    for file in python_files(*(f"scheduler/{room}" for room in rooms)):
+    packages = ("engine", "framework", "plugins", "kube", "daemon")
+    for file in python_files(*(f"scheduler/{package}" for package in packages)):
         for node in ast.walk(tree_of(file)):
             if not isinstance(node, ast.Call):
                 continue

@@ -8,9 +8,9 @@ import pytest
 
 from scheduler.base.clock import RealClock
 from tests.chart.test_alerts import ALERTS
-from tests.monitoring.life import lived_in
+from tests.monitoring.load import under_load
 from tests.monitoring.prometheus import PROMETHEUS, Json, Prometheus, filled_in
-from tests.monitoring.troubles import ROUNDS, Trouble, another_holder_of_the_lease
+from tests.monitoring.situations import ROUNDS, Situation, another_holder_of_the_lease
 from tests.monitoring.watched import Watched, pause, watched
 
 PATIENCE_S = 90.0
@@ -50,13 +50,13 @@ class Alarms:
 NOT_PROVOKED = {"TrellisWritesRefused", "TrellisMovePlanAborted", "TrellisDevicesUnusable"}
 
 
-async def provoke(one: Watched, alarms: Alarms, troubles: dict[str, Trouble]) -> None:
-    """Make the troubles, wait for their alerts, end the troubles, wait for silence."""
+async def provoke(one: Watched, alarms: Alarms, situations: dict[str, Situation]) -> None:
+    """Enter the situations until their alerts fire; leave them, and wait until no alert fires."""
     async with AsyncExitStack() as stack:
-        for trouble in troubles.values():
-            await stack.enter_async_context(trouble(one))
-        await alarms.have_fired(troubles)
-    await alarms.are_silent(troubles)
+        for situation in situations.values():
+            await stack.enter_async_context(situation(one))
+        await alarms.have_fired(situations)
+    await alarms.are_silent(situations)
 
 
 async def empty_panels(
@@ -83,7 +83,7 @@ async def test_alerts_fire_and_clear_and_panels_show_what_happens(tmp_path: Path
 
     No query of a dashboard stays empty.
     """
-    provoked = {name for troubles in ROUNDS for name in troubles} | {"TrellisNoLeader"}
+    provoked = {name for situations in ROUNDS for name in situations} | {"TrellisNoLeader"}
     assert {rule["alert"] for rule in ALERTS} == provoked | NOT_PROVOKED
     async with watched(tmp_path) as (one, prometheus):
         alarms, start = Alarms(prometheus), RealClock().now()
@@ -91,10 +91,10 @@ async def test_alerts_fire_and_clear_and_panels_show_what_happens(tmp_path: Path
             await one.start()
             await alarms.have_fired({"TrellisNoLeader"})
         await alarms.are_silent({"TrellisNoLeader"})
-        async with lived_in(one):
+        async with under_load(one):
             await pause(10)
             assert set() == await prometheus.firing()
-            for troubles in ROUNDS:
-                await provoke(one, alarms, troubles)
+            for situations in ROUNDS:
+                await provoke(one, alarms, situations)
             await alarms.are_silent(provoked)
         assert [] == await empty_panels(one, prometheus, start, RealClock().now())

@@ -9,7 +9,7 @@ SIMULATED: Final = "tests/property/test_simulated_victims.py"
 DIALECTS: Final = "tests/property/test_group_sources.py"
 LIFE: Final = "tests/faults/test_group_life.py"
 LIVES: Final = "tests/faults/test_group_lives.py"
-TALK: Final = "tests/property/test_units_of_talk.py"
+TRAFFIC: Final = "tests/property/test_traffic_units.py"
 APPLICATIONS: Final = "tests/property/test_whole_applications.py"
 WORKLOADS: Final = "tests/property/test_workload_invariants.py"
 ALONE: Final = "tests/property/test_objects_alone.py"
@@ -43,7 +43,7 @@ WHOLE = "no group starts in part"
 VAIN = "no pod is evicted in vain"
 DIALECT = "a group described by another kind is the same group"
 TORN = "a group goes as a whole or stays"
-ROOM = "no node is over capacity at any bind"
+CAPACITY = "no node is over capacity at any bind"
 LEASE = "no write of a process that does not lead is carried out"
 MOVED = "a moved pod has a node, and no pod moves against a rule"
 
@@ -85,33 +85,33 @@ MUTATIONS: Final = (
         (LIFE, "-k", "incomplete_group_release"),
     ),
     Mutation(
-        "a group that is left undecided keeps room from others",
+        "a group that is left undecided blocks capacity for others",
         TORN, "GroupTask.left_open",
         ", gives_up=not self.bound", "",
         ("tests/unit/engine/test_groups.py", "-k", "undecided_group_keeps"),
     ),
     Mutation(
-        "what was said of a group before this process led is taken for being on its way",
+        "status writes of the previous leader are taken to be in flight",
         TORN, "Writing.leads",
         "self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)", "self._unsure = {}",
         (LIFE, "-k", "who_leads_a_moment"),
     ),
     Mutation(
-        "who was left of a group that was evicted stays",
+        "the remaining members of an evicted group stay",
         TORN, "LeftMembers.finish",
         "            for placed in left:\n",
         "            for placed in ():\n",
         (EVICTIONS, "-k", "goes_later or finishes"),
     ),
     Mutation(
-        "what a way costs is taken for the way back",
+        "the cost of a path is taken for the opposite direction",
         CERTIFICATE, "_between_nodes",
         "tuple(map(tuple, (costs - near).tolist()))",
         "tuple(map(tuple, (costs - near).T.tolist()))",
         (APPLICATIONS, "-m", "long or not long", "-k", "[1]"),
     ),
     Mutation(
-        "a way as dear as its limit is too dear",
+        "a path whose cost equals its limit is rejected",
         CERTIFICATE, "scheduler/groups/planning/classproblem.py",
         "rows = (np.flatnonzero(row > one.most) for row in network.prices)",
         "rows = (np.flatnonzero(row >= one.most) for row in network.prices)",
@@ -122,14 +122,14 @@ MUTATIONS: Final = (
         CERTIFICATE, "scheduler/groups/solver/traffic/trafficunits.py",
         "pods * cheapest / 2",
         "pods * cheapest",
-        (TALK,),
+        (TRAFFIC,),
     ),
     Mutation(
         "leaves alone tell of a group that has so many under each unit",
         CERTIFICATE, "is_bounded_by_leaves",
         "        and not any(rule.units_per_parent for rule in of_leaves)\n",
         "",
-        (TALK,),
+        (TRAFFIC,),
     ),
     Mutation(
         "members are let go without proof that the group was never whole",
@@ -211,12 +211,12 @@ MUTATIONS: Final = (
         (DEFAULT,),
     ),
     Mutation(
-        "promises are taken back one after the other",
+        "nominations are cleared one after the other",
         OBJECTS, "Preemptions._clear_nominations",
         "lower = [one for one in self._nominations.on(node).values() if rank(one) < rank(pod)]",
         "all_ = list(self._nominations.on(node).values())\n"
         "        lower = (one for one in all_ if rank(one) < rank(pod))",
-        ("tests/unit/engine/test_group_promises.py",),
+        ("tests/unit/engine/test_group_nominations.py",),
     ),
     Mutation(
         "victims of a pod get no event",
@@ -280,7 +280,7 @@ MUTATIONS: Final = (
         (WORLD,),
     ),
     Mutation(
-        "equals make room for equals",
+        "pods evict pods of equal priority",
         PRIORITY, "Victims.__init__",
         "kept = kept[joined.fields[PRIORITY, kept] < priority]",
         "kept = kept[joined.fields[PRIORITY, kept] <= priority]",
@@ -351,7 +351,7 @@ MUTATIONS: Final = (
         (PLANNING,),
     ),
     Mutation(
-        "the lease is given back over binds that are under way",
+        "the lease is released while binds are in flight",
         LEASE, "Election.run",
         "if self._fence.may_be_late:", "if False:",
         (TAKEOVER,),
@@ -450,13 +450,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a bind that was put off is sent without asking again",
-        ROOM, "Executor._bind.check",
+        CAPACITY, "Executor._bind.check",
         "if why := self._objection(effect):", 'if why := "":',
         (WORLD, "-k", "too_small_by_then"),
     ),
     Mutation(
         "a node that has become too small is no objection",
-        ROOM, "objection",
+        CAPACITY, "objection",
         "short_of(pod, cluster) - pod.short", "set[str]()",
         (WORLD, "-k", "too_small_by_then"),
     ),
@@ -493,7 +493,7 @@ MUTATIONS: Final = (
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
-        "the rest of a group is decided while others of it are under way",
+        "the rest of a group is decided while binds of members are in flight",
         OBJECTS, "ClusterTopologyPlacementGroup.group_wanted",
         "if any(placed.assumed for placed in bound):",
         "if spec.is_minimum and any(placed.assumed for placed in bound):",
@@ -518,19 +518,19 @@ MUTATIONS: Final = (
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
-        "members who may not evict take room that others have made",
+        "members that may not evict take capacity that others have freed",
         VAIN, "NominatedPods.for_pod",
         "if keeps_nominations or (is_member and not may_evict):", "if keeps_nominations:",
         (WORKLOADS, "-k", "stays_right"),
     ),
     Mutation(
-        "members beyond the minimum take promised room when they are unlike",
+        "heterogeneous members beyond the minimum take reserved capacity",
         VAIN, "Planner._first_placed",
         "has_lower = task.context", "has_lower = not task.is_heterogeneous and task.context",
-        ("tests/property/test_promised_room.py",),
+        ("tests/property/test_nominated_capacity.py",),
     ),
     Mutation(
-        "a group gives its room up while others are leaving there",
+        "a group releases its nodes while victims terminate there",
         VAIN, "Planner.plan",
         "awaited = awaits_capacity(context, self._handle)", "awaited = False",
         (WORKLOADS, "-k", "stays_right"),

@@ -214,9 +214,9 @@ async def test_colours_stand_for_what_is_chosen(tmp_path):
 
 async def test_groups_state_since_when_they_are_bound_or_wait(tmp_path):
     """A bound group since its last member was bound, a waiting one since its first pod was made."""
-    groups = [group("done", 2, {}), group("held", 2, {})]
+    groups = [group("done", 2, {}), group("waiting", 2, {})]
     pods = []
-    for name, number in (("done", 1), ("done", 2), ("held", 3), ("held", 4)):
+    for name, number in (("done", 1), ("done", 2), ("waiting", 3), ("waiting", 4)):
         place = {"node_name": "n1"} if name == "done" else {"requests": {"cpu": "99"}}
         raw = pod(f"{name}-{number}", labels={"sakkara.group.name": name}, **place)
         raw["metadata"]["creationTimestamp"] = f"2026-01-01T00:0{number}:00Z"
@@ -239,7 +239,7 @@ async def test_groups_state_since_when_they_are_bound_or_wait(tmp_path):
             "[...document.querySelectorAll('.groups tbody tr')]"
             ".map((one) => [one.querySelector('strong').innerText, one.cells[5].innerText])"
         )
-        assert [["default/held", "7 m"], ["default/done", "6 m"]] == found
+        assert [["default/waiting", "7 m"], ["default/done", "6 m"]] == found
         assert [] == tab.problems
     await page.stop()
 

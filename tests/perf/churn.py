@@ -24,14 +24,18 @@ from tests.perf.pageload import RESULTS
 from tests.perf.workload import Manifest
 
 NODES, WAVE, KINDS = 500, 100, 7
-ROOM = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+CAPACITY = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 
 
 def node(number: int) -> Manifest:
     """Return a node; one with a new number has a new name."""
     name = f"n{number}"
     meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
-    return {"kind": "Node", "metadata": meta, "status": {"capacity": ROOM, "allocatable": ROOM}}
+    return {
+        "kind": "Node",
+        "metadata": meta,
+        "status": {"capacity": CAPACITY, "allocatable": CAPACITY},
+    }
 
 
 def pod(number: int) -> Manifest:
@@ -94,16 +98,16 @@ class Churn:
 def measure(pods: int, step: int) -> dict[str, Any]:
     """Run this many pods; return the memory after each `step`."""
     churn = Churn()
-    held: list[float] = []
+    memory_mib: list[float] = []
     objects: list[int] = []
     began = monotonic()
     while churn.number < pods:
         churn.wave()
         if churn.number % step == 0:
             gc.collect()
-            held.append(resident_mib())
+            memory_mib.append(resident_mib())
             objects.append(len(gc.get_objects()))
-            print(churn.number, held[-1], objects[-1], flush=True)
+            print(churn.number, memory_mib[-1], objects[-1], flush=True)
     took_s = monotonic() - began
     return {
         "nodes": NODES,
@@ -111,7 +115,7 @@ def measure(pods: int, step: int) -> dict[str, Any]:
         "binds": churn.play.binds,
         "podsPerSecond": round(pods / took_s),
         "step": step,
-        "memoryMiB": held,
+        "memoryMiB": memory_mib,
         "objects": objects,
         "load": [round(value, 1) for value in os.getloadavg()],
     }

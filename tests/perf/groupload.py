@@ -168,7 +168,7 @@ async def _measured(nodes: int, pods: int, members: int) -> dict[str, Any]:
         "solves": solved.count - solves,
         "solverSeconds": round(solved.sum - solved_s, 2),
         "loopLate": late.figures(),
-        "held": watch.figures(),
+        "loopBlocked": watch.figures(),
     }
 
 

@@ -36,11 +36,11 @@ from tests.perf.machine import machine, speed
 CRD = Path(__file__).parents[2] / "crds" / "nodemetrics.yaml"
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 ROOT = Path("/sys/fs/cgroup")
-HELD_MIB = 500
+ALLOCATED_MIB = 500
 IDLE_PODS = 30
 WINDOW_S = 60
 BURN = "while True: pass"
-HOLD = f"import time; held = bytearray(b'x' * ({HELD_MIB} << 20)); time.sleep(9999)"
+HOLD = f"import time; allocated = bytearray(b'x' * ({ALLOCATED_MIB} << 20)); time.sleep(9999)"
 # The agent as in a pod: there it reads the service account, whose path the kubelet sets.
 IN_POD = (
     "from pathlib import Path; import scheduler.kube.connection.credentials as c; "
@@ -149,15 +149,15 @@ async def watch(client: ApiClient, seconds: float, pids: dict[str, int]) -> dict
     """Read counters every half second for a while; return them by name as (time, value)."""
     clock = RealClock()
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in pids}
-    held = []
+    allocated = []
     end = monotonic() + seconds
     while monotonic() < end:
         for name, pid in pids.items():
             found[name].append((clock.now(), cpu_s(pid)))
-        held.append((clock.now(), float(memory(pids["holder"], "RssAnon"))))
+        allocated.append((clock.now(), float(memory(pids["holder"], "RssAnon"))))
         await asyncio.to_thread(threading.Event().wait, 0.5)
     report = await send(client, "GET", f"{METRICS}/here")
-    return {"cpu": found, "held": held, "report": report}
+    return {"cpu": found, "allocated": allocated, "report": report}
 
 
 def rate(series: list[tuple[float, float]], end: float, window_s: float) -> float:
@@ -211,13 +211,13 @@ def result(
     pods = {one["name"]: one["podUsage"]["resources"] for one in status["podsMetric"]}
     burned = rate(seen["cpu"]["burner"], end, WINDOW_S)
     reported = milli_quantity(pods[names[uids[0]]]["cpu"]) / 1000
-    inside = [value for at, value in seen["held"] if end - WINDOW_S <= at <= end]
-    held = sum(inside) / len(inside)
+    inside = [value for at, value in seen["allocated"] if end - WINDOW_S <= at <= end]
+    allocated = sum(inside) / len(inside)
     figures = quantity(pods[names[uids[1]]]["memory"])
     agent = seen["cpu"]["agent"]
     return {
         "cpu": {"cores": burned, "reportedCores": reported, "error": reported / burned - 1},
-        "memory": {"bytes": held, "reportedBytes": figures, "error": figures / held - 1},
+        "memory": {"bytes": allocated, "reportedBytes": figures, "error": figures / allocated - 1},
         "agent": {
             "coreShare": rate(agent, agent[-1][0], WINDOW_S),
             "coreShareAtReference": rate(agent, agent[-1][0], WINDOW_S) * speed()["factor"],

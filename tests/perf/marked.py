@@ -45,7 +45,7 @@ class Marks:
         if namespace != self._passed_over:
             self.times.setdefault((namespace, name), {}).setdefault(stage, monotonic())
 
-    def held(self, what: str, since: float) -> None:
+    def record_if_long(self, what: str, since: float) -> None:
         """Record a finished step that began at `since`, if it was long."""
         if (took_s := monotonic() - since) > LONG_S:
             self.long.append((since, what, took_s))
@@ -101,7 +101,7 @@ def watch(marks: Marks) -> None:
             try:
                 return inner(self, *args, **kwargs)
             finally:
-                marks.held(f"{of.__name__}.{name}", since)
+                marks.record_if_long(f"{of.__name__}.{name}", since)
 
         setattr(of, name, outer)
 
@@ -117,7 +117,7 @@ def watch(marks: Marks) -> None:
         if phase == "start":
             began = monotonic()
         else:
-            marks.held(f"gc {info['generation']}", began)
+            marks.record_if_long(f"gc {info['generation']}", began)
 
     gc.callbacks.append(collected)
 

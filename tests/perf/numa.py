@@ -3,9 +3,9 @@
 Run as `python -m tests.perf.numa`; prints one JSON document. CPU time of this process, medians;
 `atReference` multiplies by the machine's factor: a hint, no measurement (see `machine.speed`).
 
-A figure is for pods of new shapes, without cached results; with `Alike`, for pods of a known shape,
-each of which was placed. Those of filter include pre-filter, except for `Alone`; `Landed` is the
-update after the placement. `Odd` are amounts that need an exact comparison if another amount is
+A figure is for pods of new shapes, without cached results; `Alike` figures are for pods of a known
+shape, each of which was placed. Those of filter include pre-filter, except for `Alone`. `Landed` is
+the update after the placement. `Odd` are amounts that need an exact comparison if another amount is
 near. The worst pods need all eight zones.
 """
 
@@ -82,7 +82,7 @@ def report_line(name: str, scope: str, free: dict[str, list[int]], text: str = "
     return msgspec.json.encode({"type": "ADDED", "object": body})
 
 
-def some_room(random: Random) -> dict[str, list[int]]:
+def free_amounts(random: Random) -> dict[str, list[int]]:
     """Return the free amounts of nodes' zones: nine in ten nodes have 8 free CPUs in one zone."""
     most = 16 if random.random() < 0.9 else 7
     return {
@@ -152,15 +152,15 @@ def pod(
 
 
 def filter_us(
-    name: str, scene: Scene, *, is_alike: bool = False, is_odd: bool = False
+    name: str, scene: Scene, *, is_known: bool = False, is_odd: bool = False
 ) -> dict[str, float]:
     """Return the CPU time for one pod by `name`: pre-filter and filter, filter alone, or the update
     after its placement.
     """
     found: list[tuple[float, ...]] = []
     for number in range(TIMES):
-        gib = 4 if is_alike else 4 + number
-        called = f"p{number}-{is_alike}-{is_odd}"
+        gib = 4 if is_known else 4 + number
+        called = f"p{number}-{is_known}-{is_odd}"
         raw = pod(called, cpus=8, gib=gib, less_bytes=1 + number if is_odd else 0)
         cycle = scene.cycle(read_pod(raw))
         nodes, states = scene.nodes(), States()
@@ -178,18 +178,18 @@ def filter_us(
     return {f"{name}{part}Us": took for part, took in zip(PARTS, times, strict=True)}
 
 
-def score_ms(scene: Scene, *, is_alike: bool = False, **asked: int) -> float:
+def score_ms(scene: Scene, *, is_known: bool = False, **asked: int) -> float:
     """Return the CPU time of score for one pod on all nodes."""
     found = []
     for number in range(TIMES // 3):
-        less = 0 if is_alike else 4096 * (1 + number)
-        cycle = scene.cycle(read_pod(pod(f"s{number}-{is_alike}", less_bytes=less, **asked)))
+        less = 0 if is_known else 4096 * (1 + number)
+        cycle = scene.cycle(read_pod(pod(f"s{number}-{is_known}", less_bytes=less, **asked)))
         nodes, states = scene.nodes(), States()
         scene.runner.pre_filter(cycle, nodes, states)
         started = process_time()
         scene.runner.score(cycle, nodes, states)
         found.append((process_time() - started) * 1e3)
-        if is_alike:
+        if is_known:
             scene.follow(scene.cluster.assume(cycle.pod, f"node-{number}"))
     return median(found)
 
@@ -208,7 +208,7 @@ def report_us(scene: Scene, random: Random) -> float:
         marks = [mark_of(one.pod.metadata.namespace, one.pod.metadata.name) for one in here]
         took = 0.0
         for _ in range(2):
-            line = report_line(name, "pod", some_room(random), fingerprint(marks))
+            line = report_line(name, "pod", free_amounts(random), fingerprint(marks))
             started = process_time()
             event = decoder.line(line)
             assert isinstance(event, Watched)
@@ -228,21 +228,21 @@ def measure() -> dict[str, Any]:
     """Return the figures."""
     reserving = {"cacheResyncPeriodSeconds": 5}
     least = {"scoringStrategy": {"type": "LeastNUMANodes"}}
-    cached, memory = build(reserving, some_room, "pod")
-    plain, plain_memory = build({}, some_room, "pod")
-    counting, _ = build(reserving | least, some_room, "pod")
+    cached, memory = build(reserving, free_amounts, "pod")
+    plain, plain_memory = build({}, free_amounts, "pod")
+    counting, _ = build(reserving | least, free_amounts, "pod")
     worst = [build(least, capacity, "pod")[0] for capacity in (far_apart, each_elsewhere)]
     figures = {
         **filter_us("filter", plain),
         **filter_us("filterOdd", plain, is_odd=True),
-        **filter_us("filterAlike", plain, is_alike=True),
+        **filter_us("filterAlike", plain, is_known=True),
         **filter_us("filterReserving", cached),
-        **filter_us("filterReservingAlike", cached, is_alike=True),
+        **filter_us("filterReservingAlike", cached, is_known=True),
         "reportUs": report_us(cached, Random(6)),
         "leastAllocatedMs": score_ms(plain, cpus=8),
-        "leastAllocatedAlikeMs": score_ms(cached, cpus=8, is_alike=True),
+        "leastAllocatedAlikeMs": score_ms(cached, cpus=8, is_known=True),
         "leastNumaNodesMs": score_ms(counting, cpus=8),
-        "leastNumaNodesAlikeMs": score_ms(counting, cpus=8, is_alike=True),
+        "leastNumaNodesAlikeMs": score_ms(counting, cpus=8, is_known=True),
         "leastNumaNodesWorstMs": max(
             score_ms(worst[0], cpus=40, gib=40, nics=40),
             score_ms(worst[1], cpus=18, gib=72, nics=18),

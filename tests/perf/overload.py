@@ -6,7 +6,7 @@ flood.
 One embedded API server and one daemon. Four tenants create pods at a steady rate and delete them a
 moment after they are bound; each wait from creation to binding is measured at the server. Phases
 follow one another in one run: `quiet`, then `arriving` while the flood is made (pods that can never
-run, groups of absurd size, and changes of nodes and of waiting pods without end), `standing` while
+run, groups of absurd size, and changes of nodes and of waiting pods without end), `present` while
 it exists and the changes continue, and `after` its deletion. Then pods are churned, and the
 daemon's resident memory is read at equal steps. Prints and writes JSON: p50, p99 and the longest
 wait in milliseconds for each phase, memory in MiB. With `--stages` the waits are divided
@@ -253,7 +253,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
             # Objects that the daemon has not read yet are still arriving.
             await until(lambda: not waits.open, "the last of the flood", 300.0)
             memory["arriving"] = resident_mib(pid)
-            await phase("standing", given.seconds)
+            await phase("present", given.seconds)
             for task in running - {cleaning, tenants}:
                 task.cancel()
             waits.phase = "ebbing"
@@ -263,10 +263,10 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
             tenants.cancel()
             await until(lambda: not waits.open, "the last binds", 300.0)
             waits.phase = "churn"
-            held = []
+            memory_mib = []
             for _ in range(given.churn // STEP):
                 await load.churn(STEP)
-                held.append(resident_mib(pid))
+                memory_mib.append(resident_mib(pid))
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
@@ -287,7 +287,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         "waits": {name: reported(of) for name, of in waits.of.items() if name != "churn"},
         "memoryMiB": memory,
         "churned": given.churn,
-        "memoryOverChurnMiB": held,
+        "memoryOverChurnMiB": memory_mib,
         **stages,
         "load": [round(value, 1) for value in os.getloadavg()],
     }

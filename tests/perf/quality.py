@@ -85,15 +85,15 @@ def cluster(shape: tuple[int, int, int], random: Random) -> tuple[list[Manifest]
     costs: Manifest = {REGION: {}, ZONE: {}}
     for one in range(regions):
         for other in range(one):
-            _way(costs[REGION], f"r{one}", f"r{other}", random.randrange(20, 100))
+            _link(costs[REGION], f"r{one}", f"r{other}", random.randrange(20, 100))
         for zone in range(zones):
             for other in range(zone):
-                _way(costs[ZONE], f"r{one}z{zone}", f"r{one}z{other}", random.randrange(3, 15))
+                _link(costs[ZONE], f"r{one}z{zone}", f"r{one}z{other}", random.randrange(3, 15))
             nodes += [_node(f"r{one}z{zone}n{n}", f"r{one}", f"r{one}z{zone}") for n in range(each)]
     levels = [
         {
             "topologyKey": key,
-            "originList": [{"origin": o, "costList": ways} for o, ways in table.items()],
+            "originList": [{"origin": o, "costList": costs_to} for o, costs_to in table.items()],
         }
         for key, table in costs.items()
     ]
@@ -223,7 +223,7 @@ def measure(applications: int, seed: int = 0) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def _way(table: Manifest, one: str, other: str, cost: int) -> None:
+def _link(table: Manifest, one: str, other: str, cost: int) -> None:
     for origin, destination in ((one, other), (other, one)):
         table.setdefault(origin, []).append({"destination": destination, "networkCost": cost})
 

@@ -86,7 +86,7 @@ async def _fill(store: ObjectStore) -> None:
     """Bind pods to the nodes in turn, past the API."""
     names = [stored.obj["metadata"]["name"] for stored in store.list(NODES)]
     for number, manifest in enumerate(CreatePods(count=BOUND).manifests("trellis")):
-        manifest["metadata"] |= {"name": f"held-{number:06d}", "namespace": "default"}
+        manifest["metadata"] |= {"name": f"bound-{number:06d}", "namespace": "default"}
         manifest["metadata"]["labels"] = {"app": f"app-{number % 500}"}
         manifest["spec"]["nodeName"] = names[number % len(names)]
         # An API server has its objects encoded already: ours encodes at the first question.

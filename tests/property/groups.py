@@ -74,10 +74,10 @@ def instance(rng: Random, *, tiny: bool = False) -> Instance:
     fixed = 0
     leaves = []
     share = rng.choice([0.0, 0.0, 0.0, 0.3])
-    for path, room in zip(found, slots, strict=True):
-        here = min(room, size - fixed, int(rng.random() < share))
+    for path, capacity in zip(found, slots, strict=True):
+        here = min(capacity, size - fixed, int(rng.random() < share))
         fixed += here
-        leaves.append(Leaf(path, room, fixed=here))
+        leaves.append(Leaf(path, capacity, fixed=here))
     return Instance(levels(rng, depth, 0.7), tuple(leaves), size)
 
 
@@ -241,7 +241,7 @@ def harm(problem: PreemptionInstance, evicted: freed.Choice) -> tuple[int, ...]:
 
 def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
     """Return the least harm by trying every set; None if no set suffices."""
-    room = EvictionCapacity(problem)
+    freed_by = EvictionCapacity(problem)
     best: tuple[int, ...] | None = None
     for times in itertools.product(*(range(one.count + 1) for one in problem.candidates)):
         evicted = {index: n for index, n in enumerate(times) if n}
@@ -249,7 +249,9 @@ def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
         if evicted != freed.closed(problem, evicted):
             continue  # an elastic group loses its surplus, or all
         if (best is None or cost < best) and not (problem.forbid and cost[0]):
-            fits = room.fits(evicted) if not problem.instance.domains else _fits(problem, evicted)
+            fits = (
+                freed_by.fits(evicted) if not problem.instance.domains else _fits(problem, evicted)
+            )
             best = cost if fits else best
     return best
 

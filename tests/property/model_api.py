@@ -293,9 +293,9 @@ class ModelApi:
             return
         there = [one for one in self.pods.values() if one.spec.node_name == node]
         used = sum(counted(pod_requests(one)).get("cpu", 0) for one in (*there, pod))
-        room = resource_amount("cpu", self.nodes[node].status.allocatable.get("cpu", "0"))
-        if used > room:
-            self.overcommitted.append(f"{pod.key}: cpu {used} of {room} on {node}")
+        allocatable = resource_amount("cpu", self.nodes[node].status.allocatable.get("cpu", "0"))
+        if used > allocatable:
+            self.overcommitted.append(f"{pod.key}: cpu {used} of {allocatable} on {node}")
 
     def _bound(self) -> PodCondition:
         return msgspec.structs.replace(BOUND, last_transition_time=rfc3339(self._clock()))

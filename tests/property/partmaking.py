@@ -25,7 +25,7 @@ from tests.property.rolegroups import own_rule, rows_of
 Counts = tuple[tuple[int, ...], ...]
 # With more placements than this of one part, or of all pods, another group is drawn: all are
 # enumerated.
-MOST_WAYS, MOST_PLACEMENTS = 300, 30_000
+MOST_DIVISIONS, MOST_PLACEMENTS = 300, 30_000
 
 
 def parted(rng: Random) -> GroupProblem:
@@ -105,19 +105,19 @@ def _own(
     for _ in sizes:
         slots = tuple(rng.choice([0, 2, 9, 9]) for _ in range(leaves))
         kinds.append(Role(0, (rng.randint(1, 3),), slots))
-    is_held = around == 0 and rng.random() < 0.2
+    is_bound = around == 0 and rng.random() < 0.2
     fixed = [0] * leaves
-    for _ in range(rng.choice([1, 1, 2]) if is_held else 0):
+    for _ in range(rng.choice([1, 1, 2]) if is_bound else 0):
         fixed[rng.randrange(leaves)] += 1
     return LikeParts(
         f"part{numbers[0]}",
         around,
-        1 if is_held else rng.choice([1, 1, 2, 3]),
+        1 if is_bound else rng.choice([1, 1, 2, 3]),
         _level(rng, depth, above),
         rng.randint(1, sum(sizes) + sum(fixed)),
         numbers,
         tuple(sizes),
-        tuple(fixed) if is_held else (),
+        tuple(fixed) if is_bound else (),
         rng.choice([*range(depth), -1, -1, -1, -1, -1, -1]),
     )
 
@@ -148,10 +148,10 @@ def _is_small(group: GroupProblem) -> bool:
     """Return whether each part, and all parts together, have few enough placements."""
     if rows_of([kind.count for kind in group.roles], len(group.paths)) > MOST_PLACEMENTS:
         return False
-    ways = [
+    divisions = [
         len(_divisions(group, one, range(len(group.paths)))) for one in group.parts if one.roles
     ]
-    return max(ways) <= MOST_WAYS
+    return max(divisions) <= MOST_DIVISIONS
 
 
 def best(group: GroupProblem) -> list[int] | None:
@@ -196,7 +196,7 @@ def _filled_anyhow(group: GroupProblem, number: int, leaves: Sequence[int]) -> s
     """Return all placements of one part on these leaves, regardless of its own rules."""
     one, found = group.parts[number], set[Counts]()
     below = [at for at, each in enumerate(group.parts) if each.parent == number]
-    is_held = any(_holds(group, at) for at in range(len(group.parts)) if _is_in(group, at, number))
+    is_bound = any(_holds(group, at) for at in range(len(group.parts)) if _is_in(group, at, number))
     for unit in _units(group, one.level, leaves):
         if any(
             any(one_of.fixed[leaf] for leaf in range(len(group.paths)) if leaf not in unit)
@@ -207,7 +207,7 @@ def _filled_anyhow(group: GroupProblem, number: int, leaves: Sequence[int]) -> s
         if not below:
             found |= _divisions(group, one, unit)
             continue
-        needed = 1 if is_held else max(1, one.minimum)
+        needed = 1 if is_bound else max(1, one.minimum)
         named = [at for at in below for _ in range(group.parts[at].count)]
         found |= _together(group, named, unit, needed)
     return found

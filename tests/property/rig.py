@@ -346,9 +346,9 @@ class Rig:
             elif queued is None:
                 assert pod.is_terminating, f"{pod.key} is lost"
             elif queued.where is Where.GATED:
-                is_held = pod.spec.scheduling_gates or pod.spec.scheduling_group
+                is_gated = pod.spec.scheduling_gates or pod.spec.scheduling_group
                 in_group = pod.metadata.labels or pod.metadata.annotations.volcano_group
-                assert is_held or in_group, pod.key
+                assert is_gated or in_group, pod.key
             else:
                 assert queued.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
                 self._check_reported(queued, pod)
@@ -369,7 +369,7 @@ class Rig:
         from scheduler.engine.attempt.attempt import decide
 
         profile = next(iter(self.engine.profiles.values()))
-        filters = {bound.name for bound in profile.filter} - {"Trouble"}
+        filters = {bound.name for bound in profile.filter} - {"Raiser"}
         for queued in self.engine.queues:
             labels = queued.pod.metadata.labels
             if "raise" in labels:
@@ -383,7 +383,7 @@ class Rig:
             return
         ledger = plugin_of(self.engine, "Ledger")
         assert [] == ledger.mistakes
-        for uid, node in ledger.held.items():
+        for uid, node in ledger.reserved.items():
             where = self.api.bound_by.get(uid)
             assert where is not None, f"{uid} is reserved and not bound"
             assert node == where[0], uid

@@ -200,8 +200,8 @@ def application(rng: Random) -> GroupProblem:
         for here in range(zones)
     ]
     pairs = {(rng.randrange(len(sizes)), rng.randrange(len(sizes))) for _ in range(4)}
-    ways = [(one, other) for one in range(zones) for other in range(zones) if one != other]
-    links = rng.sample(ways, rng.randint(1, len(ways))) if rng.random() < 0.4 else []
+    directed = [(one, other) for one in range(zones) for other in range(zones) if one != other]
+    links = rng.sample(directed, rng.randint(1, len(directed))) if rng.random() < 0.4 else []
     limits = [(first, second, rng.choice([0, 3, 6, 9])) for first, second in sorted(pairs)]
     return GroupProblem(
         kinds,

@@ -72,17 +72,17 @@ def clusters(draw):
 
 def _by_arithmetic(free, milli, rule):
     """Return the most copies that fit, None if it depends on the order of nodes."""
-    rooms = {name: room // milli for name, (_, room) in free.items()}
+    copies = {name: there // milli for name, (_, there) in free.items()}
     if rule == "":
-        return sum(rooms.values())
+        return sum(copies.values())
     if rule == "apart":
-        return sum(room > 0 for room in rooms.values())
+        return sum(count > 0 for count in copies.values())
     if rule == "spread":
         zones = {zone: 0 for zone, _ in free.values()}
         for name, (zone, _) in free.items():
-            zones[zone] += rooms[name]
+            zones[zone] += copies[name]
         least = min(zones.values(), default=0)
-        return sum(min(room, least + 1) for room in zones.values())
+        return sum(min(count, least + 1) for count in zones.values())
     return None
 
 
@@ -119,7 +119,7 @@ def test_so_many_fit_in_many_clusters(case):
     _check(case)
 
 
-def test_victims_do_not_count_as_room():
+def test_victims_do_not_count_as_free_capacity():
     """For a shape that could evict others, only free capacity counts."""
     low = pod("low", node_name="n", requests={"cpu": "3"}, spec={"priority": 0})
     shape = pod("shape", requests={"cpu": "2"}, spec={"priority": 1000})
@@ -161,7 +161,7 @@ def _check_groups(case):
     assert fitting(found.fits + 1) == found.fits
     assert sum(one.pods for one in found.nodes) == found.fits * size
     racks = [sum(nodes) for nodes in slots.values()]
-    assert found.fits == sum(room // size for room in (racks if rule else [sum(racks)]))
+    assert found.fits == sum(count // size for count in (racks if rule else [sum(racks)]))
 
 
 @settings(max_examples=8, deadline=None)

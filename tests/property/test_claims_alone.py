@@ -168,10 +168,10 @@ def nothing_left(seed: int) -> int:
     served = 0
     for pod in rig.api.pods.values():
         for entry in pod.spec.resource_claims if pod.spec.node_name else ():
-            held = rig.api.objects[CLAIM].get(f"default/{entry.resource_claim_name}")
-            assert held is not None, (seed, pod.key)
-            assert held.status.allocation is not None, (seed, pod.key)
-            assert pod.metadata.uid in {one.uid for one in held.status.reserved_for}, (
+            stored = rig.api.objects[CLAIM].get(f"default/{entry.resource_claim_name}")
+            assert stored is not None, (seed, pod.key)
+            assert stored.status.allocation is not None, (seed, pod.key)
+            assert pod.metadata.uid in {one.uid for one in stored.status.reserved_for}, (
                 seed,
                 pod.key,
             )

@@ -34,16 +34,16 @@ def bare(conflict):
     return frozenset(msgspec.structs.replace(one, fits_without=False) for one in conflict)
 
 
-@pytest.mark.parametrize("withheld", [0.0, 0.2, 0.7])
+@pytest.mark.parametrize("unknown_share", [0.0, 0.2, 0.7])
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_stated_is_true_whatever_stays_unknown(seed, withheld):
+def test_what_is_stated_is_true_whatever_stays_unknown(seed, unknown_share):
     """Named rules conflict; a placement exists without the rules to give up.
 
     With all answers both are smallest.
     """
-    rng = Random(f"search {seed}/{withheld}")
+    rng = Random(f"search {seed}/{unknown_share}")
     rules, minimal = system(rng)
-    budget = rng.choice([3, 10, 1000]) if withheld else 10_000
+    budget = rng.choice([3, 10, 1000]) if unknown_share else 10_000
     asked = []
 
     def fits(kept):
@@ -51,7 +51,7 @@ def test_what_is_stated_is_true_whatever_stays_unknown(seed, withheld):
 
     def trial(kept):
         asked.append(kept)
-        return None if rng.random() < withheld else fits(kept)
+        return None if rng.random() < unknown_share else fits(kept)
 
     found = advice_of(rules, trial, lambda: len(asked) > budget)
     everything = frozenset(rules)
@@ -66,7 +66,7 @@ def test_what_is_stated_is_true_whatever_stays_unknown(seed, withheld):
         assert not one.fits_without or fits(everything - bare((one,)))
     if found.smallest:
         assert len(found.conflict) == min(map(len, minimal))
-    if not withheld:
+    if not unknown_share:
         assert found.smallest
         sets = (
             some

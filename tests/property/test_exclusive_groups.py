@@ -51,11 +51,11 @@ def member(name: str, job: str, source: str, on: str = "", cpu: int = 1) -> dict
     return made
 
 
-def holds(room: list[int], large: int, small: int) -> bool:
+def holds(free: list[int], large: int, small: int) -> bool:
     """Return whether this many pods of two CPUs, and of one, fit nodes with these free CPUs
     each.
     """
-    return sum(cpus // 2 for cpus in room) >= large and sum(room) >= 2 * large + small
+    return sum(cpus // 2 for cpus in free) >= large and sum(free) >= 2 * large + small
 
 
 def check(seed: int, *, differing: bool = False) -> int:
@@ -65,16 +65,16 @@ def check(seed: int, *, differing: bool = False) -> int:
     """
     rng = Random(f"exclusive {seed}")
     racks = [f"r{at}" for at in range(rng.randint(1, 3))]
-    room = {(rack, at): rng.randint(1, 3) for rack in racks for at in range(rng.randint(1, 2))}
+    free = {(rack, at): rng.randint(1, 3) for rack in racks for at in range(rng.randint(1, 2))}
     objects = [
         node(f"{rack}-{at}", cpu=str(cpus), labels={RACK: rack})
-        for (rack, at), cpus in room.items()
+        for (rack, at), cpus in free.items()
     ]
     taken: set[str] = set()
     for number in range(rng.randint(0, 2)):
-        (rack, at), cpus = rng.choice(sorted(room.items()))
+        (rack, at), cpus = rng.choice(sorted(free.items()))
         if cpus:
-            room[rack, at] -= 1
+            free[rack, at] -= 1
             if rng.random() < 0.6 and rack not in taken:
                 taken.add(rack)
                 objects.append(member(f"old-{number}", f"old-{number}", "", f"{rack}-{at}"))
@@ -106,10 +106,10 @@ def check(seed: int, *, differing: bool = False) -> int:
         used |= {*nodes}
     for rack in racks:
         if rack not in taken | used:
-            free = [cpus for (there, _), cpus in room.items() if there == rack]
+            here = [cpus for (there, _), cpus in free.items() if there == rack]
             for job, size in gangs.items():
-                fits = holds(free, differing, size - differing)
-                assert where[job] or not fits, (seed, job, where, room)
+                fits = holds(here, differing, size - differing)
+                assert where[job] or not fits, (seed, job, where, free)
     return len(used)
 
 

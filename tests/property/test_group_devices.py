@@ -148,8 +148,8 @@ def fits(reference, known, one, at, places, members):
     here = tuple(number for number, place in enumerate(places) if place == at)
     if (at, here) not in known:
         claims = [each for number in here for each in members[number]]
-        room = int(one["status"]["allocatable"]["cpu"]) >= len(here)
-        known[at, here] = room and isinstance(reference.allocate(one, claims), list)
+        has_cpu = int(one["status"]["allocatable"]["cpu"]) >= len(here)
+        known[at, here] = has_cpu and isinstance(reference.allocate(one, claims), list)
     return known[at, here]
 
 
@@ -285,13 +285,13 @@ def test_an_attribute_of_devices_is_a_level(hard):
         rule = {"clique": {"type": "pack", **({"hard": True} if hard else {})}}
         objects = [*nodes, *slices, *claims, gpu_class(), group(len(members), **rule)]
         found = simulated(objects, pods, by_attribute())
-        room: Counter[str] = Counter()
+        devices_of: Counter[str] = Counter()
         clique_of: dict[str, str] = {}
         for one in slices:
             devices = one["spec"]["devices"]
             clique_of[one["spec"]["nodeName"]] = devices[0]["attributes"][CLIQUE]["string"]
-            room[clique_of[one["spec"]["nodeName"]]] += len(devices)
-        largest = itertools.accumulate(sorted(room.values(), reverse=True))
+            devices_of[clique_of[one["spec"]["nodeName"]]] += len(devices)
+        largest = itertools.accumulate(sorted(devices_of.values(), reverse=True))
         least = next((n for n, sum_ in enumerate(largest, 1) if sum_ >= len(members)), 0)
         least = 0 if hard and least > 1 else least
         assert len({clique_of[at] for at in placed_on(found).values()}) == least, seed

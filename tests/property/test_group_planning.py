@@ -34,15 +34,15 @@ def answered(random: Random, floor: Floor) -> tuple[set[str], dict[str, str]]:
     """Answer every solve, after some members changed. Return the bound pods and the changes."""
     changes: dict[str, str] = {}
     effects: list[Effects] = []
-    news = floor.run()
-    while news:
-        effects += news
-        for solve in (one for one in news if isinstance(one, Solve)):
+    sent = floor.run()
+    while sent:
+        effects += sent
+        for solve in (one for one in sent if isinstance(one, Solve)):
             for name in (f"g-{number}" for number in range(SIZE)):
                 if changes.get(name, LABELLED) == LABELLED and random.random() < 0.15:
                     changes[name] = changed(random, floor, name)
             floor.solve(solve)
-        news = floor.run()
+        sent = floor.run()
     return {one.name for one in effects if isinstance(one, Bind)}, changes
 
 

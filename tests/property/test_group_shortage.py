@@ -143,8 +143,8 @@ def test_the_nearest_unit_is_the_nearest_and_its_numbers_are_true():
             continue
         found = NEAREST.search(reported)
         assert found, reported
-        clique, room, left, total, users = found.groups()
-        assert int(room) == int(left) == free[clique] == max(free.values()), seed
+        clique, most, left, total, users = found.groups()
+        assert int(most) == int(left) == free[clique] == max(free.values()), seed
         assert int(total) == free[clique] + used[clique], seed
         assert sum(map(int, re.findall(r", (\d+) ", users))) == used[clique], (seed, reported)
         seen[bool(users)] += 1

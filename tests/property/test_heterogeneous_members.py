@@ -111,7 +111,7 @@ def test_traffic_is_split_among_as_many_receivers_as_there_are():
 
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
-def test_what_is_in_the_way_is_smallest_and_true(batch):
+def test_conflict_sets_are_minimal_and_true(batch):
     """No smaller set of the rules conflicts, and relaxing the named ones helps."""
     refused = 0
     for number in range(BATCH):

@@ -73,12 +73,12 @@ def may_have(cluster: Cluster, pod: Pod) -> bool:
         row = cluster.table.rows[node.metadata.name]
         on_node = cluster.pods.on(node.metadata.name).values()
         stay = [one for one in on_node if one.pod.priority >= pod.priority]
-        has_room = all(
+        has_capacity = all(
             amount + sum(one.requests.get(name, 0) for one in stay)
             <= int(cluster.table.allocatable(name)[row])
             for name, amount in wanted.items()
         )
-        if has_room and len(stay) < int(cluster.table.allocatable("pods")[row]):
+        if has_capacity and len(stay) < int(cluster.table.allocatable("pods")[row]):
             return True
     return False
 

@@ -103,7 +103,7 @@ def test_known_shapes_are_decided_like_new_ones(seed):
         taints = [Taint("dedicated", "", "NoSchedule")] if random.random() < 0.2 else []
         node = make_node(name, labels=labels, taints=taints, cpu=random.choice([2, 4]))
         engine.handle(Watched("Node", "MODIFIED", node), 1.0)
-        placed = random_pod(random, f"held{step}", f"n{random.randrange(8)}")
+        placed = random_pod(random, f"bound{step}", f"n{random.randrange(8)}")
         engine.handle(Watched("Pod", "ADDED", placed), 1.0)
         pod = random.choice(pods)
         shape = engine.cluster.shapes.of(pod)  # referenced here, so that its cache entry stays
@@ -143,7 +143,7 @@ def random_change(random: Random, step: int, existing: list[Pod]) -> Watched:
         return Watched("ReplicaSet", random.choice(["ADDED", "DELETED"]), owner)
     if chance < 0.4 and existing:
         return Watched("Pod", "DELETED", existing.pop(random.randrange(len(existing))))
-    existing.append(random_pod(random, f"held{step}", f"n{random.randrange(8)}"))
+    existing.append(random_pod(random, f"bound{step}", f"n{random.randrange(8)}"))
     return Watched("Pod", "ADDED", existing[-1])
 
 

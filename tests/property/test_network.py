@@ -47,8 +47,8 @@ REGIONS, ZONES = ("r1", "r2", "r3"), ("z1", "z2", "z3", "z4")
 def paths(names: tuple[str, ...]) -> st.SearchStrategy[list[Any]]:
     """Return paths between different names, each with a cost and perhaps a capacity."""
     ends = st.sampled_from(names)
-    way = st.tuples(ends, ends, st.integers(0, 120), st.sampled_from(["1G", "400M", "2500"]))
-    return st.lists(way.filter(lambda one: one[0] != one[1]), max_size=6)
+    path = st.tuples(ends, ends, st.integers(0, 120), st.sampled_from(["1G", "400M", "2500"]))
+    return st.lists(path.filter(lambda one: one[0] != one[1]), max_size=6)
 
 
 needs = st.dictionaries(
@@ -272,9 +272,9 @@ def test_a_year_of_churn_never_drifts(days: int, seed: int) -> None:
             continue
         fresh = NetworkTracker()
         fresh.rebuild(year.cluster)
-        held, anew = year.tracker.columns(), fresh.columns()
-        assert set(anew) == set(held)
-        assert all(np.array_equal(anew[name], held[name]) for name in anew)
+        current, anew = year.tracker.columns(), fresh.columns()
+        assert set(anew) == set(current)
+        assert all(np.array_equal(anew[name], current[name]) for name in anew)
         for namespaces in LISTS:
             assert year.expected(namespaces) == year.bookings(namespaces)
             most = year.tracker.membership(namespaces).bookings.most()

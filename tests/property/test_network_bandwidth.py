@@ -102,14 +102,14 @@ class SimulatedCluster:
         """Return whether placing the pod there makes some link exceed its capacity."""
         before, after = self.amounts(None), self.amounts((workload, on))
         region, zone = self.places[on]
-        for capacity, ways_of_it in self.limits():
+        for capacity, links in self.limits():
             shown = [
                 link
-                for link in ways_of_it
+                for link in links
                 if both or link[1][1] == (region if link[1][0] == "region" else zone)
             ]
             grows = sum(after[link] - before[link] for link in shown)
-            if grows > 0 and sum(before[link] for link in ways_of_it) + grows > capacity:
+            if grows > 0 and sum(before[link] for link in links) + grows > capacity:
                 return True
         return False
 
@@ -216,7 +216,7 @@ def test_refused_exactly_in_ten_thousand_worlds(
     check(drawn, table, workload, both)
 
 
-def test_a_way_without_capacity_is_not_limited_by_the_way_back() -> None:
+def test_a_path_without_capacity_is_not_limited_by_the_opposite_one() -> None:
     """If both directions are listed, each has its own capacity."""
     world = {
         "places": [("r1", "z1"), ("r2", "z3"), *PLACES[:5]],

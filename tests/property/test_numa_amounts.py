@@ -31,35 +31,35 @@ AMOUNTS = st.one_of(
 
 
 @settings(max_examples=25, deadline=None)
-@given(held=st.lists(AMOUNTS, min_size=1, max_size=20), asked=AMOUNTS)
-def test_the_quick_comparison_is_exact(held, asked):
+@given(amounts=st.lists(AMOUNTS, min_size=1, max_size=20), asked=AMOUNTS)
+def test_the_quick_comparison_is_exact(amounts, asked):
     """Every amount is on the side of every other on which it is in whole numbers."""
     columns = ZoneColumns()
-    layout = Layout(tuple(range(len(held))), (), ())
-    zones = Zones(layout, {"cpu": held}, {"cpu": held})
+    layout = Layout(tuple(range(len(amounts))), (), ())
+    zones = Zones(layout, {"cpu": amounts}, {"cpu": amounts})
     columns.put(1, zones, KubeletSettings())
     view = seen(columns, 2)
-    near = [max(0, one + more) for one in held for more in (-1, 1)]
-    for limit in (asked, *held, *near):
+    near = [max(0, one + more) for one in amounts for more in (-1, 1)]
+    for limit in (asked, *amounts, *near):
         got = view.at_least("cpu", limit)
         assert got is not None
 
-        assert got[1, : len(held)].tolist() == [one >= limit for one in held]
+        assert got[1, : len(amounts)].tolist() == [one >= limit for one in amounts]
         assert not got[0].any()
-        assert not got[1, len(held) :].any()
+        assert not got[1, len(amounts) :].any()
 
 
 @settings(max_examples=25, deadline=None)
-@given(held=st.lists(AMOUNTS, min_size=2, max_size=20))
-def test_levels_are_in_the_order_of_amounts(held):
+@given(amounts=st.lists(AMOUNTS, min_size=2, max_size=20))
+def test_levels_are_in_the_order_of_amounts(amounts):
     """One by one or all at once: a larger amount has no lower level, and a level's least amount is
     above all lower levels.
     """
-    held = sorted((UNLISTED, *held))
-    levels = [level_of(one)[0] for one in held]
+    amounts = sorted((UNLISTED, *amounts))
+    levels = [level_of(one)[0] for one in amounts]
 
-    assert levels == levels_of(np.array(held)).tolist() == sorted(levels)
-    for one, level in zip(held, levels, strict=True):
+    assert levels == levels_of(np.array(amounts)).tolist() == sorted(levels)
+    for one, level in zip(amounts, levels, strict=True):
         assert not level_of(one)[1] or one <= 0 or level_of(one - 1)[0] < level
 
 
@@ -114,8 +114,8 @@ def test_one_row_is_judged_as_all_are(seed):
     layout = Layout((0, 1, 2), (0, 1, 2), ((10,) * 3,) * 3)
     for row in range(40):
         names = [name for name in NAMES[:5] if source.random() < 0.7]
-        held = {name: [source.randint(UNLISTED, 2), source.randint(0, 2), 0] for name in names}
-        columns.put(row, Zones(layout, held, held), KubeletSettings())
+        amounts = {name: [source.randint(UNLISTED, 2), source.randint(0, 2), 0] for name in names}
+        columns.put(row, Zones(layout, amounts, amounts), KubeletSettings())
     offered = np.array([source.random() < 0.9 for _ in range(40)])
     topologies: Any = SimpleNamespace(offers=lambda name, _: offered if "/" in name else None)
     view = seen(columns, 40, topologies)
@@ -143,12 +143,12 @@ def _misfits_row(view: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool)
         if offers is not None and not offers[row]:
             return True
         free = view.free(name)
-        held = [] if free is None else free[row].tolist()
-        if may_be_host_level(name) and all(most < 0 for most in held):
+        amounts = [] if free is None else free[row].tolist()
+        if may_be_host_level(name) and all(most < 0 for most in amounts):
             continue
         least = 0 if is_affine(name) and not is_guaranteed else amount
-        among = range(len(held)) if zones is None else zones
-        zones = [slot for slot in among if held[slot] >= least]
+        among = range(len(amounts)) if zones is None else zones
+        zones = [slot for slot in among if amounts[slot] >= least]
         if not zones:
             return True
     return False

@@ -126,10 +126,10 @@ def test_following_leads_where_reading_anew_leads(period, seed):
         assert stated(fresh, scene, pod) == stated(scene.plugin, scene, pod)
     anew = Topologies()
     anew.rebuild(small.cluster)
-    held, wanted = scene.handle.tracker(Topologies).columns(), anew.columns()
+    current, wanted = scene.handle.tracker(Topologies).columns(), anew.columns()
 
-    assert wanted.keys() == held.keys()
-    assert all(np.array_equal(wanted[name], held[name]) for name in wanted)
+    assert wanted.keys() == current.keys()
+    assert all(np.array_equal(wanted[name], current[name]) for name in wanted)
 
 
 @settings(max_examples=8, deadline=None)

@@ -218,7 +218,7 @@ def arrived(rig: Rig) -> None:
     raise AssertionError("there is no end of what is under way")
 
 
-def promises(engine: Engine) -> dict[str, str]:
+def nominated_nodes(engine: Engine) -> dict[str, str]:
     """Return to which nodes pods are nominated, by uid."""
     names = engine.nominations.nodes()
     return {uid: node for node in names for uid in engine.nominations.on(node)}
@@ -245,15 +245,15 @@ def nothing_remembered(seed: int) -> int:
         fresh = build()
         for kind in KINDS:
             fresh.handle(rig.api.listed(kind), rig.now)
-        assert promises(fresh) == promises(rig.engine), (seed, number)
-        seen += len(promises(fresh))
+        assert nominated_nodes(fresh) == nominated_nodes(rig.engine), (seed, number)
+        seen += len(nominated_nodes(fresh))
     return seen
 
 
 # Runs that found a defect: members that slept, a rejection at the moment when capacity became free,
 # a nomination that outlived its pod, pods forgotten after a trial eviction, and nominations
 # withdrawn from only some of a group's members on a node.
-FOUND_UNLIKE = (3470, 3706, 4174, 8143)
+FOUND_HETEROGENEOUS = (3470, 3706, 4174, 8143)
 FOUND = (6, 12, 122, 138, 142, 158, 167, 211, 217, 254, 292, 317, 1004, 1219, 2042, 2253, 419)
 
 
@@ -270,7 +270,7 @@ def test_what_was_found_stays_mended(seed: int):
     nothing_left(seed)
 
 
-@pytest.mark.parametrize("seed", FOUND_UNLIKE)
+@pytest.mark.parametrize("seed", FOUND_HETEROGENEOUS)
 def test_regression_members_of_different_priority(seed: int):
     """The same in runs where a nomination and a bound unit counted differently, or a nomination
     counted as free capacity.
@@ -292,7 +292,7 @@ def test_a_new_process_has_nothing_to_decide_in_many_worlds(first: int):
         nothing_left(seed, differing=True)
 
 
-def test_room_made_for_a_group_is_not_for_those_between():
+def test_capacity_freed_for_a_group_is_not_for_pods_in_between():
     """The pods of a group are less important than its victims: a copy of a victim does not get the
     capacity in between.
     """

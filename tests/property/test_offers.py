@@ -92,7 +92,7 @@ def test_the_fewest_of_each_kind_in_many_clusters(case):
 
 @settings(max_examples=10, deadline=None)
 @given(small_clusters())
-def test_room_for_so_many_copies(case):
+def test_offers_for_a_number_of_copies(case):
     """The same for a shape, of which this many copies must fit."""
     free, number, size, kinds = case
     nodes = [node(f"n{at}", cpu=str(cores)) for at, cores in enumerate(free)]

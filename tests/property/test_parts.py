@@ -81,7 +81,7 @@ def test_a_rule_of_its_own_that_a_part_breaks_is_found_out(batch):
 
 
 @pytest.mark.parametrize("batch", batches(25, 500))
-def test_what_is_in_the_way_is_smallest_and_true(batch):
+def test_conflict_sets_are_minimal_and_true(batch):
     """No smaller set of the parts' requirements conflicts, and giving up the named ones helps."""
     refused = 0
     for number in range(BATCH):

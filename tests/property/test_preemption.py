@@ -190,7 +190,7 @@ def test_without_victims_two_pods_stay_nominated():
     assert ["n0", ""] == [node_of(rig, "chief"), node_of(rig, "mid")]
 
 
-def test_a_restart_remembers_the_promise():
+def test_a_nomination_survives_a_restart():
     """A new process reads it from the pod's status: no other pod takes the capacity, no other is
     evicted.
     """

@@ -402,7 +402,7 @@ class QueueMachine(RuleBasedStateMachine):
     # Invariants.
 
     @invariant()
-    def everybody_stands_where_the_model_says(self) -> None:
+    def every_pod_is_in_the_queue_of_the_model(self) -> None:
         """No pod is lost, none is in two queues, the counts agree."""
         real = {queued.uid: queued for queued in self.queues}
         assert set(self.model) == set(real)

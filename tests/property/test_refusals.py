@@ -22,34 +22,34 @@ from tests.property.rig import Rig
 KINDS = 5
 
 
-def crowd(rig: Rig, pick: Pick) -> None:
+def equal_pods(rig: Rig, pick: Pick) -> None:
     """Create several pods of one of a few kinds, one of them perhaps nominated."""
     kind = Random(pick(KINDS)).randrange
     app = "xy"[kind(2)]
-    wishes: dict[str, Any] = {"cpu": 1 + kind(4), "priority": kind(3), "labels": {"app": app}}
-    wishes |= test_default_profile._spec(kind, app)
+    spec: dict[str, Any] = {"cpu": 1 + kind(4), "priority": kind(3), "labels": {"app": app}}
+    spec |= test_default_profile._spec(kind, app)
     free = [name for name in PODS if f"default/{name}" not in rig.api.pods]
     for name in free[: 2 + pick(4)]:
         nominated = NODES[pick(len(NODES))] if pick(8) == 0 else ""
         uid = f"{name}-{rig.api._version}"
-        rig.api.put("Pod", make_pod(name, uid=uid, nominated=nominated, **wishes))
+        rig.api.put("Pod", make_pod(name, uid=uid, nominated=nominated, **spec))
 
 
-INSTEAD: dict[Move, Move] = {**test_default_profile.INSTEAD, create_pod: crowd}
+INSTEAD: dict[Move, Move] = {**test_default_profile.INSTEAD, create_pod: equal_pods}
 
 
-def crowds(seed: int) -> Rig:
-    """Create and delete crowds under all faults."""
+def equal_pods_under_faults(seed: int) -> Rig:
+    """Create and delete equal pods under all faults."""
     rig = seeded_run(seed, build, without=(doorman,), instead=INSTEAD)
     rig.settle()
     return rig
 
 
 def groups(seed: int) -> Rig:
-    """Create and delete groups of all kinds among the crowds."""
+    """Create and delete groups of all kinds among equal pods."""
 
     def someone(rig: Rig, pick: Pick) -> None:
-        (crowd, test_objects_alone.any_pod)[pick(2)](rig, pick)
+        (equal_pods, test_objects_alone.any_pod)[pick(2)](rig, pick)
 
     instead = {**test_objects_alone.INSTEAD, create_pod: someone}
     without = test_objects_alone.WITHOUT
@@ -90,7 +90,7 @@ def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.Monkey
 
 def test_equivalent_pods_get_the_message_that_each_would_get(monkeypatch: pytest.MonkeyPatch):
     """Thirty runs, effect by effect: conditions, events, nominations, evictions."""
-    assert compare(crowds, range(30), monkeypatch) > 50
+    assert compare(equal_pods_under_faults, range(30), monkeypatch) > 50
 
 
 def test_groups_and_preemptors_change_the_messages_of_pods(monkeypatch: pytest.MonkeyPatch):
@@ -105,6 +105,6 @@ def test_pods_with_claims_are_tried_each_on_its_own(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 6000, 250))
-def test_crowds_at_length(first: int, monkeypatch: pytest.MonkeyPatch):
+def test_equal_pods_at_length(first: int, monkeypatch: pytest.MonkeyPatch):
     """The same in five thousand runs."""
-    compare(crowds, range(first, first + 250), monkeypatch)
+    compare(equal_pods_under_faults, range(first, first + 250), monkeypatch)

@@ -75,7 +75,7 @@ class Case(NamedTuple):
                 labels = {label: one.name} if one.least else {}
                 name = f"{one.name}-{number}"
                 pods.append(make_pod(name, node=node, cpu=1, labels=labels, scheduler="another"))
-        return SimulatedCluster(nodes, pods, descriptions, {}, (), make_pod("nobody"))
+        return SimulatedCluster(nodes, pods, descriptions, {}, (), make_pod("none"))
 
     def least_harm(self) -> tuple[int, int] | None:
         """Return the fewest evicted pods, and how few groups and single pods end."""

@@ -180,7 +180,7 @@ def test_every_program_finds_the_best_of_all_and_says_so(batch):
 
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
-def test_what_is_answered_at_once_is_what_the_long_way_answers(batch):
+def test_immediate_results_equal_those_of_the_full_solve(batch):
     """Equal to the last pod; infeasible problems are left to the full solve, which can give
     advice.
     """
@@ -328,12 +328,12 @@ def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
 def _check_given_up(instance, advice):
     """Without the rules that the advice names there is a placement, by enumeration."""
     rules = frozenset(rules_of(instance))
-    ways = [[one] for one in advice.conflict if one.fits_without]
-    for way in [*ways, [*advice.give_up]]:
-        bare = frozenset(msgspec.structs.replace(one, fits_without=False) for one in way)
+    choices = [[one] for one in advice.conflict if one.fits_without]
+    for choice in [*choices, [*advice.give_up]]:
+        bare = frozenset(msgspec.structs.replace(one, fits_without=False) for one in choice)
         if bare and advice.conflict[0].rule != "size":
             without = under(instance, rules - bare)
-            assert groups.best_placement(without) is not None, (instance, way)
+            assert groups.best_placement(without) is not None, (instance, choice)
 
 
 @pytest.mark.parametrize("batch", batches(25, 1000, kept=(12, 31)))

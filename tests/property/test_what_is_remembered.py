@@ -38,16 +38,14 @@ LAYOUT = (
 )
 FOLLOWED = "how far a reader has followed changes; a new reader begins at the beginning"
 QUEUE = (
-    "how long a pod waits, who refused it and what would wake it: a new process tries everybody "
-    "at once, "
+    "how long a pod waits, who refused it and what would wake it: a new process tries all "
+    "pods at once, "
     "and decides nothing by it: test_objects_alone"
 )
-TOLD = (
+REPORTED = (
     "the last status of objects, so that it is not written again; at worst a patch is written twice"
 )
-GROUPS = (
-    "what is said of a group: written to its objects, read from them, or asked of the solver again"
-)
+GROUPS = "what is reported of a group: written to its objects, read from them, or requested again"
 
 # Of a class, or of one attribute of it.
 REMEMBERED: Mapping[str, str] = {
@@ -121,8 +119,8 @@ REMEMBERED: Mapping[str, str] = {
     "GroupMembership.answers": QUEUE,
     "Groups._late": QUEUE,
     "Groups._is_new": "a new leader searches for groups started before: test_group_life",
-    "QueuedPod.reported": TOLD,
-    "QueuedPod.reported_since": TOLD,
+    "QueuedPod.reported": REPORTED,
+    "QueuedPod.reported_since": REPORTED,
     "GroupRecord": GROUPS,
     "PlacementProof": GROUPS,
     "RecordStore": GROUPS,

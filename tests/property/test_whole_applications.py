@@ -91,9 +91,9 @@ class SimulatedCluster:
         known = 0.9 if rng.random() < 0.7 else 0.5
         self.costs: dict[str, dict[Place, int]] = {REGION: {}, ZONE: {}}
         for level, ends in ((REGION, ("r0", "r1")), (ZONE, ("z0", "z1")), (ZONE, ("z2", "z3"))):
-            for way in (ends, ends[::-1]):
+            for link in (ends, ends[::-1]):
                 if rng.random() < known:
-                    self.costs[level][way] = rng.choice([0, 1, 3, 8, 20, 60])
+                    self.costs[level][link] = rng.choice([0, 1, 3, 8, 20, 60])
         workloads = [f"w{number}" for number in range(rng.choice([1, 2, 2, 3, 3]))]
         pairs = {(rng.choice(workloads), rng.choice(workloads)) for _ in range(3)}
         limits = [None, 0, 5, 20, 10_000, 10_000]
@@ -102,8 +102,8 @@ class SimulatedCluster:
         is_narrow = rng.random() < 0.4
         self.sends = {pair: rng.choice([0, 3, 5]) if is_narrow else 0 for pair in self.on}
         self.carries: dict[str, dict[Place, int]] = {
-            level: {way: rng.choice([4, 8, 20]) for way in sorted(ways) if rng.random() < 0.7}
-            for level, ways in self.costs.items()
+            level: {link: rng.choice([4, 8, 20]) for link in sorted(links) if rng.random() < 0.7}
+            for level, links in self.costs.items()
         }
         self.others = rng.sample(names, 2) if is_narrow and rng.random() < 0.5 else []
         self.least = {one: rng.choice([1, 1, 2]) for one in workloads}
@@ -124,11 +124,11 @@ class SimulatedCluster:
         for key, costs in self.costs.items():
             origins: dict[str, list[Manifest]] = {}
             for (origin, destination), cost in costs.items():
-                way: Manifest = {"destination": destination, "networkCost": cost}
+                path: Manifest = {"destination": destination, "networkCost": cost}
                 carried = self.carries[key].get((origin, destination))
-                way |= {} if carried is None else {"bandwidthCapacity": carried}
-                origins.setdefault(origin, []).append(way)
-            listed = [{"origin": name, "costList": ways} for name, ways in origins.items()]
+                path |= {} if carried is None else {"bandwidthCapacity": carried}
+                origins.setdefault(origin, []).append(path)
+            listed = [{"origin": name, "costList": paths} for name, paths in origins.items()]
             levels.append({"topologyKey": key, "originList": listed})
         topology = {
             "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
@@ -191,7 +191,7 @@ class SimulatedCluster:
 
     # The oracle
 
-    def way(self, here: str, there: str) -> int | None:
+    def path_cost(self, here: str, there: str) -> int | None:
         """Return the cost of the path between two nodes, None if it is unknown."""
         one, other = self.places[here], self.places[there]
         if here == there:
@@ -211,14 +211,14 @@ class SimulatedCluster:
             for at, (one, here) in enumerate(pods):
                 for number, (other, there) in enumerate(pods):
                     if at != number and (one, other) == (first, second):
-                        way = self.way(here, there)
-                        total += 100 if way is None else way
+                        cost = self.path_cost(here, there)
+                        total += 100 if cost is None else cost
         return total
 
     def cost_of_others(self) -> int:
         """Return the cost of the other application."""
-        way = self.way(*self.others) if self.others else 0
-        return 100 if way is None else way
+        cost = self.path_cost(*self.others) if self.others else 0
+        return 100 if cost is None else cost
 
     def is_within(self, pods: list[tuple[str, str]], new: range) -> bool:
         """Return whether no new pod breaks a limit with any other pod."""
@@ -242,8 +242,8 @@ class SimulatedCluster:
             return False
         if ("", "") in (self.places[here], self.places[there]):
             return True
-        way = self.way(here, there)
-        return way is not None and way > limit
+        cost = self.path_cost(here, there)
+        return cost is not None and cost > limit
 
     def link(self, here: str, there: str) -> tuple[str, Place] | None:
         """Return the level and ends of the link that the traffic uses, None for one that does not
@@ -261,25 +261,25 @@ class SimulatedCluster:
             taking = [there for other, there in pods if other == second]
             for here in (here for one, here in pods if one == first):
                 for there in taking:
-                    if amount and (way := self.link(here, there)) is not None:
+                    if amount and (link := self.link(here, there)) is not None:
                         share = Fraction(amount, len(taking))
-                        found[way] = found.get(way, Fraction(0)) + share
-        return {way: ceil(sent - Fraction(1, 1000)) for way, sent in found.items()}
+                        found[link] = found.get(link, Fraction(0)) + share
+        return {link: ceil(sent - Fraction(1, 1000)) for link, sent in found.items()}
 
     def is_narrow(self, stands: list[tuple[str, str]], pods: list[tuple[str, str]]) -> bool:
         """Return whether a link with a capacity carries more than it with all pods, and more than
         before.
         """
         taken = {}
-        if self.others and (way := self.link(*self.others)) is not None:
-            taken[way] = 3
+        if self.others and (link := self.link(*self.others)) is not None:
+            taken[link] = 3
         before, after = self.load(stands), self.load(pods)
-        for level, ways in self.carries.items():
-            for ends, most in ways.items():
+        for level, links in self.carries.items():
+            for ends, most in links.items():
                 here, back = (level, ends), (level, ends[::-1])
                 both = [here] if ends[::-1] in self.costs[level] else [here, back]
                 now, then, own = (
-                    sum(sent.get(way, 0) for way in both) for sent in (after, before, taken)
+                    sum(sent.get(link, 0) for link in both) for sent in (after, before, taken)
                 )
                 if now > max(most - own, then):
                     return True

@@ -4,7 +4,7 @@
     reserve=reject    Ledger rejects at reserve              permit=wait|reject|opens|shuts
     prebind=call|wait|both       preempt=yes                  raise=filter.unreserve, times=2
 
-`Trouble` serves every point and raises where `raise` says, `times` times each ("always" for ever).
+`Raiser` serves every point and raises where `raise` says, `times` times each ("always" for ever).
 Their state is in the instances, so that a run can be replayed in another process.
 """
 
@@ -216,22 +216,22 @@ class Ledger(Plugin[NoArgs]):
 
     def __init__(self, args: NoArgs, handle: Any) -> None:
         super().__init__(args, handle)
-        self.held: dict[str, str] = {}
+        self.reserved: dict[str, str] = {}
         self.mistakes: list[str] = []
 
     def reserve(self, cycle: Cycle, node: str) -> Status:
         """Book the pod on the node."""
         uid = cycle.pod.metadata.uid
-        if uid in self.held:
+        if uid in self.reserved:
             self.mistakes.append(f"{uid} reserved twice")
         if label(cycle.pod, "reserve") == "reject":
             return unschedulable("reserve said no")
-        self.held[uid] = node
+        self.reserved[uid] = node
         return SUCCESS
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
         """Strike the booking out; a booking that was never made is fine."""
-        booked = self.held.pop(cycle.pod.metadata.uid, node)
+        booked = self.reserved.pop(cycle.pod.metadata.uid, node)
         if booked != node:
             self.mistakes.append(f"{cycle.pod.metadata.uid} booked on {booked}, given up on {node}")
 
@@ -281,7 +281,7 @@ class Preparer(Plugin[NoArgs]):
         return SUCCESS
 
 
-class Trouble(Plugin[NoArgs]):
+class Raiser(Plugin[NoArgs]):
     """Raise at the points that the pod names."""
 
     reads = ("self.labels",)
@@ -397,9 +397,9 @@ class Binder(Plugin[NoArgs]):
         return Status(Code.ERROR, (answer.message or answer.reason or "no answer",))
 
 
-# `Trouble` is between `Ledger` and `Bell`: its exceptions must not prevent their calls.
+# `Raiser` is between `Ledger` and `Bell`: its exceptions must not prevent their calls.
 ALL: tuple[type[Plugin[Any]], ...] = (
-    Sort, Gates, Zone, Apart, Fit, Evictor, Ledger, Trouble, Doorman, Preparer, Bell, Binder,
+    Sort, Gates, Zone, Apart, Fit, Evictor, Ledger, Raiser, Doorman, Preparer, Bell, Binder,
 )  # fmt: skip
 
 

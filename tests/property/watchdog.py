@@ -142,8 +142,8 @@ class Watchdog:
         self.outcome.pop(queued.uid, None)
         node, cpu = decision.node, cpu_of(queued.pod)
         assert node in self.nodes, f"{node} is not there"
-        held = {**self.decided, **self.bound}
-        used = sum(amount for where, amount in held.values() if where == node)
+        placed = {**self.decided, **self.bound}
+        used = sum(amount for where, amount in placed.values() if where == node)
         total = int(self.nodes[node].status.allocatable["cpu"]) * 1000
         assert used + cpu <= total, f"{queued.pod.key} overcommits {node}: {used}+{cpu}>{total}"
         self.decided[queued.uid] = (node, cpu)

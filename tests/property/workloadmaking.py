@@ -173,17 +173,17 @@ def _group(rng: Random, name: str, names: _Names, family: str) -> list[dict[str,
         key = rng.choice((RACK, RACK, ZONE, "kubernetes.io/hostname", "example.com/unknown"))
     found = [_pod_group(name, least, priority, mode=rng.choice(("", "Pod", "PodGroup")), key=key)]
     cpu = rng.randint(1, 2)
-    is_unlike = family == "unlike"
+    is_heterogeneous = family == "unlike"
     rule = rng.random()
-    for at in range(min(count, 5) if is_unlike else count):
-        amount = rng.randint(1, 3) if is_unlike else cpu
+    for at in range(min(count, 5) if is_heterogeneous else count):
+        amount = rng.randint(1, 3) if is_heterogeneous else cpu
         pod = _pod(f"{name}-{at}", amount, priority, names, group=name)
         if rule < 0.15:
             pod["metadata"]["labels"] = {"app": name}
             pod["spec"]["affinity"] = {"podAntiAffinity": _apart(name)}
         elif rule < 0.25:
             pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-        elif rule < 0.35 and (not is_unlike or rng.random() < 0.5):
+        elif rule < 0.35 and (not is_heterogeneous or rng.random() < 0.5):
             pod["spec"]["nodeSelector"] = {"disk": "ssd"}
         elif rule < 0.45:
             pod["spec"]["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]

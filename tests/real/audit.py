@@ -11,7 +11,7 @@ import yaml
 from tests.real.api import Api
 
 SCHEDULER_USER = "system:kube-scheduler"
-NOBODY = "nobody"
+POWERLESS_USER = "powerless"
 WRITES = ["create", "update", "patch", "delete", "deletecollection"]
 
 Json = dict[str, Any]
@@ -27,7 +27,9 @@ class Audit:
     def __init__(self, folder: Path, of: Json | None = None) -> None:
         self._log = folder / "audit.log"
         policy = folder / "audit-policy.yaml"
-        rule = {"level": "Metadata"} | (of or {"users": [SCHEDULER_USER, NOBODY], "verbs": WRITES})
+        rule = {"level": "Metadata"} | (
+            of or {"users": [SCHEDULER_USER, POWERLESS_USER], "verbs": WRITES}
+        )
         policy.write_text(
             yaml.safe_dump(
                 {

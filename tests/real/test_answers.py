@@ -48,7 +48,7 @@ async def test_the_answers_are_the_recorded_ones():
     """Code, reason, message, and the presence of Retry-After agree."""
     with ExitStack() as stack:
         cluster = stack.enter_context(start_cluster(FLAGS, name="answers"))
-        found = {"history": await _history(cluster, stack), "trouble": await _trouble(cluster)}
+        found = {"history": await _history(cluster, stack), "trouble": await _without_etcd(cluster)}
     if os.environ.get("TRELLIS_RECORD"):
         RECORDED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
@@ -89,7 +89,7 @@ async def _watch(api: Api, path: str) -> tuple[int, Any]:
     return await api.first_event(path, 8)
 
 
-async def _trouble(cluster: RealCluster) -> dict[str, Any]:
+async def _without_etcd(cluster: RealCluster) -> dict[str, Any]:
     """Bind pods while etcd is stopped, and after it has ended."""
     etcd = cluster.etcd.process
     async with Api(cluster) as admin, Api(cluster, SCHEDULER_TOKEN) as ours:

@@ -187,7 +187,7 @@ async def test_claims_are_written_as_kube_scheduler_writes_them(audited_cluster,
     }
 
 
-async def test_a_claim_in_the_way_is_freed_and_the_pod_placed(audited_cluster, scheduler):
+async def test_a_claim_that_blocks_its_pod_is_freed_and_the_pod_placed(audited_cluster, scheduler):
     """The claim has no consumer, and the pod cannot run on its node: it is allocated again."""
     async with Api(audited_cluster) as api:
         await _create_world(api, ["n1", "n2"], [{"name": "g0"}])

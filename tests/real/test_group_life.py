@@ -133,10 +133,13 @@ class Daemons:
         """Start the daemons that do not run."""
         for gate in range(self.count):
             if not self.is_alive(gate):
-                way = self.proxy.kubeconfig(self.cluster.folder, gate)
-                config = {"clientConnection": {"kubeconfig": str(way)}, "profiles": self.profiles}
+                kubeconfig = self.proxy.kubeconfig(self.cluster.folder, gate)
+                config = {
+                    "clientConnection": {"kubeconfig": str(kubeconfig)},
+                    "profiles": self.profiles,
+                }
                 if self.count > 1:
-                    config |= leading(6, 4, 1, way)
+                    config |= leading(6, 4, 1, kubeconfig)
                 self.running[gate] = self._exit.enter_context(Trellis().start(self.cluster, config))
 
     def is_alive(self, gate: int) -> bool:

@@ -70,7 +70,7 @@ async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):
     assert in_the_middle >= KILLS // 2, "too few kills struck while pods were being bound"
 
 
-async def test_sigterm_finishes_what_is_under_way(audited_cluster, audit, scheduler, report):
+async def test_sigterm_finishes_binds_in_flight(audited_cluster, audit, scheduler, report):
     """On SIGTERM binds under way are finished, the lease is released, the exit code is 0."""
     pods = 2000
     async with Api(audited_cluster) as api:

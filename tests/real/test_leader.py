@@ -16,7 +16,7 @@ from tests.apiserver.realcluster import RealCluster
 from tests.real import load
 from tests.real.api import Api
 from tests.real.audit import (
-    NOBODY,
+    POWERLESS_USER,
     SCHEDULER_USER,
     Json,
     binds_per_pod,
@@ -58,13 +58,13 @@ class Pair:
 
     async def __aenter__(self) -> Self:
         self._stack = await AsyncExitStack().__aenter__()
-        await let_schedule(self.api, NOBODY)
+        await let_schedule(self.api, POWERLESS_USER)
         self.history = History(await load.create_nodes(self.api, self._nodes))
         _, version = await self.api.list("/api/v1/pods")
         await self._stack.enter_async_context(background(self.history.follow(self.api, version)))
         self.leader = await self._start(leading(*self._times))
         await until(self.has_holder, "a leader")
-        other = leading(*self._times, self._cluster.nobody_kubeconfig)
+        other = leading(*self._times, self._cluster.powerless_kubeconfig)
         self.standby = await self._start(other)
         return self
 
@@ -107,14 +107,14 @@ async def test_standby_takes_over_from_a_killed_leader(audited_cluster, audit, s
         await pair.all_bound()
         second = await pair.holder()
         problems = pair.history.problems
-    taken_s = min(map(received_at, audit.bindings(NOBODY))) - killed_at
+    taken_s = min(map(received_at, audit.bindings(POWERLESS_USER))) - killed_at
     report("takeover-killed", {"leaseSeconds": LEASE_S, "firstBindAfterSeconds": round(taken_s, 2)})
 
     assert "" != first != second != ""
     assert taken_s <= LEASE_S + GRACE_S
     assert [] == problems
     assert 100 == len(audit.bindings(SCHEDULER_USER))
-    assert [201] == [code_of(entry) for entry in audit.bindings(NOBODY)]
+    assert [201] == [code_of(entry) for entry in audit.bindings(POWERLESS_USER)]
 
 
 async def test_standby_takes_over_in_the_middle_of_a_load(
@@ -141,7 +141,7 @@ async def test_standby_takes_over_in_the_middle_of_a_load(
         everything_s = await pair.all_bound()
         history = pair.history
         listed, _ = await api.list(load.PODS)
-    before, after = audit.bindings(SCHEDULER_USER), audit.bindings(NOBODY)
+    before, after = audit.bindings(SCHEDULER_USER), audit.bindings(POWERLESS_USER)
     binds = binds_per_pod([*before, *after])
     taken_s = min(map(received_at, after)) - killed_at
     report(

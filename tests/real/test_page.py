@@ -24,7 +24,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/page-a"
 
 
 def furnish(cluster: RealCluster) -> None:
-    """Create two namespaces with a pod each; the user `nobody` may list the pods of one."""
+    """Create two namespaces with a pod each; the user `powerless` may list the pods of one."""
     for name in ("page-a", "page-b"):
         meta = {"metadata": {"name": name}}
         assert cluster.request("POST", "/api/v1/namespaces", meta)[0] == 201
@@ -39,9 +39,9 @@ def furnish(cluster: RealCluster) -> None:
     assert cluster.request("POST", f"{RBAC}/roles", role)[0] == 201
     api = "rbac.authorization.k8s.io"
     binding = {
-        "metadata": {"name": "nobody-sees"},
+        "metadata": {"name": "powerless-sees"},
         "roleRef": {"apiGroup": api, "kind": "Role", "name": "sees"},
-        "subjects": [{"apiGroup": api, "kind": "User", "name": "nobody"}],
+        "subjects": [{"apiGroup": api, "kind": "User", "name": "powerless"}],
     }
     assert cluster.request("POST", f"{RBAC}/rolebindings", binding)[0] == 201
 
@@ -77,7 +77,7 @@ async def test_a_user_of_one_namespace_sees_nothing_of_another(own_real_cluster:
     """
     furnish(own_real_cluster)
 
-    own = await seen_by(own_real_cluster.nobody_kubeconfig, "page-a")
+    own = await seen_by(own_real_cluster.powerless_kubeconfig, "page-a")
     everything = await seen_by(own_real_cluster.kubeconfig, "page-a")
 
     assert "secret-of-page-a" in own
@@ -91,7 +91,7 @@ CLUSTER_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 def grant_page(cluster: RealCluster) -> None:
-    """Let `nobody` open the daemon's page; that right alone shows nothing."""
+    """Let `powerless` open the daemon's page; that right alone shows nothing."""
     rule = {"nonResourceURLs": ["/ui/*"], "verbs": ["get", "post"]}
     role = {"metadata": {"name": "opens-page"}, "rules": [rule]}
     assert cluster.request("POST", f"{CLUSTER_RBAC}/clusterroles", role)[0] == 201
@@ -99,7 +99,7 @@ def grant_page(cluster: RealCluster) -> None:
     binding = {
         "metadata": {"name": "opens-page"},
         "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "opens-page"},
-        "subjects": [{"apiGroup": api, "kind": "User", "name": "nobody"}],
+        "subjects": [{"apiGroup": api, "kind": "User", "name": "powerless"}],
     }
     assert cluster.request("POST", f"{CLUSTER_RBAC}/clusterrolebindings", binding)[0] == 201
 
@@ -166,9 +166,9 @@ async def test_the_daemons_page_shows_what_its_user_may_list(own_real_cluster: R
     furnish_nodes(cluster)
     with Trellis(scheduler_name="default-scheduler").start(cluster) as daemon:
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=_trusting_anybody())
+            connector=aiohttp.TCPConnector(ssl=_without_verification())
         ) as session:
-            user_without_rights = Visitor(session, daemon, cluster.nobody_kubeconfig)
+            user_without_rights = Visitor(session, daemon, cluster.powerless_kubeconfig)
             admin = Visitor(session, daemon, cluster.kubeconfig)
             await until(lambda: _decided(admin), "both pods to be tried")
 
@@ -208,7 +208,7 @@ async def _is_let_in(visitor: Visitor) -> bool:
     return (await visitor.get("api/plan"))[0] == 200
 
 
-def _trusting_anybody() -> ssl.SSLContext:
+def _without_verification() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

@@ -34,10 +34,10 @@ MANY = 80
 
 def node(name: str, cpu: str) -> bytes:
     """Return a node with this much CPU."""
-    room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    capacity = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
     meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
     return json.dumps(
-        {"metadata": meta, "status": {"capacity": room, "allocatable": room}}
+        {"metadata": meta, "status": {"capacity": capacity, "allocatable": capacity}}
     ).encode()
 
 
@@ -176,8 +176,8 @@ def touched(number: int) -> dict[str, Any]:
 def members(history: History) -> dict[str, int]:
     """Return how many members of each group are bound now."""
     found: dict[str, int] = {}
-    for held in history.bound_pods.values():
-        name = held.key.partition("/")[2].rpartition("-")[0]
+    for bound in history.bound_pods.values():
+        name = bound.key.partition("/")[2].rpartition("-")[0]
         found[name] = found.get(name, 0) + 1
     return found
 

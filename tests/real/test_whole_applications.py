@@ -59,14 +59,14 @@ def application() -> Json:
 
 def topology() -> Json:
     """Return the costs of paths between the zones."""
-    ways = [
+    origins = [
         {
             "origin": f"z{here}",
             "costList": [{"destination": f"z{there}", "networkCost": APART}],
         }
         for here, there in ((0, 1), (1, 0))
     ]
-    level = {"topologyKey": ZONE, "originList": ways}
+    level = {"topologyKey": ZONE, "originList": origins}
     return {
         "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
         "kind": "NetworkTopology",
@@ -111,7 +111,7 @@ class Application(NodeLoss):
     async def live(self) -> None:
         """Begin without the database, become whole, lose a node."""
         await self.furnish()
-        await until(self._is_described, "the API server to offer what ways cost")
+        await until(self._is_described, "the API server to serve the costs of paths")
         await self.api.expect("POST", self.source.path, self.source.group)
         names = [f"{one}-{at}" for one, number in PODS.items() for at in range(number)]
         for name in names[:-1]:

@@ -36,16 +36,16 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 def base_python() -> Path:
     """Return a Python that any user may run, as the base image's."""
     for found in (Path(sys.base_prefix) / "bin/python3", Path("/usr/bin/python3")):
-        as_nobody: dict[str, Any] = {}
+        unprivileged: dict[str, Any] = {}
         if os.geteuid() == 0:
-            as_nobody = {"user": USER, "group": USER, "extra_groups": []}
+            unprivileged = {"user": USER, "group": USER, "extra_groups": []}
         words = [
             str(found),
             "-c",
             "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))",
         ]
         try:
-            if not subprocess.run(words, cwd="/", **as_nobody, check=False).returncode:
+            if not subprocess.run(words, cwd="/", **unprivileged, check=False).returncode:
                 return found
         except OSError:
             continue

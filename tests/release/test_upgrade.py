@@ -120,7 +120,7 @@ def _data(one: Json) -> Json:
     return {key: text for key, text in (one.get("data") or {}).items() if "sched" not in key}
 
 
-async def test_nothing_is_lost_on_the_way_there_and_back(
+async def test_an_upgrade_and_a_downgrade_lose_nothing(
     server: Server, versions: tuple[Version, Version]
 ):
     """Pods keep their nodes, objects their content.

@@ -61,7 +61,7 @@ class SimulatedCluster:
         self._objects = {k: o for k, o in self._objects.items() if not _is_made_for(o, uid)}
 
 
-def was_held_earlier(raw):
+def was_gated_earlier(raw):
     """Return whether a recorded reason is that of the moment before the pod's claims were
     written.
     """

@@ -18,7 +18,7 @@ from tests.vectors.dracases import (
     is_forgetful,
     plain_claims,
     plain_error,
-    was_held_earlier,
+    was_gated_earlier,
 )
 from tests.vectors.frame import deviation
 
@@ -76,7 +76,7 @@ def _compare(raw, got, expected):
     assert [victim.rpartition("/")[2] for victim in expected["victims"]] == victims
     if result == "Error":
         assert plain_error(expected["message"]) == plain_error(got["message"])
-    elif result == "Held" and was_held_earlier(raw):
+    elif result == "Held" and was_gated_earlier(raw):
         assert got["message"]
     elif result != "Scheduled":
         assert expected["message"] == got["message"]

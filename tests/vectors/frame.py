@@ -81,7 +81,7 @@ DECISIONS = {
     "D2": "an object that is missing, or a node, never ends an attempt",
     "D4b": "the order of the queue is an order: groups and pods are entities with keys",
     "D6": "calculated costs stand in status, the user's tables are left alone",
-    "D7": "what is not measured is not free, and a way listed one way serves both",
+    "D7": "what is not measured is not free, and a path listed in one direction serves both",
     "D8": "the AppGroup of the pod's own namespace comes first",
     "D9": "workloads are known by selector or name, unknown ones go last",
     "D10": "every workload gets an index, and the user's spec is never written to",

@@ -97,14 +97,14 @@ class Model:
                 if tied != workload:
                     continue
                 ends = (node, candidate) if is_dependent else (candidate, node)
-                price, adds = self._way(*ends, target=node)
+                price, adds = self._path(*ends, target=node)
                 cost += adds
                 if price is not None:
                     satisfied += price <= limit
                     violated += price > limit
         return satisfied, violated, cost
 
-    def _way(self, origin: str, destination: str, target: str) -> tuple[float | None, int]:
+    def _path(self, origin: str, destination: str, target: str) -> tuple[float | None, int]:
         """Return the value compared with the limit (None: not counted) and its part in the
         score.
         """
@@ -132,9 +132,9 @@ class Model:
                 continue
             for costs in table["topologyList"]:
                 for origin in costs["originList"] if costs["topologyKey"] == level else []:
-                    for way in origin.get("costList") or []:
-                        ends = (origin["origin"], way["destination"])
-                        found.setdefault(ends, way["networkCost"])
+                    for path in origin.get("costList") or []:
+                        ends = (origin["origin"], path["destination"])
+                        found.setdefault(ends, path["networkCost"])
         return found
 
     def _place(self, name: str) -> tuple[str, str]:

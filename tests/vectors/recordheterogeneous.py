@@ -33,18 +33,18 @@ FILE = DATA / "workload" / "unlike.json"
 CORE, GROUPS = "/api/v1", "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 PODS, NODES = f"{CORE}/namespaces/default/pods", f"{CORE}/nodes"
 ABOUT = (
-    "{members} members of {sizes} CPUs fill nodes of {rooms} CPUs to the last one. "
+    "{members} members of {sizes} CPUs fill nodes of {nodes} CPUs to the last one. "
     "kube-scheduler tries them in some order without turning back."
 )
 
 
 def case(number: int, seed: int) -> Json:
-    """Return a case: nodes, a group, and members of which several are unlike."""
+    """Return a case: nodes, a group, and members of which several differ."""
     rng = Random(f"unlike {seed}/{number}")
-    rooms, sizes = [0], [0]
+    nodes, sizes = [0], [0]
     while not 3 <= len(sizes) <= 6 or len(set(sizes)) < 2:
-        rooms = [rng.randint(3, 8) for _ in range(rng.randint(2, 4))]
-        sizes = [size for room in rooms for size in _pieces(rng, room)]
+        nodes = [rng.randint(3, 8) for _ in range(rng.randint(2, 4))]
+        sizes = [size for cpus in nodes for size in _pieces(rng, cpus)]
     rng.shuffle(sizes)
     name = f"u{number}"
     group = {
@@ -57,9 +57,9 @@ def case(number: int, seed: int) -> Json:
         "id": f"unlike-{number}",
         "family": "unlike",
         "seed": seed,
-        "about": ABOUT.format(members=len(sizes), sizes=sizes, rooms=rooms),
+        "about": ABOUT.format(members=len(sizes), sizes=sizes, nodes=nodes),
         "objects": [
-            *(_node(f"{name}-n{at}", room) for at, room in enumerate(rooms)),
+            *(_node(f"{name}-n{at}", cpus) for at, cpus in enumerate(nodes)),
             group,
             *(_pod(name, at, size) for at, size in enumerate(sizes)),
         ],
@@ -68,9 +68,9 @@ def case(number: int, seed: int) -> Json:
     }
 
 
-def _pieces(rng: Random, room: int) -> list[int]:
-    first = rng.randint(1, room)
-    return [one for one in (first, room - first) if one]
+def _pieces(rng: Random, cpus: int) -> list[int]:
+    first = rng.randint(1, cpus)
+    return [one for one in (first, cpus - first) if one]
 
 
 def _node(name: str, cpus: int) -> Json:
@@ -190,7 +190,9 @@ async def record(cases: int, seed: int, seconds: float, say: Callable[[str], Non
 
 def main() -> None:
     """Record and write."""
-    parser = argparse.ArgumentParser(description="Gangs of unlike members, by kube-scheduler.")
+    parser = argparse.ArgumentParser(
+        description="Gangs of heterogeneous members, for kube-scheduler"
+    )
     parser.add_argument("--cases", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(

@@ -492,7 +492,7 @@ def _costs(topology_list):
     return {
         level["topologyKey"]: {
             origin["origin"]: {
-                way["destination"]: way["networkCost"] for way in origin.get("costList") or []
+                path["destination"]: path["networkCost"] for path in origin.get("costList") or []
             }
             for origin in level["originList"]
         }
@@ -503,15 +503,15 @@ def _costs(topology_list):
 def _check_costs(expected, weights, nodes, data, latencies):
     got = {
         level.topology_key: {
-            origin.origin: {way.destination: way.network_cost for way in origin.paths}
+            origin.origin: {path.destination: path.network_cost for path in origin.paths}
             for origin in level.origins
         }
         for level in weights.levels
     }
     for level, origins in expected.items():
         assert set(origins) == set(got[level])
-        for origin, ways in origins.items():
-            for destination, cost in ways.items():
+        for origin, paths in origins.items():
+            for destination, cost in paths.items():
                 ours = got[level][origin].get(destination)
                 if _is_measured(level, origin, destination, nodes, data):
                     assert cost == ours, (level, origin, destination)

@@ -160,6 +160,6 @@ class Devices:
             allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
         status: Manifest = {"allocation": allocation}
         if dice.chance(0.4):
-            user = {"resource": "pods", "name": "somebody", "uid": "u-1"}
+            user = {"resource": "pods", "name": "other", "uid": "u-1"}
             status["reservedFor"] = [user]
         return status

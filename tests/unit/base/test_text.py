@@ -45,7 +45,7 @@ def test_the_natural_order_depends_on_no_input_order(names: list[str]):
 
 
 @given(st.lists(st.from_regex(r"\A[a-b]{1,2}[0-9]{2}-[0-9]{3}\Z"), max_size=6))
-def test_names_that_differ_in_digits_are_ordered_the_same_way(names: list[str]):
+def test_names_that_differ_in_digits_have_one_order(names: list[str]):
     """The order of texts is that of the numbers where the digits are at the same positions."""
     assert sorted(names, key=natural) == in_natural_order(names)
 

@@ -63,7 +63,7 @@ def rows(capsys):
     return [line.rstrip() for line in lines]
 
 
-def test_the_tree_shows_room_and_groups(cluster, capsys):
+def test_the_tree_shows_free_capacity_and_groups(cluster, capsys):
     """Each level adds up the units below it; nodes outside of a level are last."""
     assert 0 == run(["topology", "--snapshot", cluster])
     found = rows(capsys)

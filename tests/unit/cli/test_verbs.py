@@ -155,7 +155,7 @@ def test_argument_schemas_accept_the_defaults(item):
     assert document["description"]
 
 
-def test_tables_align_in_kubectls_way():
+def test_tables_align_as_kubectls():
     """Columns are three spaces apart, empty cells are a dash, no line has trailing blanks."""
     assert "A    LONG\n-    x\nbb   -" == table(["a", "long"], [["", "x"], ["bb", ""]])
 

@@ -6,7 +6,7 @@ import json
 from scheduler.config import load, to_configz, to_log, to_yaml
 from scheduler.intree import registry
 
-KEY = base64.b64encode(b"-----BEGIN PRIVATE KEY-----\nnobody may read this").decode()
+KEY = base64.b64encode(b"-----BEGIN PRIVATE KEY-----\nmust stay secret").decode()
 TEXT = f"""apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 extenders:

@@ -203,8 +203,8 @@ def test_what_cannot_be_meant_is_refused(kind: str, path: tuple[Any, ...], value
     """A wrong value is reported when it is written, not later in a scheduling decision."""
     document = copy.deepcopy({"spec": IN_USE[kind]["spec"]})
     place: Any = document["spec"]
-    *way, last = path
-    for step in way:
+    *parents, last = path
+    for step in parents:
         place = place[step]
     place[last] = value
 

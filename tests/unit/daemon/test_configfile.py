@@ -29,7 +29,7 @@ def text(*profiles: str) -> str:
     return HEAD + "profiles:\n" + "".join(f"- schedulerName: {name}\n" for name in profiles)
 
 
-class Room:
+class WatchedFile:
     """A file with the profile `trellis`, and its reader."""
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class Room:
         self.loaded = self.file.read()
         self.refused: list[str] = []
 
-    async def news(self) -> Loaded:
+    async def changed(self) -> Loaded:
         async with asyncio.timeout(60):
             return await self.file.changed(lambda error: self.refused.append(str(error)))
 
@@ -61,65 +61,65 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WatchedFile:
     monkeypatch.setattr(configfile, "LOOK_EVERY_S", 0.001)
-    return Room(tmp_path)
+    return WatchedFile(tmp_path)
 
 
 def names(loaded: Loaded) -> list[str]:
     return [profile.scheduler_name for profile in loaded.profiles]
 
 
-async def test_what_a_file_says_is_news_not_how(room: Room):
+async def test_only_a_changed_meaning_of_the_file_counts(watched: WatchedFile):
     """Comments and order of keys are no change; another profile is."""
-    room.path.write_text(f"# hello\n{text('trellis')}\n")
-    await room.none()
-    room.path.write_text(text("trellis", "packer"))
+    watched.path.write_text(f"# hello\n{text('trellis')}\n")
+    await watched.none()
+    watched.path.write_text(text("trellis", "packer"))
 
-    assert ["trellis", "packer"] == names(await room.news())
-    assert [] == room.refused
+    assert ["trellis", "packer"] == names(await watched.changed())
+    assert [] == watched.refused
 
 
-async def test_an_invalid_file_is_reported_once(room: Room):
+async def test_an_invalid_file_is_reported_once(watched: WatchedFile):
     """The old text afterwards is no change, and clears the problem."""
-    room.path.write_text(text("trellis", "trellis"))
-    await room.none()
-    assert 1 == len(room.refused)
-    room.path.write_text(text("trellis"))
-    await room.none()
-    assert 1 == len(room.refused)
+    watched.path.write_text(text("trellis", "trellis"))
+    await watched.none()
+    assert 1 == len(watched.refused)
+    watched.path.write_text(text("trellis"))
+    await watched.none()
+    assert 1 == len(watched.refused)
 
-    room.path.write_text("")
-    waiting = asyncio.create_task(room.news())
+    watched.path.write_text("")
+    waiting = asyncio.create_task(watched.changed())
     async with asyncio.timeout(60):
-        while len(room.refused) < 2:
+        while len(watched.refused) < 2:
             await asyncio.to_thread(lambda: None)
-    assert room.file.error == room.refused[1]
-    assert 0 == room.meters.config_last_reload_successful.value
-    room.path.write_text(text("trellis"))
+    assert watched.file.error == watched.refused[1]
+    assert 0 == watched.meters.config_last_reload_successful.value
+    watched.path.write_text(text("trellis"))
     async with asyncio.timeout(60):
-        while room.file.error:
+        while watched.file.error:
             await asyncio.to_thread(lambda: None)
-    assert 1 == room.meters.config_last_reload_successful.value
-    room.path.write_text(text("last"))
+    assert 1 == watched.meters.config_last_reload_successful.value
+    watched.path.write_text(text("last"))
     loaded = await waiting
     assert ["last"] == names(loaded)
-    room.file.use(loaded)
-    assert not room.file.error
-    assert 1 == room.errors()
+    watched.file.use(loaded)
+    assert not watched.file.error
+    assert 1 == watched.errors()
 
 
-async def test_a_missing_file_is_reported_once(room: Room):
+async def test_a_missing_file_is_reported_once(watched: WatchedFile):
     """A file that is no text is reported once, too; a later one counts."""
-    room.path.unlink()
-    await room.none()
+    watched.path.unlink()
+    await watched.none()
     assert ["cannot be read: No such file or directory"] == [
-        one.rpartition("config.yaml: ")[2] for one in room.refused
+        one.rpartition("config.yaml: ")[2] for one in watched.refused
     ]
-    room.path.write_bytes(b"\xff\xfe")
-    await room.none()
-    room.path.write_text(text("again"))
-    assert ["again"] == names(await room.news())
+    watched.path.write_bytes(b"\xff\xfe")
+    await watched.none()
+    watched.path.write_text(text("again"))
+    assert ["again"] == names(await watched.changed())
 
 
 class Daemon:
@@ -147,14 +147,14 @@ class Daemon:
         self.is_discarded = True
 
 
-class House:
+class Supervised:
     """A supervisor and the daemons it has built."""
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, watched: WatchedFile) -> None:
+        self.watched = watched
         self.daemons: list[Daemon] = []
         self.fault: Exception | None = None
-        self.supervisor = Supervisor(self.build, room.file, room.meters)  # type: ignore[arg-type]
+        self.supervisor = Supervisor(self.build, watched.file, watched.meters)  # type: ignore[arg-type]
 
     async def build(self, loaded: Loaded) -> Daemon:
         if self.fault is not None:
@@ -168,65 +168,65 @@ class House:
                 await asyncio.to_thread(lambda: None)
 
 
-async def test_one_daemon_follows_another(room: Room):
+async def test_one_daemon_follows_another(watched: WatchedFile):
     """The first ends in order, the second runs the file's new content; a stop ends all."""
-    house = House(room)
-    running = asyncio.create_task(house.supervisor.run(room.loaded))
-    await house.until(1)
-    room.path.write_text(text("second"))
-    await house.until(2)
-    house.supervisor.stop()
+    supervised = Supervised(watched)
+    running = asyncio.create_task(supervised.supervisor.run(watched.loaded))
+    await supervised.until(1)
+    watched.path.write_text(text("second"))
+    await supervised.until(2)
+    supervised.supervisor.stop()
 
     assert 0 == await running
-    assert [["trellis"], ["second"]] == [names(one.loaded) for one in house.daemons]
-    assert [reasons.CONFIGURATION_RELOADED] == house.daemons[0].events
-    assert 1 == room.meters.config_reloads.labels("success").value
+    assert [["trellis"], ["second"]] == [names(one.loaded) for one in supervised.daemons]
+    assert [reasons.CONFIGURATION_RELOADED] == supervised.daemons[0].events
+    assert 1 == watched.meters.config_reloads.labels("success").value
 
 
-async def test_the_old_daemon_is_let_go(room: Room):
+async def test_the_old_daemon_is_let_go(watched: WatchedFile):
     """Two clusters in memory would be too large."""
-    house = House(room)
-    running = asyncio.create_task(house.supervisor.run(room.loaded))
-    await house.until(1)
-    room.path.write_text(text("second"))
-    await house.until(2)
-    first = weakref.ref(house.daemons.pop(0))
+    supervised = Supervised(watched)
+    running = asyncio.create_task(supervised.supervisor.run(watched.loaded))
+    await supervised.until(1)
+    watched.path.write_text(text("second"))
+    await supervised.until(2)
+    first = weakref.ref(supervised.daemons.pop(0))
     async with asyncio.timeout(60):
         while first() is not None:
             await asyncio.to_thread(lambda: None)
-    house.supervisor.stop()
+    supervised.supervisor.stop()
 
     assert 0 == await running
 
 
-async def test_what_cannot_be_built_leaves_the_old_one(room: Room):
+async def test_what_cannot_be_built_leaves_the_old_one(watched: WatchedFile):
     """A file that names a missing kubeconfig, for example, leaves the old configuration in
     force.
     """
-    house = House(room)
-    running = asyncio.create_task(house.supervisor.run(room.loaded))
-    await house.until(1)
-    house.fault = ConfigError("this kubeconfig does not exist")
-    room.path.write_text(text("second"))
+    supervised = Supervised(watched)
+    running = asyncio.create_task(supervised.supervisor.run(watched.loaded))
+    await supervised.until(1)
+    supervised.fault = ConfigError("this kubeconfig does not exist")
+    watched.path.write_text(text("second"))
     async with asyncio.timeout(60):
-        while not house.daemons[0].events:
+        while not supervised.daemons[0].events:
             await asyncio.to_thread(lambda: None)
-    house.supervisor.stop()
+    supervised.supervisor.stop()
 
     assert 0 == await running
-    assert [reasons.CONFIGURATION_NOT_RELOADED] == house.daemons[0].events
-    assert 1 == room.errors()
-    assert 0 == room.meters.config_last_reload_successful.value
+    assert [reasons.CONFIGURATION_NOT_RELOADED] == supervised.daemons[0].events
+    assert 1 == watched.errors()
+    assert 0 == watched.meters.config_last_reload_successful.value
 
 
-async def test_a_daemon_that_fails_is_not_followed(room: Room):
+async def test_a_daemon_that_fails_is_not_followed(watched: WatchedFile):
     """The process must end, so that its supervisor restarts it."""
-    house = House(room)
-    running = asyncio.create_task(house.supervisor.run(room.loaded))
-    await house.until(1)
-    house.daemons[0].code = 1
-    room.path.write_text(text("second"))
-    await house.until(2)
+    supervised = Supervised(watched)
+    running = asyncio.create_task(supervised.supervisor.run(watched.loaded))
+    await supervised.until(1)
+    supervised.daemons[0].code = 1
+    watched.path.write_text(text("second"))
+    await supervised.until(2)
 
     assert 1 == await running
-    assert house.daemons[1].is_discarded
+    assert supervised.daemons[1].is_discarded

@@ -14,7 +14,7 @@ from scheduler.snapshot.snapshot import Snapshot, read_snapshot
 from scheduler.snapshot.views import sections
 from scheduler.testing import node, pod
 
-HELD = {"Service": {"a", "b"}, "Pod": {"a", "b", "c"}, "StorageClass": ()}
+STORED = {"Service": {"a", "b"}, "Pod": {"a", "b", "c"}, "StorageClass": ()}
 
 
 class Granted:
@@ -34,7 +34,7 @@ class Granted:
 async def test_who_may_list_everything_is_asked_once_per_kind():
     """The user sees every kind, without notices."""
     may = Granted(("nodes", ""), ("pods", ""), ("services", ""), ("storageclasses", ""))
-    seen = await rights(may, HELD)
+    seen = await rights(may, STORED)
 
     assert Rights(frozenset({"Node", "Pod", "Service", "StorageClass"})) == seen
     assert len(may.asked) == 4
@@ -43,7 +43,7 @@ async def test_who_may_list_everything_is_asked_once_per_kind():
 async def test_who_may_not_is_asked_for_each_namespace():
     """Only namespaces with objects are reviewed; a notice names the invisible ones."""
     may = Granted(("pods", "a"), ("pods", "c"), ("services", "b"), ("nodes", ""))
-    seen = await rights(may, HELD)
+    seen = await rights(may, STORED)
 
     assert frozenset({"Node"}) == seen.everywhere
     assert {"Pod": {"a", "c"}, "Service": {"b"}} == dict(seen.namespaces)
@@ -58,7 +58,7 @@ async def test_who_may_not_is_asked_for_each_namespace():
 async def test_a_named_namespace_is_the_only_one_asked_for():
     """As with more namespaces than reviews are allowed."""
     may = Granted(("pods", "a"), ("pods", "b"))
-    seen = await rights(may, HELD, "a")
+    seen = await rights(may, STORED, "a")
 
     assert {"Pod": {"a"}} == {kind: set(where) for kind, where in seen.namespaces}
     assert ("pods", "b") not in may.asked

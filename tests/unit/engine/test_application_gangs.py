@@ -24,13 +24,13 @@ def floor(*zones: str, cpu: int = 2) -> Rig:
     for number, zone in enumerate(zones):
         node = make_node(f"n{number}", cpu=cpu)
         rig.api.put("Node", with_meta(node, labels={ZONE_LABEL: zone, REGION_LABEL: "r"}))
-    ways = [
+    origins = [
         {"origin": one, "costList": [{"destination": two, "networkCost": 7}]}
         for one in sorted(set(zones))
         for two in sorted(set(zones))
         if one < two
     ]
-    levels = [{"topologyKey": ZONE_LABEL, "originList": ways}]
+    levels = [{"topologyKey": ZONE_LABEL, "originList": origins}]
     raw = {
         "metadata": {"name": "nt-default", "namespace": "default", "uid": "nt"},
         "spec": {"weights": [{"name": "UserDefined", "topologyList": levels}]},
@@ -122,7 +122,7 @@ def test_of_the_right_number_each_workload_needs_its_own():
     assert ("Pending", reason(rig, "web-0")) == reported(rig)
 
 
-def test_a_way_that_is_too_dear_holds_the_gang_until_the_limit_is_raised():
+def test_a_path_above_the_limit_blocks_the_gang_until_the_limit_is_raised():
     """Two nodes in two zones with a path cost of 7: with a limit of 5 no pod is placed, with 7 all
     are.
     """
@@ -271,7 +271,7 @@ def test_errors_of_an_application_are_reported():
             "workloads": [
                 {
                     "workload": {"selector": "web"},
-                    "dependencies": [{"workload": {"selector": "nobody"}}],
+                    "dependencies": [{"workload": {"selector": "missing"}}],
                 }
             ],
         },
@@ -279,7 +279,7 @@ def test_errors_of_an_application_are_reported():
     rig.api.put("AppGroup", msgspec.convert(raw, AppGroup))
     add(rig, "web-0")
     rig.calm()
-    wanted = 'spec.workloads[0].dependencies[0].workload: "nobody" is no workload of the group'
+    wanted = 'spec.workloads[0].dependencies[0].workload: "missing" is no workload of the group'
     assert wanted in reason(rig, "web-0")
     assert "Pending" == reported(rig)[0]
     assert wanted in reported(rig)[1]

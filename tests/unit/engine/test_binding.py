@@ -99,16 +99,16 @@ def test_a_change_that_ends_one_wait_moves_the_next_only_once():
         ("predicate", "PreBind"),
     ],
 )
-def test_a_fault_on_the_way_to_the_bind_ends_that_attempt(point: str, named: str):
+def test_a_fault_before_the_bind_ends_that_attempt(point: str, named: str):
     """The condition names the failed plugin and point; the pod is in error back-off, and uses no
     capacity.
     """
     rig = rig_of(labels={"raise": point})
 
     assert Where.ERROR_BACKOFF is rig.where("p")
-    assert [("Trouble", named)] == rig.faults
+    assert [("Raiser", named)] == rig.faults
     reported = rig.queued("p").reported
-    assert ("SchedulerError", f'running {named} plugin "Trouble": broken at {point}') == reported
+    assert ("SchedulerError", f'running {named} plugin "Raiser": broken at {point}') == reported
     assert 0 == len(rig.engine.cluster.pods)
 
 
@@ -181,7 +181,7 @@ def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_smal
     assert "no free capacity left" in str(rig.queued("p").reported)
 
 
-def test_room_that_no_plugin_asked_for_is_not_asked_for_later():
+def test_a_resource_that_no_plugin_checked_is_not_checked_later():
     """No plugin counts memory here: a lack of it rejects no pod."""
     rig = rig_of(pods=())
     rig.api.put("Pod", make_pod("p", requests={"cpu": "1", "memory": "65Gi"}))
@@ -201,7 +201,7 @@ def test_a_fault_while_a_wait_is_closed_does_not_lose_the_pod():
 
     assert Where.GONE is rig.where("p")
     assert 0 == len(rig.engine.bindings)
-    assert [("Trouble", "PreBind")] == rig.faults
+    assert [("Raiser", "PreBind")] == rig.faults
 
 
 def test_what_is_no_question_is_a_fault():

@@ -31,10 +31,10 @@ def test_the_first_moment_and_those_that_are_due_are_found_whatever_was_set_befo
         assert (len(deadlines), key in deadlines) == (len(plain), key in plain)
 
 
-def test_what_is_set_over_and_over_takes_no_more_room():
+def test_a_deadline_set_repeatedly_takes_no_more_memory():
     deadlines = Deadlines()
     deadlines.set("slow", 1000.0)
     for when in range(10_000):
         deadlines.set("quick", 2000.0 + when)
-    held = sum(len(table) for table in vars(deadlines).values())
-    assert (deadlines.next(), held < 100) == (1000.0, True)
+    entries = sum(len(table) for table in vars(deadlines).values())
+    assert (deadlines.next(), entries < 100) == (1000.0, True)

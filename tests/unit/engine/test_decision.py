@@ -256,7 +256,7 @@ class TestDecide:
         assert "0/3 nodes are available: 3 x. a, b" == decision.message
         assert "" == decision.nominated_node
 
-    def test_ties_are_settled_the_same_way_each_time(self):
+    def test_ties_are_broken_equally_each_time(self):
         """By name, by seed, and by the hash of uid and node."""
         for ties in Ties:
             first = decision_of(Stage(nodes=9), ties=ties).node

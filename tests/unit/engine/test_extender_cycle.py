@@ -98,7 +98,7 @@ def test_a_filter_sees_what_the_plugins_left():
     assert "n2" == exchange.bound()
 
 
-def test_a_node_without_room_is_not_shown():
+def test_a_node_without_capacity_is_not_sent():
     """Plugins filter before extenders."""
     exchange = Exchange(FILTER, nodes=3, cpu=3, requests={"cpu": 2})
 
@@ -574,7 +574,7 @@ def test_plugins_before_the_bind_are_carried_out():
     assert "bind" == exchange.question().verb
 
     broken = Exchange(BIND, labels={"raise": "pre_bind", "times": "1"})
-    assert 'running PreBind plugin "Trouble": broken at pre_bind' == broken.last_message()
+    assert 'running PreBind plugin "Raiser": broken at pre_bind' == broken.last_message()
 
 
 def test_only_nodes_with_a_reason_that_is_not_final_may_get_capacity_by_evictions():

@@ -10,7 +10,7 @@ from scheduler.state.podindex import Placed, place
 from scheduler.state.shapes import Shapes
 from tests.property.making import make_pod, with_meta, with_status
 
-ROOM = "P frees capacity for the pod default/boss of priority 7"
+FREED = "P frees capacity for the pod default/boss of priority 7"
 NOW = 1_767_225_600.0
 NOW_TEXT = "2026-01-01T00:00:00Z"
 LATER_TEXT = "2026-01-01T00:00:09Z"
@@ -160,16 +160,16 @@ class TestEvents:
     @pytest.mark.parametrize(
         ("victim", "group", "note"),
         [
-            (placed("p"), "", f"n0: {ROOM}"),
+            (placed("p"), "", f"n0: {FREED}"),
             (
                 placed("p", assumed=True),
                 "",
-                f"n0 (in kube-scheduler memory): {ROOM}",
+                f"n0 (in kube-scheduler memory): {FREED}",
             ),
             (
                 placed("p", "n1"),
                 "",
-                f"n1: {ROOM} on node n0, and all pods of this group go together",
+                f"n1: {FREED} on node n0, and all pods of this group go together",
             ),
             (
                 placed("p", "n1"),

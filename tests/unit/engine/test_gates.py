@@ -53,7 +53,7 @@ def test_a_gated_pod_is_asked_again_after_five_minutes():
     """A gate that opened without any change that its plugin reads cannot hold a pod for ever."""
     rig = rig_with({}, **{"raise": "pre_enqueue", "times": "1"})
     assert Where.GATED is rig.where("p")
-    assert [("Trouble", "PreEnqueue")] == rig.faults
+    assert [("Raiser", "PreEnqueue")] == rig.faults
 
     rig.pass_time(300)
     rig.run()

@@ -90,7 +90,7 @@ def test_a_restart_changes_nothing():
     assert MEMBERS == bound(late.effects)
 
 
-def test_room_that_comes_in_time_is_taken():
+def test_capacity_that_comes_in_time_is_used():
     """The rule is kept where it can be, before and after."""
     for now in (NOW, NOW + 900):
         here = floor(now=now, nodes=0)

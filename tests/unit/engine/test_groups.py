@@ -289,7 +289,7 @@ def test_a_large_group_is_refused_in_turns_and_comes_back_whole(monkeypatch):
     assert {f"g-{n}" for n in range(8)} == set().union(*(bound(floor.run()) for _ in range(10)))
 
 
-def test_the_gate_looks_at_a_group_once_when_all_its_members_have_news(monkeypatch):
+def test_the_gate_checks_a_group_once_when_all_its_members_change(monkeypatch):
     """A thousand members with new conditions would otherwise be counted a thousand times."""
     floor = Floor(nodes=1, size=8)
     floor.solve(the_solve(floor.run()))
@@ -389,7 +389,7 @@ def test_a_member_that_goes_while_the_solver_works_ends_the_attempt():
     assert {"g-0", "g-2", "g-9"} == bound(floor.run())
 
 
-def test_a_member_whose_bind_is_refused_keeps_its_room():
+def test_a_member_whose_bind_is_refused_keeps_its_capacity():
     """Half the group is bound: a pod that took the capacity of the rest would keep the group
     partial forever.
     """

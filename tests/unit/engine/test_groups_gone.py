@@ -55,7 +55,7 @@ def kept() -> dict[str, int]:
     there = gc.get_objects()
     types = [type(one) for one in there]
     reported = sum(len(one._known) for one in there if type(one) is Writing)
-    return {"told": reported, **{each.__name__: types.count(each) for each in KEPT}}
+    return {"reported": reported, **{each.__name__: types.count(each) for each in KEPT}}
 
 
 def test_what_is_kept_of_groups_goes_with_them(monkeypatch: pytest.MonkeyPatch):

@@ -67,7 +67,7 @@ def test_a_change_during_an_attempt_wakes_the_pod_afterwards():
     assert rig.where("p") in (Where.ACTIVE, Where.BACKOFF)
 
 
-def test_room_freed_by_a_foreign_bind_elsewhere_wakes_others():
+def test_capacity_freed_by_a_foreign_bind_elsewhere_wakes_others():
     """A pod was assumed here and bound elsewhere by another scheduler: the capacity here is free
     again.
     """

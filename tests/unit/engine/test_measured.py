@@ -65,7 +65,7 @@ def test_a_group_that_is_placed_counts_once():
     assert {("Bound",): 1} == seen(meters, "trellis_groups")
 
 
-def test_a_group_without_room_counts_as_unschedulable():
+def test_a_group_without_capacity_counts_as_unschedulable():
     """Refused, and DoesNotFit in the gauge."""
     floor = Floor(nodes=1, size=6)
     floor.solve(the_solve(floor.run()))
@@ -144,7 +144,7 @@ def budget(allowed: int, app: str = "old", name: str = "old") -> Watched:
     )
 
 
-def crowded_group(
+def group_on_full_nodes(
     priority: int, *, floor: Floor | None = None, size: int = 0
 ) -> tuple[Floor, list[Evict]]:
     """Return a floor whose nodes are full of lower pods, and the evictions that a group sends.
@@ -177,7 +177,7 @@ def test_a_preemption_by_a_group_is_counted_apart():
     """One attempt has two victims, and none by a single pod; it is measured until both are
     answered.
     """
-    floor, evictions = crowded_group(priority=10)
+    floor, evictions = group_on_full_nodes(priority=10)
     floor.now += 2
     for effect in evictions:
         floor.hear(Answer(effect.id, 200))
@@ -201,7 +201,7 @@ def test_a_search_for_victims_by_a_group_is_measured():
     floor.hear(Leading(active=True))
     for number in range(2):
         floor.hear(Watched("Node", "ADDED", make_node(f"n{number}")))
-    _, evictions = crowded_group(priority=10, floor=floor)
+    _, evictions = group_on_full_nodes(priority=10, floor=floor)
     meters = floor.engine.observation.meters
     name = "scheduler_preemption_evaluation_duration_seconds"
 
@@ -209,7 +209,7 @@ def test_a_search_for_victims_by_a_group_is_measured():
     assert {("podgroup", "Success"): 1} == seen(meters, name)
     family = meters.preemption_evaluation_duration
     assert 0 < family.labels("podgroup", "Success").sum < next(ticks)
-    assert {} == seen(crowded_group(priority=0)[0].engine.observation.meters, name)
+    assert {} == seen(group_on_full_nodes(priority=0)[0].engine.observation.meters, name)
 
 
 @pytest.mark.parametrize(("allowed", "violations"), [(0, 2), (1, 1), (2, 0)])
@@ -221,7 +221,7 @@ def test_victims_that_violate_a_budget_are_counted(allowed: int, violations: int
     floor.hear(budget(allowed))
     # A second budget of the same pods: a victim counts once.
     floor.hear(budget(allowed, name="again"))
-    floor, evictions = crowded_group(priority=10, floor=floor)
+    floor, evictions = group_on_full_nodes(priority=10, floor=floor)
     found = seen(floor.engine.observation.meters, "scheduler_preemption_pdb_violations_total")
 
     assert 2 == len(evictions)
@@ -232,7 +232,7 @@ def test_victims_that_violate_a_budget_are_counted(allowed: int, violations: int
 def test_groups_that_are_evicted_whole_are_counted(size: int, whole: int):
     """A group counts if its last member is evicted; single pods and surplus members do not."""
     floor = Floor(nodes=2 if size != 1 else 3, size=0)
-    floor, evictions = crowded_group(priority=10, floor=floor, size=size)
+    floor, evictions = group_on_full_nodes(priority=10, floor=floor, size=size)
     found = seen(floor.engine.observation.meters, "scheduler_preemption_workload_disruptions")
 
     assert (1 if size == 1 else 2) == len(evictions)
@@ -272,7 +272,7 @@ def test_a_preemption_by_a_pod_counts_violated_budgets():
 
 def test_a_group_is_one_entity_of_the_queue():
     """A group counts in the queue of its foremost member; pods of no group count one by one."""
-    floor, evictions = crowded_group(priority=10)
+    floor, evictions = group_on_full_nodes(priority=10)
     floor.single("large-a", cpu=9)
     floor.single("large-b", cpu=9)
     floor.run()

@@ -39,7 +39,7 @@ def test_it_finds_whom_asking_each_would_find():
     assert found > 1000
 
 
-def test_names_without_end_cost_no_room():
+def test_endless_names_are_not_stored():
     """Beyond the first few nothing is compared: kinds that need only such names are always
     returned.
     """

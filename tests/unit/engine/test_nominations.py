@@ -53,7 +53,7 @@ def test_nominations_by_node_and_pod():
     assert (0, [], "") == (len(found), list(found.nodes()), found.drop("uid-p"))
 
 
-def test_room_is_kept_from_lower_and_equal_priority():
+def test_a_nomination_counts_for_lower_and_equal_priority():
     """The nomination of a gated pod counts for lower and equal priorities."""
     rig = rig_with(
         make_pod("boss", priority=5, nominated="n0", gates=["g"]),
@@ -121,7 +121,7 @@ def test_an_assumed_pod_counts_once():
     assert [("boss", "n0"), ("small", "n0")] == binds(rig)
 
 
-def test_a_promise_kept_elsewhere_wakes_who_waited_for_it():
+def test_a_nominated_pod_bound_elsewhere_wakes_waiting_pods():
     """The nominated pod is placed on another node: its nominated capacity is free for others."""
     rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0", gates=["g"]), nodes=1)
     rig.api.put("Pod", make_pod("low", cpu=2))
@@ -135,7 +135,7 @@ def test_a_promise_kept_elsewhere_wakes_who_waited_for_it():
     assert Where.UNSCHEDULABLE is not rig.where("low")
 
 
-def test_a_promise_that_dies_with_its_pod_wakes_who_waited_for_it():
+def test_the_nomination_of_a_deleted_pod_wakes_waiting_pods():
     """A terminating nominated pod releases its capacity when its turn comes."""
     rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0", gates=["g"]))
     rig.api.put("Pod", make_pod("low", cpu=2))
@@ -148,7 +148,7 @@ def test_a_promise_that_dies_with_its_pod_wakes_who_waited_for_it():
     assert Where.UNSCHEDULABLE is not rig.where("low")
 
 
-def test_a_terminating_pod_loses_its_promise_at_its_turn():
+def test_a_terminating_pod_loses_its_nomination_at_its_turn():
     """A pod that is popped while it is terminating keeps no nomination."""
     rig = rig_with(make_pod("boss", priority=5, cpu=2, nominated="n0"))
     rig.api.terminate("default/boss")

@@ -185,7 +185,7 @@ def test_a_victim_that_is_leaving_is_seen_to_leave_while_its_bind_is_in_doubt():
     rig.settle()
 
 
-def test_lower_promises_are_taken_back():
+def test_lower_nominations_are_cleared():
     """A lower pod nominated to the node is retried at once."""
     rig = rig_with(low())
     small = make_pod("small", priority=5, cpu=2, nominated="n0", gates=["g"])

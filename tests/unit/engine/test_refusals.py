@@ -99,13 +99,13 @@ def test_pods_placed_in_between_are_reported(monkeypatch):
     assert "free ports" in messages(effects)["late"]
 
 
-def test_a_promise_that_is_given_up_in_between_may_help(monkeypatch):
+def test_a_nomination_cleared_in_between_may_help(monkeypatch):
     """A pod rejected because of the nomination has that message; the next one of its kind gets the
     capacity.
     """
     turn = Turn(monkeypatch)
     turn.pods("early", cpu=4)
-    turn.pods("promised", cpu=9, nominated="n1")
+    turn.pods("nominated", cpu=9, nominated="n1")
     turn.pods("late", cpu=4)
     effects = turn.run()
     assert ["late"] == bound(effects)

@@ -13,7 +13,7 @@ from scheduler.intree import registry
 from scheduler.plugins.namespacesort import NamespaceSort
 from tests.property.making import make_pod
 
-NOBODY: frozenset[str] = frozenset()
+NONE_BLOCKED: frozenset[str] = frozenset()
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -45,7 +45,7 @@ class Line:
         self.queue.push(self.plugin.sort_key(queued), queued)
         return queued
 
-    def pop(self, blocked: frozenset[str] = NOBODY) -> str:
+    def pop(self, blocked: frozenset[str] = NONE_BLOCKED) -> str:
         """Return the next pod, "" without one."""
         assert (self.queue.first(blocked) is None) is (self.queue._next(blocked) is None)
         queued = self.queue.pop(blocked)

@@ -309,13 +309,13 @@ def test_the_listed_changes_are_all_that_can_wake_the_pod():
     waiting = place(
         node("a", cpu="1"),
         pod("large", requests={"cpu": "9"}),
-        pod("held", spec={"schedulingGates": [{"name": "later"}]}),
+        pod("gated", spec={"schedulingGates": [{"name": "later"}]}),
         pod("small"),
         waking=True,
     )
     woken = {one.name: one.woken_by for one in waiting.pods}
 
-    assert ("the removal of its scheduling gates",) == woken["held"]
+    assert ("the removal of its scheduling gates",) == woken["gated"]
     assert () == woken["small"]
     assert {
         "a new node",

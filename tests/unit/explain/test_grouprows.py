@@ -47,7 +47,7 @@ def test_a_group_has_one_shown_status(status):
     assert known.items() <= json.loads(msgspec.json.encode(shown)).items()
 
 
-def test_groups_with_trouble_come_first():
+def test_groups_with_problems_come_first():
     """Tables and page list groups in one order."""
     reports = list(reversed(CASES.values()))
     assert list(CASES) == [one.shown for one in shown_groups(reports)]

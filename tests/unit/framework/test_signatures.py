@@ -95,7 +95,7 @@ class TestRegistry:
         )
 
     def test_a_protocol_among_the_bases_is_no_method(self):
-        """The base states what the class promises; only methods that the class defines are
+        """A base declares points of the class; only methods that the class defines are
         called.
         """
 

@@ -223,8 +223,8 @@ async def test_a_plugin_that_hangs_is_waited_for_a_little_and_ended(
     (tmp_path / "hangs").touch()
 
     changed = await found.refresh(force=True)
-    told_soon = found.problem
-    await wait_until(lambda: found.problem != told_soon)
+    early = found.problem
+    await wait_until(lambda: found.problem != early)
     pid = int((tmp_path / "pid").read_text())
     (tmp_path / "hangs").unlink()
     clock.advance(10)
@@ -232,7 +232,7 @@ async def test_a_plugin_that_hangs_is_waited_for_a_little_and_ended(
     await wait_until(lambda: found.problem is None)
 
     assert not changed
-    assert "new credentials are asked for, and do not come" == told_soon
+    assert "new credentials are asked for, and do not come" == early
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert "Bearer good" == found.access.authorization

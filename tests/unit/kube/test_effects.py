@@ -380,17 +380,17 @@ async def test_a_status_patch_is_repeated(code: int):
     async with running() as run:
         uid = run.pod("a")
         run.accidents(refused(code), refused(code), on="PATCH")
-        await run.carry_out(status(uid, "a", "told"), time_s=10)
+        await run.carry_out(status(uid, "a", "reported"), time_s=10)
         pod = run.api.get(f"{PODS}/a")
 
-    assert "told" == pod["status"]["conditions"][0]["message"]
+    assert "reported" == pod["status"]["conditions"][0]["message"]
 
 
 async def test_a_status_never_reaches_another_pod_of_the_name():
     """The uid in the patch keeps it off a recreated pod; it is not repeated."""
     async with running() as run:
         run.pod("a")
-        await run.carry_out(status("of-the-old-one", "a", "told"), time_s=60)
+        await run.carry_out(status("of-the-old-one", "a", "reported"), time_s=60)
         pod = run.api.get(f"{PODS}/a")
         results = run.meters.effects.labels("SetStatus", "gone").value
 
@@ -588,7 +588,7 @@ async def test_after_the_fence_nothing_is_sent_any_more():
     assert "nodeName" not in pod["spec"]
 
 
-async def test_the_fence_holds_before_anybody_has_noticed():
+async def test_the_fence_closes_before_a_timer_fires():
     """A process that slept past its deadline sends nothing, although no timer has fired yet."""
     async with running() as run:
         uid = run.pod("a")

@@ -48,9 +48,9 @@ def line(manifest: dict[str, Any], place: str = "", number: str = "") -> bytes:
     """Return a line of a watch, with a number inserted literally in one place."""
     manifest["metadata"] |= {"uid": f"uid-{manifest['metadata']['name']}", "resourceVersion": "7"}
     if place:
-        *way, last = PLACES[place][1]
+        *parents, last = PLACES[place][1]
         inside: Any = manifest
-        for step in way:
+        for step in parents:
             inside = inside[step]
         inside[last] = MARK
     text = json.dumps({"type": "ADDED", "object": manifest})

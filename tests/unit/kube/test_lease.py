@@ -62,10 +62,10 @@ class _Link(MemoryApi):
         super().__init__(candidate.api.store)
         self.seen = candidate.api.seen
 
-        def on_the_way(method: str, path: str) -> Accident | None:
+        def link_of(method: str, path: str) -> Accident | None:
             return candidate.link(method, path)  # the link as it is then, not as it is now
 
-        self.accident = on_the_way
+        self.accident = link_of
 
 
 def spec(api: MemoryApi) -> Any:
@@ -190,14 +190,14 @@ async def test_a_leader_that_cannot_renew_stops_before_another_begins():
         if not first.fence.is_open:
             times.setdefault("fenced", now)
         if first.terms[-1] == "lost":
-            times.setdefault("told", now)
+            times.setdefault("reported", now)
         if second.election.is_leader:
             times.setdefault("taken over", now)
     await first.stop()
     await second.stop()
 
     assert 7.9 <= times["fenced"] <= 10.1
-    assert times["told"] <= times["fenced"] + 0.1
+    assert times["reported"] <= times["fenced"] + 0.1
     assert times["fenced"] + 3 < times["taken over"] <= 20
 
 
@@ -250,7 +250,7 @@ async def test_short_failures_cost_nothing():
         left = [accident]
         first.link = lambda _, __, left=left: left.pop() if left else None  # type: ignore[misc]
         await asyncio.sleep(15)
-    api.change(LEASE, {"metadata": {"labels": {"touched": "by-somebody"}}})
+    api.change(LEASE, {"metadata": {"labels": {"touched": "by-another"}}})
     await asyncio.sleep(15)
     labels = api.get(LEASE)["metadata"]["labels"]
     still_leads = first.election.is_leader
@@ -258,7 +258,7 @@ async def test_short_failures_cost_nothing():
 
     assert still_leads
     assert ["lead", "lost"] == first.terms
-    assert {"touched": "by-somebody"} == labels
+    assert {"touched": "by-another"} == labels
 
 
 async def test_a_deleted_lease_is_made_again():

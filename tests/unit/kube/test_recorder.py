@@ -128,7 +128,7 @@ async def test_a_long_note_is_cut():
     assert event["note"].endswith("ä ...")
 
 
-async def test_a_long_name_leaves_room_for_the_time():
+async def test_a_long_name_is_cut_before_the_time():
     """A pod's name may be as long as an event's; both still make one valid name."""
     async with running() as run:
         await run.put(replace(FAILED, name="a" * 235 + "-" + "b" * 17))
@@ -332,7 +332,7 @@ async def test_the_end_of_the_process_writes_what_was_counted():
     assert 4 == event["series"]["count"]
 
 
-async def test_an_event_without_news_is_written_once():
+async def test_an_event_that_is_not_repeated_is_written_once():
     """The refresh of all series passes over events that have not been repeated since."""
     async with running() as run:
         for name, after_s in (("a", 0), ("b", REFRESH_S - 60), ("c", REFRESH_S + 1)):

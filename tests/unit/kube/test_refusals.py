@@ -22,7 +22,7 @@ SLOW = EffectLimits(refusals_per_s=10, refusals_at_once=5)
 
 def flood(number: int, namespace: str = "flood"):
     """Return the reports about this many pods of a namespace."""
-    one = replace(status("", "", "no room"), namespace=namespace)
+    one = replace(status("", "", "no capacity"), namespace=namespace)
     return [replace(one, name=f"p{n}", uid=f"{namespace}-{n}") for n in range(number)]
 
 
@@ -46,8 +46,8 @@ async def test_no_binding_waits_for_the_conditions_of_a_flood():
         uid = run.pod("a")
         run.executor.submit(flood(5000))
         await asyncio.wait_for(run.executor.wait_capacity(), 0.1)
-        promise = status("uid-b", "b", "evicts", nominated="n1")
-        await run.carry_out(Bind(1, "default", "a", uid, "n1"), promise, time_s=0.2)
+        nominating = status("uid-b", "b", "evicts", nominated="n1")
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"), nominating, time_s=0.2)
 
     assert {1: 201} == run.codes()
     assert any(seen.path.endswith("/b/status") for seen in run.api.seen)

@@ -42,7 +42,7 @@ from scheduler.objects.pod import PodCondition
 from scheduler.objects.workloads import Namespace
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
-from tests.apiserver.realcluster import NOBODY_TOKEN, RealCluster
+from tests.apiserver.realcluster import POWERLESS_TOKEN, RealCluster
 from tests.unit.kube.waiting import wait_until
 
 NOW = RealClock().now()
@@ -418,12 +418,12 @@ async def test_a_user_without_the_right_gets_the_reason(
 
     if isinstance(target, RealCluster):
         no_rights = await ApiClient.connect(
-            str(target.nobody_kubeconfig), clock=RealClock(), meters=Meters()
+            str(target.powerless_kubeconfig), clock=RealClock(), meters=Meters()
         )
         forbidden = await no_rights.request("GET", "/api/v1/pods")
         await no_rights.close()
         assert (403, "Forbidden") == (forbidden.code, forbidden.reason)
-        assert NOBODY_TOKEN
+        assert POWERLESS_TOKEN
 
 
 class Candidate:

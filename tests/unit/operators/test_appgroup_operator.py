@@ -172,8 +172,8 @@ def test_costs_are_those_that_pods_are_scored_by():
 
 def table(key: str, origin: str, destination: str, cost: int) -> dict[str, Any]:
     """Return a table with one path."""
-    way = {"destination": destination, "networkCost": cost}
-    return {"topologyKey": key, "originList": [{"origin": origin, "costList": [way]}]}
+    path = {"destination": destination, "networkCost": cost}
+    return {"topologyKey": key, "originList": [{"origin": origin, "costList": [path]}]}
 
 
 async def test_others_run_while_a_large_group_is_judged():

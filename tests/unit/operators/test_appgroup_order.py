@@ -47,7 +47,7 @@ def straightened(algorithm, labels):
 
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS, "Khan", ""])
 @given(graph=graphs, by_name=st.booleans())
-def test_everybody_stands_before_what_it_depends_on(algorithm, graph, by_name):
+def test_every_workload_comes_before_its_dependencies(algorithm, graph, by_name):
     """A cycle is valid; in any case every workload has exactly one position."""
     listed = workloads(graph, by_name=by_name)
     found = order_of(listed, algorithm)

@@ -174,16 +174,16 @@ def test_a_gang_says_whom_it_lacks_and_why_it_waits():
     text = '"a" has 1 of 2 pod(s) on nodes; "b" has 0 of 1 pod(s) on nodes'
     assert ("False", "Incomplete", text) == conditions(lacking)["GangScheduled"]
 
-    waits = AppGroupStatus(gang=GangStatus("Pending", "no room"))
+    waits = AppGroupStatus(gang=GangStatus("Pending", "no capacity"))
     reported = judged(wanted, placed("a-0"), waits, namespace="default")
-    assert ("False", "Unschedulable", "no room") == conditions(reported)["GangScheduled"]
+    assert ("False", "Unschedulable", "no capacity") == conditions(reported)["GangScheduled"]
     assert waits.gang == reported.gang
     assert "gang" not in merge_patch(waits, reported)
 
 
 def test_a_gang_is_scheduled_when_each_workload_has_its_own_on_nodes():
     """Pods of other namespaces do not count; the earlier message is outdated then."""
-    wanted, before = gang(a=2, b=1), AppGroupStatus(gang=GangStatus("Pending", "no room"))
+    wanted, before = gang(a=2, b=1), AppGroupStatus(gang=GangStatus("Pending", "no capacity"))
     elsewhere = placed("b-0", namespace="other")
     near = judged(wanted, [*placed("a-0", "a-1"), *elsewhere], before, namespace="default")
     assert "False" == conditions(near)["GangScheduled"][0]

@@ -59,14 +59,14 @@ def group(*workloads: Json, algorithm: str = "KahnSort") -> Json:
     }
 
 
-def network(*ways: Json, key: str = REGION_LABEL, **spec: Any) -> Json:
+def network(*paths: Json, key: str = REGION_LABEL, **spec: Any) -> Json:
     """Return a spec; every link is an origin `east` of its own."""
-    origins = [{"origin": "east", "costList": [way]} for way in ways]
+    origins = [{"origin": "east", "costList": [path]} for path in paths]
     levels = [{"topologyKey": key, "originList": origins}]
     return {"weights": [{"name": "UserDefined", "topologyList": levels}], **spec}
 
 
-def way(cost: Any = 5, to: str = "west", **more: Any) -> Json:
+def path(cost: Any = 5, to: str = "west", **more: Any) -> Json:
     return {"destination": to, "networkCost": cost, **more}
 
 
@@ -129,20 +129,23 @@ def test_a_label_that_names_no_workload_is_reported(labels: str, says: str):
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        (network(way(-3)), "originList[0].costList[0].networkCost: -3 is not between"),
-        (network(way(10**15)), "networkCost: 1000000000000000 is not between"),
+        (network(path(-3)), "originList[0].costList[0].networkCost: -3 is not between"),
+        (network(path(10**15)), "networkCost: 1000000000000000 is not between"),
         (
-            network(way(), way(to="east")),
+            network(path(), path(to="east")),
             (
                 'spec.weights[0].topologyList[0].originList[1].origin: "east" stands in '
                 "originList[0] too"
             ),
         ),
         (
-            network(way(), way(9)),
+            network(path(), path(9)),
             "spec.weights: listed more than once, so that the cost is in doubt",
         ),
-        (network(way(to="wets")), 'costList[0].destination: no node has the value "wets" (did you'),
+        (
+            network(path(to="wets")),
+            'costList[0].destination: no node has the value "wets" (did you',
+        ),
         (
             network(key="topology.kubernetes.io/regoin"),
             (
@@ -150,7 +153,7 @@ def test_a_label_that_names_no_workload_is_reported(labels: str, says: str):
                 '"topology.kubernetes.io/regoin" is not used by any plugin'
             ),
         ),
-        (network(way(bandwidthCapacity="-1G")), "costList[0].bandwidthCapacity: -1G is negative"),
+        (network(path(bandwidthCapacity="-1G")), "costList[0].bandwidthCapacity: -1G is negative"),
         (
             network(topologyAlgorithm="Dijsktra"),
             'spec.topologyAlgorithm: "Dijsktra" is not known (did',
@@ -187,9 +190,9 @@ def test_an_invalid_topology_is_reported_by_field(spec: Json, says: str):
         ("appgroups", group(workload("a"), workload("b", minBandwidth="fast")), "minBandwidth"),
         ("appgroups", group(*map(workload, map(str, range(1001)))), "spec.workloads"),
         ("appgroups", group(algorithm="x" * 300), "spec.topologySortingAlgorithm"),
-        ("networktopologies", network(way(-3)), "originList[0].costList[0].networkCost"),
-        ("networktopologies", network(way(10**15)), "networkCost"),
-        ("networktopologies", network(way("dear")), "networkCost"),
+        ("networktopologies", network(path(-3)), "originList[0].costList[0].networkCost"),
+        ("networktopologies", network(path(10**15)), "networkCost"),
+        ("networktopologies", network(path("dear")), "networkCost"),
         ("networktopologies", network(freqUpdate=0), "spec.freqUpdate"),
         (
             "networktopologies",

@@ -35,14 +35,14 @@ def test_it_is_what_the_plugin_books(seed):
 
 def test_allocations_are_reported_at_the_listed_paths():
     """One listed for both directions has both; one without capacity shows nothing."""
-    ways = [("a", "b", 20, "1G"), ("a", "c", 30)]
-    raw = topology(ways, both=False)
+    paths = [("a", "b", 20, "1G"), ("a", "c", 30)]
+    raw = topology(paths, both=False)
     (table,) = msgspec.convert(raw, NetworkTopology).spec.weights
     amounts = {LabelLink(REGION_LABEL, "a", "b"): 5, LabelLink(REGION_LABEL, "b", "a"): 7}
 
     (level, _) = with_bookings(table, amounts).topology_list
     (origin,) = level.origin_list
-    assert [12, None] == [way.bandwidth_allocated for way in origin.cost_list]
+    assert [12, None] == [path.bandwidth_allocated for path in origin.cost_list]
 
 
 def test_statistics_tell_least_mean_and_greatest():

@@ -59,11 +59,11 @@ class OperatorRig(operatorrig.OperatorRig):
     def booked(self) -> dict[tuple[str, str], int]:
         """Return the bookings of each path in the status."""
         return {
-            (origin["origin"], way["destination"]): way["bandwidthAllocated"]
+            (origin["origin"], path["destination"]): path["bandwidthAllocated"]
             for table in self.status["weights"]
             for level in table["topologyList"]
             for origin in level["originList"]
-            for way in origin["costList"]
+            for path in origin["costList"]
         }
 
 
@@ -89,11 +89,11 @@ async def test_bookings_follow_the_pods_that_are_there():
         await passed(2)
         three = at.booked
         before = len(at.sent)
-        at.place("other", "nobody", "c")
+        at.place("other", "unused", "c")
         await passed(10)
 
-    ways = {("z1", "z2"), ("z2", "z1"), ("east", "west"), ("west", "east")}
-    assert dict.fromkeys(ways, 0) == nothing
+    paths = {("z1", "z2"), ("z2", "z1"), ("east", "west"), ("west", "east")}
+    assert dict.fromkeys(paths, 0) == nothing
     m = 10**6
     assert {("z2", "z1"): 30 * m, ("west", "east"): 30 * m} == {k: v for k, v in one.items() if v}
     # web-0 now has traffic over both links, half each; web-1 over the region's for one half.

@@ -14,18 +14,18 @@ from scheduler.objects.network import (
 VALUES = {REGION_LABEL: ("east", "west")}
 
 
-def spec(*ways, key=REGION_LABEL):
+def spec(*paths, key=REGION_LABEL):
     """Return a spec from (origin, destination, further fields)."""
     origins = [
         {"origin": origin, "costList": [{"destination": destination, **fields}]}
-        for origin, destination, fields in ways
+        for origin, destination, fields in paths
     ]
     table = {"name": "UserDefined", "topologyList": [{"topologyKey": key, "originList": origins}]}
     return msgspec.convert({"weights": [table]}, NetworkTopologySpec)
 
 
 @pytest.mark.parametrize(
-    ("way", "stated"),
+    ("path", "stated"),
     [
         (("east", "west", {"networkCost": -1}), "costList[0].networkCost: -1 is not between 0"),
         (("east", "west", {"networkCost": 10**15}), "networkCost: 1000000000000000 is not between"),
@@ -46,9 +46,9 @@ def spec(*ways, key=REGION_LABEL):
         ),
     ],
 )
-def test_each_oddity_names_its_field(way, stated):
+def test_each_oddity_names_its_field(path, stated):
     """One text per oddity, beginning with the path."""
-    found = list(doubts(spec(way), VALUES))
+    found = list(doubts(spec(path), VALUES))
 
     assert any(stated in text for text in found), found
     assert all(text.startswith("spec.weights[0].topologyList[0]") for text in found)
@@ -56,9 +56,9 @@ def test_each_oddity_names_its_field(way, stated):
 
 def test_different_costs_of_the_two_directions_are_reported():
     """Both are used, each for its own direction; that is seldom intended."""
-    ways = spec(("east", "west", {"networkCost": 20}), ("west", "east", {"networkCost": 30}))
+    paths = spec(("east", "west", {"networkCost": 20}), ("west", "east", {"networkCost": 30}))
 
-    (reported,) = doubts(ways, VALUES)
+    (reported,) = doubts(paths, VALUES)
     assert '"east" to "west" costs 20, the way back 30' in reported
 
 

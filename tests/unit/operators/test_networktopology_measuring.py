@@ -71,9 +71,9 @@ def cost(table: Any, key: str, origin: str, destination: str) -> int | None:
     """Return a cost of a table, None if it has none."""
     for level in table.levels:
         for one in level.origins if level.topology_key == key else ():
-            for way in one.paths if one.origin == origin else ():
-                if way.destination == destination:
-                    return int(way.network_cost)
+            for path in one.paths if one.origin == origin else ():
+                if path.destination == destination:
+                    return int(path.network_cost)
     return None
 
 

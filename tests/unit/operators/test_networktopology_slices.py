@@ -87,9 +87,9 @@ class OperatorRig(operatorrig.OperatorRig):
         """The published costs by zone."""
         return {
             one.obj["originZone"]: {
-                (origin["origin"], way["destination"]): way["networkCost"]
+                (origin["origin"], path["destination"]): path["networkCost"]
                 for origin in one.obj["origins"]
-                for way in origin["costList"]
+                for path in origin["costList"]
             }
             for one in self.store.list(self.slice_resource)
         }
@@ -228,10 +228,10 @@ async def made(
 
 def paths_of(slices: Any) -> dict[tuple[str, str], int]:
     return {
-        (origin.origin, way.destination): way.network_cost
+        (origin.origin, path.destination): path.network_cost
         for part in slices
         for origin in part.origins
-        for way in origin.paths
+        for path in origin.paths
     }
 
 

@@ -21,7 +21,7 @@ NOW, LATER = "2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def spec(*ways: tuple[str, str, str, str]) -> NetworkTopologySpec:
+def spec(*paths: tuple[str, str, str, str]) -> NetworkTopologySpec:
     """Make a spec with one table entry per (table, key, origin, destination)."""
     weights = [
         {
@@ -35,7 +35,7 @@ def spec(*ways: tuple[str, str, str, str]) -> NetworkTopologySpec:
                 }
             ],
         }
-        for table, key, origin, to in ways
+        for table, key, origin, to in paths
     ]
     return msgspec.convert({"weights": weights}, NetworkTopologySpec)
 
@@ -52,7 +52,7 @@ CALCULATED = NetworkTopologyStatus(weights=spec(OTHER_TABLE).weights)
 
 
 @pytest.mark.parametrize(
-    ("ways", "previous", "ready", "reason"),
+    ("paths", "previous", "ready", "reason"),
     [
         ([FIRST], NetworkTopologyStatus(), "True", "Observed"),
         ([FIRST, BACK, OTHER_TABLE, OTHER_KEY], NetworkTopologyStatus(), "True", "Observed"),
@@ -62,10 +62,10 @@ CALCULATED = NetworkTopologyStatus(weights=spec(OTHER_TABLE).weights)
     ],
 )
 def test_ready_says_whether_the_tables_can_be_used(
-    ways: list[Any], previous: NetworkTopologyStatus, ready: str, reason: str
+    paths: list[Any], previous: NetworkTopologyStatus, ready: str, reason: str
 ):
     """A link belongs to a table, a key and a direction; listed twice it is in doubt."""
-    got = status_of(spec(*ways), observed(previous))
+    got = status_of(spec(*paths), observed(previous))
 
     assert (3, 2) == (got.node_count, got.observed_generation)
     (condition,) = got.conditions
@@ -80,8 +80,8 @@ def test_ready_says_whether_the_tables_can_be_used(
 
 def test_the_message_names_a_few_paths_and_counts_the_rest():
     """A table that is doubled as a whole must not make a message of a megabyte."""
-    ways = [("T", ZONE, "Z0", f"Z{number}") for number in range(10)]
-    condition, *_ = status_of(spec(*ways, *ways), observed(NetworkTopologyStatus())).conditions
+    paths = [("T", ZONE, "Z0", f"Z{number}") for number in range(10)]
+    condition, *_ = status_of(spec(*paths, *paths), observed(NetworkTopologyStatus())).conditions
 
     assert condition.message.endswith('T, zone: "Z0" to "Z2"; and 7 more'.replace("zone", ZONE))
 
@@ -132,7 +132,7 @@ def test_an_older_definition_gets_the_count_alone():
 
 
 names = st.sampled_from(["", "a", "b"])
-ways = st.lists(st.tuples(names, names, names, names), max_size=12)
+paths = st.lists(st.tuples(names, names, names, names), max_size=12)
 conditions = st.lists(
     st.builds(
         Condition,
@@ -153,7 +153,7 @@ statuses = st.builds(
 )
 
 
-@given(ways, statuses, st.integers(0, 5))
+@given(paths, statuses, st.integers(0, 5))
 def test_a_second_pass_has_nothing_to_do(listed: list[Any], before: Any, count: int):
     """A status that is written, read back and judged again does not change, so writes end."""
     wanted = status_of(spec(*listed), observed(before, count))
@@ -168,7 +168,7 @@ def test_a_second_pass_has_nothing_to_do(listed: list[Any], before: Any, count: 
     ]
 
 
-@given(ways)
+@given(paths)
 def test_doubtful_is_what_occurs_twice(listed: list[Any]):
     """Neither order nor grouping into tables changes which paths are in doubt."""
-    assert {way for way in listed if listed.count(way) > 1} == set(doubtful_paths(spec(*listed)))
+    assert {path for path in listed if listed.count(path) > 1} == set(doubtful_paths(spec(*listed)))

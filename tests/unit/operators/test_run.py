@@ -20,7 +20,7 @@ from scheduler.state.view import LiveView
 NAME = "networktopology"
 
 
-class Nobody:
+class SilentServer:
     """A client and credentials of an API server that does not answer."""
 
     access: Any = None
@@ -28,7 +28,7 @@ class Nobody:
     async def refresh(self, *, force: bool = False) -> bool:
         return force
 
-    async def request(self, *_: Any, **__: Any) -> "Nobody":
+    async def request(self, *_: Any, **__: Any) -> "SilentServer":
         return self
 
     code, body, message = 0, b"", "connection refused"
@@ -44,7 +44,7 @@ class Setting:
         self.house = House(
             settings=OperatorsSettings(**settings),
             view=LiveView(Cluster()),
-            connection=Connection(Nobody(), Nobody()),
+            connection=Connection(SilentServer(), SilentServer()),
             health=self.health,
             clock=self.clock,
             random=Random(1),

@@ -92,11 +92,11 @@ def assert_trackers_follow(cluster: SmallCluster) -> None:
     for key, tracker in cluster.scene.handle.trackers.items():
         anew = key.made()
         anew.rebuild(cluster.scene.cluster)
-        expected, held = anew.columns(), tracker.columns()
+        expected, current = anew.columns(), tracker.columns()
 
-        assert set(expected) == set(held)
+        assert set(expected) == set(current)
         for name in expected:
-            assert np.array_equal(expected[name], held[name]), name
+            assert np.array_equal(expected[name], current[name]), name
 
 
 def passing(cluster: SmallCluster, pod: Manifest) -> set[str]:

@@ -54,8 +54,8 @@ def app_group(workloads, name="app", namespace="default", order=(), algorithm="K
 def topology(regions=(), zones=(), name="nt-default", table="UserDefined", both=True):
     """Return a NetworkTopology from (origin, destination, cost[, capacity]) per level."""
     levels = [
-        {"topologyKey": key, "originList": _origins(ways, both)}
-        for key, ways in ((REGION, regions), (ZONE, zones))
+        {"topologyKey": key, "originList": _origins(paths, both)}
+        for key, paths in ((REGION, regions), (ZONE, zones))
     ]
     return {
         "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
@@ -65,14 +65,14 @@ def topology(regions=(), zones=(), name="nt-default", table="UserDefined", both=
     }
 
 
-def _origins(ways, both):
+def _origins(paths, both):
     listed: dict[str, list[dict[str, object]]] = {}
-    for origin, destination, cost, *capacity in ways:
+    for origin, destination, cost, *capacity in paths:
         for ends in ((origin, destination), (destination, origin))[: 2 if both else 1]:
-            way = {"destination": ends[1], "networkCost": cost}
+            path = {"destination": ends[1], "networkCost": cost}
             if capacity:
-                way["bandwidthCapacity"] = capacity[0]
-            listed.setdefault(ends[0], []).append(way)
+                path["bandwidthCapacity"] = capacity[0]
+            listed.setdefault(ends[0], []).append(path)
     return [{"origin": origin, "costList": costs} for origin, costs in listed.items()]
 
 

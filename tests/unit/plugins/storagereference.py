@@ -222,12 +222,12 @@ def _unbound_on(world, node, unbound):
             return [UNMATCHED]
         driver = world.drivers.get(found.provisioner)
         if driver is not None and driver.spec.storage_capacity:
-            room = any(
+            fits = any(
                 quantity(c.limit) >= _size(claim)
                 and selector_matches(c.node_topology, node.metadata.labels)
                 for c in world.capacities.values()
             )
-            if not room:
+            if not fits:
                 return [CRAMPED]
     return []
 

@@ -47,7 +47,7 @@ def test_a_claim_that_goes_with_its_devices_frees_them():
     """The claim's finalizer was removed by another client: it was never seen without its
     devices.
     """
-    allocated_claim = claim("held", status=allocated("g0"))
+    allocated_claim = claim("allocated", status=allocated("g0"))
     daemon = Daemon([node("n1")], gpu_class(), local_slice("n1", "g0"), allocated_claim, claim("c"))
     daemon.see(claiming("p", "c"))
     assert [] == daemon.run()

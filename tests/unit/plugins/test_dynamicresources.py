@@ -249,14 +249,14 @@ def test_a_claim_without_a_timestamp_can_still_be_shared():
     assert {"reservedFor"} == set(write.body["status"])
 
 
-def test_a_claim_in_the_way_is_freed():
+def test_a_claim_that_blocks_its_pod_is_freed():
     """The pod cannot run at its node, and no other pod uses it; a claim in use is kept."""
     away = {"nodeSelector": {"kubernetes.io/hostname": "n2"}}
     nodes = [node("n1", labels={"kubernetes.io/hostname": "n1"})]
     nodes.append(node("n2", labels={"kubernetes.io/hostname": "n2"}))
     for users, wanted in (((), "deallocation of ResourceClaim completed"), (["q"], "still not")):
-        held = claim("c", status=allocated("g0", users=users))
-        daemon = Daemon(nodes, gpu_class(), local_slice("n1", "g0"), held)
+        in_use = claim("c", status=allocated("g0", users=users))
+        daemon = Daemon(nodes, gpu_class(), local_slice("n1", "g0"), in_use)
         daemon.see(claiming("p", "c", **away))
         calls = daemon.run()
         assert wanted in daemon.messages()[-1]
@@ -407,13 +407,13 @@ def test_a_pod_is_gated_until_its_claims_exist():
     scene = Scene(DynamicResources)
     scene.fill(objects=[claim("c"), claim("gone", deletionTimestamp="2026-01-01T00:00:00Z")])
 
-    def held(*claims):
+    def message(*claims):
         status = scene.plugin.pre_enqueue(read_pod(claiming("p", *claims)))
         return "" if status is None else status.message
 
-    assert "" == held("c")
-    assert 'could not find ResourceClaim "default/x"' == held("c", "x")
-    assert 'resourceclaim "gone" is being deleted' == held("gone")
+    assert "" == message("c")
+    assert 'could not find ResourceClaim "default/x"' == message("c", "x")
+    assert 'resourceclaim "gone" is being deleted' == message("gone")
 
 
 @pytest.mark.parametrize(

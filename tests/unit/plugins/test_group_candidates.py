@@ -72,8 +72,8 @@ def test_all_candidates_free_and_count_what_all_pods_do(batch):
             if any(is_useful(each, blocks, counted) for each in unit.pods)
         ]
         uids = [one.pod.metadata.uid for _, one in useful]
-        everybody = chosen(made, pods, {at: one.count for at, one in enumerate(made)})
-        assert sorted(uids) == sorted(one.pod.metadata.uid for one in everybody)
+        all_of_them = chosen(made, pods, {at: one.count for at, one in enumerate(made)})
+        assert sorted(uids) == sorted(one.pod.metadata.uid for one in all_of_them)
         assert len(uids) == sum(one.count * one.pods for one in made)
         assert sum(unit.stranded >= {one.pod.metadata.uid} for unit, one in useful) == sum(
             one.count * one.stranded for one in made

@@ -110,7 +110,7 @@ def numbers() -> Iterator[tuple[str, Case]]:
         yield f"CompositePodGroup-{name}", tree
 
 
-def crowds() -> Iterator[tuple[str, Case]]:
+def large_cases() -> Iterator[tuple[str, Case]]:
     """Yield cases of thousands, of endless names and of depth."""
     longer = json.dumps({f"level{n}": {"max": 1} for n in range(MANY)})
     yield "longer", Case((config_map(constraints=longer),), BY_MAP, "data.constraints is longer")
@@ -142,8 +142,8 @@ def crowds() -> Iterator[tuple[str, Case]]:
     yield "tasks-in-size", Case((group("VolcanoPodGroup", tasks),), BY_VOLCANO, "minTaskMember")
     workload = application()["spec"]["workloads"][0]["workload"]
     entries = [{"workload": {**workload, "selector": f"w{n}"}} for n in range(MANY)]
-    crowd = group("AppGroup", {"gang": True, "workloads": entries})
-    yield "workloads", Case((crowd,), BY_APPLICATION, "spec.workloads")
+    large = group("AppGroup", {"gang": True, "workloads": entries})
+    yield "workloads", Case((large,), BY_APPLICATION, "spec.workloads")
     equal_workloads = group(
         "AppGroup", {"gang": True, "workloads": [{"workload": workload}] * MANY}
     )
@@ -169,7 +169,7 @@ NO_GANG = (
     "AppGroup-wider",
     "AppGroup-endless",
 )
-CASES = dict((*numbers(), *crowds()))
+CASES = dict((*numbers(), *large_cases()))
 
 
 def member(fields: dict[str, Any]) -> dict[str, Any]:

@@ -347,7 +347,7 @@ ONE, OTHER = {"r0-0", "r0-1"}, {"r1-0", "r1-1"}
 
 
 @pytest.mark.parametrize(
-    ("mode", "inner", "ways"),
+    ("mode", "inner", "expected"),
     [
         ("all", "all", [ONE | OTHER]),
         ("single", "all", [ONE, OTHER]),
@@ -355,7 +355,7 @@ ONE, OTHER = {"r0-0", "r0-1"}, {"r1-0", "r1-1"}
     ],
 )
 @pytest.mark.parametrize("is_group", [True, False])
-def test_what_goes_whole_is_evicted_whole(mode, inner, ways, is_group):
+def test_what_goes_whole_is_evicted_whole(mode, inner, expected, is_group):
     """The topmost group whose mode is `all`, for a group as for a pod on its own.
 
     Else single pods.
@@ -369,7 +369,7 @@ def test_what_goes_whole_is_evicted_whole(mode, inner, ways, is_group):
     else:
         del asking[0]["spec"]["schedulingGroup"]
 
-    assert victims(place(*rack("a", [2, 2]), *placed_pods, *important(asking))) in ways
+    assert victims(place(*rack("a", [2, 2]), *placed_pods, *important(asking))) in expected
 
 
 @pytest.mark.parametrize("is_nested", [False, True])

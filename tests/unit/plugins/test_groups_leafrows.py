@@ -46,7 +46,7 @@ def world(rng):
     found = tuple((path[:-1], name) for path, name in zip(paths, names, strict=True))
     most = rng.choice([2, 3, 8])
     slots = np.array([rng.choice([0, rng.randint(0, most)]) for _ in found])
-    fixed = np.array([rng.random() < 0.05 and room > 0 for room in slots])
+    fixed = np.array([rng.random() < 0.05 and slot > 0 for slot in slots])
     size = max(int(fixed.sum()), rng.randint(1, 6))
     levels = groups.levels(rng, depth, 0.5)
     return (

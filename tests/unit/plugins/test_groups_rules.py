@@ -153,7 +153,7 @@ def test_a_tree_without_a_live_node_says_so():
     assert "the topology (ConfigMap default/topo) names no node of this cluster: n0" in text
 
 
-def test_room_outside_of_the_tree_is_named():
+def test_free_capacity_outside_of_the_tree_is_named():
     """The tree's node is full, another one is not in the tree."""
     names = {"level-names": '["node"]', "tree": json.dumps({"n0": {}})}
     done = place(

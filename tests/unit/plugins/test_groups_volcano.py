@@ -113,7 +113,7 @@ def test_a_gang_is_placed_whole_or_waits():
     assert "does not fit" in report(pending).message
 
 
-def test_members_beyond_the_minimum_are_placed_where_there_is_room():
+def test_members_beyond_the_minimum_are_placed_where_capacity_is_free():
     """Four of six are placed."""
     done = place(*tree(ONE_RACK), pod_group("g", 3), *members("g", 6))
     assert 4 == done.summary.scheduled
@@ -205,9 +205,9 @@ def test_resources_that_members_ask_for_need_not_be_free_before_victims_go():
 def test_every_resource_of_the_group_has_to_be_free():
     """The members request all cpu of the sum; what they lack of memory is named."""
     spec = {"minResources": {"cpu": "4", "memory": "1Ti"}}
-    held = place(*tree({"r": {"a": 4}}), pod_group("g", 2, **spec), *members("g", 2, cpu="2"))
+    done = place(*tree({"r": {"a": 4}}), pod_group("g", 2, **spec), *members("g", 2, cpu="2"))
 
-    assert f"it needs {1 << 40} of memory in all" in report(held).message
+    assert f"it needs {1 << 40} of memory in all" in report(done).message
 
 
 def test_a_member_can_be_moved_to_another_group():
@@ -246,27 +246,29 @@ def test_a_group_that_waits_says_why_in_volcanos_words():
 
     They are written to the object, as there is no subresource.
     """
-    ((status,), events, paths) = reported(described(), GroupStage.REFUSED, message="no room")
+    ((status,), events, paths) = reported(described(), GroupStage.REFUSED, message="no capacity")
 
     assert "Pending" == status["phase"]
     (condition,) = status["conditions"]
     assert {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}.items() <= (
         condition.items()
     )
-    assert "no room" == condition["message"]
+    assert "no capacity" == condition["message"]
     assert ["FailedScheduling"] == events
     assert ["/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g"] == paths
 
 
 def test_a_written_status_is_not_written_again():
     """Only changes are written, whatever the time; conditions of other clients stay."""
-    ((first,), _, _) = reported(described(phase="Inqueue"), GroupStage.REFUSED, message="no room")
+    ((first,), _, _) = reported(
+        described(phase="Inqueue"), GroupStage.REFUSED, message="no capacity"
+    )
     assert "phase" not in first
     known = described(
         phase="Inqueue", conditions=[{"type": "Their", "status": "True"}, *first["conditions"]]
     )
-    assert [] == reported(known, GroupStage.REFUSED, message="no room")[0]
-    ((other,), _, _) = reported(known, GroupStage.REFUSED, message="less room")
+    assert [] == reported(known, GroupStage.REFUSED, message="no capacity")[0]
+    ((other,), _, _) = reported(known, GroupStage.REFUSED, message="less capacity")
     assert ["Their", "Unschedulable"] == [one["type"] for one in other["conditions"]]
 
 

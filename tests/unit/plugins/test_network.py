@@ -281,8 +281,8 @@ def test_a_share_is_split_over_the_replicas_it_goes_to():
         'between regions "a" and "b"'
         in overhead(placed=more, objects=objects).filter["a1y"].message
     )
-    other_way = overhead(placed=more, objects=objects).filter["b2x"]
-    assert 'between regions "a" and "b"' in other_way.message
+    backwards = overhead(placed=more, objects=objects).filter["b2x"]
+    assert 'between regions "a" and "b"' in backwards.message
 
 
 def test_a_dependency_books_for_those_that_depend_on_it():
@@ -297,7 +297,7 @@ def test_a_dependency_books_for_those_that_depend_on_it():
     assert got.filter["a2x"].is_success
 
 
-def test_min_cost_follows_the_shortest_way_between_regions():
+def test_min_cost_follows_the_shortest_path_between_regions():
     """Two short links by a third region beat the long direct one."""
     three = [("a", "b", 50), ("a", "c", 10), ("c", "b", 10)]
     got = evaluate(

@@ -103,14 +103,14 @@ def test_the_five_node_dijkstra_graph():
     edges = [(1, 2, 1), (1, 3, 4), (2, 4, 6), (3, 4, 5), (3, 5, 3), (4, 5, 2)]
     origins: dict[str, list[Any]] = {}
     for one, other, cost in edges:
-        way = {"destination": f"worker-{other}", "networkCost": cost}
-        origins.setdefault(f"worker-{one}", []).append(way)
+        path = {"destination": f"worker-{other}", "networkCost": cost}
+        origins.setdefault(f"worker-{one}", []).append(path)
     part = {
         "apiVersion": "trellis.dev/v1alpha1",
         "kind": "NetworkTopologySlice",
         "metadata": {"name": "slice", "namespace": "default"},
         "topology": "nt-default",
-        "origins": [{"origin": name, "costList": ways} for name, ways in origins.items()],
+        "origins": [{"origin": name, "costList": paths} for name, paths in origins.items()],
     }
     zones = {1: "Z1", 2: "Z1", 3: "Z2", 4: "Z3", 5: "Z3"}
     got = evaluate(

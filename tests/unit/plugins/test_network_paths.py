@@ -23,8 +23,8 @@ def part(listed: dict[str, dict[str, int]]) -> NetworkTopologySlice:
     """Return a slice from origin → destination → cost."""
     return NetworkTopologySlice(
         origins=tuple(
-            Origin(one, tuple(Cost(other, cost) for other, cost in ways.items()))
-            for one, ways in listed.items()
+            Origin(one, tuple(Cost(other, cost) for other, cost in paths.items()))
+            for one, paths in listed.items()
         )
     )
 
@@ -33,9 +33,9 @@ def by_networkx(slices: list[NetworkTopologySlice]) -> dict[tuple[str, str], int
     """Return the cost of each path: the first listing counts, one direction serves both."""
     costs: dict[tuple[str, str], int] = {}
     for origin in (origin for one in slices for origin in one.origins):
-        for way in origin.paths:
-            if way.network_cost is not None and way.network_cost >= 0:
-                costs.setdefault((origin.origin, way.destination), way.network_cost)
+        for path in origin.paths:
+            if path.network_cost is not None and path.network_cost >= 0:
+                costs.setdefault((origin.origin, path.destination), path.network_cost)
     both = {(other, one): cost for (one, other), cost in costs.items()} | costs
     graph = nx.DiGraph()
     graph.add_weighted_edges_from((*ends, cost) for ends, cost in both.items())
@@ -52,12 +52,12 @@ def of_graph(graph: NodeGraph) -> dict[tuple[str, str], int]:
     for away in (False, True):
         seen = {}
         for name in graph.numbers:
-            ways = graph.costs(name, away=away)
-            assert ways is not None
-            lost = np.zeros(len(ways.costs), dtype=np.bool_) if ways.lost is None else ways.lost
+            paths = graph.costs(name, away=away)
+            assert paths is not None
+            lost = np.zeros(len(paths.costs), dtype=np.bool_) if paths.lost is None else paths.lost
             for other, number in graph.numbers.items():
                 if not lost[number]:
-                    seen[(name, other) if away else (other, name)] = int(ways.costs[number])
+                    seen[(name, other) if away else (other, name)] = int(paths.costs[number])
         assert not away or found == seen
         found = seen
     return found

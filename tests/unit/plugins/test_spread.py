@@ -159,7 +159,7 @@ def test_it_keeps_the_invariants():
 X = {"matchLabels": {"app": "x"}}
 
 
-def crowded():
+def with_one_pod_too_many():
     """Return a cluster whose only node with a zone has one pod too many, and a pod that waits."""
     cluster = SmallCluster(PodTopologySpread)
     cluster.do(Move("node", "n0", node("n0", labels={ZONE: "z0", "free": "yes"})))
@@ -171,7 +171,7 @@ def crowded():
 
 def test_a_pod_that_terminates_counts_no_more():
     """A matching pod that is being deleted frees a place at once, and that wakes waiting pods."""
-    cluster, raw = crowded()
+    cluster, raw = with_one_pod_too_many()
     before = passing(cluster, raw)
     existing = pod("e0", node_name="n0", labels={"app": "x"})
     existing["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -182,9 +182,9 @@ def test_a_pod_that_terminates_counts_no_more():
     assert is_woken(cluster, raw, change)
 
 
-def test_an_empty_domain_that_goes_makes_room_in_the_others():
+def test_the_other_domains_are_feasible_once_an_empty_one_is_gone():
     """Without the last node of the emptiest domain the others are even, and that wakes."""
-    cluster, raw = crowded()
+    cluster, raw = with_one_pod_too_many()
     change = cluster.do(Move("node", "n1"))
 
     assert {"n0"} == passing(cluster, raw)

@@ -270,7 +270,7 @@ def test_a_claim_that_was_sent_to_a_node_fits_that_node_only():
         ([], set()),
     ],
 )
-def test_room_for_new_volumes_counts_where_the_driver_publishes_it(objects, fits):
+def test_capacity_for_new_volumes_counts_where_the_driver_publishes_it(objects, fits):
     """A capacity of the class whose topology has the node must be large enough."""
     assert fits == fitting(OPEN, storage_class(), csi_driver(), *objects, reason=REASON_CRAMPED)
     plain = csi_driver(storage_capacity=False)

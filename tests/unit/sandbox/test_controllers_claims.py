@@ -153,7 +153,7 @@ class TestTemplates:
 
 
 class TestReservations:
-    def test_a_finished_pod_gives_way(self):
+    def test_a_finished_pod_releases_its_reservation(self):
         """The others keep the claim; with the last one the devices are free again."""
         here = world(bind=True)
         here.apply(RESOURCECLAIMS, CLAIM)

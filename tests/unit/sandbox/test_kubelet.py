@@ -232,7 +232,7 @@ spec:
 
 
 class TestRefusing:
-    def test_a_pod_without_room_is_refused(self):
+    def test_a_pod_beyond_the_capacity_is_rejected(self):
         """A node accepts no more than its capacity, regardless of which client bound the pod."""
         world = SimulatedCluster(nodes=1)
         big = POD.replace("cpu: 100m", "cpu: 5")
@@ -244,7 +244,7 @@ class TestRefusing:
         assert "OutOfcpu" == status["reason"]
         assert status["message"].endswith("cpu, requested: 5000, used: 5000, capacity: 8000")
 
-    def test_room_comes_back(self):
+    def test_capacity_is_free_again(self):
         """The resources of an ended or deleted pod are free."""
         world = SimulatedCluster(nodes=1)
         big = POD.replace("cpu: 100m", "cpu: 5")

@@ -116,10 +116,10 @@ class SimulatedCluster:
         """
 
         def edit(obj: Object) -> Object:
-            held = dict(obj["metadata"].get("annotations") or {})
+            annotations = dict(obj["metadata"].get("annotations") or {})
             for key, text in notes.items():
-                held["trellis.dev/simulate-" + key.replace("_", "-")] = text
-            return {**obj, "metadata": {**obj["metadata"], "annotations": held}}
+                annotations["trellis.dev/simulate-" + key.replace("_", "-")] = text
+            return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
         self.store.change(resource, namespace, name, edit)
 

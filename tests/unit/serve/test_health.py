@@ -5,7 +5,7 @@ import json
 from tests.unit.serve.conftest import House
 
 
-async def test_well_is_ok_in_two_letters_and_open_to_everybody(house: House):
+async def test_healthy_endpoints_return_ok_without_credentials(house: House):
     """The three endpoints respond `ok` without credentials, and no review is requested."""
     house.health.register("leaderElection", lambda: None, "healthz", "readyz")
     async with house.serving() as visitor:

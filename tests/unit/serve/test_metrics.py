@@ -282,7 +282,7 @@ async def test_large_resources_page_lets_the_loop_go_on(house: House):
     assert len(set(turns_seen)) == len(turns_seen) == 2 * pieces
 
 
-async def test_provider_that_fails_half_way_breaks_the_connection(house: House):
+async def test_a_provider_that_fails_in_between_breaks_the_connection(house: House):
     """A reader must not take half a page for a complete one."""
 
     def pods() -> Iterator[PodResources]:

@@ -243,9 +243,9 @@ def test_the_groups_configuration_places_the_groups_job():
         }
         for n in range(job["spec"]["parallelism"])
     ]
-    room = {"cpu": "8", "memory": "16Gi", "pods": "99", "nvidia.com/gpu": "4"}
+    capacity = {"cpu": "8", "memory": "16Gi", "pods": "99", "nvidia.com/gpu": "4"}
     nodes = [
-        {"apiVersion": "v1", "kind": "Node", **node(f"node-{n}", allocatable=room)}
+        {"apiVersion": "v1", "kind": "Node", **node(f"node-{n}", allocatable=capacity)}
         for n in range(6)
     ]
     found = simulated(

@@ -278,7 +278,7 @@ def test_a_limit_range_of_type_pod_bounds_the_sum_of_the_containers():
     assert (f"{lead}memory requests 512Mi, the minimum is 1Gi",) == noticed(container("a", "1"))
 
 
-def test_default_tolerations_let_new_pods_onto_nodes_in_trouble():
+def test_default_tolerations_admit_new_pods_to_nodes_that_are_not_ready():
     """As on a cluster, where only the NoSchedule taint beside it rejects them."""
     taints = [{"key": NOT_READY, "effect": "NoExecute"}]
     assert {"p": "n"} == results(place(node("n", taints=taints), given=[pod("p")]))

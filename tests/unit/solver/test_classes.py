@@ -13,7 +13,7 @@ LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 HEAD, WORKERS = 0, 1
 
 
-def group(**news) -> GroupProblem:
+def group(**changes) -> GroupProblem:
     """Return two racks of two nodes with capacity for three pods each.
 
     One head and four workers of one slot.
@@ -26,7 +26,7 @@ def group(**news) -> GroupProblem:
         5,
         classes=(PodClass("head", (0,)), PodClass("workers", (1,))),
     )
-    return msgspec.structs.replace(plain, **news)
+    return msgspec.structs.replace(plain, **changes)
 
 
 def test_the_cost_counts_every_pair_with_traffic():
@@ -35,9 +35,9 @@ def test_the_cost_counts_every_pair_with_traffic():
     Workers: one beside it, one on 2, two in the other rack: 0 + 1 + 2 times (1 + 10), all times 3.
     """
     costs = TrafficCosts(steps=(10, 1))
-    talking = group(traffic=(Traffic(HEAD, WORKERS, 3),), costs=costs)
+    connected = group(traffic=(Traffic(HEAD, WORKERS, 3),), costs=costs)
     counts = ((1, 0, 0, 0), (1, 1, 2, 0))
-    assert ("", "cost", 3 * (0 + 1 + 22)) == checker.objective(talking, counts)[-1]
+    assert ("", "cost", 3 * (0 + 1 + 22)) == checker.objective(connected, counts)[-1]
 
     areas = TrafficCosts(areas=(0, 0, 1, 1), matrix=((2, 7), (5, 3)))
     among = group(traffic=(Traffic(WORKERS, WORKERS, 1),), costs=areas)
@@ -81,12 +81,12 @@ def test_a_class_keeps_its_own_rule_whatever_the_others_do():
 
 def test_an_area_that_is_cheap_is_chosen_where_no_level_wishes_for_anything():
     """Each rack has capacity for six pods: all are placed where traffic is cheaper."""
-    talking = group(
+    connected = group(
         traffic=(Traffic(HEAD, WORKERS, 1),),
         costs=TrafficCosts(areas=(0, 0, 1, 1), matrix=((9, 9), (9, 1))),
         unwished=(0, 1),
     )
-    found = heterogeneous.solve(talking, LIMITS)
+    found = heterogeneous.solve(connected, LIMITS)
     assert [("cost", 4, 4), ("leaves", 2, 2)] == [
         (one.measure, one.value, one.bound) for one in found.stages
     ]

@@ -61,7 +61,7 @@ def pipeline(free):
     )
 
 
-def test_the_best_of_all_starts_needs_no_search_where_a_rack_has_room():
+def test_the_best_of_all_starts_needs_no_search_where_a_rack_is_large_enough():
     """All are on the leaves of one rack, and no pod would cost less on another leaf."""
     group = pipeline([3, 5, 3, 5, 2, 0])
     found = min(cost(group, counts) for counts in near_by(group) if counts.sum() == group.wanted)

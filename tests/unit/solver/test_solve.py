@@ -149,7 +149,7 @@ def test_what_the_tree_can_carry_needs_no_cpsat(between):
     assert ("placed", "exact program") == (answer.outcome, answer.solver)
 
 
-def test_the_greedy_way_is_never_called_best():
+def test_a_greedy_result_is_never_called_optimal():
     """The greedy search is a comparison without proof, and it fails where placements exist."""
     uneven = group({"a": 4, "b": 4}, 5, node=LevelRule(min=2, max=4))
 
@@ -218,7 +218,7 @@ def test_contradictions_are_the_callers_fault(instance):
         solve(instance)
 
 
-def test_no_leaf_is_no_room():
+def test_an_empty_tree_has_no_capacity():
     """In an empty tree no group fits."""
     for solver in ("Auto", "CPSAT", "Exact"):
         answer = solve(Instance((Level("rack"), Level("node")), (), 2), solver=solver)

@@ -268,7 +268,7 @@ def test_without_time_only_one_rack_is_emptied():
     assert ("placed", 6) == (answer.outcome, sum(answer.evicted.values()))
 
 
-def test_many_pods_in_the_way_of_one_member_are_proven_at_once():
+def test_many_victims_for_one_member_are_proven_at_once():
     """Half of 200 nodes with 8 pods each: 800 evictions, proven, though 100 would do by amounts
     alone.
     """
@@ -359,11 +359,11 @@ def test_merged_leaves_are_exact_for_few_candidates_on_each():
         instance = msgspec.structs.replace(plain.instance, levels=levels)
         asked = PreemptionInstance(instance, plain.candidates, plain.budgets)
         capacity = freed.EvictionCapacity(asked)
-        everybody = {index: one.count for index, one in enumerate(asked.candidates)}
-        if capacity.fits({}) or not capacity.fits(everybody):
+        all_of_them = {index: one.count for index, one in enumerate(asked.candidates)}
+        if capacity.fits({}) or not capacity.fits(all_of_them):
             continue
         weights = {index: one.pods for index, one in enumerate(asked.candidates)}
-        task, made = StageTask(tuple(everybody), (), weights), capacity.tree(everybody)
+        task, made = StageTask(tuple(all_of_them), (), weights), capacity.tree(all_of_them)
         yields = Yields(capacity, made, task.decided, ())
         if yields.inexact:
             continue

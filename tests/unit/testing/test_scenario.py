@@ -51,7 +51,7 @@ def test_pods_are_placed_and_get_a_condition():
     assert ["Scheduled", "FailedScheduling"] == [event.reason for event in world.events]
 
 
-def test_a_deleted_pod_makes_room():
+def test_a_deleted_pod_frees_its_capacity():
     """The next one is woken, waits out its back-off, and is bound."""
     world = Scenario(node("n", cpu="1"), pod("a", requests={"cpu": "1"}))
     world.run()
@@ -66,7 +66,7 @@ def test_a_deleted_pod_makes_room():
     assert "gone" == world.state("a")
 
 
-def test_preemption_promises_a_node():
+def test_preemption_nominates_a_node():
     """The victim is deleted, and its preemptor does not wait if no other pod is pending."""
     world = Scenario(
         node("n", cpu="1"),

@@ -87,7 +87,7 @@ def test_a_silent_node_says_so_once_on_itself(two):
     assert len(warnings()) == 2
 
 
-def test_a_burst_does_not_crowd_the_node_that_was_the_coolest():
+def test_a_burst_does_not_fill_the_node_with_the_least_load():
     """Between two reports every placed pod counts with its estimate."""
     nodes = {f"n{index}": (0.2 * index, 1.0) for index in range(8)}
     play = Play({}, nodes, seed=1)

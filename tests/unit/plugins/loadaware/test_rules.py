@@ -249,7 +249,7 @@ def test_amounts_before_amplification_are_the_divisor():
     assert reason(objects=[report(cpu="40")], pod=WEIGHTLESS, nodes=[big(raw='{"cpu": "x"}')]) == ""
 
 
-def test_a_pod_that_reserves_room_for_others_does_not_count():
+def test_a_pod_that_reserves_capacity_for_others_does_not_count():
     """Koordinator's reservations appear as pods; their load is that of the pods that use them."""
     reserving = annotated(placed("r", "90", assigned_s=None), reserve_pod="true")
 

@@ -21,10 +21,10 @@ CLUSTER = (
     node("c-fine", cpu="100", memory="100Gi"),
     node("d-busy", cpu="100", memory="100Gi"),
     report("a-own", cpu="10"),
-    report("b-hot", cpu="90", pods=[pod_usage("held", "1")]),
+    report("b-hot", cpu="90", pods=[pod_usage("bound", "1")]),
     report("c-fine", cpu="20", windows=[window("5m0s", "p95", "20")]),
     report("d-busy", cpu="20", windows=[window("5m0s", "p95", "60")]),
-    pod("held", node_name="b-hot", requests={"cpu": "1"}),
+    pod("bound", node_name="b-hot", requests={"cpu": "1"}),
     annotated(
         pod("mine", requests={"cpu": "2"}, labels={"koordinator.sh/qosClass": "LS"}),
         load_estimated_scaling_factors='{"cpu": 100}',
@@ -41,7 +41,7 @@ def test_a_snapshot_decides_the_same(hides):
         hider.learn(objects)
         objects = [hider.renamed(one) for one in objects]
     text = json.dumps(objects)
-    assert ("held" in text) is not hides
+    assert ("bound" in text) is not hides
     (found,) = place(*objects, using=setup(config=CONFIG), details=True).pods
     totals = {one.name: one.scores.get("LoadAwareScheduling") for one in found.nodes}
 

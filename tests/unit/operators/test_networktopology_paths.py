@@ -127,7 +127,7 @@ async def test_the_five_node_graph_of_the_design():
     found = await calculated(await samples(nodes, reading, 0.0))
     (level,) = found.table.levels
     rows = {
-        origin.origin[-1]: [way.network_cost for way in origin.paths] for origin in level.origins
+        origin.origin[-1]: [path.network_cost for path in origin.paths] for origin in level.origins
     }
 
     assert {"1": [1, 4, 7, 7], "2": [1, 5, 6, 8], "3": [4, 5, 5, 3]} == {n: rows[n] for n in "123"}

@@ -14,7 +14,7 @@ from tests.e2e.liveworld import answers
 from tests.monitoring.watched import MERGE, ROLES, Watched, pause
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sys/leases"
-Trouble = Callable[[Watched], AbstractAsyncContextManager[None]]
+Situation = Callable[[Watched], AbstractAsyncContextManager[None]]
 
 
 @asynccontextmanager
@@ -37,7 +37,7 @@ async def again_and_again(step: Callable[[], Awaitable[None]]) -> AsyncIterator[
 async def another_holder_of_the_lease(one: Watched) -> AsyncIterator[None]:
     """Another client holds our Lease and does not use it."""
     now = rfc3339_micro(RealClock().now())
-    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "renewTime": now}
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 3600, "renewTime": now}
     await one.send("POST", LEASES, {"metadata": {"name": "trellis"}, "spec": spec})
     yield
     await one.send("DELETE", f"{LEASES}/trellis")
@@ -260,7 +260,7 @@ async def the_certificate_ends_soon(one: Watched) -> AsyncIterator[None]:
 
 
 # Faults that can exist at the same time without hiding one another, in turn.
-ROUNDS: tuple[dict[str, Trouble], ...] = (
+ROUNDS: tuple[dict[str, Situation], ...] = (
     {
         "TrellisPodsPending": pods_fit_nowhere,
         "TrellisOvercommitted": another_client_overcommits,

@@ -11,7 +11,7 @@ from tests.property.rig import Rig
 LABELS = {"scheduling.x-k8s.io/pod-group": "g"}
 
 
-def test_all_members_of_a_less_important_group_give_way():
+def test_all_members_of_a_less_important_group_are_evicted():
     """A group counts as its least important member; the remaining ones would count for more, and
     stay.
     """
@@ -33,7 +33,7 @@ def test_all_members_of_a_less_important_group_give_way():
 
 
 @pytest.mark.parametrize("policy", ["Never", "PreemptLowerPriority"])
-def test_room_for_a_group_is_left_by_more_important_pods_that_may_not_evict(policy: str):
+def test_pods_that_may_not_evict_leave_a_groups_capacity(policy: str):
     """A pod that may evict takes the capacity, as it could have freed it.
 
     The other waits, and is placed without the group.

@@ -6,26 +6,26 @@ import pytest
 import yaml
 
 from scheduler.testing import node
-from tests.docs import unlike
+from tests.docs import heterogeneous
 from tests.docs.pages import blocks
 from tests.unit.simulate.asking import place, results
 
 PAGE = "howto/unlike-members.md"
 NODES = [
-    node(f"n{at}", cpu="8", memory="32Gi", pods="110", labels={unlike.RACK: f"r{at % 3}"})
+    node(f"n{at}", cpu="8", memory="32Gi", pods="110", labels={heterogeneous.RACK: f"r{at % 3}"})
     for at in range(12)
 ]
 
 
-@pytest.mark.parametrize("name", unlike.INVARIANTS)
+@pytest.mark.parametrize("name", heterogeneous.INVARIANTS)
 def test_an_example_stands_as_it_says(name):
     """All rules hold, by a plain count; the minimised values are proven."""
-    pods = [one | {"spec": one["spec"] | {"priority": 0}} for one in unlike.pods(name)]
-    done = place(*NODES, unlike.group(name), *pods)
+    pods = [one | {"spec": one["spec"] | {"priority": 0}} for one in heterogeneous.pods(name)]
+    done = place(*NODES, heterogeneous.group(name), *pods)
 
     where = {pod: (f"r{int(at[1:]) % 3}", at) for pod, at in results(done).items()}
     assert len(pods) == len(where)
-    assert unlike.INVARIANTS[name](where), where
+    assert heterogeneous.INVARIANTS[name](where), where
     (reported,) = done.groups
     assert reported.optimal
     assert reported.objective == reported.bound
@@ -34,25 +34,25 @@ def test_an_example_stands_as_it_says(name):
 
 def test_the_head_is_beside_the_first_worker():
     """The first worker by name is placed beside the head."""
-    where = results(place(*NODES, unlike.group("ray"), *unlike.pods("ray")))
+    where = results(place(*NODES, heterogeneous.group("ray"), *heterogeneous.pods("ray")))
 
     assert int(where["ray-head-0"][1:]) % 3 == int(where["ray-worker-0"][1:]) % 3
 
 
-@pytest.mark.parametrize("name", unlike.INVARIANTS)
+@pytest.mark.parametrize("name", heterogeneous.INVARIANTS)
 def test_the_page_shows_the_example(name):
     """The PodGroup on the page is the one of the demo."""
     shown = [next(yaml.safe_load_all(block.text)) for block in blocks(PAGE, "yaml")]
 
-    assert unlike.group(name) in shown
+    assert heterogeneous.group(name) in shown
 
 
 def test_groups_in_a_group_stand_as_the_page_says():
     """Each of the three replicas is in one rack; with capacity for two, the third is left out as a
     whole.
     """
-    (root, *_), members = unlike.objects("composite"), unlike.pods("composite")
-    groups = [one for one in unlike.objects("composite") if one["kind"].endswith("PodGroup")]
+    (root, *_), members = heterogeneous.objects("composite"), heterogeneous.pods("composite")
+    groups = [one for one in heterogeneous.objects("composite") if one["kind"].endswith("PodGroup")]
     done = place(*NODES, *groups, *members)
     where = {pod: int(at[1:]) % 3 for pod, at in results(done).items()}
 
@@ -69,5 +69,5 @@ def test_the_page_shows_the_groups_in_a_group():
     """The root and the first PodGroup are those of the file."""
     shown = [one for block in blocks(PAGE, "yaml") for one in yaml.safe_load_all(block.text)]
 
-    for one in unlike.objects("composite")[:2]:
+    for one in heterogeneous.objects("composite")[:2]:
         assert one in shown

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.apiserver.realcluster import Reachable
-from tests.docs import unlike
+from tests.docs import heterogeneous
 from tests.real.nodeloss import SOME_WRITES, NodeLoss, waits_for_a_member
 from tests.real.test_group_life import CORE, SOURCES, Source, is_bound, prepared
 
@@ -31,18 +31,18 @@ class Workload(NodeLoss):
 
     def labels(self, number: int) -> dict[str, str]:
         """Return a node's rack."""
-        return {unlike.RACK: rack_of(f"n{number}")}
+        return {heterogeneous.RACK: rack_of(f"n{number}")}
 
     def holds(self, pods: dict[str, Json]) -> bool:
         """Return whether the example's rules hold."""
-        return bool(unlike.INVARIANTS[self.name](places(pods)))
+        return bool(heterogeneous.INVARIANTS[self.name](places(pods)))
 
     async def live(self) -> None:
         """Begin without a member that is needed, become whole, lose a node."""
-        self.source = Source(SOURCES[KIND].path, unlike.group(self.name), {}, {})
+        self.source = Source(SOURCES[KIND].path, heterogeneous.group(self.name), {}, {})
         await self.furnish()
         await self.api.expect("POST", self.source.path, self.source.group)
-        needed, *others = unlike.pods(self.name)
+        needed, *others = heterogeneous.pods(self.name)
         for pod in others:
             await self._create(pod, pod["metadata"]["name"])
         await self.until(waits_for_a_member, "the word that a member is missing")
@@ -76,7 +76,7 @@ def places(pods: dict[str, Json]) -> dict[str, tuple[str, str]]:
     return {name: (rack_of(node), node) for name, node in nodes.items()}
 
 
-@pytest.mark.parametrize("name", unlike.INVARIANTS)
+@pytest.mark.parametrize("name", heterogeneous.INVARIANTS)
 async def test_a_workload_lives_through_restarts_and_the_loss_of_a_node(
     server: Reachable, name: str
 ):

@@ -59,7 +59,7 @@ async def come(one: Watched, second: int) -> list[str]:
 
 
 @asynccontextmanager
-async def lived_in(one: Watched) -> AsyncIterator[None]:
+async def under_load(one: Watched) -> AsyncIterator[None]:
     """Run the load until the block ends."""
     task = asyncio.create_task(live(one))
     try:

@@ -51,8 +51,8 @@ def graph_with_traffic(rng):
         sizes[sizes.index(max(sizes))] -= 1
     # Few kinds of leaves, so that many are equal; if pods need two or four, some capacity is
     # useless.
-    rooms = [rng.randint(-1, 10) for _ in range(2)]
-    rooms += [one + 1 for one in rooms]
+    amounts = [rng.randint(-1, 10) for _ in range(2)]
+    amounts += [one + 1 for one in amounts]
     slots = tuple(tuple(rng.choice([1, 4, 4, 4]) for _ in leaves) for _ in sizes)
     classes = tuple(
         PodClass(
@@ -76,7 +76,7 @@ def graph_with_traffic(rng):
         tuple(
             Role(n, (rng.choice([1, 2, 2, 4]),), most) for n, most in zip(sizes, slots, strict=True)
         ),
-        tuple((rng.choice(rooms),) for _ in leaves),
+        tuple((rng.choice(amounts),) for _ in leaves),
         tuple(
             Level(f"l{at}", rng.choice(of_all) if rng.random() < 0.2 else LevelRule())
             for at in range(depth)

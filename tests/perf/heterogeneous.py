@@ -1,7 +1,7 @@
-"""Unlike members on 5,000 nodes in 50 racks: seconds of CPU, proofs, and the gaps without proof.
+"""Heterogeneous members on 5,000 nodes in 50 racks: CPU seconds, proofs, and gaps without proof.
 
-    python -m tests.perf.unlike
-    python -m tests.perf.unlike --runs 3 --row "8 + 64 + 256, costs by rack"
+    python -m tests.perf.heterogeneous
+    python -m tests.perf.heterogeneous --runs 3 --row "8 + 64 + 256, costs by rack"
 
 Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used,
 8 slots each; "idle" rows have all nodes idle, "full" ones six of seven full, so that no rack takes
@@ -169,7 +169,7 @@ def greedy(asked: GroupProblem) -> Iterator[list[int]]:
 
 def main() -> None:
     """Print a line for each row."""
-    parser = argparse.ArgumentParser(description="Speed of groups of unlike members.")
+    parser = argparse.ArgumentParser(description="Speed of groups of heterogeneous members.")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--row", action="append", help="only rows with this name")
     given = parser.parse_args()

@@ -171,7 +171,7 @@ def application(rng):
         Role(rng.randint(1, 4), (rng.choice([1, 2, 4]),), (99,) * 16) for _ in range(count)
     )
     ties = {(rng.randrange(at), at) for at in range(1, count) for _ in range(2)}
-    ways = [[0 if a == b else rng.randint(2, 14) for b in range(4)] for a in range(4)]
+    matrix = [[0 if a == b else rng.randint(2, 14) for b in range(4)] for a in range(4)]
     return GroupProblem(
         kinds,
         tuple((rng.randint(0, 16),) for _ in leaves),
@@ -180,7 +180,7 @@ def application(rng):
         sum(kind.count for kind in kinds),
         classes=tuple(PodClass(f"w{at}", (at,)) for at in range(count)),
         traffic=tuple(Traffic(*tie, 1) for tie in sorted(ties)),
-        costs=TrafficCosts((1,), tuple(leaf // 4 for leaf in leaves), tuple(map(tuple, ways))),
+        costs=TrafficCosts((1,), tuple(leaf // 4 for leaf in leaves), tuple(map(tuple, matrix))),
         unwished=(0,),
     )
 
