@@ -52,8 +52,12 @@ def _counted(engine: Engine, queued: QueuedView, others: Iterable[Pod]) -> str:
     listed = whys[:MOST_NAMED] + [f"{len(whys) - MOST_NAMED} more"] * (len(whys) > MOST_NAMED)
     if key.startswith(COMPOSITE_PREFIX):  # the message has the counts of its groups
         return ", ".join(listed)
-    text = f"{len(there)} {'is' if len(there) == 1 else 'are'} there"
-    return "; ".join(filter(None, (text, ", ".join(listed))))
+    return "; ".join(filter(None, (there_text(len(there)), ", ".join(listed))))
+
+
+def there_text(count: int) -> str:
+    """Return how many members of a group exist, as words."""
+    return f"{count} {'is' if count == 1 else 'are'} there"
 
 
 def _reasons(pod: Pod, profiles: Iterable[str]) -> Iterator[str]:

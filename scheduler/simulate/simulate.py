@@ -15,12 +15,13 @@ from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.framework.groups import GroupReport, title
+from scheduler.groups.cycle.states import WAITING
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, ClaimLookup
 from scheduler.simulate.cluster.cluster import SimulatedCluster
 from scheduler.simulate.costs import network_bill
-from scheduler.simulate.gates import gate_text
+from scheduler.simulate.gates import gate_text, there_text
 from scheduler.simulate.hints import woken_by
 from scheduler.simulate.records import ClaimResult, PodName, PodResult, Result, Simulation, Summary
 from scheduler.simulate.stage import AnswerOptions, Setup, StagedEngine, staged, take_apart
@@ -150,17 +151,20 @@ class SimulationRun:
     def _groups(self, gated: Mapping[tuple[str, str], str]) -> tuple[GroupReport, ...]:
         """Return the groups' results, each from the first profile that has it.
 
-        A group without a message has that of its first member in `gated`, by namespace and name.
+        A group without a message has that of its first member in `gated`, by namespace and name; if
+        no pod of it waits, it states how many exist.
         """
         found: dict[tuple[str, str, str], GroupReport] = {}
         for planner in self.engine.group_planners():
             messages: dict[str, str] = {}
             for pod in self.pending.values():
-                message = gated.get((pod.metadata.namespace, pod.metadata.name), "")
-                if message and (key := planner.group_of(pod)):
-                    messages.setdefault(title(key), message)
+                if key := planner.group_of(pod):
+                    message = gated.get((pod.metadata.namespace, pod.metadata.name), "")
+                    messages[title(key)] = messages.get(title(key)) or message
             for report in planner.group_reports():
-                message = report.message or messages.get(f"{report.namespace}/{report.name}", "")
+                message = report.message or messages.get(
+                    f"{report.namespace}/{report.name}", _without_pods(report)
+                )
                 found.setdefault(
                     (report.namespace, report.name, report.source),
                     msgspec.structs.replace(report, message=message),
@@ -289,6 +293,15 @@ class SimulationRun:
     def _waiting_text(self, uid: str) -> str:
         plugins = self.engine.view.permit(uid)
         return f"waiting at permit for {', '.join(plugins)}" if plugins else "waiting"
+
+
+def _without_pods(report: GroupReport) -> str:
+    """Return how many members a group lacks of which no pod waits, '' if it lacks none."""
+    placed = sum(1 for _ in report.leaves()) + report.finished
+    if report.status != WAITING or placed >= report.minimum:
+        return ""
+    text = f"it needs {report.minimum} members: {there_text(placed)}"
+    return f"the group {report.namespace}/{report.name} is not complete: {text}"
 
 
 def _with_planned(report: GroupReport, pending: Collection[str]) -> GroupReport:

@@ -153,11 +153,15 @@ def own_pod(name, group, **more):
 
 
 def test_completed_and_incomplete_groups_are_named_as_such(tmp_path, capsys):
-    """A group of finished members is not bound; one that lacks members states how many exist."""
+    """A group of finished members is not bound; one that lacks members states how many exist, also
+    if none of them waits.
+    """
     ended = {"status": {"phase": "Succeeded"}}
     items = [*tree(RACKS), own_pod("part-0", "part")]
     items += [own_pod(f"done-{number}", "done", **ended) for number in range(2)]
-    for name, least in (("done", 2), ("part", 3)):
+    running = {"status": {"phase": "Running"}}
+    items += [own_pod(f"lost-{number}", "lost", **running) for number in range(2)]
+    for name, least in (("done", 2), ("part", 3), ("lost", 3)):
         meta = {"name": name, "namespace": "default"}
         version = "scheduling.x-k8s.io/v1alpha1"
         made = {"apiVersion": version, "kind": "PodGroup", "metadata": meta}
@@ -171,6 +175,9 @@ def test_completed_and_incomplete_groups_are_named_as_such(tmp_path, capsys):
     part = next(line for line in out.splitlines() if " part " in line)
     assert "Waiting" in part
     assert part.endswith("is not complete: it needs 3 members: 1 is there")
+    lost = next(line for line in out.splitlines() if " lost " in line)
+    assert lost.split()[2:4] == ["Waiting", "2/3+"]
+    assert lost.endswith("is not complete: it needs 3 members: 2 are there")
 
 
 def native(name, size, pods, **status):
