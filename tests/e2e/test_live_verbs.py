@@ -27,7 +27,7 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: LiveCluster, tmp_pa
 
     code, out, err = await world.run("explain", "p", "-n", world.ns)
     assert 0 == code
-    assert "answered with the default configuration: --daemon: no daemon leads" in err
+    assert "answered with the default configuration: no daemon leads" in err
     lead = f"{world.ns}/p would go to {large}: the only node found to fit"
     assert lead == out.splitlines()[0]
     assert any(
@@ -163,7 +163,7 @@ async def test_the_leader_is_found_and_reached_by_port_forward(world: LiveCluste
         kubectl.chmod(0o700)
         code, _, err = await world.run("explain", "p", "-n", world.ns, "--past", path=str(tmp_path))
         assert 2 == code
-        assert "no daemon leads; name one" in err
+        assert "no daemon leads: start one (trellis run); --daemon names one" in err
 
         await world.lease("trellis-0_c0ffee")
         code, _, err = await world.run("explain", "p", "-n", world.ns, "--past", path=str(tmp_path))

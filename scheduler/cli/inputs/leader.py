@@ -70,10 +70,11 @@ async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader
         # Without the Leases of kubelets, one for each node.
         every = await _held(cluster, f"{path}metadata.namespace%21%3Dkube-node-lease", timeout_s)
         found = [one for one in every if VERSION in one.metadata.annotations]
-    if len(found) != 1:
+    if not found:
+        raise InputError("no daemon leads: start one (trellis run)")
+    if len(found) > 1:
         names = sorted(f"{one.metadata.namespace}/{one.metadata.name}" for one in found)
-        lead = f"{len(found)} daemons lead (Leases {', '.join(names[:5])})"
-        raise InputError(f"{lead if found else 'no daemon leads'}; name one", where="--daemon")
+        raise InputError(f"{len(found)} daemons lead (Leases {', '.join(names[:5])})")
     # A daemon's identity begins with its host, which is the name of its pod where it runs in one.
     holder, notes = found[0].spec.holder_identity or "", found[0].metadata.annotations
     return Leader(

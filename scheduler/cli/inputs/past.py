@@ -101,7 +101,10 @@ async def _reached(where: str, access: ClusterOptions, cluster: ApiClient) -> As
     namespace, _, pod = where.partition("/")
     remote = PORT
     if not pod:
-        found = await leader(cluster, namespace, access.timeout_s)
+        try:
+            found = await leader(cluster, namespace, access.timeout_s)
+        except InputError as error:
+            raise InputError(f"{error}; --daemon names one") from error
         if not await _is_pod(cluster, found, access.timeout_s):
             yield _local(found)
             return

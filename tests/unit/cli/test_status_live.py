@@ -47,9 +47,9 @@ def lease(sandbox, name, holder, notes, namespace="default"):
         ({"trellis": NOTES, "team-gpu": NOTES}, "host-trellis (Lease default/trellis)"),
         (
             {"team-gpu": NOTES, "team-web": NOTES},
-            "2 daemons lead (Leases default/team-gpu, default/team-web); name one",
+            "2 daemons lead (Leases default/team-gpu, default/team-web)",
         ),
-        ({"kube-controller-manager": {}}, "no daemon leads; name one"),
+        ({"kube-controller-manager": {}}, "no daemon leads: start one (trellis run)"),
     ],
     ids=lambda given: ",".join(given) if isinstance(given, dict) else "",
 )

@@ -92,7 +92,7 @@ async def _look(access: ClusterOptions) -> list[StatusLine]:
         try:
             lines += _leader_lines(await leader(client, "", access.timeout_s))
         except TrellisError as error:
-            lines.append(StatusLine("leader", PROBLEM, f"{error}; start one: trellis run"))
+            lines.append(StatusLine("leader", PROBLEM, str(error)))
         lines += [line async for line in _rights(client, access)]
         lines += [line async for line in _kinds(client, access)]
     finally:
