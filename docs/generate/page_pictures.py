@@ -173,12 +173,12 @@ def _report(file: Path) -> None:
         for at in range(40)
     ]
     plain += [pod("giant", requests={"cpu": "16"}, spec={"schedulerName": "trellis"})]
-    world = read_snapshot(items_of(SourceFile("plain", msgspec.json.encode(plain))))
+    snapshot = read_snapshot(items_of(SourceFile("plain", msgspec.json.encode(plain))))
     known = registry()
     packed = Setup(load(PACKED, file="packed.yaml", registry=known), known)
     wanted = AnswerOptions(scores=True)
-    before, after = (simulate(world, one, wanted) for one in (setups("").default, packed))
-    page = html(side("default", world, before), side("packed.yaml", world, after))
+    before, after = (simulate(snapshot, one, wanted) for one in (setups("").default, packed))
+    page = html(side("default", snapshot, before), side("packed.yaml", snapshot, after))
     file.write_text(page, encoding="utf-8")
 
 

@@ -52,7 +52,7 @@ class AnswerPool:
         self._asked_at = 0.0
         self._spent_s = 0.0
 
-    async def ask(self, question: Question, world: Snapshot) -> bytes:
+    async def ask(self, question: Question, snapshot: Snapshot) -> bytes:
         """Answer a question about a cluster in the helper process; InputError with the reason on
         failure.
         """
@@ -62,17 +62,17 @@ class AnswerPool:
         try:
             # One at a time, also while sending: a large cluster is tens of megabytes.
             async with self._one:
-                return await self._ask(question, world)
+                return await self._ask(question, snapshot)
         finally:
             self._waiting -= 1
 
-    async def _ask(self, question: Question, world: Snapshot) -> bytes:
+    async def _ask(self, question: Question, snapshot: Snapshot) -> bytes:
         if self._pool is None:
             self._pool = WorkerPool(self._settings.jobs)
             await self._pool.start()
         self._asked_at = self._clock.now()
-        wanted = AnswerOptions(now=world.taken_at, ties=Ties.UID, release=world.release)
-        lines = packed(question, world, wanted, self._settings.config)
+        wanted = AnswerOptions(now=snapshot.taken_at, ties=Ties.UID, release=snapshot.release)
+        lines = packed(question, snapshot, wanted, self._settings.config)
 
         def joined() -> tuple[bytes, float]:
             began = thread_s()

@@ -191,7 +191,7 @@ class _View:
         self._seen = seen
         self._page = page
         self._drawing = DrawnView()
-        self._world = Snapshot()
+        self._snapshot = Snapshot()
         self._plan: tuple[Snapshot, bytes] | None = None
         self._planning = asyncio.Lock()
 
@@ -205,30 +205,30 @@ class _View:
     async def draw(self) -> float:
         """Take the cluster and publish it; return the seconds of the processor that it took."""
         began = thread_s()
-        world = self._page.taken(self._seen)
+        snapshot = self._page.taken(self._seen)
         taken_s = thread_s() - began
 
         def drawn() -> tuple[dict[str, dict[str, object]], float]:
             began = thread_s()
-            found = self._drawing.sections(world, world.taken_at, world.notices)
+            found = self._drawing.sections(snapshot, snapshot.taken_at, snapshot.notices)
             return with_origin(found, self._page.origin), thread_s() - began
 
         shown, drawn_s = await asyncio.to_thread(drawn)
-        self._world = world
+        self._snapshot = snapshot
         began = thread_s()
         self.feed.publish(shown)
         took_s = taken_s + drawn_s + thread_s() - began
-        self.drawn_at = world.taken_at
+        self.drawn_at = snapshot.taken_at
         self.rest_s = max(AGAIN_S, took_s / IDLE_SHARE)
         return took_s
 
     async def _planned(self, at: float | None) -> object:
-        world = self._at(at)
+        snapshot = self._at(at)
         if at is not None:
-            return await self._page.helper.ask(Question("plan"), world)
+            return await self._page.helper.ask(Question("plan"), snapshot)
         async with self._planning:  # concurrent requests share one answer
-            if self._plan is None or self._plan[0] is not world:
-                self._plan = (world, await self._page.helper.ask(Question("plan"), world))
+            if self._plan is None or self._plan[0] is not snapshot:
+                self._plan = (snapshot, await self._page.helper.ask(Question("plan"), snapshot))
             return self._plan[1]
 
     async def _explain(self, pod: str, at: float | None) -> object:
@@ -242,8 +242,8 @@ class _View:
         return moments(self._page.attempts(self._seen), self._page.leading)
 
     async def _back(self, at: float) -> object:
-        world = self._at(at)
-        shown = await asyncio.to_thread(self._drawing.sections, world, at, world.notices)
+        snapshot = self._at(at)
+        shown = await asyncio.to_thread(self._drawing.sections, snapshot, at, snapshot.notices)
         return with_origin(shown, self._page.origin)
 
     async def _node(self, name: str, at: float | None) -> object:
@@ -251,8 +251,8 @@ class _View:
 
     def _at(self, at: float | None) -> Snapshot:
         if at is None:
-            return self._world
+            return self._snapshot
         attempts = self._page.attempts(self._seen)
         if not attempts or at < min(one.since for one in attempts):
             raise InputError("no decisions are kept of that time", where="at")
-        return undone(self._world, attempts, at)
+        return undone(self._snapshot, attempts, at)

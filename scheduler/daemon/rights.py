@@ -70,7 +70,7 @@ async def rights(may: May, namespaces: Mapping[str, Iterable[str]], namespace: s
     )
 
 
-def within(world: Snapshot, seen: Rights) -> Snapshot:
+def within(snapshot: Snapshot, seen: Rights) -> Snapshot:
     """Return whether a SubjectAccessReview of these resource attributes permits the request."""
     own = dict(seen.namespaces)
 
@@ -80,13 +80,13 @@ def within(world: Snapshot, seen: Rights) -> Snapshot:
         return name in seen.everywhere or obj.metadata.namespace in own.get(name, ())
 
     return replace(
-        world,
-        nodes=world.nodes if NODE.kind in seen.everywhere else (),
-        objects=tuple(pair for pair in world.objects if is_seen(*pair)),
-        bound=tuple(pod for pod in world.bound if is_seen(POD.kind, pod)),
-        unbound=tuple(pod for pod in world.unbound if is_seen(POD.kind, pod)),
-        ended=tuple(pod for pod in world.ended if is_seen(POD.kind, pod)),
-        notices=(*world.notices, *seen.notices),
+        snapshot,
+        nodes=snapshot.nodes if NODE.kind in seen.everywhere else (),
+        objects=tuple(pair for pair in snapshot.objects if is_seen(*pair)),
+        bound=tuple(pod for pod in snapshot.bound if is_seen(POD.kind, pod)),
+        unbound=tuple(pod for pod in snapshot.unbound if is_seen(POD.kind, pod)),
+        ended=tuple(pod for pod in snapshot.ended if is_seen(POD.kind, pod)),
+        notices=(*snapshot.notices, *seen.notices),
     )
 
 

@@ -28,9 +28,9 @@ def proof(objects: Sequence[Object], config: Loaded, key: str) -> GroupReport:
     InputError when it has no members.
     """
     namespace, _, name = key.partition("/")
-    world = [_asked_again(one, namespace, name) for one in objects]
+    unplaced = [_asked_again(one, namespace, name) for one in objects]
     found = simulate(
-        read_snapshot(items_of_objects(world, "cluster")),
+        read_snapshot(items_of_objects(unplaced, "cluster")),
         Setup(config, registry()),
         AnswerOptions(),
     )

@@ -149,9 +149,9 @@ def moments(
     }
 
 
-def undone(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
-    """Return `world` as it was at `at`, by later placements: their pods are pending, or not created
-    yet.
+def undone(snapshot: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
+    """Return `snapshot` as it was at `at`, by later placements: their pods are pending, or not
+    created yet.
 
     Objects deleted since are unknown, and stay missing.
     """
@@ -168,27 +168,27 @@ def undone(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Sna
 
     waiting = [
         replace(pod, spec=replace(pod.spec, node_name=""))
-        for pod in world.bound
+        for pod in snapshot.bound
         if pod.metadata.uid in later and is_there(pod)
     ]
     return replace(
-        world,
-        bound=tuple(pod for pod in world.bound if pod.metadata.uid not in later),
-        unbound=(*filter(is_there, world.unbound), *waiting),
+        snapshot,
+        bound=tuple(pod for pod in snapshot.bound if pod.metadata.uid not in later),
+        unbound=(*filter(is_there, snapshot.unbound), *waiting),
         taken_at=at,
     )
 
 
-def assumed(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
-    """Return `world` with assumed pods on their nodes: those whose binding was unconfirmed at
+def assumed(snapshot: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
+    """Return `snapshot` with assumed pods on their nodes: those whose binding was unconfirmed at
     `at`.
     """
     node_of = {one.uid: one.node for one in attempts if one.since <= at}
     chosen = [
         replace(pod, spec=replace(pod.spec, node_name=node))
-        for pod in world.unbound
+        for pod in snapshot.unbound
         if (node := node_of.get(pod.metadata.uid))
     ]
     uids = {pod.metadata.uid for pod in chosen}
-    waiting = tuple(pod for pod in world.unbound if pod.metadata.uid not in uids)
-    return replace(world, bound=(*world.bound, *chosen), unbound=waiting)
+    waiting = tuple(pod for pod in snapshot.unbound if pod.metadata.uid not in uids)
+    return replace(snapshot, bound=(*snapshot.bound, *chosen), unbound=waiting)

@@ -35,29 +35,29 @@ class QuestionResponder:
         self._setups = setups
         self._planned: tuple[Snapshot, Simulation] | None = None
 
-    def answer(self, question: Question, world: Snapshot, options: AnswerOptions) -> object:
+    def answer(self, question: Question, snapshot: Snapshot, options: AnswerOptions) -> object:
         """Return a record for JSON; TrellisError states the fault of the question."""
         if question.what == "plan":
-            plan = self._plan(world, options)
+            plan = self._plan(snapshot, options)
             return replace(plan, groups=shown_groups(plan.groups))
         if question.what == "explain":
-            return explain(world, self._setups.default, question.pod, options)
+            return explain(snapshot, self._setups.default, question.pod, options)
         if question.what == "capacity":
-            return self._capacity(question.shapes, world, options)
-        return self._change(question, world, options)
+            return self._capacity(question.shapes, snapshot, options)
+        return self._change(question, snapshot, options)
 
     def _change(
-        self, question: Question, world: Snapshot, options: AnswerOptions
+        self, question: Question, snapshot: Snapshot, options: AnswerOptions
     ) -> dict[str, object]:
         """Compare the plans without and with the changes; `figures` has those of both."""
         nodes = NodeChanges(question.added, question.removed, question.racks, question.drained)
-        other = changed(world, nodes) if nodes != NodeChanges() else world
-        notices = other.notices[len(world.notices) :]
+        other = changed(snapshot, nodes) if nodes != NodeChanges() else snapshot
+        notices = other.notices[len(snapshot.notices) :]
         if question.manifests.strip():
             other = merged(other, manifest(question.manifests, "the manifest"))
-        before = self._plan(world, options)
+        before = self._plan(snapshot, options)
         after = simulate(other, self._setup_of(question.config), options)
-        sides = ((world, before), (other, after))
+        sides = ((snapshot, before), (other, after))
         return {
             "diff": diff(before, after),
             "after": after,
@@ -66,14 +66,14 @@ class QuestionResponder:
         }
 
     def _capacity(
-        self, shapes: Mapping[str, str], world: Snapshot, options: AnswerOptions
+        self, shapes: Mapping[str, str], snapshot: Snapshot, options: AnswerOptions
     ) -> ShapeCapacity:
         """Count shape by shape; a shape that cannot be counted does not affect the others."""
         found = ShapeCapacity({}, {})
         for name, text in shapes.items():
             try:
                 # Pending pods are excluded, and might have the name of a shape.
-                alone = merged(replace(world, unbound=()), manifest(text, name))
+                alone = merged(replace(snapshot, unbound=()), manifest(text, name))
                 counted = capacity(alone, self._setups.default, options=options)
                 found.counts[name] = counted.fits
             except TrellisError as error:
@@ -85,8 +85,8 @@ class QuestionResponder:
             return self._setups.default
         return self._setups.of(config, file="the configuration")
 
-    def _plan(self, world: Snapshot, options: AnswerOptions) -> Simulation:
-        if self._planned is None or self._planned[0] is not world:
+    def _plan(self, snapshot: Snapshot, options: AnswerOptions) -> Simulation:
+        if self._planned is None or self._planned[0] is not snapshot:
             with_waking = replace(options, waking=True)
-            self._planned = (world, simulate(world, self._setups.default, with_waking))
+            self._planned = (snapshot, simulate(snapshot, self._setups.default, with_waking))
         return self._planned[1]

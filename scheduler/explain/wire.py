@@ -53,18 +53,18 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 def packed(
-    question: Question, world: Snapshot, options: AnswerOptions, config: str = ""
+    question: Question, snapshot: Snapshot, options: AnswerOptions, config: str = ""
 ) -> Iterator[bytes]:
-    """Yield the lines of a question about `world`.
+    """Yield the lines of a question about `snapshot`.
 
     `config` is a configuration's text, empty for the default.
     """
     encode = msgspec.json.encode
     head = _Head(
-        question, options, config, tuple(world.given), world.taken_at, tuple(world.notices)
+        question, options, config, tuple(snapshot.given), snapshot.taken_at, tuple(snapshot.notices)
     )
     yield encode(head) + b"\n"
-    for place, objects in _places(world):
+    for place, objects in _places(snapshot):
         left = iter(objects)
         while some := list(islice(left, AT_A_TIME)):
             yield encode(_Part(place, msgspec.Raw(encode(some)))) + b"\n"
@@ -86,7 +86,7 @@ def unpacked(lines: bytes) -> tuple[Question, Snapshot, AnswerOptions, str]:
                 objects += [(part.place, one) for one in some]
     except (msgspec.DecodeError, KeyError) as error:
         raise InputError(f"not a question about a cluster: {error}") from error
-    world = Snapshot(
+    snapshot = Snapshot(
         nodes=tuple(found[_NODES]),
         objects=tuple(objects),
         bound=tuple(found[_BOUND]),
@@ -96,13 +96,13 @@ def unpacked(lines: bytes) -> tuple[Question, Snapshot, AnswerOptions, str]:
         taken_at=head.taken_at,
         notices=head.notices,
     )
-    return head.question, world, head.options, head.config
+    return head.question, snapshot, head.options, head.config
 
 
-def _places(world: Snapshot) -> Iterator[tuple[str, Sequence[Any]]]:
-    yield _NODES, world.nodes
-    yield _BOUND, world.bound
-    yield _UNBOUND, world.unbound
-    yield _ENDED, world.ended
-    for kind, pairs in groupby(world.objects, key=lambda pair: pair[0]):
+def _places(snapshot: Snapshot) -> Iterator[tuple[str, Sequence[Any]]]:
+    yield _NODES, snapshot.nodes
+    yield _BOUND, snapshot.bound
+    yield _UNBOUND, snapshot.unbound
+    yield _ENDED, snapshot.ended
+    for kind, pairs in groupby(snapshot.objects, key=lambda pair: pair[0]):
         yield kind, [obj for _, obj in pairs]

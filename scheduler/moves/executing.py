@@ -43,17 +43,17 @@ MOST_TEXT = 1000
 
 def answer(question: MoveQuestion, pages: list[bytes], setup: Setup) -> MoveAnswer:
     """Answer a question about a cluster; InputError for a goal or an object that is invalid."""
-    world, facts = read_world(pages)
-    others = tuple(one for one in world.objects if not _is_plan(one, question.plan))
-    world = with_derived_groups(replace(world, objects=others), setup.loaded)
+    snapshot, facts = read_pages(pages)
+    others = tuple(one for one in snapshot.objects if not _is_plan(one, question.plan))
+    snapshot = with_derived_groups(replace(snapshot, objects=others), setup.loaded)
     answer_options = AnswerOptions(now=question.now, release=setup.loaded.release)
     goal = goal_of(question.spec.goal)
     if question.what == PLAN:
-        return MoveAnswer(status=_planned(world, facts, setup, goal, question, answer_options))
-    return MoveAnswer(check=_checked(world, facts, setup, goal, question, answer_options))
+        return MoveAnswer(status=_planned(snapshot, facts, setup, goal, question, answer_options))
+    return MoveAnswer(check=_checked(snapshot, facts, setup, goal, question, answer_options))
 
 
-def read_world(pages: list[bytes]) -> tuple[Snapshot, ClusterFacts]:
+def read_pages(pages: list[bytes]) -> tuple[Snapshot, ClusterFacts]:
     """Read lists of the API server, with the workloads from which groups are derived.
 
     Only existing pods count: the controllers of a running cluster create the others.
@@ -95,7 +95,7 @@ def _rules(spec: MovePlanSpec, cooling: tuple[str, ...]) -> MoveRules:
 
 
 def _planned(
-    world: Snapshot,
+    snapshot: Snapshot,
     facts: ClusterFacts,
     setup: Setup,
     goal: MoveGoal,
@@ -106,8 +106,8 @@ def _planned(
     options = MoveOptions(
         _rules(question.spec, question.cooling), limits.max_moves, float(limits.search_seconds)
     )
-    report = find_moves(world, facts, setup, goal, options, answer_options)
-    pods = {pod.key: pod for pod in world.bound}
+    report = find_moves(snapshot, facts, setup, goal, options, answer_options)
+    pods = {pod.key: pod for pod in snapshot.bound}
     moves = tuple(_move(one, pods[one.pod], report) for one in report.moves)
     return MovePlanStatus(
         phase="Proposed" if report.verdict in ("planned", "reached") else "Impossible",
@@ -155,7 +155,7 @@ def _move(planned: PodMove, pod: Pod, report: MovesReport) -> PlannedMove:
 
 
 def _checked(
-    world: Snapshot,
+    snapshot: Snapshot,
     facts: ClusterFacts,
     setup: Setup,
     goal: MoveGoal,
@@ -166,7 +166,7 @@ def _checked(
 
     All of their pods have to be movable still, so that no plan begins that cannot end.
     """
-    pods = {pod.metadata.uid: pod for pod in world.bound}
+    pods = {pod.metadata.uid: pod for pod in snapshot.bound}
     missing = next((move for move in question.moves if move.uid not in pods), None)
     if missing is not None:
         return MoveCheck(stale=f"pod {missing.pod} with uid {missing.uid} is gone")
@@ -175,16 +175,16 @@ def _checked(
         return MoveCheck(stale=f"pod {moved.pod} is not on {moved.source}")
     steps = [Step(pods[move.uid], move.target) for move in question.moves]
     try:
-        waiting = waiting_pods(world, goal)
+        waiting = waiting_pods(snapshot, goal)
     except InputError as error:
         return MoveCheck(over=error.message)
-    judge = PlanJudge(with_nominated(world, waiting), setup, answer_options)
+    judge = PlanJudge(with_nominated(snapshot, waiting), setup, answer_options)
     if isinstance(goal, FitGoal):
         settled = _settled(judge, goal, waiting, steps)
         if settled is not None:
             return settled
     rules = _rules(question.spec, question.cooling)
-    builder = ProblemBuilder(world, facts, setup, answer_options, rules, waiting)
+    builder = ProblemBuilder(snapshot, facts, setup, answer_options, rules, waiting)
     for step in steps:
         why = builder.eligibility.why_forbidden(step.pod)
         if why:

@@ -62,13 +62,13 @@ class PlanJudge:
         coming = tuple(
             pinned(replacement(step.pod, at), step.target) for at, step in enumerate(steps)
         )
-        world = replace(
+        after = replace(
             self._snapshot,
             bound=bound,
             unbound=coming,
             given=frozenset(pod.metadata.uid for pod in coming),
         )
-        found = simulate(world, self._setup, self._options).pods
+        found = simulate(after, self._setup, self._options).pods
         placed = {f"{pod.namespace}/{pod.name}" for pod in found if pod.result is Result.SCHEDULED}
         return [step for step, pod in zip(steps, coming, strict=True) if pod.key not in placed]
 
@@ -76,10 +76,10 @@ class PlanJudge:
         """Return how many waiting pods, or copies of a shape, fit after the moves without
         preemption.
         """
-        world = self._after(steps)
+        after = self._after(steps)
         if isinstance(goal, CapacityGoal):
             given = frozenset(pod.metadata.uid for pod in waiting)
-            shaped = replace(world, unbound=tuple(waiting), given=given)
+            shaped = replace(after, unbound=tuple(waiting), given=given)
             found = capacity(shaped, self._setup, goal.number, self._options)
             return Outcome(found.fits, goal.number, found.message)
         if not isinstance(goal, FitGoal):
@@ -93,7 +93,7 @@ class PlanJudge:
             for pod in waiting
         )
         given = frozenset(pod.metadata.uid for pod in meek)
-        pods = simulate(replace(world, unbound=meek, given=given), self._setup, self._options).pods
+        pods = simulate(replace(after, unbound=meek, given=given), self._setup, self._options).pods
         left = [pod for pod in pods if pod.result is not Result.SCHEDULED]
         return Outcome(len(pods) - len(left), len(pods), left[0].message if left else "")
 

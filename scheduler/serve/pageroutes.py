@@ -57,15 +57,15 @@ class TrialChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Answers(NamedTuple):
     """The answers to the page's questions: JSON records, or TrellisError with a reason.
 
-    `at` is a time in the past, None for now. `moments` lists the times of stored decisions, `world`
-    is the document at such a time.
+    `at` is a time in the past, None for now. `moments` lists the times of stored decisions,
+    `snapshot` is the document at such a time.
     """
 
     plan: Callable[[float | None], Awaitable[object]]
     explain: Callable[[str, float | None], Awaitable[object]]
     change: Callable[[TrialChange, float | None], Awaitable[object]]
     moments: Callable[[], Awaitable[object]]
-    world: Callable[[float], Awaitable[object]]
+    snapshot: Callable[[float], Awaitable[object]]
     node: Callable[[str, float | None], Awaitable[object]]
 
 
@@ -102,7 +102,7 @@ class PageRoutes:
             web.get(f"{prefix}/api/node", _with_faults(self._node)),
             web.post(f"{prefix}/api/whatif", _with_faults(self._whatif)),
             web.get(f"{prefix}/api/moments", _with_faults(self._moments)),
-            web.get(f"{prefix}/api/world", _with_faults(self._world)),
+            web.get(f"{prefix}/api/snapshot", _with_faults(self._snapshot)),
             web.get(prefix + "/{name:[a-z]*(?:\\.[a-z]+)?}", self._file),
         ]
 
@@ -174,12 +174,12 @@ class PageRoutes:
         shown = await self._entry(request)
         return _json(await shown.answers.moments())
 
-    async def _world(self, request: web.Request) -> web.Response:
+    async def _snapshot(self, request: web.Request) -> web.Response:
         shown = await self._entry(request)
         at = _moment(request)
         if at is None:
             raise InputError("name a moment", where="at")
-        return _json(await shown.answers.world(at))
+        return _json(await shown.answers.snapshot(at))
 
 
 def _with_faults(handler: Handler) -> Handler:

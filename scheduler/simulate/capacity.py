@@ -71,10 +71,10 @@ def capacity(
     if not 1 <= limit <= MOST_PODS:
         raise InputError(f"what is counted to is a number from 1 to {MOST_PODS}, not {limit}")
     shape = shape_of(snapshot)
-    world, notices = _changed(snapshot, setup, options, changes)
+    after, notices = _changed(snapshot, setup, options, changes)
     most = min(limit, shape.most)
     # All copies are equal: after the first infeasible one, no further copy fits.
-    copies = with_copies(world, shape, most)
+    copies = with_copies(after, shape, most)
     found = simulate(copies, setup, options, stops_at_refusal=True).pods
     placed = [pod for pod in found if pod.result is Result.SCHEDULED]
     fits = fitting(shape, (pod.name for pod in placed))
@@ -135,20 +135,20 @@ def _changed(
     alone = replace(snapshot, unbound=(), given=frozenset())
     if changes is None:
         return alone, ()
-    world = changed(alone, changes)
-    if not world.unbound:
-        return world, ()
-    found = simulate(world, setup, options).pods
+    after = changed(alone, changes)
+    if not after.unbound:
+        return after, ()
+    found = simulate(after, setup, options).pods
     node_of = {f"{pod.namespace}/{pod.name}": pod.node for pod in found if pod.node}
     moved = tuple(
         replace(pod, spec=replace(pod.spec, node_name=node_of[pod.key]))
-        for pod in world.unbound
+        for pod in after.unbound
         if pod.key in node_of
     )
-    homeless = len(world.unbound) - len(moved)
+    homeless = len(after.unbound) - len(moved)
     pods = "1 pod of these nodes has" if homeless == 1 else f"{homeless} pods of these nodes have"
     notices = (f"{pods} no other place",) if homeless else ()
-    return replace(world, bound=(*world.bound, *moved), unbound=(), given=frozenset()), notices
+    return replace(after, bound=(*after.bound, *moved), unbound=(), given=frozenset()), notices
 
 
 def _check_judged(refused: PodResult, where: str) -> None:

@@ -69,7 +69,7 @@ class OfferReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def read_offers(
-    texts: Iterable[str], world: Snapshot, models: Mapping[str, Node]
+    texts: Iterable[str], snapshot: Snapshot, models: Mapping[str, Node]
 ) -> tuple[NodeOffer, ...]:
     """Return offers from `COST=MODEL`; a model is one of `models` or a node of the snapshot."""
     found = []
@@ -81,17 +81,19 @@ def read_offers(
             cost = math.nan
         if not given or not 0 <= cost <= 1e12:
             raise InputError(f"nodes on offer are named as COST=NODE, not {text!r:.80}")
-        found.append(NodeOffer(name, model_of(world, name, models), cost))
+        found.append(NodeOffer(name, model_of(snapshot, name, models), cost))
     if len(found) > MOST_OFFERS:
         raise InputError(f"{len(found)} offers are more than {MOST_OFFERS}")
     return tuple(found)
 
 
-def cheapest(world: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: int) -> OfferReport:
+def cheapest(
+    snapshot: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: int
+) -> OfferReport:
     """Return the result of each offer; no more than `most` nodes of one kind are tried."""
-    without = judge(world)
+    without = judge(snapshot)
     most = max(1, min(most, MOST_NODES))
-    found = [_fewest(world, one, judge, most) for one in offers] if without else []
+    found = [_fewest(snapshot, one, judge, most) for one in offers] if without else []
     order = sorted(
         found,
         key=lambda one: (math.inf if one.total is None else one.total, one.nodes or 0, one.node),
@@ -102,8 +104,8 @@ def cheapest(world: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: i
 def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
     """Return a judge that requires every pending pod placed without evictions."""
 
-    def judge(world: Snapshot) -> str:
-        pods = simulate(world, setup, options).pods
+    def judge(snapshot: Snapshot) -> str:
+        pods = simulate(snapshot, setup, options).pods
         left = [pod for pod in pods if pod.node is None]
         victims = {name for pod in pods for name in pod.victims}
         if not left:
@@ -115,16 +117,16 @@ def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
     return judge
 
 
-def _fewest(world: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> OfferResult:
+def _fewest(snapshot: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> OfferResult:
     """Return the fewest nodes of an offer that suffice, None if `most` do not."""
     few, many = 0, 1
-    while problem := judge(with_nodes(world, offer.node, many)):
+    while problem := judge(with_nodes(snapshot, offer.node, many)):
         if many == most:
             return OfferResult(offer.name, offer.cost, None, None, many, problem)
         few, many = many, min(2 * many, most)
     while many - few > 1:
         middle = (few + many) // 2
-        if judge(with_nodes(world, offer.node, middle)):
+        if judge(with_nodes(snapshot, offer.node, middle)):
             few = middle
         else:
             many = middle

@@ -54,16 +54,16 @@ class OutcomeFigures(msgspec.Struct, frozen=True, rename="camel"):
     resources: dict[str, ResourceUse]
 
 
-def after(world: Snapshot, simulation: Simulation) -> Snapshot:
-    """Return `world` with the pods on the nodes of its simulation, and without its victims."""
+def after(snapshot: Snapshot, simulation: Simulation) -> Snapshot:
+    """Return `snapshot` with the pods on the nodes of its simulation, and without its victims."""
     gone = {f"{one.namespace}/{one.name}" for pod in simulation.pods for one in pod.victims}
     node_of = {
         pod.key: pod.node for pod in simulation.pods if pod.result is Result.SCHEDULED and pod.node
     }
     messages = {pod.key: pod.message for pod in simulation.pods if pod.message}
-    there = [pod for pod in (*world.bound, *world.unbound) if pod.key not in gone]
+    there = [pod for pod in (*snapshot.bound, *snapshot.unbound) if pod.key not in gone]
     return replace(
-        world,
+        snapshot,
         bound=tuple(
             _put(pod, node_of.get(pod.key, pod.spec.node_name))
             for pod in there
@@ -77,17 +77,17 @@ def after(world: Snapshot, simulation: Simulation) -> Snapshot:
     )
 
 
-def figures(world: Snapshot, simulation: Simulation) -> OutcomeFigures:
+def figures(snapshot: Snapshot, simulation: Simulation) -> OutcomeFigures:
     """Return the figures of a simulated cluster returned by `after`."""
     pods: dict[str, list[Pod]] = {}
-    for pod in world.bound:
+    for pod in snapshot.bound:
         pods.setdefault(pod.spec.node_name, []).append(pod)
-    offered = {node.metadata.name: amounts(node.status.allocatable) for node in world.nodes}
+    offered = {node.metadata.name: amounts(node.status.allocatable) for node in snapshot.nodes}
     asked = {name: _sum(pods.get(name, ())) for name in offered}
     keys = {pod.key for pod in simulation.pods}
     shapes = Counter(
         tuple(sorted(pod_requests(pod).items()))
-        for pod in (*world.bound, *world.unbound)
+        for pod in (*snapshot.bound, *snapshot.unbound)
         if pod.key in keys
     )
     wanted = dict(shapes.most_common(MOST_SHAPES))
@@ -104,7 +104,7 @@ def figures(world: Snapshot, simulation: Simulation) -> OutcomeFigures:
         unproven=sum(1 for group in simulation.groups if group.objective and not group.optimal),
         resources={
             resource: _use(resource, offered, asked, free, wanted)
-            for resource in _resources(world.nodes)
+            for resource in _resources(snapshot.nodes)
         },
     )
 

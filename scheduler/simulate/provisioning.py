@@ -37,7 +37,7 @@ _OF_ONE_POD: Final = frozenset((*INDEX_LABELS, "statefulset.kubernetes.io/pod-na
 
 
 def provisioning_requests(
-    world: Snapshot,
+    snapshot: Snapshot,
     model: Node,
     number: int,
     setup: Setup,
@@ -51,10 +51,10 @@ def provisioning_requests(
     Deterministic: names follow from the content. InputError if a namespace needs more templates
     than a request may name.
     """
-    known = {node.metadata.name for node in world.nodes}
-    placed = simulate(with_nodes(world, model, number), setup, options).pods
+    known = {node.metadata.name for node in snapshot.nodes}
+    placed = simulate(with_nodes(snapshot, model, number), setup, options).pods
     on_new = {pod.key for pod in placed if pod.node is not None and pod.node not in known}
-    pods = [pod for pod in world.unbound if pod.key in on_new]
+    pods = [pod for pod in snapshot.unbound if pod.key in on_new]
     kind = model.metadata.labels.get(INSTANCE_TYPE, "")
     found: list[Plain] = []
     for namespace in sorted({pod.metadata.namespace for pod in pods}):

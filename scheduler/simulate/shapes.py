@@ -29,7 +29,7 @@ class AskedShape(msgspec.Struct, frozen=True):
         return ", ".join(f"{text} {name}" for name, text in amounts.items() if text)
 
 
-def shape_items(asked: AskedShape, world: Snapshot) -> list[Item]:
+def shape_items(asked: AskedShape, snapshot: Snapshot) -> list[Item]:
     """Return the manifests of a shape; its GPUs are the resource `.../gpu` that the nodes offer.
 
     InputError if no amount is requested, or if a rack is requested and no node has a rack label.
@@ -42,21 +42,21 @@ def shape_items(asked: AskedShape, world: Snapshot) -> list[Item]:
         raise InputError(f"{asked.gang} pods; the most is {MOST_MEMBERS}", where="--gang")
     requests = {"cpu": asked.cpu, "memory": asked.memory}
     requests = {name: text for name, text in requests.items() if text}
-    gpu = gpu_resource(world)
+    gpu = gpu_resource(snapshot)
     if asked.gpu:
         requests[gpu] = str(asked.gpu)
     if not requests:
         raise InputError("a shape needs --cpu, --memory or --gpu")
     objects = [_pod(requests, gpu, number, asked) for number in range(asked.gang or 1)]
     if asked.gang is not None:
-        objects.append(_group(asked, world))
+        objects.append(_group(asked, snapshot))
     return list(items_of_objects(objects, "shape"))
 
 
-def gpu_resource(world: Snapshot) -> str:
+def gpu_resource(snapshot: Snapshot) -> str:
     """Return the extended resource that most nodes offer as GPUs, NVIDIA's if no node has any."""
     counts: dict[str, int] = {}
-    for node in world.nodes:
+    for node in snapshot.nodes:
         for name in node.status.allocatable:
             if is_extended(name) and name.endswith("/gpu"):
                 counts[name] = counts.get(name, 0) + 1
@@ -78,10 +78,10 @@ def _pod(requests: dict[str, str], gpu: str, number: int, asked: AskedShape) -> 
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _group(asked: AskedShape, world: Snapshot) -> dict[str, Any]:
+def _group(asked: AskedShape, snapshot: Snapshot) -> dict[str, Any]:
     spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": asked.gang}}}
     if asked.rack:
-        carried = {label for node in world.nodes for label in node.metadata.labels}
+        carried = {label for node in snapshot.nodes for label in node.metadata.labels}
         label = next((one for one in PRESETS["rack"] if one in carried), None)
         if label is None:
             text = f"no node carries a label of racks: {', '.join(PRESETS['rack'])}"

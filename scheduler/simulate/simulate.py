@@ -70,7 +70,7 @@ class _PodHistory(msgspec.Struct):
 
 
 class SimulationRun:
-    """One simulation; `engine`, `world` and `pending` (by uid) may be changed between two runs."""
+    """One simulation; `engine`, `cluster` and `pending` (by uid) may change between two runs."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class SimulationRun:
         self.others = (*stage.others, *stage.pending)
         self.options = options or AnswerOptions()
         self.clock = ManualClock(stage.now)
-        self.world = SimulatedCluster(self.engine, (*stage.bound, *stage.pending))
+        self.cluster = SimulatedCluster(self.engine, (*stage.bound, *stage.pending))
         # In the order of first attempts.
         self.histories: dict[str, _PodHistory] = {}
         self.leaving: list[str] = []
@@ -101,18 +101,18 @@ class SimulationRun:
     def to_the_end(self) -> None:
         """Run until no further change is possible."""
         while self.fruitless < self.patience:
-            now, changes = self.clock.now(), self.world.changes
+            now, changes = self.clock.now(), self.cluster.changes
             # The solver answers at once here: no pod overtakes a group that is being planned. And
             # the members of an infeasible group are reported one by one.
             is_planning = self.engine.view.groups().is_planning
             effects = self.engine.run(now, 0 if is_planning or self.is_over else 1)
-            self.world.carry_out(effects, now)
+            self.cluster.carry_out(effects, now)
             while self.leaving:
                 # A terminating victim is not evicted again, yet its capacity is counted.
-                self.world.drop(self.leaving.pop(), now)
+                self.cluster.drop(self.leaving.pop(), now)
             if self.is_over and not effects and not self.engine.view.groups().has_work:
                 return
-            if self.world.changes != changes:
+            if self.cluster.changes != changes:
                 self.fruitless = 0
                 continue
             if is_planning:
@@ -120,8 +120,8 @@ class SimulationRun:
             self.fruitless += 1
             if not effects and not self.engine.has_work():
                 if self.engine.view.bindings().in_flight:
-                    self.world.catch_up(now)
-                    if self.world.changes != changes:
+                    self.cluster.catch_up(now)
+                    if self.cluster.changes != changes:
                         continue
                 wake = self._next_moment()
                 if wake is None:
@@ -176,14 +176,14 @@ class SimulationRun:
         """Return the next deadline that may change something, or None.
 
         Bindings in progress have deadlines of their own, and a pod in back-off was woken for a
-        reason. A pod with an error is retried only after a change of the world. The flush of
+        reason. A pod with an error is retried only after a change of the cluster. The flush of
         unschedulable pods is ignored: without a change it helps no pod.
         """
         view = self.engine.view
         is_open = view.bindings().in_flight or view.count(Where.BACKOFF)
         if not is_open and view.count(Where.ERROR_BACKOFF):
             is_open = any(
-                self._history_of(queued.pod.metadata.uid).seen < self.world.changes
+                self._history_of(queued.pod.metadata.uid).seen < self.cluster.changes
                 for queued in view.queue()
                 if queued.where is Where.ERROR_BACKOFF
             )
@@ -194,7 +194,7 @@ class SimulationRun:
     def _decided(self, queued: QueuedPod, decision: Decision) -> None:
         is_first = queued.uid not in self.histories
         history = self._history_of(queued.uid)
-        history.seen = self.world.changes
+        history.seen = self.cluster.changes
         for victim in decision.victims:
             meta = victim.pod.metadata
             history.victims[meta.uid] = PodName(meta.namespace, meta.name)
@@ -210,7 +210,7 @@ class SimulationRun:
 
     def _ended(self, queued: QueuedPod, result: str, _text: str) -> None:
         history = self._history_of(queued.uid)
-        history.result, history.seen = result, self.world.changes
+        history.result, history.seen = result, self.cluster.changes
         self.is_over |= self.stops_at_refusal and result == "unschedulable"
 
     def _history_of(self, uid: str) -> _PodHistory:
@@ -221,7 +221,7 @@ class SimulationRun:
     def _result(self, pod: Pod) -> PodResult:
         uid, meta = pod.metadata.uid, pod.metadata
         history = self.histories.get(uid, _PodHistory())
-        now = self.world.pod(uid)
+        now = self.cluster.pod(uid)
         result, reason, message = self._outcome(uid, now, history)
         is_scheduled = result is Result.SCHEDULED
         nominated = None if now is None or is_scheduled else now.status.nominated_node_name
@@ -237,7 +237,7 @@ class SimulationRun:
             victims=tuple(history.victims.values()),
             nodes=history.nodes if self.options.details else msgspec.UNSET,
             claims=self._claims(now) if now is not None and is_scheduled else msgspec.UNSET,
-            extended_resource_claim_status=self.world.extended.get(uid, msgspec.UNSET),
+            extended_resource_claim_status=self.cluster.extended.get(uid, msgspec.UNSET),
             scores=history.scores if self.options.scores else msgspec.UNSET,
             woken_by=self._woken_by(pod) if self.options.waking else msgspec.UNSET,
             group=title(self.engine.group_of(pod)) or msgspec.UNSET,
@@ -252,7 +252,7 @@ class SimulationRun:
 
     def _claims(self, pod: Pod) -> tuple[ClaimResult, ...] | msgspec.UnsetType:
         """Return the allocations of a placed pod's claims, the one for extended resources last."""
-        extended = self.world.extended.get(pod.metadata.uid, {}).get("resourceClaimName")
+        extended = self.cluster.extended.get(pod.metadata.uid, {}).get("resourceClaimName")
         if not pod.spec.resource_claims and extended is None:
             return msgspec.UNSET
         claims = self.engine.view.objects(CLAIM)

@@ -20,7 +20,7 @@ Name = tuple[str, str]
 
 
 class LoggedCluster:
-    """The objects in a log; `world` restores a snapshot from the parts."""
+    """The objects in a log; `snapshot` restores a snapshot from the parts."""
 
     def __init__(self) -> None:
         self._times: list[float] = []
@@ -41,7 +41,7 @@ class LoggedCluster:
             elif isinstance(event, Complete):
                 self._keep_only(step.now, event.kind, set(event.keys))
 
-    def world(self, at: float | None = None) -> Snapshot:
+    def snapshot(self, at: float | None = None) -> Snapshot:
         """Return the cluster as it was known at `at`, or at the end.
 
         InputError before the beginning.

@@ -14,17 +14,17 @@ from scheduler.snapshot.tree import group_name
 from scheduler.state.resources import pod_requests
 
 
-def node_view(world: Snapshot, name: str) -> dict[str, Any]:
+def node_view(snapshot: Snapshot, name: str) -> dict[str, Any]:
     """Return the details of a node; InputError if the snapshot has no node of this name."""
-    node = next((one for one in world.nodes if one.metadata.name == name), None)
+    node = next((one for one in snapshot.nodes if one.metadata.name == name), None)
     if node is None:
         raise InputError("there is no such node", where=f"Node {name}")
-    pods = sorted((one for one in world.bound if one.spec.node_name == name), key=_order)
+    pods = sorted((one for one in snapshot.bound if one.spec.node_name == name), key=_order)
     return {
         "name": name,
         "labels": dict(sorted(node.metadata.labels.items())),
         "taints": list(_taints(node)),
-        "devices": list(_devices(world, name)),
+        "devices": list(_devices(snapshot, name)),
         "pods": [_pod(one) for one in pods],
     }
 
@@ -50,10 +50,10 @@ def _taints(node: Node) -> Iterator[str]:
         yield f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
-def _devices(world: Snapshot, name: str) -> Iterator[dict[str, Any]]:
+def _devices(snapshot: Snapshot, name: str) -> Iterator[dict[str, Any]]:
     """Yield the devices of the node's ResourceSlices with the claims that use them."""
-    users = _users(world)
-    for _, obj in world.objects:
+    users = _users(snapshot)
+    for _, obj in snapshot.objects:
         if not isinstance(obj, ResourceSlice):
             continue
         for device in obj.spec.devices:
@@ -73,10 +73,10 @@ def _attributes(device: Device) -> str:
     return ", ".join(one.string for one in device.attributes.values() if one.string)
 
 
-def _users(world: Snapshot) -> dict[tuple[str, str, str], list[str]]:
+def _users(snapshot: Snapshot) -> dict[tuple[str, str, str], list[str]]:
     """Return the claims that have each device, by driver, pool and device."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for _, obj in world.objects:
+    for _, obj in snapshot.objects:
         if isinstance(obj, ResourceClaim) and obj.status.allocation is not None:
             for one in obj.status.allocation.devices.results:
                 found.setdefault((one.driver, one.pool, one.device), []).append(obj.key)

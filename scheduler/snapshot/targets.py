@@ -112,9 +112,9 @@ def _one(name: str, text: str) -> str:
     return name
 
 
-def pods_of(world: Snapshot, target: Target) -> list[Pod]:
+def pods_of(snapshot: Snapshot, target: Target) -> list[Pod]:
     """Return the pods of a target, pending ones first; an empty list for none."""
-    every = [*world.unbound, *world.bound, *world.ended]
+    every = [*snapshot.unbound, *snapshot.bound, *snapshot.ended]
     own = [pod for pod in every if pod.metadata.namespace == target.namespace]
     if target.kind in ("", POD):
         named = [pod for pod in own if pod.metadata.name == target.name]
@@ -149,11 +149,11 @@ def _is_of(pod: Pod, kind: str, name: str) -> bool:
     return owner.kind == kind and owner.name == name
 
 
-def missing(world: Snapshot, target: Target) -> MissingError:
+def missing(snapshot: Snapshot, target: Target) -> MissingError:
     """Return the error for a target without pods, with similar names and other namespaces."""
-    every = [*world.unbound, *world.bound, *world.ended]
+    every = [*snapshot.unbound, *snapshot.bound, *snapshot.ended]
     spaces = sorted({pod.metadata.namespace for pod in every} - {target.namespace})
-    elsewhere = [one for one in spaces if pods_of(world, target._replace(namespace=one))]
+    elsewhere = [one for one in spaces if pods_of(snapshot, target._replace(namespace=one))]
     where = f"{target.namespace}/{target.name}"
     if elsewhere:
         text = f"not in namespace {target.namespace}, but in {', '.join(elsewhere[:5])}: use -n"

@@ -33,9 +33,9 @@ Kept = dict[str, tuple[object, dict[str, Any]]]
 Sections = dict[str, dict[str, Any]]
 
 
-def sections(world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
+def sections(snapshot: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
     """Return the page's sections of a snapshot that was taken at `now`."""
-    return DrawnView().sections(world, now, notices)
+    return DrawnView().sections(snapshot, now, notices)
 
 
 def with_origin(shown: Sections, origin: Mapping[str, str]) -> Sections:
@@ -56,22 +56,22 @@ class DrawnView:
         self._pods: dict[str, tuple[Pod, str, dict[str, Any]]] = {}
         self._measured: Kept = {}
 
-    def sections(self, world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
+    def sections(self, snapshot: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
         """Return the page's sections of a snapshot that was taken at `now`.
 
         Records are not changed later.
         """
-        levels = levels_of(world.nodes)
-        units = self._units_of(tree(world, levels, self._tree))
-        priced = ways(world)
+        levels = levels_of(snapshot.nodes)
+        units = self._units_of(tree(snapshot, levels, self._tree))
+        priced = ways(snapshot)
         depth = _depth(levels, {way.level for way in priced})
         return {
             "about": {"about": {"at": now, "notices": list(notices)}},
             "units": units,
-            "pods": self._pods_of(world),
-            "measures": measures(world, self._measured),
+            "pods": self._pods_of(snapshot),
+            "measures": measures(snapshot, self._measured),
             "ways": dict(map(_way, priced)),
-            "applications": dict(_applications(world, units, depth)),
+            "applications": dict(_applications(snapshot, units, depth)),
         }
 
     def _units_of(self, root: TreeUnit) -> dict[str, dict[str, Any]]:
@@ -93,9 +93,9 @@ class DrawnView:
         self._units = found
         return {key: record for key, (_, record) in found.items()}
 
-    def _pods_of(self, world: Snapshot) -> dict[str, dict[str, Any]]:
+    def _pods_of(self, snapshot: Snapshot) -> dict[str, dict[str, Any]]:
         before, kept = self._pods, {}
-        for pod in (*world.bound, *world.unbound):
+        for pod in (*snapshot.bound, *snapshot.unbound):
             known = before.get(pod.metadata.uid)
             if known is None or known[0] is not pod:
                 known = (pod, pod.key, _pod(pod))
@@ -104,29 +104,29 @@ class DrawnView:
         return {key: record for _, key, record in kept.values()}
 
 
-def merged(world: Snapshot, wanted: Snapshot) -> Snapshot:
-    """Return `world` with the objects of `wanted` added, or replacing those with their names.
+def merged(snapshot: Snapshot, wanted: Snapshot) -> Snapshot:
+    """Return `snapshot` with the objects of `wanted` added, or replacing those with their names.
 
-    A pod that is bound in `world` and unbound in `wanted` is scheduled again. InputError when
+    A pod that is bound in `snapshot` and unbound in `wanted` is scheduled again. InputError when
     `wanted` has pods on nodes that are in neither.
     """
-    nodes = {node.metadata.name: node for node in (*world.nodes, *wanted.nodes)}
+    nodes = {node.metadata.name: node for node in (*snapshot.nodes, *wanted.nodes)}
     lost = [pod.key for pod in wanted.bound if pod.spec.node_name not in nodes]
     if lost:
         raise InputError("sits on a node that is not there", where=f"Pod {lost[0]}")
     objects = {
-        (kind, object_key(obj)): (kind, obj) for kind, obj in (*world.objects, *wanted.objects)
+        (kind, object_key(obj)): (kind, obj) for kind, obj in (*snapshot.objects, *wanted.objects)
     }
     named = {pod.key for pod in (*wanted.bound, *wanted.unbound)}
-    stay = [pod for pod in world.bound if pod.key not in named]
-    wait = [pod for pod in world.unbound if pod.key not in named]
+    stay = [pod for pod in snapshot.bound if pod.key not in named]
+    wait = [pod for pod in snapshot.unbound if pod.key not in named]
     return replace(
-        world,
+        snapshot,
         nodes=tuple(nodes.values()),
         objects=tuple(objects.values()),
         bound=(*stay, *wanted.bound),
         unbound=(*wait, *wanted.unbound),
-        given=world.given | wanted.given,
+        given=snapshot.given | wanted.given,
     )
 
 
@@ -197,20 +197,20 @@ def _pod(pod: Pod) -> dict[str, Any]:
 
 
 def _applications(
-    world: Snapshot, units: Mapping[str, dict[str, Any]], depth: int
+    snapshot: Snapshot, units: Mapping[str, dict[str, Any]], depth: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each AppGroup: its workloads with their pods by unit of `depth`, and its dependencies.
 
     Pods count for the AppGroup of their own namespace first, as in the plugin.
     """
-    applications = [obj for _, obj in world.objects if isinstance(obj, AppGroup)]
+    applications = [obj for _, obj in snapshot.objects if isinstance(obj, AppGroup)]
     if not applications:
         return  # 20,000 pods need not be searched for members
     zone_of = {
         record["name"]: key.split("/")[depth] for key, record in units.items() if _is_node(record)
     }
     there: dict[tuple[str, str, str], Counter[str]] = {}
-    for pod in (*world.bound, *world.unbound):
+    for pod in (*snapshot.bound, *snapshot.unbound):
         labels = pod.metadata.labels
         if application := labels.get(GROUP_LABEL):
             member = (pod.metadata.namespace, application, labels.get(WORKLOAD_LABEL, ""))

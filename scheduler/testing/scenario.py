@@ -66,7 +66,7 @@ class Scenario:
         self._clock = ManualClock(now)
         unasked(loaded.scheduler.extenders)
         self._engine = build_engine(Setup(loaded, registry), AnswerOptions(ties=Ties.NAME))
-        self._world = SimulatedCluster(self._engine, ())
+        self._cluster = SimulatedCluster(self._engine, ())
         self._decisions: dict[str, list[Decision]] = {}
         self._uids = 0
         self.events: list[Record] = []
@@ -96,7 +96,7 @@ class Scenario:
         """Delete an object; InputError when there is none of that name."""
         key = f"{namespace}/{name}"
         if kind == "Pod":
-            self._world.drop(self._pod(key).metadata.uid, self.now)
+            self._cluster.drop(self._pod(key).metadata.uid, self.now)
             return
         if kind == "Node":
             row = self._engine.cluster.table.rows.get(name)
@@ -115,7 +115,7 @@ class Scenario:
         for _ in range(MOST_ROUNDS):
             effects = self._engine.run(self.now, 1)
             self.events += [effect for effect in effects if isinstance(effect, Record)]
-            self._world.carry_out(effects, self.now)
+            self._cluster.carry_out(effects, self.now)
             if not effects and not self._engine.has_work():
                 return
         raise StateError(f"pods are still being retried after {MOST_ROUNDS} rounds")
@@ -142,7 +142,7 @@ class Scenario:
 
     def state(self, pod: str) -> str:
         """Return the state of a pod: `bound`, `gone`, or kube-scheduler's name of its queue."""
-        found = self._world.find(_key(pod))
+        found = self._cluster.find(_key(pod))
         if found is None:
             return "gone"
         if found.spec.node_name:
@@ -186,7 +186,7 @@ class Scenario:
 
     def _put_pod(self, raw: Mapping[str, Any], pod: Pod) -> None:
         meta, spec = pod.metadata, pod.spec
-        known = self._world.find(pod.key)
+        known = self._cluster.find(pod.key)
         if known is not None:
             meta = replace(meta, uid=known.metadata.uid)
         elif not (plain_data(raw).get("metadata") or {}).get("uid"):
@@ -199,7 +199,7 @@ class Scenario:
         if known is not None and not spec.node_name:
             spec = replace(spec, node_name=known.spec.node_name)
         faults = len(self.faults)
-        self._world.put(replace(pod, metadata=meta, spec=spec), self.now)
+        self._cluster.put(replace(pod, metadata=meta, spec=spec), self.now)
         self._refuse(faults)
 
     def _tell(self, event: Watched) -> None:
@@ -214,7 +214,7 @@ class Scenario:
                 raise ObjectError(fault.error.message, where=f"{fault.plugin} {fault.point}")
 
     def _pod(self, name: str) -> Pod:
-        found = self._world.find(_key(name))
+        found = self._cluster.find(_key(name))
         if found is None:
             raise InputError(f"there is no pod {_key(name)}")
         return found

@@ -63,7 +63,7 @@ async def test_history_from_the_daemon_and_from_its_log(world: LiveCluster, tmp_
     assert reported["attempts"] == json.loads(out)["attempts"]
     past = await asyncio.to_thread(LogView, str(log))
     (found,) = [one for one in past.attempts() if one.name == "large" and not one.node][:1]
-    then, now = past.world_at(found.at), past.world()
+    then, now = past.snapshot_at(found.at), past.snapshot()
     key = f"{world.ns}/large"
     assert key in [pod.key for pod in then.unbound]
     assert bigger not in [one.metadata.name for one in then.nodes]

@@ -141,7 +141,7 @@ async def test_the_daemons_page_and_its_past(world: LiveCluster, tmp_path: Path)
                 assert [] == tab.problems[refused:]
         past = await asyncio.to_thread(LogView, str(log))
         wanted = options("", Ties.UID, None, details=False)
-        async with page_of_files(past.world(), setups(""), wanted, past=past) as address:
+        async with page_of_files(past.snapshot(), setups(""), wanted, past=past) as address:
             await tab.open(address)
             await tab.until("document.querySelector('.unit button')")
             await look_back(tab)

@@ -148,7 +148,7 @@ class Past:
         """Return the change of the leader."""
         return [LeaderChange(NOW - 3650, is_leading=True)]
 
-    def world_at(self, at, now):
+    def snapshot_at(self, at, now):
         """Return `now` without later decisions."""
         return undone(now, self._attempts, at)
 

@@ -174,7 +174,7 @@ class Lifecycle:
         self.world.apply({"kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
 
     def _end_one(self) -> None:
-        names = [one.metadata.name for one in self.world._world._pods.values()]
+        names = [one.metadata.name for one in self.world._cluster._pods.values()]
         if names:
             self.world.delete("Pod", self.random.choice(names))
 
@@ -184,7 +184,7 @@ class Lifecycle:
         store = self.engine.cluster.store
         truth = Truth(
             [one for one in self.engine.cluster.table.nodes if one is not None],
-            self.world._world._pods.values(),
+            self.world._cluster._pods.values(),
             store.of("PersistentVolumeClaim"),
             store.of("PersistentVolume"),
             store.of("CSINode"),

@@ -140,7 +140,7 @@ class Visitor:
             "api/plan",
             "api/explain?pod=page-a/secret-of-page-a",
             f"api/explain?pod={other}",
-            f"api/world?at={latest}",
+            f"api/snapshot?at={latest}",
             f"api/plan?at={latest}",
         ):
             status, text = await self.get(path)

@@ -50,7 +50,7 @@ def _phase(objects):
     results = {f"{one.namespace}/{one.name}": one for one in run.simulation().pods}
     pods = {}
     for key in [key for kind, key in objects if kind == "Pod"]:
-        now = run.world.find(key)
+        now = run.cluster.find(key)
         if now is None:
             del objects["Pod", key]
             continue

@@ -34,7 +34,7 @@ class AfterMoves:
         self._items.append(item)
 
     def statement(
-        self, world: Snapshot, setup: Setup, goal: MoveGoal, options: AnswerOptions
+        self, snapshot: Snapshot, setup: Setup, goal: MoveGoal, options: AnswerOptions
     ) -> str:
         """Return the statement of the plan that reaches a goal.
 
@@ -50,7 +50,7 @@ class AfterMoves:
 
         wanted = replace(options, details=False)
         try:
-            found = find_moves(world, facts, setup, goal, MoveOptions(seconds=MOVES_S), wanted)
+            found = find_moves(snapshot, facts, setup, goal, MoveOptions(seconds=MOVES_S), wanted)
         except TrellisError:
             return ""  # the answer itself names the problem
         return found.statement if found.moves else ""

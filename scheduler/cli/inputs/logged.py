@@ -52,7 +52,7 @@ class LogView:
 
     def __init__(self, file: str) -> None:
         self._history: DecisionHistory | None = None
-        self._worlds = LoggedCluster()
+        self._cluster = LoggedCluster()
         self._served: frozenset[str] = frozenset()
         self.header = Header("")
         self.notices: tuple[str, ...] = ()
@@ -80,18 +80,18 @@ class LogView:
         """Return when the daemon of the log began and ceased to lead."""
         return () if self._history is None else self._history.leading
 
-    def world(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Return the cluster at the end."""
-        return self._ours(self._worlds.world())
+        return self._ours(self._cluster.snapshot())
 
-    def world_at(self, at: float, _now: Snapshot | None = None) -> Snapshot:
+    def snapshot_at(self, at: float, _now: Snapshot | None = None) -> Snapshot:
         """Return the cluster at `at`, just after the decision of that moment."""
-        return assumed(self._ours(self._worlds.world(at)), self.attempts(), at)
+        return assumed(self._ours(self._cluster.snapshot(at)), self.attempts(), at)
 
-    def _ours(self, world: Snapshot) -> Snapshot:
-        """Return `world` without pending pods of other schedulers, as the daemon shows it."""
-        ours = tuple(pod for pod in world.unbound if pod.spec.scheduler_name in self._served)
-        return replace(world, unbound=ours, release=_release(self.header))
+    def _ours(self, snapshot: Snapshot) -> Snapshot:
+        """Return `snapshot` without pending pods of other schedulers, as the daemon shows it."""
+        ours = tuple(pod for pod in snapshot.unbound if pod.spec.scheduler_name in self._served)
+        return replace(snapshot, unbound=ours, release=_release(self.header))
 
     def _engine(self, header: Header) -> Engine:
         self.header = header
@@ -104,4 +104,4 @@ class LogView:
         return engine
 
     def _take(self, step: LoggedTurn) -> None:
-        self._worlds.take(step)
+        self._cluster.take(step)

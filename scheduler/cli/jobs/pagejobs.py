@@ -19,9 +19,9 @@ from scheduler.simulate.stage import Setup
 
 def run_page(payload: bytes) -> tuple[bytes, bytes]:
     """Answer a question packed by `explain.wire`; raise InputError if it is invalid."""
-    question, world, options, config = unpacked(payload)
+    question, snapshot, options, config = unpacked(payload)
     try:
-        answer = _answering(config).answer(question, world, options)
+        answer = _answering(config).answer(question, snapshot, options)
     except TrellisError as error:
         raise InputError(str(error)) from error
     return msgspec.json.encode(answer), b""

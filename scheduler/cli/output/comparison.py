@@ -27,12 +27,12 @@ class ComparedSide(msgspec.Struct, frozen=True):
 
     title: str
     simulation: Simulation
-    world: Snapshot
+    snapshot: Snapshot
 
 
-def side(title: str, world: Snapshot, simulation: Simulation) -> ComparedSide:
-    """Return a simulation of `world` as a side of a comparison."""
-    return ComparedSide(title, simulation, after(world, simulation))
+def side(title: str, snapshot: Snapshot, simulation: Simulation) -> ComparedSide:
+    """Return a simulation of `snapshot` as a side of a comparison."""
+    return ComparedSide(title, simulation, after(snapshot, simulation))
 
 
 def document(before: ComparedSide, later: ComparedSide, found: SimulationDiff) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def html(before: ComparedSide, later: ComparedSide) -> str:
 def _side(one: ComparedSide) -> dict[str, Any]:
     return {
         "title": one.title,
-        "figures": figures(one.world, one.simulation),
-        "sections": sections(one.world, one.world.taken_at, one.world.notices),
+        "figures": figures(one.snapshot, one.simulation),
+        "sections": sections(one.snapshot, one.snapshot.taken_at, one.snapshot.notices),
         "plan": {
             "groups": shown_groups(one.simulation.groups),
             "queueOrder": one.simulation.queue_order,

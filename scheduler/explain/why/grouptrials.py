@@ -41,15 +41,15 @@ class GroupTrial:
     def __init__(self, run: SimulationRun, key: str) -> None:
         self.run, self._now = run, run.clock.now()
         self._until = perf_s() + ALL_TRIALS_S
-        run.world.solver_limits = SolveLimits(stage_s=SOLVER_S, total_s=SOLVER_S)
+        run.cluster.solver_limits = SolveLimits(stage_s=SOLVER_S, total_s=SOLVER_S)
         waiting = []
         for uid, pod in run.pending.items():
-            now = run.world.pod(uid)
+            now = run.cluster.pod(uid)
             if now is None or now.spec.node_name:
                 continue
             if run.engine.group_of(pod) == key:
                 waiting.append(pod)
-            run.world.drop(uid, self._now)  # a pod that waits could take the capacity
+            run.cluster.drop(uid, self._now)  # a pod that waits could take the capacity
         self.members = tuple(in_order(waiting))
         self._claims = dict(run.engine.view.objects(CLAIM))
 
@@ -81,21 +81,21 @@ class GroupTrial:
         self._tell(edit.objects)
         for pod in edit.members:
             meek = replace(pod, spec=replace(pod.spec, preemption_policy="Never"))
-            run.world.put(meek, self._now)
-        run.fruitless, run.world.is_open = 0, False
+            run.cluster.put(meek, self._now)
+        run.fruitless, run.cluster.is_open = 0, False
         run.to_the_end()
         self._now = run.clock.now()
-        found = [run.world.pod(pod.metadata.uid) for pod in edit.members]
+        found = [run.cluster.pod(pod.metadata.uid) for pod in edit.members]
         nodes = {pod.key: pod.spec.node_name for pod in found if pod is not None}
         for pod in edit.members:
-            run.world.drop(pod.metadata.uid, self._now)
+            run.cluster.drop(pod.metadata.uid, self._now)
         self._free_claims()
         self._tell([(kind, obj) for kind, obj in before if obj is not None])
         for node in edit.nodes:
             engine.handle(Watched("Node", "DELETED", node), self._now)
         if all(nodes.values()) and len(nodes) == len(edit.members):
             return nodes
-        return None if run.world.is_open else {}
+        return None if run.cluster.is_open else {}
 
     def _tell(self, objects: Sequence[tuple[str, Any]]) -> None:
         for kind, obj in objects:

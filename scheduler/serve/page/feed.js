@@ -74,7 +74,7 @@ export async function ask(path, body) {
 
 /** Show the state at a time, or the present (null). @param {number | null} at */
 export async function travel(at) {
-  const document = at === null ? null : await ask(`api/world?at=${at}`);
+  const document = at === null ? null : await ask(`api/snapshot?at=${at}`);
   link.at = at;
   for (const section of Object.keys(known)) known[section] = document ? new Map(Object.entries(document[section] ?? {})) : present[section];
   changed();

@@ -74,7 +74,7 @@ class TracePlayer:
         self._engine = stage.engine
         self._start = self._now = stage.now
         self._scheduler = scheduler
-        self._world = SimulatedCluster(self._engine, (*stage.bound, *stage.pending))
+        self._cluster = SimulatedCluster(self._engine, (*stage.bound, *stage.pending))
         self._pods: dict[str, _Pod] = {}
         # What is reported to the engine at a time, in the recorded order, else as it was scheduled.
         self._due: list[tuple[float, int, int, Callable[[], None]]] = []
@@ -88,9 +88,9 @@ class TracePlayer:
         self._peak: Counter[str] = Counter()
         self._used_seconds: dict[str, float] = {}
         self._is_complete = False
-        self._world.stops_later = self._stops_later
-        self._world.starts_at = self._starts_at
-        self._world.defers = self._defers
+        self._cluster.stops_later = self._stops_later
+        self._cluster.starts_at = self._starts_at
+        self._cluster.defers = self._defers
         # A leader's queue has new pods in the order of their arrival, a list those of creation.
         self._engine.handle(Leading(active=True), self._now)
         self.on_bound: Callable[[str, str, float], None] = lambda _pod, _node, _seconds: None
@@ -217,7 +217,7 @@ class TracePlayer:
         profile.
         """
         meta, spec = pod.metadata, pod.spec
-        if self._world.find(pod.key) is not None:
+        if self._cluster.find(pod.key) is not None:
             text = f"pod {pod.key} has not ended: give pods that run together different names"
             raise InputError(text, where=arrival.where)
         uid = meta.uid or f"trace-{self._number + 1:08d}"
@@ -246,7 +246,7 @@ class TracePlayer:
         if arrival.deleted_after_s is not None:
             end = partial(self._end, pod.metadata.uid)
             self._schedule(self._now + arrival.deleted_after_s, arrival.end_order, end)
-        self._world.put(pod, self._now)
+        self._cluster.put(pod, self._now)
         if pod.spec.node_name:
             self._begin(pod.metadata.uid, pod.spec.node_name)
         return joined
@@ -257,17 +257,17 @@ class TracePlayer:
 
     def _terminate(self, uid: str) -> None:
         if uid in self._pods:
-            self._world.terminate(uid, self._now)
+            self._cluster.terminate(uid, self._now)
 
     def _carry_out(self, effect: Effects) -> None:
-        self._world.carry_out_one(effect, self._now)
+        self._cluster.carry_out_one(effect, self._now)
         self._lose()
 
     def _end(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self._free(pod)
-        self._world.drop(uid, self._now)
+        self._cluster.drop(uid, self._now)
         if pod is not None:
             self._leave(pod, is_done=pod.bound_at is not None)
 
@@ -307,24 +307,24 @@ class TracePlayer:
         """Run the engine until only time or another event can help."""
         fruitless = 0
         while fruitless < _FRUITLESS:
-            before = self._world.changes
+            before = self._cluster.changes
             effects = self._engine.run(self._now, _CYCLES)
-            evicted = len(self._world.evicted)
-            self._world.carry_out(effects, self._now)
+            evicted = len(self._cluster.evicted)
+            self._cluster.carry_out(effects, self._now)
             for effect in effects:
                 if isinstance(effect, Bind):
                     self._begin(effect.uid, effect.node)
-            if len(self._world.evicted) != evicted:
+            if len(self._cluster.evicted) != evicted:
                 self._lose()
             if not effects and not self._engine.has_work():
                 if self._engine.view.bindings().in_flight:
-                    self._world.catch_up(self._now)
-                if self._world.changes == before:
+                    self._cluster.catch_up(self._now)
+                if self._cluster.changes == before:
                     return
-            fruitless = 0 if self._world.changes != before else fruitless + 1
+            fruitless = 0 if self._cluster.changes != before else fruitless + 1
 
     def _begin(self, uid: str, node: str) -> None:
-        pod, known = self._pods.get(uid), self._world.pod(uid)
+        pod, known = self._pods.get(uid), self._cluster.pod(uid)
         if pod is None or known is None or pod.bound_at is not None:
             return
         pod.bind(self._now)
@@ -346,7 +346,7 @@ class TracePlayer:
 
     def _lose(self) -> None:
         """Count the pods of the trace that were evicted; an evicted pod is not recreated."""
-        for uid in self._world.evicted & self._pods.keys():
+        for uid in self._cluster.evicted & self._pods.keys():
             pod = self._pods.pop(uid)
             pod.tally.evicted += 1
             self._free(pod)

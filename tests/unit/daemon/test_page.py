@@ -65,7 +65,7 @@ async def seen(shown):
     """Return all data shown to a user, as one text."""
     with shown.feed.reader() as reader:
         reported = [(await reader.next()).decode(), str(await shown.answers.moments())]
-    return " ".join([*reported, str(await shown.answers.world(NOW))])
+    return " ".join([*reported, str(await shown.answers.snapshot(NOW))])
 
 
 async def test_each_sees_what_the_api_server_says():
@@ -146,7 +146,7 @@ async def test_a_process_of_its_own_answers():
     with pytest.raises(Exception, match="no such pod"):
         await shown.answers.explain("b/huge-b", None)
     with pytest.raises(Exception, match="no decisions are kept of that time"):
-        await shown.answers.world(NOW - 10)
+        await shown.answers.snapshot(NOW - 10)
     await house.helper.close()
 
 

@@ -165,7 +165,7 @@ async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
         answers = Answers(answer, None, None, answer, answer, None)  # type: ignore[arg-type]
         return PageView(PageFeed({"pods": {}}), answers)
 
-    house.reviewer.allowed |= {("eve", "get", "/ui/api/plan"), ("eve", "get", "/ui/api/world")}
+    house.reviewer.allowed |= {("eve", "get", "/ui/api/plan"), ("eve", "get", "/ui/api/snapshot")}
     async with house.serving(page=show) as visitor:
         status, headers, _ = await visitor.get("/ui", allow_redirects=False)
         assert (308, "ui/") == (status, headers["Location"])
@@ -183,7 +183,7 @@ async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
             status, _, _ = await visitor.get("/ui/api/plan", headers={"Sec-Fetch-Site": site})
             assert code == status
         for at in ("", "x", "-1", "nan", "1e99"):
-            status, _, text = await visitor.get(f"/ui/api/world?at={at}")
+            status, _, text = await visitor.get(f"/ui/api/snapshot?at={at}")
             assert (422, True) == (status, "at:" in text), text
     async with house.serving() as visitor:
         visitor.token = "good"

@@ -29,7 +29,7 @@ async def _moments():
     return {"moments": []}
 
 
-async def _world(at):
+async def _snapshot(at):
     return {"about": {"about": {"at": at}}}
 
 
@@ -41,7 +41,7 @@ async def _node(name, _at):
 async def page():
     """A page with an address of its own: the address, its key, the feed."""
     feed = PageFeed({"pods": {"a/b": {}}})
-    served = PageSite(feed, Answers(_plan, _explain, _change, _moments, _world, _node))
+    served = PageSite(feed, Answers(_plan, _explain, _change, _moments, _snapshot, _node))
     address, _, key = (await served.start()).partition("#key=")
     yield address, key, feed
     await served.stop()

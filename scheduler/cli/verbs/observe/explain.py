@@ -14,7 +14,13 @@ from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.world import SeenWorld, WorldSource, chosen_pod, given_pod, read_world
+from scheduler.cli.inputs.source import (
+    SeenSnapshot,
+    SnapshotSource,
+    chosen_pod,
+    given_pod,
+    read_source,
+)
 from scheduler.cli.output.progress import progress
 from scheduler.cli.output.watching import repeated
 from scheduler.engine.attempt.cycle import Ties
@@ -38,7 +44,7 @@ def explain(flags: ExplainFlags) -> int:
         raise InputError("name what to explain: NAME, TYPE/NAME or -f FILE")
     target = target_of(flags.words, flags.namespace) if flags.words else None
     access = cluster_options(flags.cluster, target.namespace if target else flags.namespace)
-    source = WorldSource(access, flags.snapshot or (), flags.filename or ())
+    source = SnapshotSource(access, flags.snapshot or (), flags.filename or ())
     # Of equal nodes, the daemon of a live cluster chooses by the pod's uid.
     ties = Ties.UID if source.is_live else Ties.NAME
     wanted = asking.options(flags.now, ties, None, details=True, kubernetes=flags.kubernetes)
@@ -47,10 +53,10 @@ def explain(flags: ExplainFlags) -> int:
 
     def answer() -> ExplainAnswer:
         moves = AfterMoves()
-        seen = read_world(source, wanted, setups=(setup,), note=moves.note)
+        seen = read_source(source, wanted, setups=(setup,), note=moves.note)
         key = _key(seen, target)
         with progress(f"explaining {key}"):
-            found = explained(seen.world, setup, key, seen.options, node=flags.node)
+            found = explained(seen.snapshot, setup, key, seen.options, node=flags.node)
             # One MovePlan is executed at a time: a live one is named instead of another.
             is_open = not (found.explanation.fits or found.explanation.moves or flags.node)
             advice[:] = _after_moves(seen, moves, setup, key, source.files) if is_open else ()
@@ -60,38 +66,38 @@ def explain(flags: ExplainFlags) -> int:
 
 
 def _after_moves(
-    seen: SeenWorld, moves: AfterMoves, setup: Setup, key: str, files: Sequence[str]
+    seen: SeenSnapshot, moves: AfterMoves, setup: Setup, key: str, files: Sequence[str]
 ) -> list[str]:
     """Return a line if moves of running pods make a waiting pod fit; none in a large cluster."""
-    if not any(pod.key == key for pod in seen.world.unbound):
+    if not any(pod.key == key for pod in seen.snapshot.unbound):
         return []
-    statement = moves.statement(seen.world, setup, FitGoal(key), seen.options)
+    statement = moves.statement(seen.snapshot, setup, FitGoal(key), seen.options)
     return [f"It fits after {statement}. {plan_command(key, files)}"] if statement else []
 
 
-def _key(seen: SeenWorld, target: Target | None) -> str:
+def _key(seen: SeenSnapshot, target: Target | None) -> str:
     """Return the pod to explain: the named one, else a representative of the workload or group."""
     if target is None:
-        return given_pod(seen.world).key
+        return given_pod(seen.snapshot).key
     named = target._replace(namespace=target.namespace or seen.namespace)
     try:
-        _refuse_finished(seen.world, named)
-        return chosen_pod(seen.world, named).key
+        _refuse_finished(seen.snapshot, named)
+        return chosen_pod(seen.snapshot, named).key
     except MissingError:
         if named.kind not in ("", POD):
             raise
         key = f"{named.namespace}/{named.name}"
-        if any(pod.key == key for pod in seen.world.ended):
+        if any(pod.key == key for pod in seen.snapshot.ended):
             return key
         raise
 
 
-def _refuse_finished(world: Snapshot, target: Target) -> None:
+def _refuse_finished(snapshot: Snapshot, target: Target) -> None:
     """Raise MissingError for a workload or group whose pods have all ended: none is left to place.
 
     An ended pod on its own is explained by the node that it ran on.
     """
-    pods, ended = pods_of(world, target), {pod.metadata.uid for pod in world.ended}
+    pods, ended = pods_of(snapshot, target), {pod.metadata.uid for pod in snapshot.ended}
     if len(pods) > 1 and all(pod.metadata.uid in ended for pod in pods):
         phases = Counter(pod.status.phase for pod in pods)
         counts = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
@@ -138,9 +144,9 @@ def pod_of(target: Target, access: ClusterOptions) -> tuple[str, ClusterOptions]
     if target.kind in ("", POD):
         return target.name, access
     wanted = AnswerOptions()
-    seen = read_world(WorldSource(access), wanted)
+    seen = read_source(SnapshotSource(access), wanted)
     named = target._replace(namespace=target.namespace or seen.namespace)
-    pod = chosen_pod(seen.world, named)
+    pod = chosen_pod(seen.snapshot, named)
     return pod.metadata.name, access._replace(namespace=pod.metadata.namespace)
 
 

@@ -17,7 +17,7 @@ from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.world import SeenWorld, WorldSource, pods_named, read_world
+from scheduler.cli.inputs.source import SeenSnapshot, SnapshotSource, pods_named, read_source
 from scheduler.cli.output.printing import show_document
 from scheduler.cli.output.progress import progress
 from scheduler.cli.output.watching import repeated
@@ -47,7 +47,7 @@ def groups(flags: GroupsFlags) -> int:
     asking.be_quick()
     target = target_of(flags.words, flags.namespace) if flags.words else None
     access = cluster_options(flags.cluster, target.namespace if target else flags.namespace)
-    source = WorldSource(access, flags.snapshot or (), flags.filename or ())
+    source = SnapshotSource(access, flags.snapshot or (), flags.filename or ())
     setup = asking.setups(flags.config, access if source.is_live else None).default
     wanted = asking.options(flags.now, Ties.NAME, None, details=False)
     racks: dict[str, str] = {}
@@ -55,10 +55,10 @@ def groups(flags: GroupsFlags) -> int:
 
     def look() -> list[dict[str, Any]]:
         nonlocal racks, listed
-        seen = read_world(source, wanted, setups=(setup,))
-        racks = racks_of(seen.world.nodes)
+        seen = read_source(source, wanted, setups=(setup,))
+        racks = racks_of(seen.snapshot.nodes)
         with progress("planning the groups that wait"):
-            found = simulate(seen.world, setup, seen.options).groups
+            found = simulate(seen.snapshot, setup, seen.options).groups
         listed = _asked_for(list(found), seen, target, flags)
         return [msgspec.to_builtins(one) | {"solverSeconds": 0} for one in listed]
 
@@ -70,17 +70,17 @@ def groups(flags: GroupsFlags) -> int:
 
 
 def _asked_for(
-    found: list[GroupReport], seen: SeenWorld, target: Target | None, flags: GroupsFlags
+    found: list[GroupReport], seen: SeenSnapshot, target: Target | None, flags: GroupsFlags
 ) -> list[GroupReport]:
     if target is not None:
         named = target._replace(namespace=target.namespace or seen.namespace)
-        return _of_target(found, seen.world, named)
+        return _of_target(found, seen.snapshot, named)
     space = "" if flags.all_namespaces else flags.namespace
     kept = [one for one in found if not space or one.namespace == space]
     return [one for one in kept if waits(one)] if flags.failed else kept
 
 
-def _of_target(found: list[GroupReport], world: Snapshot, target: Target) -> list[GroupReport]:
+def _of_target(found: list[GroupReport], snapshot: Snapshot, target: Target) -> list[GroupReport]:
     """Return the group of this name, else the groups of a workload's pods."""
     if target.kind in ("", GROUP):
         key = (target.namespace, target.name)
@@ -90,7 +90,7 @@ def _of_target(found: list[GroupReport], world: Snapshot, target: Target) -> lis
         if target.kind:
             hint = did_you_mean(target.name, (one.name for one in found))
             raise MissingError(f"no such group{hint}", where="/".join(key))
-    titles = {sources.title_of(pod) for pod in pods_named(world, target)}
+    titles = {sources.title_of(pod) for pod in pods_named(snapshot, target)}
     own = [one for one in found if f"{one.namespace}/{one.name}" in titles]
     if not own:
         raise MissingError("its pods are in no group", where=f"{target.namespace}/{target.name}")

@@ -16,7 +16,7 @@ from scheduler.cli.commands import QueueFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.world import SeenWorld, WorldSource, read_world
+from scheduler.cli.inputs.source import SeenSnapshot, SnapshotSource, read_source
 from scheduler.cli.output.amounts import amount, duration
 from scheduler.cli.output.progress import progress
 from scheduler.cli.output.watching import repeated
@@ -53,7 +53,7 @@ def queue(flags: QueueFlags) -> int:
     """List the pods and groups that wait, in the order of the queue."""
     asking.be_quick()
     access = cluster_options(flags.cluster, flags.namespace)
-    source = WorldSource(access, flags.snapshot or (), flags.filename or ())
+    source = SnapshotSource(access, flags.snapshot or (), flags.filename or ())
     setup = asking.setups(flags.config, access if source.is_live else None).default
     wanted = asking.options(flags.now, Ties.NAME, None, details=False)
     listed: list[QueueEntry] = []
@@ -61,10 +61,10 @@ def queue(flags: QueueFlags) -> int:
 
     def look() -> list[QueueEntry]:
         nonlocal listed, now
-        seen = read_world(source, wanted, setups=(setup,))
-        now = seen.world.taken_at if seen.options.now is None else seen.options.now
+        seen = read_source(source, wanted, setups=(setup,))
+        now = seen.snapshot.taken_at if seen.options.now is None else seen.options.now
         with progress("placing the pods that wait"):
-            found = simulate(seen.world, setup, seen.options)
+            found = simulate(seen.snapshot, setup, seen.options)
         space = "" if flags.all_namespaces else flags.namespace
         listed = [one for one in entries(found, seen) if not space or one.namespace == space]
         return listed
@@ -73,10 +73,10 @@ def queue(flags: QueueFlags) -> int:
     return 0
 
 
-def entries(found: Simulation, seen: SeenWorld) -> list[QueueEntry]:
+def entries(found: Simulation, seen: SeenSnapshot) -> list[QueueEntry]:
     """Return the entries of the queue in its order, a group at the place of its first member."""
-    pods = {pod.key: pod for pod in seen.world.unbound}
-    racks = racks_of(seen.world.nodes)
+    pods = {pod.key: pod for pod in seen.snapshot.unbound}
+    racks = racks_of(seen.snapshot.nodes)
     described = {f"{one.namespace}/{one.name}": one for one in found.groups}
     units: dict[str, list[PodResult]] = {}
     for result in found.pods:

@@ -23,7 +23,7 @@ from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import Leader, leader
 from scheduler.cli.inputs.live import connect
 from scheduler.cli.inputs.running import running_setup
-from scheduler.cli.inputs.world import WorldSource, read_world
+from scheduler.cli.inputs.source import SnapshotSource, read_source
 from scheduler.cli.output.printing import show_table
 from scheduler.config import Loaded, default_config, load
 from scheduler.config.fingerprint import fingerprint
@@ -167,18 +167,20 @@ def origin(loaded: Loaded, known: Registry) -> str:
 
 def _pods(access: ClusterOptions, profiles: Sequence[str]) -> list[StatusLine]:
     try:
-        seen = read_world(WorldSource(access), AnswerOptions())
+        seen = read_source(SnapshotSource(access), AnswerOptions())
     except TrellisError as error:
         return [StatusLine("pods", PROBLEM, str(error))]
-    world = seen.world
-    waiting = len(world.unbound)
-    closed = sum(1 for node in world.nodes if node.spec.unschedulable)
-    text = f"{len(world.nodes):,} nodes" + (f", {closed:,} cordoned" if closed else "")
+    snapshot = seen.snapshot
+    waiting = len(snapshot.unbound)
+    closed = sum(1 for node in snapshot.nodes if node.spec.unschedulable)
+    text = f"{len(snapshot.nodes):,} nodes" + (f", {closed:,} cordoned" if closed else "")
     lines = [
-        StatusLine("nodes", OK if world.nodes else PROBLEM, text),
-        StatusLine("pods", OK, f"{len(world.bound):,} on nodes, {waiting:,} wait (trellis queue)"),
+        StatusLine("nodes", OK if snapshot.nodes else PROBLEM, text),
+        StatusLine(
+            "pods", OK, f"{len(snapshot.bound):,} on nodes, {waiting:,} wait (trellis queue)"
+        ),
     ]
-    return [*lines, *misspelt(world, profiles)]
+    return [*lines, *misspelt(snapshot, profiles)]
 
 
 def misspelt(snapshot: Snapshot, profiles: Sequence[str]) -> Iterator[StatusLine]:

@@ -84,29 +84,29 @@ def topology(flags: TopologyFlags) -> int:
 def _read(flags: TopologyFlags, setup: Setup) -> tuple[Snapshot, float]:
     """Return the cluster with its derived groups, and its time in seconds since the epoch."""
     if flags.snapshot:
-        world = read_files(flags.snapshot, None)
+        snapshot = read_files(flags.snapshot, None)
         wanted = options(flags.now, Ties.NAME, None, details=False).now
-        moment = world.taken_at if wanted is None else wanted
+        moment = snapshot.taken_at if wanted is None else wanted
     else:
         kinds = (NODE, POD, *((BY_KIND[KIND],) if flags.numa else _OF_TREES))
         # An annotation of a namespace may ask for the derived groups of its pods.
         kinds += (BY_KIND["Namespace"],) * (bool(derived_kinds(setup.loaded)) and not flags.numa)
         reader = SnapshotReader()
         moment = read_cluster(cluster_options(flags.cluster), reader, kinds).now
-        world = reader.snapshot()
-    return with_derived_groups(world, setup.loaded), moment
+        snapshot = reader.snapshot()
+    return with_derived_groups(snapshot, setup.loaded), moment
 
 
 def _show(
-    world: Snapshot, moment: float, flags: TopologyFlags, profiles: Sequence[ProfileSpec]
+    snapshot: Snapshot, moment: float, flags: TopologyFlags, profiles: Sequence[ProfileSpec]
 ) -> None:
     if not flags.numa:
-        _show_tree(world, _as_configured(flags, profiles, world))
+        _show_tree(snapshot, _as_configured(flags, profiles, snapshot))
         return
     ours = [one.scheduler_name for one in profiles]
     following = Following(frozenset(flags.scheduler_name or ours))
     states = sorted(
-        node_states(_followed(world, following), moment), key=lambda state: natural(state.node)
+        node_states(_followed(snapshot, following), moment), key=lambda state: natural(state.node)
     )
     items = [msgspec.to_builtins(state) | {"name": state.node} for state in states]
     if flags.output is Output.TABLE:
@@ -117,7 +117,7 @@ def _show(
 
 
 def _as_configured(
-    flags: TopologyFlags, profiles: Sequence[ProfileSpec], world: Snapshot
+    flags: TopologyFlags, profiles: Sequence[ProfileSpec], snapshot: Snapshot
 ) -> TopologyFlags:
     """Return the flags with the tree or the levels of the configuration where they name none."""
     name = (flags.scheduler_name or [""])[0]
@@ -131,8 +131,8 @@ def _as_configured(
         return flags
     if args.topology:
         return flags._replace(name=args.topology)
-    labels = [preset_label(world.nodes, one) or one for one in args.topology_labels]
-    carried = list(levels_of(world.nodes, labels)) if labels else []
+    labels = [preset_label(snapshot.nodes, one) or one for one in args.topology_labels]
+    carried = list(levels_of(snapshot.nodes, labels)) if labels else []
     missing = [one for one in labels if one not in carried]
     tell(
         [f"notice: no node carries {', '.join(missing)} (topologyLabels of {GROUPS})"]
@@ -141,19 +141,19 @@ def _as_configured(
     return flags._replace(levels=carried or None)
 
 
-def _show_tree(world: Snapshot, flags: TopologyFlags) -> None:
+def _show_tree(snapshot: Snapshot, flags: TopologyFlags) -> None:
     wanted, name, output = flags.levels or [], flags.name, flags.output
-    missing = [label for label in wanted if label not in levels_of(world.nodes, wanted)]
+    missing = [label for label in wanted if label not in levels_of(snapshot.nodes, wanted)]
     if missing:
-        carried = levels_of(world.nodes)
+        carried = levels_of(snapshot.nodes)
         raise InputError(
             f"no node carries the label {missing[0]}; the usual ones that nodes carry are "
             f"{', '.join(carried) or 'none'}",
             where="--level",
         )
-    trees = {one.name: one for one in named_trees(world)}
+    trees = {one.name: one for one in named_trees(snapshot)}
     if name == hypernodes.NAME and name not in trees:
-        _tell_fault(world)
+        _tell_fault(snapshot)
     if name and name not in trees:
         there = ", ".join(trees) or "none"
         raise InputError(
@@ -162,8 +162,8 @@ def _show_tree(world: Snapshot, flags: TopologyFlags) -> None:
             f"there are: {there}",
             where="--tree",
         )
-    root = tree(world, levels_of(world.nodes, wanted), named=trees.get(name))
-    between = ways(world)
+    root = tree(snapshot, levels_of(snapshot.nodes, wanted), named=trees.get(name))
+    between = ways(snapshot)
     if output in (Output.JSON, Output.YAML):
         named = [
             {"name": one.name, "source": one.source, "levels": one.levels} for one in trees.values()
@@ -183,9 +183,9 @@ def _show_tree(world: Snapshot, flags: TopologyFlags) -> None:
             show_tables([_trees_table(trees.values())])
 
 
-def _tell_fault(world: Snapshot) -> None:
+def _tell_fault(snapshot: Snapshot) -> None:
     try:
-        hyper_tree(world)
+        hyper_tree(snapshot)
     except ObjectError as error:
         raise InputError(error.message, where="--tree") from error
 
@@ -260,17 +260,17 @@ def _links_table(between: list[Way]) -> TextTable:
     return TextTable(titles, rows)
 
 
-def _followed(world: Snapshot, following: Following) -> Topologies:
+def _followed(snapshot: Snapshot, following: Following) -> Topologies:
     """Feed a snapshot's objects to a tracker, reports first, as the daemon does."""
     cluster, topologies = Cluster(), Topologies()
     topologies.rebuild(cluster)
     reserving = topologies.reserve(following)
-    for kind, obj in world.objects:
+    for kind, obj in snapshot.objects:
         if kind == KIND:
             topologies.apply(cluster.put_object(kind, obj))
-    for node in world.nodes:
+    for node in snapshot.nodes:
         topologies.apply(cluster.put_node(node))
-    for pod in world.bound:
+    for pod in snapshot.bound:
         topologies.apply(cluster.put_pod(pod))
     reserving.settle()
     return topologies

@@ -16,11 +16,11 @@ from scheduler.cli.flags import Output
 from scheduler.cli.inputs import asking
 from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
-from scheduler.cli.inputs.world import (
-    SeenWorld,
-    WorldSource,
+from scheduler.cli.inputs.source import (
+    SeenSnapshot,
+    SnapshotSource,
     applied_manifest,
-    read_world,
+    read_source,
     with_copy,
 )
 from scheduler.cli.output.progress import progress
@@ -55,46 +55,48 @@ def capacity(flags: CapacityFlags) -> int:
     models = asking.node_models(nodes)
     wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
     access = cluster_options(flags.cluster, flags.namespace)
-    source = WorldSource(access, flags.snapshot or (), flags.filename or ())
+    source = SnapshotSource(access, flags.snapshot or (), flags.filename or ())
     setup = asking.setups(flags.config, access if source.is_live else None).default
     moves = AfterMoves()
     seen = _with_shape(flags, source, wanted, setup, moves)
-    world, wanted = seen.world, seen.options
-    asking.tell(f"notice: {notice}" for notice in world.notices)
+    snapshot, wanted = seen.snapshot, seen.options
+    asking.tell(f"notice: {notice}" for notice in snapshot.notices)
     changes = asking.node_changes(nodes, models) if any(nodes[:-1]) else None
     if nodes.offer_nodes:
         number = 1 if want is None else want
         judge = capacity_for(number, setup, wanted, changes)
-        most = number * len(shape_of(world).pods)
-        offers = read_offers(nodes.offer_nodes, world, models)
+        most = number * len(shape_of(snapshot).pods)
+        offers = read_offers(nodes.offer_nodes, snapshot, models)
         with progress("trying the nodes on offer"):
-            best = cheapest(world, offers, judge, most)
+            best = cheapest(snapshot, offers, judge, most)
         return asking.show_offers(best, output)
     most = next((one for one in (want, flags.limit) if one is not None), DEFAULT_LIMIT)
     with progress("placing copies"):
-        found = count(world, setup, most, wanted, changes)
+        found = count(snapshot, setup, most, wanted, changes)
     asking.tell(f"notice: {notice}" for notice in found.notices or ())
     if not asking.is_shown(found, output, (node.name for node in found.nodes)):
         print(headline(found, AskedShape(*flags.shape)))
         if found.nodes:
-            asking.show_tables([_nodes_table(found, world, is_wide=output is Output.WIDE)], output)
+            asking.show_tables(
+                [_nodes_table(found, snapshot, is_wide=output is Output.WIDE)], output
+            )
         if found.fits < (want or 1) and changes is None:
             _show_after_moves(flags, seen, moves, setup)
     return 0 if found.fits >= (want or 1) else asking.EXIT_DOES_NOT_FIT
 
 
 def _show_after_moves(
-    flags: CapacityFlags, seen: SeenWorld, moves: AfterMoves, setup: Setup
+    flags: CapacityFlags, seen: SeenSnapshot, moves: AfterMoves, setup: Setup
 ) -> None:
     """Print a line if moves of running pods make the wanted copies fit."""
-    shape, number = shape_of(seen.world), flags.want or 1
+    shape, number = shape_of(seen.snapshot), flags.want or 1
     if number > shape.most:
         return
-    given = seen.world.given
-    waiting = tuple(pod for pod in seen.world.unbound if pod.metadata.uid not in given)
-    world = replace(seen.world, unbound=waiting, given=frozenset())
+    given = seen.snapshot.given
+    waiting = tuple(pod for pod in seen.snapshot.unbound if pod.metadata.uid not in given)
+    snapshot = replace(seen.snapshot, unbound=waiting, given=frozenset())
     goal = CapacityGoal(number, shape.name, shape.pods)
-    statement = moves.statement(world, setup, goal, seen.options)
+    statement = moves.statement(snapshot, setup, goal, seen.options)
     if statement:
         files = flags.filename or ()
         plan = f". {plan_command(f'--capacity {number}', files)}" if files else ""
@@ -103,11 +105,11 @@ def _show_after_moves(
 
 def _with_shape(
     flags: CapacityFlags,
-    source: WorldSource,
+    source: SnapshotSource,
     wanted: AnswerOptions,
     setup: Setup,
     moves: AfterMoves,
-) -> SeenWorld:
+) -> SeenSnapshot:
     """Return the cluster with the shape for its only given pods."""
     asked = AskedShape(*flags.shape)
     forms = [bool(flags.words), bool(flags.filename), bool(any(flags.shape))]
@@ -115,35 +117,35 @@ def _with_shape(
         text = "name one shape: -f FILE, TYPE/NAME, or --cpu, --memory and --gpu"
         raise InputError(text)
     if any(flags.shape):
-        seen = read_world(source, wanted, setups=(setup,), note=moves.note)
-        return _with_given(seen, shape_items(asked, seen.world), setup)
+        seen = read_source(source, wanted, setups=(setup,), note=moves.note)
+        return _with_given(seen, shape_items(asked, seen.snapshot), setup)
     if not flags.words:
-        return read_world(source, wanted, setups=(setup,), as_copies=True, note=moves.note)
+        return read_source(source, wanted, setups=(setup,), as_copies=True, note=moves.note)
     target = target_of(flags.words, flags.namespace)
     source = source._replace(
         access=source.access._replace(namespace=target.namespace or source.access.namespace)
     )
-    seen = read_world(source, wanted, setups=(setup,), note=moves.note)
+    seen = read_source(source, wanted, setups=(setup,), note=moves.note)
     named = target._replace(namespace=target.namespace or seen.namespace)
-    if not pods_of(seen.world, named):
+    if not pods_of(seen.snapshot, named):
         found = applied_manifest(source, named, seen.namespace)
         if found:
             return _with_given(seen, found, setup)
-    return seen._replace(world=with_copy(seen.world, named))
+    return seen._replace(snapshot=with_copy(seen.snapshot, named))
 
 
-def _with_given(seen: SeenWorld, items: Iterable[Item], setup: Setup) -> SeenWorld:
+def _with_given(seen: SeenSnapshot, items: Iterable[Item], setup: Setup) -> SeenSnapshot:
     reader = SnapshotReader(is_alone=True, as_copies=True)
     reader.read(items, are_given=True)
-    shape, world = reader.snapshot(), seen.world
+    shape, snapshot = reader.snapshot(), seen.snapshot
     given = replace(
-        world,
-        objects=(*world.objects, *shape.objects),
-        unbound=(*world.unbound, *shape.unbound),
+        snapshot,
+        objects=(*snapshot.objects, *shape.objects),
+        unbound=(*snapshot.unbound, *shape.unbound),
         given=shape.given,
-        origins=(*world.origins, *shape.origins),
+        origins=(*snapshot.origins, *shape.origins),
     )
-    return seen._replace(world=with_derived_groups(given, setup.loaded))
+    return seen._replace(snapshot=with_derived_groups(given, setup.loaded))
 
 
 def headline(found: Capacity, asked: AskedShape) -> str:
@@ -161,7 +163,7 @@ def headline(found: Capacity, asked: AskedShape) -> str:
     return f"{least}{found.fits:,} more {what} fit{stopped}"
 
 
-def _nodes_table(found: Capacity, world: Snapshot, *, is_wide: bool) -> TextTable:
+def _nodes_table(found: Capacity, snapshot: Snapshot, *, is_wide: bool) -> TextTable:
     if is_wide or len(found.nodes) <= FEW:
         return TextTable(["node", "pods"], [[node.name, str(node.pods)] for node in found.nodes])
-    return folded_counts({node.name: node.pods for node in found.nodes}, world.nodes)
+    return folded_counts({node.name: node.pods for node in found.nodes}, snapshot.nodes)

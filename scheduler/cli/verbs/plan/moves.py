@@ -66,28 +66,28 @@ def moves(flags: MovesFlags) -> int:
     access = cluster_options(flags.cluster, flags.namespace)
     setup = asking.setups(flags.config, None if flags.snapshot else access).default
     if flags.snapshot:
-        world = asking.read_files(flags.snapshot, flags.filename, facts.take)
+        snapshot = asking.read_files(flags.snapshot, flags.filename, facts.take)
         home = "default"
     else:
-        world, home, wanted = _read_live(access, flags, facts, wanted, setup)
-    world = with_derived_groups(world, setup.loaded)
-    asking.tell(f"notice: {notice}" for notice in world.notices)
-    goal = _goal(flags, world, flags.namespace or home)
+        snapshot, home, wanted = _read_live(access, flags, facts, wanted, setup)
+    snapshot = with_derived_groups(snapshot, setup.loaded)
+    asking.tell(f"notice: {notice}" for notice in snapshot.notices)
+    goal = _goal(flags, snapshot, flags.namespace or home)
     if isinstance(goal, CapacityGoal):
-        given = world.given
-        world = replace(
-            world,
-            unbound=tuple(pod for pod in world.unbound if pod.metadata.uid not in given),
+        given = snapshot.given
+        snapshot = replace(
+            snapshot,
+            unbound=tuple(pod for pod in snapshot.unbound if pod.metadata.uid not in given),
             given=frozenset(),
         )
     if flags.output is MovesForm.MOVEPLAN and isinstance(goal, CapacityGoal):
         raise InputError("a MovePlan has no goal for copies of a shape", where="--capacity")
-    report = find_moves(world, facts, setup, goal, _options(flags), wanted)
+    report = find_moves(snapshot, facts, setup, goal, _options(flags), wanted)
     if flags.output is MovesForm.MOVEPLAN:
         asking.tell(headlines(report))
         show_document(move_plan(goal, flags), Output.YAML)
     else:
-        _show(report, flags.output, world, setup, wanted)
+        _show(report, flags.output, snapshot, setup, wanted)
     if report.verdict in ("impossible", "chained"):
         return asking.EXIT_DOES_NOT_FIT
     return 0 if report.proven else asking.EXIT_UNPROVEN
@@ -104,7 +104,7 @@ def _options(flags: MovesFlags) -> MoveOptions:
     return MoveOptions(rules, flags.most, flags.seconds)
 
 
-def _goal(flags: MovesFlags, world: Snapshot, namespace: str) -> MoveGoal:
+def _goal(flags: MovesFlags, snapshot: Snapshot, namespace: str) -> MoveGoal:
     """Return the one goal that the flags name."""
     found: list[MoveGoal] = []
     if flags.waiting:
@@ -113,7 +113,7 @@ def _goal(flags: MovesFlags, world: Snapshot, namespace: str) -> MoveGoal:
     if flags.free:
         found.append(FreeGoal(flags.free, flags.level, tuple(_labels(flags.selector))))
     if flags.capacity:
-        shape = shape_of(world)
+        shape = shape_of(snapshot)
         if flags.capacity > shape.most:
             raise InputError(f"at most {shape.most} copies of {shape.name}", where="--capacity")
         found.append(CapacityGoal(flags.capacity, shape.name, shape.pods))
@@ -200,12 +200,12 @@ def _plan_goal(goal: MoveGoal) -> tuple[PlanGoal, str]:
 def _show(
     report: MovesReport,
     form: MovesForm,
-    world: Snapshot,
+    snapshot: Snapshot,
     setup: Setup,
     wanted: AnswerOptions,
 ) -> None:
     if form is MovesForm.HTML:
-        print(_page(report, world, setup, wanted), end="")
+        print(_page(report, snapshot, setup, wanted), end="")
         return
     if asking.is_shown(report, Output(form), (f"{one.pod} {one.target}" for one in report.moves)):
         return
@@ -258,7 +258,7 @@ def _age(seconds: int) -> str:
     return f"{seconds // 3600}h" if seconds < 172_800 else f"{seconds // 86_400}d"
 
 
-def _page(report: MovesReport, world: Snapshot, setup: Setup, wanted: AnswerOptions) -> str:
+def _page(report: MovesReport, snapshot: Snapshot, setup: Setup, wanted: AnswerOptions) -> str:
     """Return a page with the cluster before and after the moves."""
     from scheduler.cli.output.comparison import html, side
     from scheduler.simulate.simulate import simulate
@@ -268,9 +268,9 @@ def _page(report: MovesReport, world: Snapshot, setup: Setup, wanted: AnswerOpti
         replace(pod, spec=replace(pod.spec, node_name=targets[pod.key]))
         if pod.key in targets
         else pod
-        for pod in world.bound
+        for pod in snapshot.bound
     )
-    after = replace(world, bound=moved)
+    after = replace(snapshot, bound=moved)
     scored = replace(wanted, scores=True)
-    first = side("before the moves", world, simulate(world, setup, scored))
+    first = side("before the moves", snapshot, simulate(snapshot, setup, scored))
     return html(first, side(report.statement, after, simulate(after, setup, scored)))

@@ -22,7 +22,7 @@ from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import read_text, shown
-from scheduler.cli.inputs.world import WorldSource, read_world, workload_title
+from scheduler.cli.inputs.source import SnapshotSource, read_source, workload_title
 from scheduler.cli.jobs.parallel import answer_lines, processors
 from scheduler.cli.output.progress import progress
 from scheduler.engine.attempt.cycle import Ties
@@ -48,7 +48,7 @@ EXIT_DIFFERS: Final = 1
 def simulate(flags: SimulateFlags) -> int:
     """Place the pending pods of the cluster or of a snapshot, without changing anything."""
     asking.be_quick()
-    snapshot, filename, nodes, form = flags.snapshot, flags.filename, flags.nodes, flags.output
+    filename, nodes, form = flags.filename, flags.nodes, flags.output
     wanted = asking.options(
         flags.now,
         Ties(flags.ties),
@@ -57,7 +57,7 @@ def simulate(flags: SimulateFlags) -> int:
         kubernetes=flags.kubernetes,
     )
     if flags.batch:
-        if snapshot or filename or flags.against or any(nodes):
+        if flags.snapshot or filename or flags.against or any(nodes):
             raise InputError(
                 "--batch goes without --snapshot, -f and what changes or compares them"
             )
@@ -71,47 +71,47 @@ def simulate(flags: SimulateFlags) -> int:
         raise InputError(text, where=f"-o {form}")
     models = asking.node_models(nodes)
     access = cluster_options(flags.cluster)
-    source = WorldSource(access, snapshot or (), filename or ())
-    if flags.trace and not snapshot and filename:
+    source = SnapshotSource(access, flags.snapshot or (), filename or ())
+    if flags.trace and not flags.snapshot and filename:
         # A trace plays on nodes of its own; it has no live cluster.
         raise InputError("--trace plays on --snapshot F")
     if nodes.offer_nodes and flags.against and not flags.trace:
         raise InputError("--offer-nodes and --against exclude one another")
     setups = _setups(flags, access if source.is_live else None)
     moves = AfterMoves()
-    seen = read_world(source, wanted, setups=setups, note=moves.note)
+    seen = read_source(source, wanted, setups=setups, note=moves.note)
     wanted = seen.options
-    world = changed(seen.world, asking.node_changes(nodes, models))
+    snapshot = changed(seen.snapshot, asking.node_changes(nodes, models))
     if flags.trace:
         from scheduler.cli.verbs.plan.traces import play_trace
 
         if nodes.offer_nodes or flags.details:
             raise InputError("--trace goes without --offer-nodes and --details")
-        return play_trace(flags, world, wanted)
+        return play_trace(flags, snapshot, wanted)
     if flags.against:
-        return _compare(world, flags, setups, wanted)
+        return _compare(snapshot, flags, setups, wanted)
     (setup,) = setups
     if nodes.offer_nodes:
-        offers = read_offers(nodes.offer_nodes, world, models)
+        offers = read_offers(nodes.offer_nodes, snapshot, models)
         # A node that no pod needs does not help.
-        most = len(staged(world, setup, wanted).pending)
+        most = len(staged(snapshot, setup, wanted).pending)
         with progress("trying the nodes on offer"):
-            best = cheapest(world, offers, pods_wait(setup, wanted), most)
+            best = cheapest(snapshot, offers, pods_wait(setup, wanted), most)
         if form.is_for_autoscalers:
             as_buffers = form is ResultForm.CAPACITY_BUFFER
-            return _request(best, offers, world, setup, wanted, as_buffers=as_buffers)
+            return _request(best, offers, snapshot, setup, wanted, as_buffers=as_buffers)
         return asking.show_offers(best, Output(form))
     output = Output(form)
-    stage = staged(world, setup, wanted)
+    stage = staged(snapshot, setup, wanted)
     asking.tell(f"notice: {notice}" for notice in stage.notices)
     with progress("placing the pods that wait"):
         simulation = simulate_stage(stage, wanted)
     names = (f"{pod.key} {pod.node}" for pod in simulation.pods if pod.node)
     if not asking.is_shown(simulation, output, names):
-        asking.show_tables(_tables(simulation, world, output), output)
+        asking.show_tables(_tables(simulation, snapshot, output), output)
         asking.tell([summary_line(simulation)])
         if not simulation.fits and not any(nodes):
-            asking.tell(_after_moves(simulation, world, moves, setup, wanted, source.files))
+            asking.tell(_after_moves(simulation, snapshot, moves, setup, wanted, source.files))
     if not simulation.fits:
         return asking.EXIT_DOES_NOT_FIT
     return 0 if simulation.is_proven else asking.EXIT_UNPROVEN
@@ -119,7 +119,7 @@ def simulate(flags: SimulateFlags) -> int:
 
 def _after_moves(
     simulation: Simulation,
-    world: Snapshot,
+    snapshot: Snapshot,
     moves: AfterMoves,
     setup: Setup,
     wanted: AnswerOptions,
@@ -134,11 +134,11 @@ def _after_moves(
     nodes = {pod.key: pod.node for pod in simulation.pods if pod.node}
     placed = tuple(
         replace(pod, spec=replace(pod.spec, node_name=nodes[pod.key]))
-        for pod in world.unbound
+        for pod in snapshot.unbound
         if pod.key in nodes
     )
-    waiting = tuple(pod for pod in world.unbound if pod.key not in nodes)
-    after = replace(world, bound=(*world.bound, *placed), unbound=waiting, given=frozenset())
+    waiting = tuple(pod for pod in snapshot.unbound if pod.key not in nodes)
+    after = replace(snapshot, bound=(*snapshot.bound, *placed), unbound=waiting, given=frozenset())
     first = left[0]
     statement = moves.statement(after, setup, FitGoal(first.key), wanted)
     if not statement:
@@ -150,7 +150,7 @@ def _after_moves(
 def _request(
     best: OfferReport,
     offers: Sequence[NodeOffer],
-    world: Snapshot,
+    snapshot: Snapshot,
     setup: Setup,
     wanted: AnswerOptions,
     *,
@@ -166,17 +166,19 @@ def _request(
         asking.tell([offers_line(best)])
         return 0 if best.solves else asking.EXIT_DOES_NOT_FIT
     model = next(one.node for one in offers if one.name == chosen.node)
-    made = provisioning_requests(world, model, chosen.nodes, setup, wanted, as_buffers=as_buffers)
+    made = provisioning_requests(
+        snapshot, model, chosen.nodes, setup, wanted, as_buffers=as_buffers
+    )
     print(yaml.safe_dump_all(made, sort_keys=False, default_flow_style=False), end="")
     asking.tell([offers_line(best)])
     return 0
 
 
-def _tables(simulation: Simulation, world: Snapshot, output: Output) -> list[TextTable]:
+def _tables(simulation: Simulation, snapshot: Snapshot, output: Output) -> list[TextTable]:
     if not simulation.pods:
         asking.tell(["no pod waits"])
         return []
-    placed = {pod.key: pod for pod in (*world.unbound, *world.bound)}
+    placed = {pod.key: pod for pod in (*snapshot.unbound, *snapshot.bound)}
     shown = [placed[pod.key] for pod in simulation.pods if pod.key in placed]
     groups = {pod.key: pod.group for pod in simulation.pods if pod.group}
     return simulation_tables(
@@ -184,7 +186,7 @@ def _tables(simulation: Simulation, world: Snapshot, output: Output) -> list[Tex
         wide=output is Output.WIDE,
         groups=groups,
         workloads={pod.key: workload for pod in shown if (workload := workload_title(pod))},
-        racks=racks_of(world.nodes),
+        racks=racks_of(snapshot.nodes),
     )
 
 
@@ -201,18 +203,18 @@ def _setups(flags: SimulateFlags, access: ClusterOptions | None) -> tuple[Setup,
 
 
 def _compare(
-    world: Snapshot, flags: SimulateFlags, setups: Sequence[Setup], wanted: AnswerOptions
+    snapshot: Snapshot, flags: SimulateFlags, setups: Sequence[Setup], wanted: AnswerOptions
 ) -> int:
     first, second = setups
     config, against, form = flags.config, flags.against, flags.output
     wanted = msgspec.structs.replace(wanted, scores=form is ResultForm.HTML)
-    before, after = place(world, first, wanted), place(world, second, wanted)
+    before, after = place(snapshot, first, wanted), place(snapshot, second, wanted)
     found = diff(before, after)
     if form is ResultForm.HTML:
         from scheduler.cli.output.comparison import html, side
 
-        one = side(shown(config) if config else "the default configuration", world, before)
-        print(html(one, side(shown(against), world, after)), end="")
+        one = side(shown(config) if config else "the default configuration", snapshot, before)
+        print(html(one, side(shown(against), snapshot, after)), end="")
         asking.tell([diff_line(found)])
         return 0 if found.is_same else EXIT_DIFFERS
     if not asking.is_shown(found, Output(form), (pod.key for pod in found.pods)):

@@ -31,14 +31,14 @@ _PROGRESS_PODS: Final = 1000
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
 
 
-def play_trace(flags: SimulateFlags, world: Snapshot, wanted: AnswerOptions) -> int:
+def play_trace(flags: SimulateFlags, snapshot: Snapshot, wanted: AnswerOptions) -> int:
     """Play a trace under one configuration or two; return the exit code."""
     configurations = [flags.config, *([flags.against] if flags.against else [])]
     found: dict[str, TraceSummary] = {}
     for number, name in enumerate(configurations):
         setup = asking.read_setup(name, registry()) if name else asking.setups("").default
         title = f"{number + 1}: {shown(name) if name else 'the default configuration'}"
-        found[title] = _played(flags.trace, world, setup, wanted)
+        found[title] = _played(flags.trace, snapshot, setup, wanted)
         if not found[title].complete:
             break
     if flags.output is ResultForm.HTML:
@@ -54,8 +54,8 @@ def play_trace(flags: SimulateFlags, world: Snapshot, wanted: AnswerOptions) -> 
     return 0 if not any(one.never_bound for one in found.values()) else asking.EXIT_DOES_NOT_FIT
 
 
-def _played(name: str, world: Snapshot, setup: Setup, wanted: AnswerOptions) -> TraceSummary:
-    stage = staged(world, setup, wanted)
+def _played(name: str, snapshot: Snapshot, setup: Setup, wanted: AnswerOptions) -> TraceSummary:
+    stage = staged(snapshot, setup, wanted)
     player = TracePlayer(stage, next(iter(stage.engine.profiles)))
     with suppress(KeyboardInterrupt):
         player.play(_rows(name), _progress)

@@ -65,7 +65,7 @@ class PastView(Protocol):
     def leading(self) -> Iterable[LeaderChange]:
         """Return the recorded changes of the leader."""
 
-    def world_at(self, at: float, now: Snapshot) -> Snapshot:
+    def snapshot_at(self, at: float, now: Snapshot) -> Snapshot:
         """Return the cluster at time `at`; `now` is the present one. InputError if that time is
         unknown.
         """
@@ -85,7 +85,7 @@ class HistoryView:
         """Return when the daemon began and ceased to lead."""
         return self._history_log.leading
 
-    def world_at(self, at: float, now: Snapshot) -> Snapshot:
+    def snapshot_at(self, at: float, now: Snapshot) -> Snapshot:
         """Return `now` without later decisions."""
         return undone(now, self._history_log.attempts, at)
 
@@ -108,7 +108,7 @@ class Work:
         self.kinds = listed_kinds(known.default)
         self._wanted = wanted
         self._past = past
-        self._world = Snapshot()
+        self._snapshot = Snapshot()
         self._one = asyncio.Lock()
 
     @property
@@ -119,16 +119,16 @@ class Work:
         )
 
     def drawn(
-        self, world: Snapshot, now: float, notices: Sequence[str]
+        self, snapshot: Snapshot, now: float, notices: Sequence[str]
     ) -> tuple[Snapshot, Sections]:
         """Return a cluster with the groups that the configuration derives, and its sections."""
-        world = with_derived_groups(world, self._loaded)
-        return world, sections(world, now, notices)
+        snapshot = with_derived_groups(snapshot, self._loaded)
+        return snapshot, sections(snapshot, now, notices)
 
-    def show(self, world: Snapshot, shown: Sections, now: float) -> None:
+    def show(self, snapshot: Snapshot, shown: Sections, now: float) -> None:
         """Replace the cluster by the one that was read at `now`."""
         self._wanted = msgspec.structs.replace(self._wanted, now=now)
-        self._world = world
+        self._snapshot = snapshot
         self.feed.publish(with_origin(shown, self._origin))
 
     async def _plan(self, at: float | None) -> object:
@@ -149,21 +149,21 @@ class Work:
 
     async def _back(self, at: float) -> object:
         def picture() -> object:
-            world = self._at(at)
-            return with_origin(sections(world, at, world.notices), self._origin)
+            snapshot = self._at(at)
+            return with_origin(sections(snapshot, at, snapshot.notices), self._origin)
 
         return await self._alone(picture)
 
     async def _node(self, name: str, at: float | None) -> object:
         def viewed() -> object:
-            return node_view(self._world if at is None else self._at(at), name)
+            return node_view(self._snapshot if at is None else self._at(at), name)
 
         return await self._alone(viewed)
 
     async def _answer(self, question: Question, at: float | None) -> object:
         def answer() -> object:
             if at is None:
-                return self._answering.answer(question, self._world, self._wanted)
+                return self._answering.answer(question, self._snapshot, self._wanted)
             wanted = msgspec.structs.replace(self._wanted, now=at)
             return self._answering.answer(question, self._at(at), wanted)
 
@@ -172,7 +172,7 @@ class Work:
     def _at(self, at: float) -> Snapshot:
         if self._past is None:
             raise InputError("the past is not known: only a daemon or a decision log records it")
-        return with_derived_groups(self._past.world_at(at, self._world), self._loaded)
+        return with_derived_groups(self._past.snapshot_at(at, self._snapshot), self._loaded)
 
     async def _alone(self, work: Callable[[], T]) -> T:
         # One at a time: two would share the interpreter and keep two engines in memory.
@@ -188,8 +188,8 @@ def ui(flags: UiFlags) -> int:
         past = LogView(flags.decision_log)
         origin = {"cluster": f"decision log {Path(flags.decision_log).name}"}
         known = setups(flags.config) if flags.config else _setups_of(past)
-        world = past.world()
-        shown = msgspec.structs.replace(world, notices=past.notices)
+        snapshot = past.snapshot()
+        shown = msgspec.structs.replace(snapshot, notices=past.notices)
         wanted = options(flags.now, Ties.UID, None, details=False)
         return _run(page_of_files(shown, known, wanted, flags.port, past, origin))
     access = None if flags.snapshot else cluster_options(flags.cluster, flags.namespace)
@@ -197,10 +197,10 @@ def ui(flags: UiFlags) -> int:
     wanted = options(flags.now, Ties.NAME if flags.snapshot else Ties.UID, None, details=False)
     if flags.snapshot:
         be_quick()  # the objects of the files live as long as the page
-        world = read_files(flags.snapshot, None)
+        snapshot = read_files(flags.snapshot, None)
         names = ", ".join(Path(one).name for one in flags.snapshot)
         origin = {"cluster": f"snapshot {names}"}
-        return _run(page_of_files(world, known, wanted, flags.port, origin=origin))
+        return _run(page_of_files(snapshot, known, wanted, flags.port, origin=origin))
     return _run(
         live_page(known, wanted, cluster_options(flags.cluster, flags.namespace), flags.port)
     )
@@ -253,7 +253,7 @@ async def live_page(
 
 @contextlib.asynccontextmanager
 async def page_of_files(
-    world: Snapshot,
+    snapshot: Snapshot,
     known: Setups,
     wanted: AnswerOptions,
     port: int = 0,
@@ -262,8 +262,8 @@ async def page_of_files(
 ) -> AsyncIterator[str]:
     """Serve the page of an unchanging snapshot, with its known history."""
     work = Work(known, wanted, past, origin)
-    at = world.taken_at if wanted.now is None else wanted.now
-    work.show(*work.drawn(world, at, world.notices), at)
+    at = snapshot.taken_at if wanted.now is None else wanted.now
+    work.show(*work.drawn(snapshot, at, snapshot.notices), at)
     page = PageSite(work.feed, work.answers)
     try:
         yield await page.start(port)

@@ -26,15 +26,15 @@ from scheduler.snapshot.targets import WORKLOADS, Target, missing, pods_of
 from scheduler.snapshot.workloads.owned import controller_of
 
 
-class SeenWorld(NamedTuple):
+class SeenSnapshot(NamedTuple):
     """A cluster as read, the namespace in use there, and the options with its time."""
 
-    world: Snapshot
+    snapshot: Snapshot
     namespace: str
     options: AnswerOptions
 
 
-class WorldSource(NamedTuple):
+class SnapshotSource(NamedTuple):
     """Where a cluster is read from: files, or an API server; `files` (of `-f`) are added."""
 
     access: ClusterOptions
@@ -47,14 +47,14 @@ class WorldSource(NamedTuple):
         return not self.snapshots
 
 
-def read_world(
-    source: WorldSource,
+def read_source(
+    source: SnapshotSource,
     wanted: AnswerOptions,
     *,
     setups: Sequence[Setup] = (),
     as_copies: bool = False,
     note: Callable[[Item], None] | None = None,
-) -> SeenWorld:
+) -> SeenSnapshot:
     """Read the cluster and the additional files; `note` receives each object too.
 
     `setups` are the configurations of the answer: a live cluster also lists the kinds from which
@@ -74,26 +74,26 @@ def read_world(
     else:
         reader.read(asking.noted(asking.items_in(source.snapshots), note))
     reader.read(asking.noted(asking.items_in(source.files), note), are_given=True)
-    world = reader.snapshot()
+    snapshot = reader.snapshot()
     if len(setups) == 1:
-        world = with_derived_groups(world, setups[0].loaded)
-    return SeenWorld(world, namespace, wanted)
+        snapshot = with_derived_groups(snapshot, setups[0].loaded)
+    return SeenSnapshot(snapshot, namespace, wanted)
 
 
-def pods_named(world: Snapshot, target: Target) -> list[Pod]:
+def pods_named(snapshot: Snapshot, target: Target) -> list[Pod]:
     """Return the pods of a target, pending ones first; MissingError if it has none."""
-    found = pods_of(world, target)
+    found = pods_of(snapshot, target)
     if not found:
-        raise missing(world, target)
+        raise missing(snapshot, target)
     return found
 
 
-def chosen_pod(world: Snapshot, target: Target) -> Pod:
+def chosen_pod(snapshot: Snapshot, target: Target) -> Pod:
     """Return the representative pod of a target; a notice counts its other pods."""
-    pods = pods_named(world, target)
+    pods = pods_named(snapshot, target)
     chosen = pods[0]
     if len(pods) > 1:
-        ended = {pod.metadata.uid for pod in world.ended}
+        ended = {pod.metadata.uid for pod in snapshot.ended}
         running = [pod for pod in pods if pod.metadata.uid not in ended]
         bound = sum(1 for pod in running if pod.spec.node_name)
         text = f"{target.name} has {len(pods)} pods, {bound} on nodes"
@@ -102,9 +102,9 @@ def chosen_pod(world: Snapshot, target: Target) -> Pod:
     return chosen
 
 
-def given_pod(world: Snapshot) -> Pod:
+def given_pod(snapshot: Snapshot) -> Pod:
     """Return the pod of `-f`; InputError if the file contains none."""
-    given = [pod for pod in world.unbound if pod.metadata.uid in world.given]
+    given = [pod for pod in snapshot.unbound if pod.metadata.uid in snapshot.given]
     if not given:
         raise InputError("gives no pod that waits; name one: NAME or TYPE/NAME", where="-f")
     if len(given) > 1:
@@ -112,23 +112,23 @@ def given_pod(world: Snapshot) -> Pod:
     return given[0]
 
 
-def with_copy(world: Snapshot, target: Target) -> Snapshot:
+def with_copy(snapshot: Snapshot, target: Target) -> Snapshot:
     """Return the cluster whose only given pods are one more copy of the target: a pod, or a whole
     group.
     """
-    found = pods_named(world, target)
+    found = pods_named(snapshot, target)
     group = sources.group_of(found[0])
     pods = [pod for pod in found if sources.group_of(pod) == group] if group else found[:1]
     if group:
-        listed = [*world.unbound, *world.bound, *world.ended]
+        listed = [*snapshot.unbound, *snapshot.bound, *snapshot.ended]
         pods = [pod for pod in listed if sources.group_of(pod) == group]
-    taken = {pod.key for pod in (*world.bound, *world.unbound, *world.ended)}
+    taken = {pod.key for pod in (*snapshot.bound, *snapshot.unbound, *snapshot.ended)}
     copies = copies_of(pods, taken)
     uids = frozenset(pod.metadata.uid for pod in copies)
-    return replace(world, unbound=(*world.unbound, *copies), given=uids)
+    return replace(snapshot, unbound=(*snapshot.unbound, *copies), given=uids)
 
 
-def applied_manifest(source: WorldSource, target: Target, namespace: str) -> list[Item]:
+def applied_manifest(source: SnapshotSource, target: Target, namespace: str) -> list[Item]:
     """Return a workload of the cluster as `-f` would give it; an empty list if it is missing."""
     kind = WORKLOADS.get(target.kind)
     if kind is None or not source.is_live:
