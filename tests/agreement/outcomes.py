@@ -35,7 +35,7 @@ from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
 from tests.apiserver.patience import asked
-from tests.e2e.liveworld import LiveCluster, daemon, entered
+from tests.e2e.livecluster import LiveCluster, daemon, entered
 
 Plain = dict[str, Any]
 Outcome = dict[str, str]
@@ -158,8 +158,10 @@ def predicted(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
     it.
     """
     registry = Registry(IN_TREE)
-    world = read_snapshot(items_of(SourceFile("snapshot", snapshot)))
-    found = simulate(world, Setup(default_config(registry), registry), AnswerOptions(ties=Ties.UID))
+    cluster = read_snapshot(items_of(SourceFile("snapshot", snapshot)))
+    found = simulate(
+        cluster, Setup(default_config(registry), registry), AnswerOptions(ties=Ties.UID)
+    )
     pods = [one for one in found.pods if one.namespace == namespace]
     return {one.name: one.node or "" for one in pods}, any(one.victims for one in pods)
 
@@ -200,14 +202,14 @@ def refused_by_spread(sandbox: Sandbox, namespace: str) -> set[str]:
     }
 
 
-def now_there(sandbox: Sandbox, world: LiveCluster, names: Outcome) -> tuple[Outcome, bool]:
+def now_there(sandbox: Sandbox, cluster: LiveCluster, names: Outcome) -> tuple[Outcome, bool]:
     """Return the node of each pod of the sandbox, and whether all pods are decided.
 
     All groups are complete: a member that waits for its group belongs to a PodGroup that the daemon
     has not listed yet.
     """
     nodes, decided = dict.fromkeys(names, ""), True
-    for stored in sandbox.store.list(PODS, world.ns):
+    for stored in sandbox.store.list(PODS, cluster.ns):
         if stored.name not in names:
             continue
         node = stored.obj["spec"].get("nodeName", "")
@@ -225,30 +227,30 @@ async def play(seed: int, folder: Path, patience: int = 100) -> str:
     difference.
     """
     options = SandboxOptions(shape=plain_shape(0), kubeconfig=folder / "kubeconfig", lazy=True)
-    async with Sandbox(options) as sandbox, entered(folder / "kubeconfig") as world:
-        for obj in manifests(seed, world.ns):
+    async with Sandbox(options) as sandbox, entered(folder / "kubeconfig") as cluster:
+        for obj in manifests(seed, cluster.ns):
             apply(sandbox.store, Manifest(obj, f"seed {seed}"))
         sandbox.turns.tick()
-        _, out, _ = await world.run("snapshot")
-        wanted, preempts = await asyncio.to_thread(predicted, out.encode(), world.ns)
+        _, out, _ = await cluster.run("snapshot")
+        wanted, preempts = await asyncio.to_thread(predicted, out.encode(), cluster.ns)
         left = patience
 
         async def look() -> tuple[Outcome, bool]:
-            return now_there(sandbox, world, wanted)
+            return now_there(sandbox, cluster, wanted)
 
         def is_done(found: tuple[Outcome, bool]) -> bool:
             nonlocal left
             left -= found[1]
             return found[0] == wanted or left <= 0
 
-        async with daemon(world, folder):
+        async with daemon(cluster, folder):
             found, _ = await asked(look, is_done, f"the pods of seed {seed}")
         if found == wanted:
             return ""
-        _, out, _ = await world.run("snapshot")
-        at_rest = await asyncio.to_thread(settled, out.encode(), world.ns, found)
-        priorities = priorities_in(sandbox, world.ns)
-        by_spread = refused_by_spread(sandbox, world.ns)
+        _, out, _ = await cluster.run("snapshot")
+        at_rest = await asyncio.to_thread(settled, out.encode(), cluster.ns, found)
+        priorities = priorities_in(sandbox, cluster.ns)
+        by_spread = refused_by_spread(sandbox, cluster.ns)
     has_gangs = any(name[0] == "g" for name in wanted)
     reason = _reason(preempts=preempts, has_gangs=has_gangs)
     differing = {name: (node, found[name]) for name, node in wanted.items() if found[name] != node}

@@ -27,7 +27,7 @@ from tests.agreement.comparable import claims_text, pods_text
 from tests.agreement.workloads import CLUSTER, Case, created, expected_pods
 from tests.apiserver.patience import until
 from tests.apiserver.realcluster import RealCluster, start_cluster, start_kube_controller_manager
-from tests.unit.sandbox.world import SimulatedCluster
+from tests.unit.sandbox.cluster import SimulatedCluster
 
 SAMPLE, ALL = 20, 200
 # A LimitRange can raise requests above a limit, or above the pod's.
@@ -86,13 +86,13 @@ def check(case: Case, made: Found, wanted: Found) -> None:
 
 def sandboxed(case: Case) -> Found:
     """Return the objects that a sandbox with its controllers makes."""
-    world = SimulatedCluster(nodes=0, actors=ACTORS, bind=False)
+    sandbox = SimulatedCluster(nodes=0, actors=ACTORS, bind=False)
     names = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": case.namespace}}]
     for obj in (*CLUSTER, *names, *created(case)):
-        apply(world.store, Manifest(obj, "case"))
-    world.tick()
+        apply(sandbox.store, Manifest(obj, "case"))
+    sandbox.tick()
     kinds = (PODS, PERSISTENTVOLUMECLAIMS)
-    pods, claims = ([one.obj for one in world.store.list(kind, case.namespace)] for kind in kinds)
+    pods, claims = ([one.obj for one in sandbox.store.list(kind, case.namespace)] for kind in kinds)
     return texts(pods, claims)
 
 

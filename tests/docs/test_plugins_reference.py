@@ -32,7 +32,7 @@ def test_its_snippets_run():
     for block in blocks(PAGE, "python"):
         exec(compile(block.text, PAGE, "exec"), names)
 
-    assert "world" in names
+    assert "scenario" in names
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from operators.nodemetric.figures import SOURCE_ANNOTATION
 from scheduler.base.clock import RealClock, rfc3339
 from tests.apiserver.processes import free_ports
 from tests.chart.test_chart import render
-from tests.e2e.chartworld import EXAMPLES, PODS, RELEASE, Json, Server
-from tests.unit.plugins.compositeworld import composite, leaf
+from tests.e2e.chartcluster import EXAMPLES, PODS, RELEASE, Json, Server
+from tests.unit.plugins.compositeobjects import composite, leaf
 
 NETWORK = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 SLICES = "/apis/trellis.dev/v1alpha1/namespaces/default/networktopologyslices"

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
-from tests.e2e.liveworld import LiveCluster, entered
+from tests.e2e.livecluster import LiveCluster, entered
 
 
 @pytest.fixture(params=["sandbox", pytest.param("real", marks=pytest.mark.real)])
@@ -26,7 +26,7 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def world(kubeconfig: Path, tmp_path: Path) -> AsyncIterator[LiveCluster]:
+async def cluster(kubeconfig: Path, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     """Give a server and a namespace on it."""
     async with AsyncExitStack() as stack:
         if kubeconfig.is_relative_to(tmp_path):

@@ -6,8 +6,8 @@ from typing import Any
 
 from scheduler.base.clock import RealClock, rfc3339
 from scheduler.testing import node
+from tests.e2e.chartcluster import NAMESPACE, PODS, RELEASE, Json, Server, waiting
 from tests.e2e.chartparts import METRICS, names
-from tests.e2e.chartworld import NAMESPACE, PODS, RELEASE, Json, Server, waiting
 from tests.unit.plugins.devices import DRIVER, gpu_class, local_slice
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

@@ -8,7 +8,7 @@ import inspect
 import sys
 from types import FrameType
 
-from tests.unit.plugins.groupsworld import group, members, tree
+from tests.unit.plugins.groupobjects import group, members, tree
 from tests.unit.simulate.asking import place
 
 RACKS = {"rack-0": {"n0": 2, "n1": 2}, "rack-1": {"n2": 4, "n3": 4}}

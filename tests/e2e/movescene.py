@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.apiserver.patience import pause
-from tests.e2e.movesworld import (
+from tests.e2e.movescluster import (
     CPUS,
     PLAN,
     PLANS,
@@ -82,7 +82,7 @@ class Scene:
     """
 
     def __init__(self, live: Live, case: Case) -> None:
-        self.live, self.world, self.case = live, live.world, case
+        self.live, self.cluster, self.case = live, live.cluster, case
         self.keeper: tuple[str, str] = ("", "")  # uid and node
         self.before: list[str] = []  # the nodes of the pods that may move
         # A gang is evicted whole.
@@ -107,7 +107,7 @@ class Scene:
         for name in ("big-0", "big-1"):
             await live.send("DELETE", f"{live.core}/pods/{name}", {"gracePeriodSeconds": 0})
         await live.budget(self.least)
-        await self.world.pod(
+        await self.cluster.pod(
             "train",
             spec={"nodeSelector": {}, "priorityClassName": "work"},
             requests={"cpu": str(CPUS)},
@@ -134,7 +134,7 @@ class Scene:
     def path(self) -> str:
         """Return the path of the controller."""
         if self.case.controller in JOBS:
-            return f"/apis/batch/v1/namespaces/{self.world.ns}/jobs/web"
+            return f"/apis/batch/v1/namespaces/{self.cluster.ns}/jobs/web"
         return f"{self.live.apps}/{self.case.controller}/web"
 
     def manifest(self) -> Json:
@@ -183,7 +183,7 @@ class Scene:
     async def propose(self, **limits: int) -> Json:
         """Create the plan and return it once it is calculated."""
         spec = {
-            "goal": {"waiting": f"{self.world.ns}/train"},
+            "goal": {"waiting": f"{self.cluster.ns}/train"},
             "limits": {"minAgeSeconds": 0, **limits},
             "allow": ["job-retries"] if self.case.controller == "retries" else [],
         }

@@ -14,34 +14,34 @@ import pytest
 import yaml
 
 from scheduler.cli.inputs.logged import LogView
-from tests.e2e.liveworld import QUIET, LiveCluster, daemon
+from tests.e2e.livecluster import QUIET, LiveCluster, daemon
 
 pytestmark = pytest.mark.allow_blocking("a test reads its files")
 
 
-async def test_history_from_the_daemon_and_from_its_log(world: LiveCluster, tmp_path: Path):
+async def test_history_from_the_daemon_and_from_its_log(cluster: LiveCluster, tmp_path: Path):
     """The daemon and its log list the attempts with reasons, in order. The log also has the state
     of the cluster in between.
     """
-    (node,) = await world.nodes("2")
-    await world.pod("large", requests={"cpu": "3"})
+    (node,) = await cluster.nodes("2")
+    await cluster.pod("large", requests={"cpu": "3"})
     log, config = tmp_path / "log", tmp_path / "config.yaml"
     config.write_text(f"{QUIET}decisionLog: {{path: {log}}}\n")
-    async with daemon(world, tmp_path, config=config) as url:
+    async with daemon(cluster, tmp_path, config=config) as url:
 
         async def history(pod: str):
-            code, out, _ = await world.run(
-                "history", pod, "-n", world.ns, "--daemon", url, "-o", "json"
+            code, out, _ = await cluster.run(
+                "history", pod, "-n", cluster.ns, "--daemon", url, "-o", "json"
             )
             return code, json.loads(out)
 
         async def was_tried():
             return (await history("large"))[0] == 0
 
-        await world.until(was_tried)
-        (bigger,) = [f"later-{world.ns}"]
-        await world.node(bigger, cpu="8", labels={"case": world.ns})
-        await world.until(lambda: world.is_bound("large"))
+        await cluster.until(was_tried)
+        (bigger,) = [f"later-{cluster.ns}"]
+        await cluster.node(bigger, cpu="8", labels={"case": cluster.ns})
+        await cluster.until(lambda: cluster.is_bound("large"))
         code, reported = await history("large")
         assert 0 == code
         first, last = reported["attempts"][0], reported["attempts"][-1]
@@ -51,41 +51,41 @@ async def test_history_from_the_daemon_and_from_its_log(world: LiveCluster, tmp_
         assert first["since"] <= last["at"]
         code, told_none = await history("none")
         assert (1, []) == (code, told_none["attempts"])
-        code, out, _ = await world.run("history", "large", "-n", world.ns, "--daemon", url)
+        code, out, _ = await cluster.run("history", "large", "-n", cluster.ns, "--daemon", url)
         assert 0 == code
         assert "ATTEMPT" in out.splitlines()[0]
         assert bigger in out.splitlines()[-1]
 
-    code, out, err = await world.run(
-        "history", "large", "-n", world.ns, "--decision-log", str(log), "-o", "json"
+    code, out, err = await cluster.run(
+        "history", "large", "-n", cluster.ns, "--decision-log", str(log), "-o", "json"
     )
     assert (0, "") == (code, err), log.read_text()[-4000:]
     assert reported["attempts"] == json.loads(out)["attempts"]
     past = await asyncio.to_thread(LogView, str(log))
     (found,) = [one for one in past.attempts() if one.name == "large" and not one.node][:1]
     then, now = past.snapshot_at(found.at), past.snapshot()
-    key = f"{world.ns}/large"
+    key = f"{cluster.ns}/large"
     assert key in [pod.key for pod in then.unbound]
     assert bigger not in [one.metadata.name for one in then.nodes]
     assert node in [one.metadata.name for one in then.nodes]
     assert {key: bigger} == {pod.key: pod.spec.node_name for pod in now.bound if pod.key == key}
 
 
-async def test_a_support_bundle_and_its_profile(world: LiveCluster, tmp_path: Path):
+async def test_a_support_bundle_and_its_profile(cluster: LiveCluster, tmp_path: Path):
     """The bundle has all useful data, no secret, and with --hash-names no name of a user."""
-    await world.nodes("2")
-    await world.pod("confidential-pod", requests={"cpu": "1"})
-    await world.pod("confidential-giant", requests={"cpu": "99"})
-    async with daemon(world, tmp_path) as url:
-        await world.until(lambda: world.is_bound("confidential-pod"))
+    await cluster.nodes("2")
+    await cluster.pod("confidential-pod", requests={"cpu": "1"})
+    await cluster.pod("confidential-giant", requests={"cpu": "99"})
+    async with daemon(cluster, tmp_path) as url:
+        await cluster.until(lambda: cluster.is_bound("confidential-pod"))
         words = ["support-bundle", "--daemon", url, "--seconds", "1", "-f"]
         for flag, file in (((), "plain.tar.gz"), (("--hash-names",), "hashed.tar.gz")):
-            code, out, err = await world.run(*words, str(tmp_path / file), *flag)
+            code, out, err = await cluster.run(*words, str(tmp_path / file), *flag)
             assert (0, "") == (code, out), err
-        code, _, err = await world.run(*words, str(tmp_path / file))
+        code, _, err = await cluster.run(*words, str(tmp_path / file))
         assert 2 == code
         assert "is there already" in err
-        code, _, err = await world.run(*words, str(tmp_path / "no"), "--token", "wrong")
+        code, _, err = await cluster.run(*words, str(tmp_path / "no"), "--token", "wrong")
         assert 1 == code
         assert "Unauthorized" in err
 
@@ -99,11 +99,11 @@ async def test_a_support_bundle_and_its_profile(world: LiveCluster, tmp_path: Pa
     decisions = json.loads(plain["decisions.json"])
     assert {"confidential-pod", "confidential-giant"} <= {one["name"] for one in decisions}
     assert gzip.decompress(plain["profile.pb.gz"])
-    token = yaml.safe_load(world.kubeconfig.read_text())["users"][0]["user"]["token"]
+    token = yaml.safe_load(cluster.kubeconfig.read_text())["users"][0]["user"]["token"]
     for name, body in plain.items():
         assert token.encode() not in body, name
     for name, body in hashed.items():
-        for word in ("confidential", world.ns):
+        for word in ("confidential", cluster.ns):
             assert word.encode() not in body, name
     # The same structure: what was one name is one hash.
     again = json.loads(hashed["decisions.json"])

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.chart.test_chart import COMBINATIONS, render
-from tests.e2e.chartparts import established
-from tests.e2e.chartworld import (
+from tests.e2e.chartcluster import (
     MARKS,
     NAMESPACE,
     PODS,
@@ -23,8 +22,9 @@ from tests.e2e.chartworld import (
     six_nodes,
     waiting,
 )
+from tests.e2e.chartparts import established
 from tests.e2e.monitoringkinds import definitions
-from tests.e2e.operatorworld import real, sandbox
+from tests.e2e.operatorcluster import real, sandbox
 
 pytestmark = MARKS
 

@@ -9,9 +9,9 @@ import pytest
 
 from scheduler.sandbox.kinds.kinds import RELEASES
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import sandbox
+from tests.e2e.operatorcluster import sandbox
 from tests.e2e.test_groups_anywhere import PODS, Cluster, running
-from tests.unit.plugins.compositeworld import RACK, composite, leaf, pods
+from tests.unit.plugins.compositeobjects import RACK, composite, leaf, pods
 
 pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
 Json = dict[str, Any]

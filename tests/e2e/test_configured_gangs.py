@@ -12,7 +12,7 @@ import pytest
 
 from scheduler.testing import pod
 from tests.apiserver.patience import asked
-from tests.e2e.liveworld import QUIET, LiveCluster, daemon
+from tests.e2e.livecluster import QUIET, LiveCluster, daemon
 from tests.unit.config.profilefiles import GATING, HEAD, files
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -25,34 +25,34 @@ KUEUE = {
 SAKKARA = {"labels": {"sakkara.group.name": "c"}}
 
 
-async def create(world: LiveCluster, name: str, cpu: str, named: Mapping[str, Any]) -> None:
+async def create(cluster: LiveCluster, name: str, cpu: str, named: Mapping[str, Any]) -> None:
     """Create a pod for this case's node; `named` is how it names its group."""
     spec = {
         "schedulerName": "trellis",
-        "nodeSelector": {"case": world.ns},
+        "nodeSelector": {"case": cluster.ns},
         "terminationGracePeriodSeconds": 0,
     }
-    body = pod(name, namespace=world.ns, requests={"cpu": cpu}, spec=spec)
+    body = pod(name, namespace=cluster.ns, requests={"cpu": cpu}, spec=spec)
     del body["spec"]["nodeName"], body["status"]
     body["metadata"] |= named
-    await world.post("pods", body)
+    await cluster.post("pods", body)
 
 
-async def begin(world: LiveCluster) -> None:
+async def begin(cluster: LiveCluster) -> None:
     """Create two gangs of which two of three members fit the one node, and a pod of no group."""
     data = {"name": "c", "size": str(SIZE), "constraints": json.dumps({})}
     meta = {"name": "c", "labels": {"sakkara.group": ""}}
-    await world.post("configmaps", {"metadata": meta, "data": data})
-    await world.nodes("8")
+    await cluster.post("configmaps", {"metadata": meta, "data": data})
+    await cluster.nodes("8")
     for gang, named in (("k", KUEUE), ("c", SAKKARA)):
         for at in range(SIZE):
-            await create(world, f"{gang}-{at}", "3", named)
-    await create(world, "single", "500m", {})
+            await create(cluster, f"{gang}-{at}", "3", named)
+    await create(cluster, "single", "500m", {})
 
 
-async def pods(world: LiveCluster) -> dict[str, Json]:
+async def pods(cluster: LiveCluster) -> dict[str, Json]:
     """Return the pods by name."""
-    async with world.session.get(f"{world.url}/api/v1/namespaces/{world.ns}/pods") as answer:
+    async with cluster.session.get(f"{cluster.url}/api/v1/namespaces/{cluster.ns}/pods") as answer:
         return {one["metadata"]["name"]: one for one in (await answer.json())["items"]}
 
 
@@ -70,36 +70,36 @@ def message(one: Json) -> str:
     return next((str(c.get("message", "")) for c in reported if c["type"] == "PodScheduled"), "")
 
 
-async def outcome(world: LiveCluster, folder: Path, text: str) -> dict[str, Json]:
+async def outcome(cluster: LiveCluster, folder: Path, text: str) -> dict[str, Json]:
     """Run a daemon with this file until all pods are decided; return them."""
     file = folder / "file.yaml"
     whole = text + "leaderElection: {leaderElect: false}\n---" + QUIET.partition("---")[2]
     await asyncio.to_thread(file.write_text, whole)
-    async with daemon(world, folder, config=file):
-        return await asked(lambda: pods(world), is_decided, "the pods")
+    async with daemon(cluster, folder, config=file):
+        return await asked(lambda: pods(cluster), is_decided, "the pods")
 
 
-async def test_a_gang_that_does_not_fit_starts_no_member(world: LiveCluster, tmp_path: Path):
+async def test_a_gang_that_does_not_fit_starts_no_member(cluster: LiveCluster, tmp_path: Path):
     """Whatever the file changes; the pod of no group is bound."""
-    await begin(world)
+    await begin(cluster)
     for name, text in files().items():
-        found = await outcome(world, tmp_path, text)
+        found = await outcome(cluster, tmp_path, text)
         assert ["single"] == [one for one, pod in found.items() if pod["spec"].get("nodeName")], (
             name
         )
-        url = f"{world.url}/api/v1/namespaces/{world.ns}/pods/single"
-        async with world.session.delete(url, json={"gracePeriodSeconds": 0}) as answer:
+        url = f"{cluster.url}/api/v1/namespaces/{cluster.ns}/pods/single"
+        async with cluster.session.delete(url, json={"gracePeriodSeconds": 0}) as answer:
             assert 200 == answer.status
-        await asked(lambda: pods(world), lambda there: "single" not in there, "the end of single")
-        await create(world, "single", "500m", {})
+        await asked(lambda: pods(cluster), lambda there: "single" not in there, "the end of single")
+        await create(cluster, "single", "500m", {})
 
 
 async def test_a_profile_that_disables_the_plugin_gates_group_pods(
-    world: LiveCluster, tmp_path: Path
+    cluster: LiveCluster, tmp_path: Path
 ):
     """The condition names the profile and the plugin."""
-    await begin(world)
-    found = await outcome(world, tmp_path, f"{HEAD}{GATING % 'multiPoint'}\n")
+    await begin(cluster)
+    found = await outcome(cluster, tmp_path, f"{HEAD}{GATING % 'multiPoint'}\n")
     reported = {name: message(one) for name, one in found.items() if name != "single"}
     text = "the profile trellis disables ClusterTopologyPlacementGroup"
     assert all(one.endswith(text) for one in reported.values()), reported

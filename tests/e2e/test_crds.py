@@ -10,15 +10,22 @@ import yaml
 
 from scheduler.kube.api import Response
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, LiveCluster, open_world, until_ok
+from tests.e2e.operatorcluster import (
+    CRDS,
+    DEFINITIONS,
+    SERVERS,
+    LiveCluster,
+    open_cluster,
+    until_ok,
+)
 from tests.unit.crds.test_crds import IN_USE
 
 pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
-    async with open_world(request.param, tmp_path) as opened:
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
+    async with open_cluster(request.param, tmp_path) as opened:
         yield opened
 
 
@@ -27,25 +34,25 @@ def conditions(answer: Response) -> dict[str, str]:
     return {one["type"]: one["status"] for one in json.loads(answer.body)["status"]["conditions"]}
 
 
-async def test_definitions_are_taken_and_keep_every_field(world: LiveCluster):
+async def test_definitions_are_taken_and_keep_every_field(cluster: LiveCluster):
     """No warning condition, the short names exist, and objects in use are stored unchanged."""
     for path in sorted(CRDS.glob("*.yaml")):
         definition = yaml.safe_load(path.read_text())
-        await world.send("POST", f"{DEFINITIONS}?fieldValidation=Strict", definition)
+        await cluster.send("POST", f"{DEFINITIONS}?fieldValidation=Strict", definition)
         names, group = definition["spec"]["names"], definition["spec"]["group"]
         root = f"/apis/{group}/{definition['spec']['versions'][0]['name']}"
         is_namespaced = definition["spec"]["scope"] == "Namespaced"
         objects = f"{root}/{'namespaces/default/' if is_namespaced else ''}{names['plural']}"
-        await until_ok(world.client, objects)
-        await until_ok(world.client, root)
+        await until_ok(cluster.client, objects)
+        await until_ok(cluster.client, root)
         # A real server may serve the objects before it writes `Established`.
         stored = f"{DEFINITIONS}/{definition['metadata']['name']}"
         answer = await asked(
-            partial(world.client.request, "GET", stored),
+            partial(cluster.client.request, "GET", stored),
             lambda answer: "True" == conditions(answer).get("Established"),
             stored,
         )
-        resources = (await world.send("GET", root))["resources"]
+        resources = (await cluster.send("GET", root))["resources"]
 
         found = conditions(answer)
         # A real server also says of kinds in groups of Kubernetes that they were approved there.
@@ -59,9 +66,9 @@ async def test_definitions_are_taken_and_keep_every_field(world: LiveCluster):
                 "kind": kind,
                 "metadata": {"name": "all", "namespace": "default"},
             } | IN_USE[kind]
-            made = await world.send("POST", f"{objects}?fieldValidation=Strict", document)
+            made = await cluster.send("POST", f"{objects}?fieldValidation=Strict", document)
             document["metadata"] = made["metadata"]
-            written = await world.send(
+            written = await cluster.send(
                 "PUT", f"{objects}/all/status?fieldValidation=Strict", document
             )
             assert IN_USE[kind] == {part: written[part] for part in ("spec", "status")}

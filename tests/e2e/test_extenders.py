@@ -73,7 +73,7 @@ def is_refused(pod: Json) -> bool:
 
 
 @asynccontextmanager
-async def world(
+async def cluster(
     tmp_path: Path, server: ExtenderServer, record: Any = None, **fields: Any
 ) -> AsyncIterator[LiveCluster]:
     """Run sandbox and daemon until the block ends; the daemon must end well."""
@@ -164,7 +164,7 @@ async def test_pods_go_where_extenders_say(tmp_path: Path):
     }
     async with (
         extender_server(rule, tls) as server,
-        world(tmp_path, server, Steps(), **fields) as running,
+        cluster(tmp_path, server, Steps(), **fields) as running,
     ):
         clients.append(running.client)
         await running.create("first")
@@ -196,7 +196,7 @@ async def test_an_extender_that_does_not_answer(tmp_path: Path):
     """The pod fails with that reason, and the daemon ends in peace though a question is open."""
     async with (
         extender_server(never) as server,
-        world(tmp_path, server, filterVerb="sift", httpTimeout="100ms") as running,
+        cluster(tmp_path, server, filterVerb="sift", httpTimeout="100ms") as running,
     ):
         await running.create("waits")
         pod = await running.until("waits", is_refused)
@@ -209,6 +209,6 @@ async def test_an_extender_that_does_not_answer(tmp_path: Path):
 async def test_an_ignorable_extender_that_is_away(tmp_path: Path):
     """Pods are scheduled as if it were not there."""
     gone = ExtenderServer("http://127.0.0.1:1")
-    async with world(tmp_path, gone, filterVerb="sift", ignorable=True) as running:
+    async with cluster(tmp_path, gone, filterVerb="sift", ignorable=True) as running:
         await running.create("goes")
         assert is_bound(await running.until("goes", is_bound))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.e2e.liveworld import LiveCluster, daemon
+from tests.e2e.livecluster import LiveCluster, daemon
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -24,11 +24,13 @@ operators: {{enabled: false}}
 
 
 @pytest.mark.long
-async def test_pods_avoid_the_node_that_load_watcher_calls_busy(world: LiveCluster, tmp_path: Path):
+async def test_pods_avoid_the_node_that_load_watcher_calls_busy(
+    cluster: LiveCluster, tmp_path: Path
+):
     """The larger node would win by capacity; it is busy, and /metrics has the age of this
     figure.
     """
-    small, large = await world.nodes("4", "16")
+    small, large = await cluster.nodes("4", "16")
 
     async def answer(_request: web.Request) -> web.Response:
         used = {small: 5, large: 95}
@@ -47,17 +49,17 @@ async def test_pods_avoid_the_node_that_load_watcher_calls_busy(world: LiveClust
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG.format(port=runner.addresses[0][1]))
     try:
-        async with daemon(world, tmp_path, config=config) as url:
+        async with daemon(cluster, tmp_path, config=config) as url:
 
             async def is_shown() -> bool:
-                async with world.session.get(f"{url}/metrics", ssl=False) as got:
+                async with cluster.session.get(f"{url}/metrics", ssl=False) as got:
                     return 'source_age_seconds{source="load-watcher"}' in await got.text()
 
-            await world.until(is_shown)
-            await world.pod("p", requests={"cpu": "100m"})
-            await world.until(lambda: world.is_bound("p"))
-            path = f"{world.url}/api/v1/namespaces/{world.ns}/pods/p"
-            async with world.session.get(path) as got:
+            await cluster.until(is_shown)
+            await cluster.pod("p", requests={"cpu": "100m"})
+            await cluster.until(lambda: cluster.is_bound("p"))
+            path = f"{cluster.url}/api/v1/namespaces/{cluster.ns}/pods/p"
+            async with cluster.session.get(path) as got:
                 assert small == (await got.json())["spec"]["nodeName"]
     finally:
         await runner.cleanup()

@@ -22,7 +22,7 @@ from scheduler.kube.connection.client import ApiClient
 from tests.apiserver.api import JSON_PATCH
 from tests.apiserver.patience import asked
 from tests.apiserver.realcluster import RealCluster, start_cluster
-from tests.e2e.chartworld import MARKS, NAMESPACE, RELEASE, Json, Server, six_nodes, waiting
+from tests.e2e.chartcluster import MARKS, NAMESPACE, RELEASE, Json, Server, six_nodes, waiting
 from tests.e2e.core import LEASE
 
 pytestmark = MARKS

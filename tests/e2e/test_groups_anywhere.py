@@ -21,7 +21,7 @@ from scheduler.kube.connection.client import ApiClient
 from scheduler.sandbox.kinds.kinds import RELEASES
 from scheduler.serve.app import Address
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import real, sandbox
+from tests.e2e.operatorcluster import real, sandbox
 from tests.e2e.podgroups import served
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "groups"

@@ -14,26 +14,26 @@ import yaml
 from scheduler.cli.main import run as cli
 from scheduler.testing import node, pod
 from tests.apiserver.realcluster import RealCluster
-from tests.e2e.liveworld import LiveCluster, daemon
+from tests.e2e.livecluster import LiveCluster, daemon
 
 
-async def test_explain_and_snapshot_of_a_live_cluster(world: LiveCluster, tmp_path: Path):
+async def test_explain_and_snapshot_of_a_live_cluster(cluster: LiveCluster, tmp_path: Path):
     """The result is computed locally from lists of the server; the snapshot places the same pods
     the same way.
     """
-    small, large = await world.nodes("1", "8")
-    await world.pod("p", requests={"cpu": "2"})
-    await world.pod("huge", requests={"cpu": "99"})
+    small, large = await cluster.nodes("1", "8")
+    await cluster.pod("p", requests={"cpu": "2"})
+    await cluster.pod("huge", requests={"cpu": "99"})
 
-    code, out, err = await world.run("explain", "p", "-n", world.ns)
+    code, out, err = await cluster.run("explain", "p", "-n", cluster.ns)
     assert 0 == code
     assert "answered with the default configuration: no daemon leads" in err
-    lead = f"{world.ns}/p would go to {large}: the only node found to fit"
+    lead = f"{cluster.ns}/p would go to {large}: the only node found to fit"
     assert lead == out.splitlines()[0]
     assert any(
         line.startswith(f"{small} ") and "Insufficient cpu" in line for line in out.splitlines()
     )
-    code, out, _ = await world.run("explain", f"{world.ns}/huge", "--node", small, "-o", "json")
+    code, out, _ = await cluster.run("explain", f"{cluster.ns}/huge", "--node", small, "-o", "json")
     assert 3 == code
     (only,) = json.loads(out)["nodes"]
     why = json.loads(out)["why"]
@@ -44,83 +44,83 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: LiveCluster, tmp_pa
     assert (small, "NodeResourcesFit") == (only["name"], only["rejectedBy"])
     assert ["Insufficient cpu"] == only["plugins"]["NodeResourcesFit"]["reasons"]
     assert "Success" == only["plugins"]["NodeAffinity"]["code"]
-    code, _, err = await world.run("explain", "none", "-n", world.ns)
+    code, _, err = await cluster.run("explain", "none", "-n", cluster.ns)
     assert 1 == code
     assert "no such pod" in err
-    done = pod("done", namespace=world.ns, node_name=large)
+    done = pod("done", namespace=cluster.ns, node_name=large)
     del done["status"]
-    await world.post("pods", done)
-    await world.ended("done")
-    code, _, err = await world.run("explain", "done", "-n", world.ns)
+    await cluster.post("pods", done)
+    await cluster.ended("done")
+    code, _, err = await cluster.run("explain", "done", "-n", cluster.ns)
     assert 1 == code
     assert f"the pod has ended (Succeeded); it ran on node {large}" in err
 
     for form in ("json", "yaml"):
-        code, out, err = await world.run("snapshot", "-o", form)
+        code, out, err = await cluster.run("snapshot", "-o", form)
         assert (0, "") == (code, err)
         file = tmp_path / f"cluster.{form}"
         await asyncio.to_thread(file.write_text, out)
-        code, out, _ = await world.run("simulate", "--snapshot", str(file), "-o", "json")
+        code, out, _ = await cluster.run("simulate", "--snapshot", str(file), "-o", "json")
         placed = {
             pod["name"]: pod["node"]
             for pod in json.loads(out)["pods"]
-            if pod["namespace"] == world.ns
+            if pod["namespace"] == cluster.ns
         }
         assert {"p": large, "huge": None} == placed
         assert 3 == code
 
 
-async def test_capacity_of_a_live_cluster(world: LiveCluster, tmp_path: Path):
+async def test_capacity_of_a_live_cluster(cluster: LiveCluster, tmp_path: Path):
     """The capacity is counted from lists of the server, and equals that of a snapshot."""
-    await world.nodes("2", "3")
-    shape, cluster = tmp_path / "shape.yaml", tmp_path / "cluster.json"
-    only = {"schedulerName": "trellis", "nodeSelector": {"case": world.ns}}
-    wanted = pod("shape", namespace=world.ns, requests={"cpu": "1"}, spec=only)
+    await cluster.nodes("2", "3")
+    shape, listed = tmp_path / "shape.yaml", tmp_path / "cluster.json"
+    only = {"schedulerName": "trellis", "nodeSelector": {"case": cluster.ns}}
+    wanted = pod("shape", namespace=cluster.ns, requests={"cpu": "1"}, spec=only)
     await asyncio.to_thread(shape.write_text, yaml.safe_dump(wanted))
 
-    code, live, err = await world.run("capacity", "-f", str(shape), "-o", "json")
+    code, live, err = await cluster.run("capacity", "-f", str(shape), "-o", "json")
     assert 0 == code, err
     # A shared server may have pods of other tests, which a notice reports.
-    assert world.ns not in err
+    assert cluster.ns not in err
     assert (5, False) == (json.loads(live)["fits"], json.loads(live)["limited"])
-    _, out, _ = await world.run("snapshot", "-o", "json")
-    await asyncio.to_thread(cluster.write_text, out)
-    words = ("capacity", "--snapshot", str(cluster), "-f", str(shape), "-o", "json")
-    assert live == (await world.run(*words))[1]
+    _, out, _ = await cluster.run("snapshot", "-o", "json")
+    await asyncio.to_thread(listed.write_text, out)
+    words = ("capacity", "--snapshot", str(listed), "-f", str(shape), "-o", "json")
+    assert live == (await cluster.run(*words))[1]
 
 
-async def test_a_user_without_rights_reads_which_are_missing(world: LiveCluster, tmp_path: Path):
+async def test_a_user_without_rights_reads_which_are_missing(cluster: LiveCluster, tmp_path: Path):
     """Without rights, with a wrong token or without a server, the command prints one line and exits
     with 1.
     """
-    config = yaml.safe_load(await asyncio.to_thread(world.kubeconfig.read_text))
+    config = yaml.safe_load(await asyncio.to_thread(cluster.kubeconfig.read_text))
     config["users"][0]["user"]["token"] = "wrong"
-    world.kubeconfig = tmp_path / "stranger"
-    await asyncio.to_thread(world.kubeconfig.write_text, yaml.safe_dump(config))
-    code, out, err = await world.run("explain", "p")
+    cluster.kubeconfig = tmp_path / "stranger"
+    await asyncio.to_thread(cluster.kubeconfig.write_text, yaml.safe_dump(config))
+    code, out, err = await cluster.run("explain", "p")
     assert (1, "") == (code, out)
     assert "error: cannot list nodes: Unauthorized" in err
 
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
-    await asyncio.to_thread(world.kubeconfig.write_text, yaml.safe_dump(config))
-    code, out, err = await world.run("snapshot")
+    await asyncio.to_thread(cluster.kubeconfig.write_text, yaml.safe_dump(config))
+    code, out, err = await cluster.run("snapshot")
     assert 1 == code
     assert "cannot list nodes" in err
     assert "Traceback" not in err
 
 
-async def test_what_the_daemon_decided(world: LiveCluster, tmp_path: Path):
+async def test_what_the_daemon_decided(cluster: LiveCluster, tmp_path: Path):
     """By the daemon's address, every node has every plugin's part; the chosen node is the one that
     `explain` predicted.
     """
-    small, large = await world.nodes("1", "8")
-    await world.pod("p", requests={"cpu": "2"})
-    await world.pod("huge", requests={"cpu": "99"})
-    _, predicted, _ = await world.run("explain", "p", "-n", world.ns, "-o", "name")
-    async with daemon(world, tmp_path) as url:
-        await world.until(lambda: world.is_bound("p"))
-        code, out, err = await world.run(
-            "explain", "p", "-n", world.ns, "--daemon", url, "-o", "json"
+    small, large = await cluster.nodes("1", "8")
+    await cluster.pod("p", requests={"cpu": "2"})
+    await cluster.pod("huge", requests={"cpu": "99"})
+    _, predicted, _ = await cluster.run("explain", "p", "-n", cluster.ns, "-o", "name")
+    async with daemon(cluster, tmp_path) as url:
+        await cluster.until(lambda: cluster.is_bound("p"))
+        code, out, err = await cluster.run(
+            "explain", "p", "-n", cluster.ns, "--daemon", url, "-o", "json"
         )
         assert (0, "") == (code, err)
         past = json.loads(out)
@@ -133,26 +133,28 @@ async def test_what_the_daemon_decided(world: LiveCluster, tmp_path: Path):
         )
         assert reported[large]["feasible"]
 
-        code, out, _ = await world.run(
-            "explain", f"{world.ns}/huge", "--daemon", url, "--node", small
+        code, out, _ = await cluster.run(
+            "explain", f"{cluster.ns}/huge", "--daemon", url, "--node", small
         )
         assert 3 == code
         assert "no node was found: 0/" in out.splitlines()[0]
         assert f"{small}: NodeResourcesFit: Insufficient cpu" in out
-        code, _, err = await world.run("explain", "none", "-n", world.ns, "--daemon", url)
+        code, _, err = await cluster.run("explain", "none", "-n", cluster.ns, "--daemon", url)
         assert 1 == code
-        assert f'no decision about pod "{world.ns}/none" is kept' in err
-        code, _, err = await world.run("explain", "p", "--daemon", url, "--token", "wrong")
+        assert f'no decision about pod "{cluster.ns}/none" is kept' in err
+        code, _, err = await cluster.run("explain", "p", "--daemon", url, "--token", "wrong")
         assert 1 == code
         assert "Unauthorized; --token takes one that may get /debug/*" in err
 
 
-async def test_the_leader_is_found_and_reached_by_port_forward(world: LiveCluster, tmp_path: Path):
+async def test_the_leader_is_found_and_reached_by_port_forward(
+    cluster: LiveCluster, tmp_path: Path
+):
     """The Lease names the pod, kubectl forwards; a substitute for kubectl returns the port."""
-    await world.nodes("8")
-    await world.pod("p")
-    async with daemon(world, tmp_path) as url:
-        await world.until(lambda: world.is_bound("p"))
+    await cluster.nodes("8")
+    await cluster.pod("p")
+    async with daemon(cluster, tmp_path) as url:
+        await cluster.until(lambda: cluster.is_bound("p"))
         kubectl = tmp_path / "kubectl"
         port = url.rpartition(":")[2]
         script = (
@@ -161,26 +163,30 @@ async def test_the_leader_is_found_and_reached_by_port_forward(world: LiveCluste
         )
         await asyncio.to_thread(kubectl.write_text, script)
         kubectl.chmod(0o700)
-        code, _, err = await world.run("explain", "p", "-n", world.ns, "--past", path=str(tmp_path))
+        code, _, err = await cluster.run(
+            "explain", "p", "-n", cluster.ns, "--past", path=str(tmp_path)
+        )
         assert 2 == code
         assert "no daemon leads: start one (trellis run); --daemon names one" in err
 
-        await world.lease("trellis-0_c0ffee")
-        code, _, err = await world.run("explain", "p", "-n", world.ns, "--past", path=str(tmp_path))
+        await cluster.lease("trellis-0_c0ffee")
+        code, _, err = await cluster.run(
+            "explain", "p", "-n", cluster.ns, "--past", path=str(tmp_path)
+        )
         assert 2 == code
         assert 'the leader runs on the host "trellis-0" and not in a pod' in err
 
-        await world.pod("trellis-0")
-        code, out, err = await world.run(
-            "explain", "p", "-n", world.ns, "--past", path=str(tmp_path)
+        await cluster.pod("trellis-0")
+        code, out, err = await cluster.run(
+            "explain", "p", "-n", cluster.ns, "--past", path=str(tmp_path)
         )
         assert (0, "") == (code, err)
         assert "was chosen; 1 of " in out
         words = await asyncio.to_thread((tmp_path / "words").read_text)
-        assert f"--namespace {world.ns} port-forward pod/trellis-0 :10259" == words.strip()
+        assert f"--namespace {cluster.ns} port-forward pod/trellis-0 :10259" == words.strip()
 
         await asyncio.to_thread(kubectl.write_text, "#!/bin/sh\necho no such pod >&2\nexit 1\n")
-        code, _, err = await world.run("explain", "p", "--daemon", "a/b", path=str(tmp_path))
+        code, _, err = await cluster.run("explain", "p", "--daemon", "a/b", path=str(tmp_path))
         assert 2 == code
         assert "no port-forward to a/b: no such pod" in err
 

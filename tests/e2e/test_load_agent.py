@@ -16,7 +16,14 @@ from operators.api import Api
 from scheduler.base.clock import RealClock, parse_rfc3339
 from scheduler.testing.builders import node, pod
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import CRDS, DEFINITIONS, SERVERS, LiveCluster, open_world, until_ok
+from tests.e2e.operatorcluster import (
+    CRDS,
+    DEFINITIONS,
+    SERVERS,
+    LiveCluster,
+    open_cluster,
+    until_ok,
+)
 
 pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
 
@@ -27,8 +34,8 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
-    async with open_world(request.param, tmp_path) as opened:
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
+    async with open_cluster(request.param, tmp_path) as opened:
         definition = yaml.safe_load((CRDS / "nodemetrics.yaml").read_text())
         await opened.send("POST", DEFINITIONS, definition)
         await until_ok(opened.client, METRICS)
@@ -52,10 +59,10 @@ class Kernel:
 
 
 @asynccontextmanager
-async def agent(world: LiveCluster, kernel: Kernel) -> AsyncIterator[LoadAgent]:
+async def agent(cluster: LiveCluster, kernel: Kernel) -> AsyncIterator[LoadAgent]:
     """Run an agent until the block ends."""
     settings = LoadSettings("n1", kernel.proc, kernel.cgroups, sample_s=0.05, missing_s=0.05)
-    running = LoadAgent(settings, Api(world.client, 5.0), RealClock())
+    running = LoadAgent(settings, Api(cluster.client, 5.0), RealClock())
     task = asyncio.create_task(running.run())
     try:
         yield running
@@ -75,31 +82,31 @@ def metric(spec: Json) -> Json:
     }
 
 
-async def until(world: LiveCluster, holds: Callable[[Json], Any]) -> Json:
+async def until(cluster: LiveCluster, holds: Callable[[Json], Any]) -> Json:
     """Read the object until the condition holds."""
     path = f"{METRICS}/n1"
-    return await asked(lambda: world.send("GET", path), holds, path)
+    return await asked(lambda: cluster.send("GET", path), holds, path)
 
 
-async def test_an_agent_waits_reports_and_names_itself(world: LiveCluster, tmp_path: Path):
+async def test_an_agent_waits_reports_and_names_itself(cluster: LiveCluster, tmp_path: Path):
     """Status, source and time are written once the object exists; pods are listed by their uid."""
     kernel = Kernel(tmp_path)
     raw = pod("static", node_name="n1", requests={"cpu": "1"})
     raw["metadata"]["annotations"] = {"kubernetes.io/config.hash": UID}
-    await world.send("POST", "/api/v1/nodes", node("n1"))
-    if (await world.client.request("GET", "/api/v1/namespaces/default")).code == 404:
-        await world.send("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
-    await world.send("POST", "/api/v1/namespaces/default/pods", raw)
+    await cluster.send("POST", "/api/v1/nodes", node("n1"))
+    if (await cluster.client.request("GET", "/api/v1/namespaces/default")).code == 404:
+        await cluster.send("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
+    await cluster.send("POST", "/api/v1/namespaces/default/pods", raw)
     began = int(RealClock().now())
-    async with agent(world, kernel) as running:
+    async with agent(cluster, kernel) as running:
         assert running.reports == 0
         policy = {
             "aggregateDurationSeconds": 60,
             "reportIntervalSeconds": 1,
             "nodeAggregatePolicy": {"durations": ["1m"]},
         }
-        await world.send("POST", METRICS, metric({"metricCollectPolicy": policy}))
-        found = await until(world, lambda one: one.get("status"))
+        await cluster.send("POST", METRICS, metric({"metricCollectPolicy": policy}))
+        found = await until(cluster, lambda one: one.get("status"))
 
     assert found["metadata"]["annotations"]["trellis.dev/load-source"] == "trellis agent load"
     status = found["status"]
@@ -111,19 +118,19 @@ async def test_an_agent_waits_reports_and_names_itself(world: LiveCluster, tmp_p
     assert one["podUsage"]["resources"]["memory"] == "1024Ki"
 
 
-async def test_a_kernel_that_cannot_be_read_is_silence(world: LiveCluster, tmp_path: Path):
+async def test_a_kernel_that_cannot_be_read_is_silence(cluster: LiveCluster, tmp_path: Path):
     """No report is written instead of a guess; the agent continues when the files can be read
     again.
     """
     kernel = Kernel(tmp_path)
     stat = (kernel.proc / "stat").read_text()
     (kernel.proc / "stat").write_text("gone\n")
-    await world.send("POST", "/api/v1/nodes", node("n1"))
-    await world.send("POST", METRICS, metric({}))
-    async with agent(world, kernel) as running:
+    await cluster.send("POST", "/api/v1/nodes", node("n1"))
+    await cluster.send("POST", METRICS, metric({}))
+    async with agent(cluster, kernel) as running:
         for _ in range(20):
-            found = await world.send("GET", f"{METRICS}/n1")
+            found = await cluster.send("GET", f"{METRICS}/n1")
             assert not found.get("status")
         assert running.reports == 0
         (kernel.proc / "stat").write_text(stat)
-        await until(world, lambda one: one.get("status"))
+        await until(cluster, lambda one: one.get("status"))

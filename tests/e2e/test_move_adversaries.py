@@ -13,7 +13,7 @@ import pytest
 
 from tests.apiserver.patience import asked, pause
 from tests.e2e.movescene import JOBS, STEP_S, Scene, cases, scene_of
-from tests.e2e.movesworld import CPUS, Daemon, Json, Live, daemon, is_ready, is_web
+from tests.e2e.movescluster import CPUS, Daemon, Json, Live, daemon, is_ready, is_web
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.allow_blocking("servers start on the loop")]
 BOTH = (False, True)
@@ -40,7 +40,7 @@ async def beside(scene: Scene, process: Daemon) -> AsyncIterator[None]:
 async def test_a_destination_that_another_scheduler_takes(scene: Scene, tmp_path: Path) -> None:
     """The evicted pods return to the node that they left, and the plan ends."""
     live = scene.live
-    async with daemon(live.world, tmp_path) as process:
+    async with daemon(live.cluster, tmp_path) as process:
         await scene.prepare()
         live.holds = True
         await scene.approve(await scene.propose(stepSeconds=STEP_S))
@@ -60,7 +60,7 @@ async def test_a_destination_that_another_scheduler_takes(scene: Scene, tmp_path
 async def test_a_destination_that_is_lost(scene: Scene, tmp_path: Path) -> None:
     """The evicted pods return to the node that they left, and the plan ends."""
     live = scene.live
-    async with daemon(live.world, tmp_path) as process:
+    async with daemon(live.cluster, tmp_path) as process:
         await scene.prepare()
         live.holds = True
         await scene.approve(await scene.propose(stepSeconds=STEP_S))
@@ -90,7 +90,7 @@ async def nodes_seen(live: Live, count: int) -> None:
     while True:
         number += 1
         name = f"probe-{number}"
-        await live.world.pod(name, spec={"nodeSelector": {}}, requests={"cpu": str(2 * CPUS)})
+        await live.cluster.pod(name, spec={"nodeSelector": {}}, requests={"cpu": str(2 * CPUS)})
         message = ""
         while not message:
             for one in await live.pods():
@@ -109,7 +109,7 @@ async def test_a_rollout_between_reservation_and_eviction(scene: Scene, tmp_path
     cannot change, is replaced by another one of its name.
     """
     live = scene.live
-    async with daemon(live.world, tmp_path) as process:
+    async with daemon(live.cluster, tmp_path) as process:
         await scene.prepare()
         plan = await scene.propose(stepSeconds=STEP_S)
         await live.budget(2)  # no disruption is allowed: the plan waits before the eviction
@@ -146,7 +146,7 @@ async def replaced(live: Live, old: set[str]) -> None:
 async def test_a_scale_up_between_reservation_and_eviction(scene: Scene, tmp_path: Path) -> None:
     """The new pod is bound beside the reservation, and the plan ends with a reason."""
     live = scene.live
-    async with daemon(live.world, tmp_path) as process:
+    async with daemon(live.cluster, tmp_path) as process:
         await scene.prepare()
         plan = await scene.propose(stepSeconds=STEP_S)
         await live.budget(2)

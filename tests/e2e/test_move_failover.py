@@ -13,7 +13,7 @@ import pytest
 from tests.apiserver.patience import PATIENCE_S, asked
 from tests.apiserver.processes import free_ports
 from tests.e2e.movescene import CLOSED, Scene, cases, scene_of
-from tests.e2e.movesworld import CONFIG, Json, Live, daemon, state_of
+from tests.e2e.movescluster import CONFIG, Json, Live, daemon, state_of
 
 # Each fail-over takes the 15 s of a lease.
 pytestmark = [pytest.mark.timeout(400), pytest.mark.allow_blocking("servers start on the loop")]
@@ -49,7 +49,7 @@ class Pair:
         await asyncio.to_thread(config.write_text, elects)
         (port,) = free_ports(1)
         words = ["run", "--config", str(config), "--bind-address", "127.0.0.1"]
-        process = await self.live.world.start([*words, "--secure-port", str(port)])
+        process = await self.live.cluster.start([*words, "--secure-port", str(port)])
         self.running.append((process, asyncio.create_task(process.communicate())))
 
     async def leader(self) -> str:
@@ -105,7 +105,7 @@ async def test_a_leader_that_is_killed_after_each_state(scene: Scene, tmp_path: 
 @pytest.mark.parametrize("scene", cases("statefulsets", "gangs"), indirect=True)
 async def test_a_daemon_that_is_killed_after_each_state(scene: Scene, tmp_path: Path) -> None:
     """The next one continues the plan from its object until the waiting pod runs."""
-    async with daemon(scene.live.world, tmp_path) as process:
+    async with daemon(scene.live.cluster, tmp_path) as process:
         await scene.prepare()
         plan = await scene.propose()
         await process.restart()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.patience import pause
-from tests.e2e.movesworld import (
+from tests.e2e.movescluster import (
     PLAN,
     PLANS,
     SERVERS,
@@ -34,15 +34,15 @@ async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Pa
     """No pod moves before the approval; the budget is kept; a SIGKILL after each change of the
     plan's state changes nothing.
     """
-    world = live.world
+    cluster = live.cluster
     await live.budget(1)
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
     await live.send("POST", f"{live.apps}/deployments", {"metadata": {"name": "web"}, "spec": spec})
-    async with daemon(world, tmp_path) as process:
+    async with daemon(cluster, tmp_path) as process:
         before = await live.web(2)
         assert sorted(before.values()) == ["node-0", "node-1"]
-        await world.pod("train", spec={"nodeSelector": {}}, requests={"cpu": "4"})
-        goal = {"goal": {"waiting": f"{world.ns}/train"}, "limits": {"minAgeSeconds": 0}}
+        await cluster.pod("train", spec={"nodeSelector": {}}, requests={"cpu": "4"})
+        goal = {"goal": {"waiting": f"{cluster.ns}/train"}, "limits": {"minAgeSeconds": 0}}
         await live.send("POST", PLANS, {**PLAN, "spec": goal})
         plan = await live.plan("Proposed", "Impossible", "Invalid")
         assert plan["status"]["phase"] == "Proposed", plan["status"]
@@ -56,10 +56,10 @@ async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Pa
         states = [await live.changed(state_of(plan))]
         await process.kill()
     while states[-1][0] == "Executing":
-        async with daemon(world, tmp_path) as process:
+        async with daemon(cluster, tmp_path) as process:
             states.append(await live.changed(states[-1]))
             await process.kill()
-    async with daemon(world, tmp_path):
+    async with daemon(cluster, tmp_path):
         plan = await live.plan("Completed", "Aborted")
         assert plan["status"]["phase"] == "Completed", plan["status"]
         assert len(states) > 2, states
@@ -74,31 +74,31 @@ async def test_an_approved_plan_makes_a_waiting_pod_fit(live: Live, tmp_path: Pa
 
 async def test_a_gang_of_a_job_is_moved_whole(live: Live, tmp_path: Path) -> None:
     """Both pods are evicted and placed together; a SIGKILL in between changes nothing."""
-    world = live.world
+    cluster = live.cluster
     data = {"name": "gang", "size": "2", "constraints": "{}"}
     group = {"metadata": {"name": "gang", "labels": {"sakkara.group": ""}}, "data": data}
     await live.send("POST", f"{live.core}/configmaps", group)
     filler = {"nodeSelector": {}, "nodeName": "node-1", "terminationGracePeriodSeconds": 0}
     await live.filler("big", filler, "2")
     await live.filler("small", filler, "1")
-    async with daemon(world, tmp_path) as process:
-        await live.send("POST", f"/apis/batch/v1/namespaces/{world.ns}/jobs", JOB)
+    async with daemon(cluster, tmp_path) as process:
+        await live.send("POST", f"/apis/batch/v1/namespaces/{cluster.ns}/jobs", JOB)
         before = await live.gang(2)
         assert set(before.values()) == {"node-0"}
         await live.send("DELETE", f"{live.core}/pods/big", {})
-        await world.pod("train", spec={"nodeSelector": {}}, requests={"cpu": "4"})
-        goal = {"goal": {"waiting": f"{world.ns}/train"}, "limits": {"minAgeSeconds": 0}}
+        await cluster.pod("train", spec={"nodeSelector": {}}, requests={"cpu": "4"})
+        goal = {"goal": {"waiting": f"{cluster.ns}/train"}, "limits": {"minAgeSeconds": 0}}
         await live.send("POST", PLANS, {**PLAN, "spec": goal})
         plan = await live.plan("Proposed", "Impossible", "Invalid")
         assert plan["status"]["phase"] == "Proposed", plan["status"]
-        assert {move["unit"] for move in plan["status"]["moves"]} == {f"{world.ns}/gang"}
+        assert {move["unit"] for move in plan["status"]["moves"]} == {f"{cluster.ns}/gang"}
 
         approval = {"spec": {"approved": plan["status"]["planHash"]}}
         await live.send("PATCH", f"{PLANS}/defragment", approval)
         while before.keys() <= (await live.gang()).keys():
             await pause()
         await process.kill()
-    async with daemon(world, tmp_path):
+    async with daemon(cluster, tmp_path):
         plan = await live.plan("Completed", "Aborted")
         assert plan["status"]["phase"] == "Completed", plan["status"]
         assert await live.node_of("train") == "node-0"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.apiserver.processes import free_ports, running
-from tests.e2e.liveworld import LiveCluster, daemon
+from tests.e2e.livecluster import LiveCluster, daemon
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 SERVER = shutil.which("prometheus", path=f"{ASSETS}{os.pathsep}{os.environ.get('PATH', '')}")
@@ -65,20 +65,20 @@ def workload(name: str, *needs: str) -> Json:
     return {"workload": whole, "dependencies": dependencies}
 
 
-async def send(world: LiveCluster, method: str, path: str, body: Json | None = None) -> Json:
-    async with world.session.request(method, world.url + path, json=body) as answer:
+async def send(cluster: LiveCluster, method: str, path: str, body: Json | None = None) -> Json:
+    async with cluster.session.request(method, cluster.url + path, json=body) as answer:
         assert answer.status < 300 or answer.status == 409, await answer.text()
         found: Json = await answer.json()
         return found
 
 
-class Cluster:
+class ThreeZones:
     """Three nodes, each in a zone with an agent; the links between them are in a file."""
 
-    def __init__(self, world: LiveCluster, folder: Path) -> None:
-        self.world = world
+    def __init__(self, cluster: LiveCluster, folder: Path) -> None:
+        self.cluster = cluster
         self.folder = folder
-        self.nodes = [f"{zone}-{world.ns}" for zone in ZONES]
+        self.nodes = [f"{zone}-{cluster.ns}" for zone in ZONES]
         self.ports = free_ports(3)
         self.pages = free_ports(3)
         (self.prometheus,) = free_ports(1)
@@ -89,7 +89,7 @@ class Cluster:
         links: list[Json] = [
             {
                 "origin": self.nodes[0],
-                "destination": f"{zone}-{self.world.ns}",
+                "destination": f"{zone}-{self.cluster.ns}",
                 "delayMicroseconds": us,
             }
             for zone, us in delays.items()
@@ -104,18 +104,18 @@ class Cluster:
         """Create definitions, nodes, the agents' endpoints and the application."""
         for kind in ("appgroups", "networktopologies", "networktopologyslices"):
             definition = yaml.safe_load((CRDS / f"{kind}.yaml").read_text())
-            await send(self.world, "POST", DEFINITIONS, definition)
+            await send(self.cluster, "POST", DEFINITIONS, definition)
         for name, zone, port in zip(self.nodes, ZONES, self.ports, strict=True):
-            labels = {"case": self.world.ns, f"{LABEL}/zone": zone, f"{LABEL}/region": "r"}
-            await self.world.node(name, labels=labels, pods="1000")
+            labels = {"case": self.cluster.ns, f"{LABEL}/zone": zone, f"{LABEL}/region": "r"}
+            await self.cluster.node(name, labels=labels, pods="1000")
             body = {
                 "metadata": {"name": zone, "labels": {"kubernetes.io/service-name": "agents"}},
                 "addressType": "IPv4",
                 "ports": [{"name": "netperf", "port": port, "protocol": "TCP"}],
                 "endpoints": [{"addresses": ["127.0.0.1"], "nodeName": name, "zone": zone}],
             }
-            path = f"{SLICES}/namespaces/{self.world.ns}/endpointslices"
-            await send(self.world, "POST", path, body)
+            path = f"{SLICES}/namespaces/{self.cluster.ns}/endpointslices"
+            await send(self.cluster, "POST", path, body)
         group = {
             "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
             "kind": "AppGroup",
@@ -126,7 +126,7 @@ class Cluster:
                 "workloads": [workload("front", "back"), workload("back")],
             },
         }
-        await send(self.world, "POST", f"{GROUPS}/namespaces/{self.world.ns}/appgroups", group)
+        await send(self.cluster, "POST", f"{GROUPS}/namespaces/{self.cluster.ns}/appgroups", group)
 
     @asynccontextmanager
     async def agents(self) -> AsyncIterator[None]:
@@ -151,9 +151,9 @@ class Cluster:
             for place in range(3):
                 await stack.enter_async_context(self._agent(place))
             # What the first probes say while everything starts would stay in the average.
-            await self.world.until(self.are_settled)
+            await self.cluster.until(self.are_settled)
             stack.enter_context(running("prometheus", command, self.folder / "prometheus.log"))
-            await self.world.until(self.is_quiet)
+            await self.cluster.until(self.is_quiet)
             yield
 
     async def are_settled(self) -> bool:
@@ -161,7 +161,7 @@ class Cluster:
         pages = ""
         for port in self.pages:
             try:
-                async with self.world.session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+                async with self.cluster.session.get(f"http://127.0.0.1:{port}/metrics") as answer:
                     pages += await answer.text()
             except OSError:
                 return False
@@ -174,12 +174,12 @@ class Cluster:
 
     @asynccontextmanager
     async def _agent(self, place: int) -> AsyncIterator[None]:
-        words = ["agent", "netperf", "--node-name", self.nodes[place], "-n", self.world.ns]
+        words = ["agent", "netperf", "--node-name", self.nodes[place], "-n", self.cluster.ns]
         words += ["--service", "agents", "--key-file", str(self.folder / "key")]
         words += ["--port", str(self.ports[place]), "--metrics-port", str(self.pages[place])]
         words += ["--bind-address", "127.0.0.1", "--simulate-links", str(self.folder / "links")]
         words += ["--probes-per-minute", "240", "--least-seconds", "0.25", "--round-trips", "4"]
-        process = await self.world.start(words)
+        process = await self.cluster.start(words)
         drain = asyncio.create_task(process.communicate())
         try:
             yield
@@ -195,7 +195,7 @@ class Cluster:
         query = "avg_over_time(netperf_p50_latency_microseconds[1m])"
         url = f"http://127.0.0.1:{self.prometheus}/api/v1/query"
         try:
-            async with self.world.session.get(url, params={"query": query}) as answer:
+            async with self.cluster.session.get(url, params={"query": query}) as answer:
                 if not answer.ok:
                     return False
                 result = (await answer.json())["data"]["result"]
@@ -223,18 +223,18 @@ class Cluster:
                 "timeRangeInMinutes": 1,
             },
         }
-        path = f"{TOPOLOGIES}/namespaces/{self.world.ns}/networktopologies"
-        await send(self.world, "POST", path, body)
+        path = f"{TOPOLOGIES}/namespaces/{self.cluster.ns}/networktopologies"
+        await send(self.cluster, "POST", path, body)
 
         async def has_costs() -> bool:
             return bool(await self.costs())
 
-        await self.world.until(has_costs)
+        await self.cluster.until(has_costs)
 
     async def costs(self) -> dict[str, int]:
         """Return the costs that the operator wrote for paths from the zone `here`."""
-        path = f"{TOPOLOGIES}/namespaces/{self.world.ns}/networktopologies/measured"
-        tables = (await send(self.world, "GET", path)).get("status", {}).get("weights", [])
+        path = f"{TOPOLOGIES}/namespaces/{self.cluster.ns}/networktopologies/measured"
+        tables = (await send(self.cluster, "GET", path)).get("status", {}).get("weights", [])
         return {
             path["destination"]: path["networkCost"]
             for table in tables
@@ -252,39 +252,39 @@ class Cluster:
         terms = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         labels = {app: "app", f"{app}.workload": of}
-        await self.world.pod(name, labels=labels, spec={"affinity": affinity})
-        await self.world.until(lambda: self.world.is_bound(name))
-        path = f"/api/v1/namespaces/{self.world.ns}/pods/{name}"
-        node: str = (await send(self.world, "GET", path))["spec"]["nodeName"]
+        await self.cluster.pod(name, labels=labels, spec={"affinity": affinity})
+        await self.cluster.until(lambda: self.cluster.is_bound(name))
+        path = f"/api/v1/namespaces/{self.cluster.ns}/pods/{name}"
+        node: str = (await send(self.cluster, "GET", path))["spec"]["nodeName"]
         return node.partition("-")[0]
 
 
 @pytest.mark.parametrize("kubeconfig", ["sandbox"], indirect=True)
 async def test_a_zone_that_becomes_slow_is_avoided(
-    world: LiveCluster, tmp_path: Path, record_property: Any
+    cluster: LiveCluster, tmp_path: Path, record_property: Any
 ):
     """Costs are the simulated delays; a change shows in a decision within freqUpdate and 5 s."""
-    cluster = Cluster(world, tmp_path)
-    cluster.links(near=NEAR_US, far=FAR_US)
-    await cluster.fill()
+    zones = ThreeZones(cluster, tmp_path)
+    zones.links(near=NEAR_US, far=FAR_US)
+    await zones.fill()
     config = tmp_path / "network.yaml"
-    config.write_text(CONFIG.replace("NAMESPACE", world.ns))
-    async with daemon(world, tmp_path, config=config), cluster.agents():
-        await cluster.measure()
-        before = await cluster.costs()
+    config.write_text(CONFIG.replace("NAMESPACE", cluster.ns))
+    async with daemon(cluster, tmp_path, config=config), zones.agents():
+        await zones.measure()
+        before = await zones.costs()
         assert NEAR_US <= before["near"] < NEAR_US + NOISE_US
         assert FAR_US <= before["far"] < FAR_US + NOISE_US
-        assert await cluster.place("back", "back", "here") == "here"
+        assert await zones.place("back", "back", "here") == "here"
         for number in range(3):
-            assert await cluster.place(f"before-{number}", "front", "near", "far") == "near"
+            assert await zones.place(f"before-{number}", "front", "near", "far") == "near"
 
-        cluster.links(near=SLOW_US, far=FAR_US)
+        zones.links(near=SLOW_US, far=FAR_US)
         began, number = monotonic(), 0
-        while await cluster.place(f"after-{number}", "front", "near", "far") != "far":
+        while await zones.place(f"after-{number}", "front", "near", "far") != "far":
             number += 1
             assert monotonic() - began < FREQUENCY_S + 5
             await asyncio.to_thread(threading.Event().wait, POLL_S)
-        passed, costs = monotonic() - began, await cluster.costs()
+        passed, costs = monotonic() - began, await zones.costs()
         record_property("secondsToChangedDecision", passed)
         print(f"a changed decision {passed:.1f} s after the change, costs {costs}")
         assert costs["near"] > costs["far"]

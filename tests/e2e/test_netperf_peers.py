@@ -10,7 +10,7 @@ from operators.agents.netperf import PeersOfService
 from operators.agents.netperf.peers import Peer
 from operators.api import Api
 from scheduler.base.errors import ApiError
-from tests.e2e.operatorworld import SERVERS, LiveCluster, open_world
+from tests.e2e.operatorcluster import SERVERS, LiveCluster, open_cluster
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/agents/endpointslices"
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.allow_blocking("servers and clients are set up on the t
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
-    async with open_world(request.param, tmp_path) as opened:
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
+    async with open_cluster(request.param, tmp_path) as opened:
         await opened.send("POST", "/api/v1/namespaces", {"metadata": {"name": "agents"}})
         yield opened
 
@@ -34,7 +34,7 @@ def part(name: str, service: str, *endpoints: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def test_agents_are_the_endpoints_of_their_service(world: LiveCluster):
+async def test_agents_are_the_endpoints_of_their_service(cluster: LiveCluster):
     """All slices of the one Service count, without those that are not ready; a failure is an
     ApiError.
     """
@@ -47,14 +47,14 @@ async def test_agents_are_the_endpoints_of_their_service(world: LiveCluster):
         part("second", "netperf", gone, two),
         part("other", "else", {**one, "nodeName": "n9"}),
     ):
-        await world.send("POST", SLICES, body)
-    api = Api(world.client, 5.0)
+        await cluster.send("POST", SLICES, body)
+    api = Api(cluster.client, 5.0)
 
     assert await PeersOfService(api, "agents", "netperf").find() == (
         Peer("n1", "10.1.0.1", 10261, "a"),
         Peer("n2", "10.1.0.2", 10261, "b"),
     )
     assert await PeersOfService(api, "agents", "nobody").find() == ()
-    await world.client.close()
+    await cluster.client.close()
     with pytest.raises(ApiError):
         await PeersOfService(api, "agents", "netperf").find()

@@ -34,7 +34,7 @@ from scheduler.objects.groups.appgroup import WORKLOAD_LABEL
 from scheduler.serve.app import Address
 from scheduler.state.view import ClusterView
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import DEFINITIONS, real, sandbox, until_ok
+from tests.e2e.operatorcluster import DEFINITIONS, real, sandbox, until_ok
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples" / "network"
@@ -189,7 +189,7 @@ def configured(name: str) -> Loaded:
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
     opened = real if request.param == "real" else sandbox
     async with opened(tmp_path) as kubeconfig:
         client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
@@ -198,7 +198,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
-async def test_the_examples_go_the_way_that_the_documentation_says(world: LiveCluster):
+async def test_the_examples_go_the_way_that_the_documentation_says(cluster: LiveCluster):
     """The pods are placed in order and near each other, in another order seconds after an edit, and
     also without costs.
     """
@@ -206,50 +206,50 @@ async def test_the_examples_go_the_way_that_the_documentation_says(world: LiveCl
     (topology,) = yaml.safe_load_all((EXAMPLES / "topology.yaml").read_text())
     count = sum(one["spec"]["replicas"] for one in deployments)
     cart = next(one for one in deployments if one["metadata"]["name"] == "cart")
-    await world.define()
-    await world.nodes()
-    await world.send("POST", "/api/v1/namespaces", namespace)
-    await world.send("POST", TOPOLOGY, topology)
-    await world.send("POST", GROUP, group)
-    async with world.running():
-        order = await world.order()
+    await cluster.define()
+    await cluster.nodes()
+    await cluster.send("POST", "/api/v1/namespaces", namespace)
+    await cluster.send("POST", TOPOLOGY, topology)
+    await cluster.send("POST", GROUP, group)
+    async with cluster.running():
+        order = await cluster.order()
 
-    await world.put_up(deployments)
-    async with world.running():
-        pods = await world.until_bound()
-        assert len(world.placed) == count
-        assert world.placed == sorted(world.placed, key=order.index)
-        assert world.placed[0] == "frontend"
-        nodes = (await world.send("GET", "/api/v1/nodes"))["items"]
+    await cluster.put_up(deployments)
+    async with cluster.running():
+        pods = await cluster.until_bound()
+        assert len(cluster.placed) == count
+        assert cluster.placed == sorted(cluster.placed, key=order.index)
+        assert cluster.placed[0] == "frontend"
+        nodes = (await cluster.send("GET", "/api/v1/nodes"))["items"]
         objects = [
             *({"kind": "Node", "apiVersion": "v1", **one} for one in nodes),
             *({"kind": "Pod", "apiVersion": "v1", **one} for one in pods),
             group,
             topology,
         ]
-        found = costs(objects, world.config, configured("defaults.yaml"))
+        found = costs(objects, cluster.config, configured("defaults.yaml"))
         assert found.pods == count
         assert found.placed <= 0.8 * found.otherwise
 
         turned = {"spec": {"topologySortingAlgorithm": "ReverseKahn"}}
-        await world.send("PATCH", f"{GROUP}/shop", turned, content_type=MERGE)
-        assert await world.order(other_than=order) == order[::-1]
+        await cluster.send("PATCH", f"{GROUP}/shop", turned, content_type=MERGE)
+        assert await cluster.order(other_than=order) == order[::-1]
 
-        await world.send("DELETE", f"{TOPOLOGY}/nt-default")
-        await world.pod("cart-blind", cart)
-        await world.until_bound("cart-blind")
-        reported = await world.note("cart-blind", "MissingObject")
+        await cluster.send("DELETE", f"{TOPOLOGY}/nt-default")
+        await cluster.pod("cart-blind", cart)
+        await cluster.until_bound("cart-blind")
+        reported = await cluster.note("cart-blind", "MissingObject")
         assert 'NetworkTopology "nt-default" was not found in namespace(s) default' in reported
 
-        await world.send("POST", TOPOLOGY, topology)
-        await world.pod("cart-late", cart)
-        (late,) = await world.until_bound("cart-late")
+        await cluster.send("POST", TOPOLOGY, topology)
+        await cluster.pod("cart-late", cart)
+        (late,) = await cluster.until_bound("cart-late")
         # Without the costs it goes to an empty node, which is in another zone.
         assert zone_of(late) in {zone_of(pod) for pod in pods}
 
-    for pod in await world.pods():
-        await world.send("DELETE", f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
-    await world.put_up(deployments)
-    async with world.running():
-        await world.until_bound()
-        assert world.placed == sorted(world.placed, key=order[::-1].index)
+    for pod in await cluster.pods():
+        await cluster.send("DELETE", f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+    await cluster.put_up(deployments)
+    async with cluster.running():
+        await cluster.until_bound()
+        assert cluster.placed == sorted(cluster.placed, key=order[::-1].index)

@@ -20,13 +20,13 @@ from scheduler.objects.reports.nodemetric import NodeMetric
 from scheduler.testing.builders import node, pod
 from tests.apiserver import patience
 from tests.apiserver.patience import asked
-from tests.e2e.operatorworld import (
+from tests.e2e.operatorcluster import (
     CRDS,
     DEFINITIONS,
     SERVERS,
     SETTINGS,
     LiveCluster,
-    open_world,
+    open_cluster,
     until_ok,
 )
 
@@ -47,8 +47,8 @@ def settings(**more: Any) -> OperatorsSettings:
 
 
 @pytest.fixture(params=SERVERS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
-    async with open_world(request.param, tmp_path) as opened:
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveCluster]:
+    async with open_cluster(request.param, tmp_path) as opened:
         namespace = {"metadata": {"name": "koordinator-system"}}
         await opened.send("POST", "/api/v1/namespaces", namespace)
         definition = yaml.safe_load((CRDS / "nodemetrics.yaml").read_text())
@@ -58,21 +58,21 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @asynccontextmanager
-async def mirrored(world: LiveCluster) -> AsyncIterator[None]:
-    """Keep the world's store in step with the server's NodeMetrics, as the daemon's watch does."""
+async def mirrored(cluster: LiveCluster) -> AsyncIterator[None]:
+    """Update the state in memory from the server's NodeMetrics, as the daemon's watch does."""
 
     async def follow() -> None:
         known: dict[str, NodeMetric] = {}
         while True:
-            listed = await objects(world)
+            listed = await objects(cluster)
             for name in known.keys() - listed.keys():
-                world.view.note(world.cluster.drop_object("NodeMetric", known.pop(name)))
+                cluster.view.note(cluster.state.drop_object("NodeMetric", known.pop(name)))
             for name, raw in listed.items():
                 metric = msgspec.convert(raw, NodeMetric)
                 if known.get(name) != metric:
                     known[name] = metric
-                    world.view.note(world.cluster.put_object("NodeMetric", metric))
-            world.view.flush()
+                    cluster.view.note(cluster.state.put_object("NodeMetric", metric))
+            cluster.view.flush()
 
     task = asyncio.create_task(follow())
     try:
@@ -81,26 +81,26 @@ async def mirrored(world: LiveCluster) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def objects(world: LiveCluster) -> dict[str, Json]:
+async def objects(cluster: LiveCluster) -> dict[str, Json]:
     """Return the server's NodeMetrics by name."""
-    listed = await world.send("GET", METRICS)
+    listed = await cluster.send("GET", METRICS)
     return {one["metadata"]["name"]: one for one in listed["items"]}
 
 
-async def until(world: LiveCluster, holds: Callable[[dict[str, Json]], Any]) -> dict[str, Json]:
+async def until(cluster: LiveCluster, holds: Callable[[dict[str, Json]], Any]) -> dict[str, Json]:
     """Read the objects until the condition holds."""
-    return await asked(lambda: objects(world), holds, "the NodeMetrics")
+    return await asked(lambda: objects(cluster), holds, "the NodeMetrics")
 
 
-async def configure(world: LiveCluster, section: object, *, method: str = "PATCH") -> None:
+async def configure(cluster: LiveCluster, section: object, *, method: str = "PATCH") -> None:
     """Write the ConfigMap."""
     text = section if isinstance(section, str) else json.dumps(section)
     body = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": text}}
     if method == "POST":
-        await world.send("POST", CONFIG_MAPS, body)
+        await cluster.send("POST", CONFIG_MAPS, body)
         return
     path = f"{CONFIG_MAPS}/slo-controller-config"
-    await world.send("PATCH", path, body, content_type="application/merge-patch+json")
+    await cluster.send("PATCH", path, body, content_type="application/merge-patch+json")
 
 
 def intervals(found: dict[str, Json]) -> set[int]:
@@ -142,56 +142,56 @@ async def prometheus() -> AsyncIterator[FakePrometheus]:
     await runner.cleanup()
 
 
-async def test_objects_follow_nodes_and_policies(world: LiveCluster):
+async def test_objects_follow_nodes_and_policies(cluster: LiveCluster):
     """One object per node; the ConfigMap's change reaches all; an invalid one changes nothing."""
-    world.nodes("n1", "n2")
-    async with mirrored(world), world.operators(settings()):
-        await world.health.wait_for("running")
-        found = await until(world, lambda found: set(found) == {"n1", "n2"})
+    cluster.nodes("n1", "n2")
+    async with mirrored(cluster), cluster.operators(settings()):
+        await cluster.health.wait_for("running")
+        found = await until(cluster, lambda found: set(found) == {"n1", "n2"})
         assert intervals(found) == {60}
-        await configure(world, POLICY, method="POST")
-        await until(world, lambda found: intervals(found) == {20})
-        await configure(world, "{")
+        await configure(cluster, POLICY, method="POST")
+        await until(cluster, lambda found: intervals(found) == {20})
+        await configure(cluster, "{")
         complaint = "slo-controller-config"
-        await patience.until(lambda: complaint in _last_error(world), "a complaint")
-        world.nodes("n2", "n3")
-        await until(world, lambda found: set(found) == {"n2", "n3"} and intervals(found) == {20})
-        assert complaint in _last_error(world)
-        assert world.health.check() is None
+        await patience.until(lambda: complaint in _last_error(cluster), "a complaint")
+        cluster.nodes("n2", "n3")
+        await until(cluster, lambda found: set(found) == {"n2", "n3"} and intervals(found) == {20})
+        assert complaint in _last_error(cluster)
+        assert cluster.health.check() is None
 
 
-async def test_a_first_configuration_that_is_wrong_makes_nothing(world: LiveCluster):
+async def test_a_first_configuration_that_is_wrong_makes_nothing(cluster: LiveCluster):
     """After its correction the objects are created."""
-    await configure(world, {"metricReportIntervalSeconds": -1}, method="POST")
-    world.nodes("n1")
-    async with mirrored(world), world.operators(settings()):
+    await configure(cluster, {"metricReportIntervalSeconds": -1}, method="POST")
+    cluster.nodes("n1")
+    async with mirrored(cluster), cluster.operators(settings()):
         await patience.until(
-            lambda: "metricReportIntervalSeconds" in _last_error(world), "a complaint"
+            lambda: "metricReportIntervalSeconds" in _last_error(cluster), "a complaint"
         )
-        assert await objects(world) == {}
-        await configure(world, POLICY)
-        await until(world, lambda found: set(found) == {"n1"})
+        assert await objects(cluster) == {}
+        await configure(cluster, POLICY)
+        await until(cluster, lambda found: set(found) == {"n1"})
 
 
-def _last_error(world: LiveCluster) -> str:
-    return next((one.last_error for one in world.health.records.values()), "")
+def _last_error(cluster: LiveCluster) -> str:
+    return next((one.last_error for one in cluster.health.records.values()), "")
 
 
 async def test_figures_come_from_prometheus_where_no_agent_is(
-    world: LiveCluster, prometheus: FakePrometheus
+    cluster: LiveCluster, prometheus: FakePrometheus
 ):
     """Node, pods, time and source are in the object.
 
     A silent node's figures are unchanged.
     """
-    raw = await world.send("POST", "/api/v1/nodes", node("n1"))  # else it is cleaned up as lost
-    world.view.note(world.cluster.put_node(read_node(raw)))
+    raw = await cluster.send("POST", "/api/v1/nodes", node("n1"))  # else it is cleaned up as lost
+    cluster.view.note(cluster.state.put_node(read_node(raw)))
     bound = read_pod(pod("p", node_name="n1", requests={"cpu": "1"}))
-    world.view.note(world.cluster.put_pod(bound))
-    world.view.flush()
+    cluster.view.note(cluster.state.put_pod(bound))
+    cluster.view.flush()
     use = settings(source="Prometheus", http=prometheus.settings)
-    async with mirrored(world), world.operators(use):
-        found = await until(world, lambda found: found.get("n1", {}).get("status"))
+    async with mirrored(cluster), cluster.operators(use):
+        found = await until(cluster, lambda found: found.get("n1", {}).get("status"))
 
     one = found["n1"]
     assert one["metadata"]["annotations"] == {"trellis.dev/load-source": "Prometheus"}

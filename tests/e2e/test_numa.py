@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.e2e.numaworld import ERROR, NumaCluster, guaranteed
+from tests.e2e.numacluster import ERROR, NumaCluster, guaranteed
 
 CACHE = {"cacheResyncPeriodSeconds": 5}
 POLICY = {
@@ -31,58 +31,60 @@ SMALL = {
 
 
 def burst(args, nodes, pods, *, rounds=20, scope="pod"):
-    """Create all pods at once and advance the clock; return the world."""
+    """Create all pods at once and advance the clock; return the cluster."""
     source = Random(3)
     zones = [source.choice([2, 4, 8]) for _ in range(nodes)]
     settings = f"policy=single-numa-node scope={scope} report-after=30s"
-    world = NumaCluster(args, zones, settings=settings)
-    world.tick(31)
+    cluster = NumaCluster(args, zones, settings=settings)
+    cluster.tick(31)
     for number in range(pods):
-        world.create(guaranteed(f"p{number:04}", source.choice([2, 3, 4])))
+        cluster.create(guaranteed(f"p{number:04}", source.choice([2, 3, 4])))
     for _ in range(rounds):
-        world.tick(30)
-    return world
+        cluster.tick(30)
+    return cluster
 
 
 @pytest.mark.parametrize("scope", ["pod", "container"])
 def test_a_burst_is_placed_without_a_refusal(scope):
     """With the cache no kubelet refuses a pod, and what can be bound is bound in the end."""
-    world = burst(CACHE, 8, 30, rounds=12, scope=scope)
+    cluster = burst(CACHE, 8, 30, rounds=12, scope=scope)
 
-    assert {"Running": 30} == world.reasons()
+    assert {"Running": 30} == cluster.reasons()
 
 
 def test_without_the_cache_kubelets_refuse_pods():
     """Figures that are 30 s old mislead a scheduler that does not reserve."""
-    world = burst({}, 8, 30, rounds=2)
+    cluster = burst({}, 8, 30, rounds=2)
 
-    assert world.reasons()[ERROR] > 0
+    assert cluster.reasons()[ERROR] > 0
 
 
 def test_more_pods_than_zones_fill_every_zone():
     """With one pod per zone, as many run as there are zones: the exact bound is reached."""
-    world = NumaCluster(CACHE, [2, 4, 8, 2])
-    world.tick(31)
+    cluster = NumaCluster(CACHE, [2, 4, 8, 2])
+    cluster.tick(31)
     for number in range(20):
-        world.create(guaranteed(f"p{number:02}", 3))
+        cluster.create(guaranteed(f"p{number:02}", 3))
     for _ in range(12):
-        world.tick(30)
+        cluster.tick(30)
 
-    assert {"Running": 16, "Pending": 4} == world.reasons()
+    assert {"Running": 16, "Pending": 4} == cluster.reasons()
 
 
 def test_the_capacity_of_a_deleted_pod_is_free_at_once():
     """The reservation of a deleted pod is free without a new report."""
-    world = NumaCluster(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=600s")
-    world.create(guaranteed("first", 3))
-    world.create(guaranteed("second", 3))
-    world.tick(60)
-    assert {"Running": 1, "Pending": 1} == world.reasons()
+    cluster = NumaCluster(
+        CACHE, [2], settings="policy=single-numa-node scope=pod report-after=600s"
+    )
+    cluster.create(guaranteed("first", 3))
+    cluster.create(guaranteed("second", 3))
+    cluster.tick(60)
+    assert {"Running": 1, "Pending": 1} == cluster.reasons()
 
-    world.delete("first")
-    world.tick(60)
+    cluster.delete("first")
+    cluster.tick(60)
 
-    assert {"Running": 1} == world.reasons()
+    assert {"Running": 1} == cluster.reasons()
 
 
 def test_a_foreign_pod_makes_a_node_wait_for_one_report():
@@ -90,32 +92,32 @@ def test_a_foreign_pod_makes_a_node_wait_for_one_report():
 
     Then the node is used again.
     """
-    world = NumaCluster(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=30s")
-    world.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
-    world.tick(1)
-    world.create(guaranteed("ours", 3))
-    world.tick(5)
+    cluster = NumaCluster(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=30s")
+    cluster.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
+    cluster.tick(1)
+    cluster.create(guaranteed("ours", 3))
+    cluster.tick(5)
 
-    assert world.bound("ours") is None
-    assert "invalid node topology data" in world.decisions[-1].message
+    assert cluster.bound("ours") is None
+    assert "invalid node topology data" in cluster.decisions[-1].message
 
-    world.tick(40)
-    assert {"Running": 2} == world.reasons()
+    cluster.tick(40)
+    assert {"Running": 2} == cluster.reasons()
 
 
 def test_a_node_that_stays_invalid_says_so_once():
     """Without a report for minutes, an event on the node and a gauge state the reason and the
     start.
     """
-    world = NumaCluster(CACHE, [2, 2])
-    world.tick(31)
-    world.report_after("n000", 1e9)
-    world.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
+    cluster = NumaCluster(CACHE, [2, 2])
+    cluster.tick(31)
+    cluster.report_after("n000", 1e9)
+    cluster.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
     for number in range(4):
-        world.create(guaranteed(f"p{number}", 3))
-        world.tick(100)
-    (warning,) = world.warnings
-    meters = world.engine.observation.meters
+        cluster.create(guaranteed(f"p{number}", 3))
+        cluster.tick(100)
+    (warning,) = cluster.warnings
+    meters = cluster.engine.observation.meters
     states = {one.labels: one.value for one in meters.numa_nodes.samples()}
 
     assert ("n000", "InvalidTopologyData") == (warning.name, warning.reason)
@@ -127,59 +129,59 @@ def test_a_node_that_stays_invalid_says_so_once():
 
 def test_a_silent_agent_stops_no_more_than_its_node():
     """Pods beyond the certain capacity wait while an agent is silent, and none is refused."""
-    world = NumaCluster(CACHE, [2, 2])
-    world.tick(31)
-    world.report_after("n000", 1e9)
+    cluster = NumaCluster(CACHE, [2, 2])
+    cluster.tick(31)
+    cluster.report_after("n000", 1e9)
     for number in range(6):
-        world.create(guaranteed(f"p{number}", 3))
-    world.tick(300)
+        cluster.create(guaranteed(f"p{number}", 3))
+    cluster.tick(300)
 
-    assert {"Running": 3, "Pending": 3} == world.reasons()
-    world.report_after("n000", 0.0)
-    (silent,) = (name for name in map("p{}".format, range(6)) if world.bound(name) == "n000")
-    world.delete(silent)
-    world.tick(60)
-    assert {"Running": 4, "Pending": 1} == world.reasons()
+    assert {"Running": 3, "Pending": 3} == cluster.reasons()
+    cluster.report_after("n000", 0.0)
+    (silent,) = (name for name in map("p{}".format, range(6)) if cluster.bound(name) == "n000")
+    cluster.delete(silent)
+    cluster.tick(60)
+    assert {"Running": 4, "Pending": 1} == cluster.reasons()
 
 
 @pytest.mark.parametrize("mode", ["Enabled", "Disabled"])
 def test_preemption_frees_a_zone(mode):
     """The victim's share returns to the zone it runs in, so that one victim is enough."""
-    world = NumaCluster(CACHE | {"preemptionMode": mode}, [2])
-    world.tick(31)
+    cluster = NumaCluster(CACHE | {"preemptionMode": mode}, [2])
+    cluster.tick(31)
     for name in ("first", "second"):
-        world.create(guaranteed(name, 3))
-    world.tick(100)
-    world.create(guaranteed("urgent", 4, priorityClassName="system-cluster-critical"))
-    world.tick(100)
+        cluster.create(guaranteed(name, 3))
+    cluster.tick(100)
+    cluster.create(guaranteed("urgent", 4, priorityClassName="system-cluster-critical"))
+    cluster.tick(100)
 
     if mode == "Enabled":
-        assert {"Running": 2} == world.reasons()
-        assert "n000" == world.bound("urgent")
+        assert {"Running": 2} == cluster.reasons()
+        assert "n000" == cluster.bound("urgent")
     else:
-        assert {"Running": 2, "Pending": 1} == world.reasons()
+        assert {"Running": 2, "Pending": 1} == cluster.reasons()
 
 
 def test_reports_count_from_the_moment_they_are_there():
     """A report that is added, changed or deleted at run time is used at once, without a restart."""
-    world = NumaCluster({}, [2], settings="zones=2 policy=none report-after=0s")
-    world.write("n000", SMALL | POLICY)
-    world.create(guaranteed("large", 3))
-    world.tick(1)
-    assert "cannot align pod" in world.decisions[-1].message
+    cluster = NumaCluster({}, [2], settings="zones=2 policy=none report-after=0s")
+    cluster.write("n000", SMALL | POLICY)
+    cluster.create(guaranteed("large", 3))
+    cluster.tick(1)
+    assert "cannot align pod" in cluster.decisions[-1].message
 
-    world.write("n000", SMALL | {"attributes": []})
-    world.tick(60)
-    assert {"Running": 1} == world.reasons()
+    cluster.write("n000", SMALL | {"attributes": []})
+    cluster.tick(60)
+    assert {"Running": 1} == cluster.reasons()
 
-    world.write("n000", SMALL | POLICY)
-    world.create(guaranteed("next", 3))
-    world.tick(60)
-    assert {"Running": 1, "Pending": 1} == world.reasons()
+    cluster.write("n000", SMALL | POLICY)
+    cluster.create(guaranteed("next", 3))
+    cluster.tick(60)
+    assert {"Running": 1, "Pending": 1} == cluster.reasons()
 
-    world.remove("n000")
-    world.tick(300)
-    assert {"Running": 2} == world.reasons()
+    cluster.remove("n000")
+    cluster.tick(300)
+    assert {"Running": 2} == cluster.reasons()
 
 
 @pytest.mark.parametrize(
@@ -193,14 +195,14 @@ def test_reports_count_from_the_moment_they_are_there():
 @pytest.mark.parametrize("args", [CACHE, {}], ids=["cache", "none"])
 def test_a_malformed_report_concerns_its_node_alone(zones, args):
     """A node whose report has no zone that counts takes no aligned pods; the others go on."""
-    world = NumaCluster(args, [2, 2])
-    world.write("n000", POLICY | {"zones": zones})
+    cluster = NumaCluster(args, [2, 2])
+    cluster.write("n000", POLICY | {"zones": zones})
     for number in range(2):
-        world.create(guaranteed(f"p{number}", 3))
-        world.tick(60)
+        cluster.create(guaranteed(f"p{number}", 3))
+        cluster.tick(60)
 
-    assert {"Running": 2} == world.reasons()
-    assert {"n001"} == {world.bound("p0"), world.bound("p1")}
+    assert {"Running": 2} == cluster.reasons()
+    assert {"n001"} == {cluster.bound("p0"), cluster.bound("p1")}
 
 
 @pytest.mark.long
@@ -210,14 +212,14 @@ def test_a_burst_at_length(args):
     """1,000 pods on 200 nodes of 2 to 8 zones: with the cache no kubelet rejects one, and all find
     a zone.
     """
-    world = burst(args, 200, 1000)
-    zones = len(world.zones())
-    print(dict(world.reasons()), f"{zones} zones, CPUs in use {world.used('cpu'):.3f}")
+    cluster = burst(args, 200, 1000)
+    zones = len(cluster.zones())
+    print(dict(cluster.reasons()), f"{zones} zones, CPUs in use {cluster.used('cpu'):.3f}")
 
     if args:
-        assert {"Running": 1000} == world.reasons()
+        assert {"Running": 1000} == cluster.reasons()
     else:
-        assert world.reasons()[ERROR] > 0
+        assert cluster.reasons()[ERROR] > 0
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from scheduler.cli.inputs.logged import LogView
 from scheduler.cli.verbs.start.ui import page_of_files
 from scheduler.engine.attempt.cycle import Ties
 from tests.apiserver.processes import free_ports
-from tests.e2e.liveworld import QUIET, LiveCluster, daemon
+from tests.e2e.livecluster import QUIET, LiveCluster, daemon
 from tests.page.browser import PROGRAM, Tab, browser
 from tests.page.test_page import AXE
 
@@ -30,15 +30,15 @@ WAITING = (
 OWN_CLUSTER = True
 
 
-async def furnish(world: LiveCluster) -> None:
+async def furnish(cluster: LiveCluster) -> None:
     """Create capacity for one of two pods; a third pod belongs to another scheduler and is not
     shown.
     """
-    await world.nodes("2")
-    await world.pod("foreign", scheduler="somebody-else")
-    await world.pod("first", requests={"cpu": "1500m"})
-    await world.until(lambda: world.is_bound("first"))
-    await world.pod("second", requests={"cpu": "1500m"})
+    await cluster.nodes("2")
+    await cluster.pod("foreign", scheduler="somebody-else")
+    await cluster.pod("first", requests={"cpu": "1500m"})
+    await cluster.until(lambda: cluster.is_bound("first"))
+    await cluster.pod("second", requests={"cpu": "1500m"})
 
 
 async def come_in(tab: Tab, token: str) -> None:
@@ -98,7 +98,7 @@ async def tunnel(port: int) -> AsyncIterator[int]:
         server.close()  # without waiting: the browser's stream of events is still open
 
 
-async def test_the_daemons_page_and_its_past(world: LiveCluster, tmp_path: Path):
+async def test_the_daemons_page_and_its_past(cluster: LiveCluster, tmp_path: Path):
     """Without a token no data is shown; with one the data that its user may list; the log shows the
     same.
     """
@@ -106,11 +106,11 @@ async def test_the_daemons_page_and_its_past(world: LiveCluster, tmp_path: Path)
     (port,) = free_ports(1)
     text = f"{QUIET}decisionLog: {{path: {log}}}\npage: {{port: {port}}}\n"
     await asyncio.to_thread(config.write_text, text)
-    users = yaml.safe_load(await asyncio.to_thread(world.kubeconfig.read_text))["users"]
+    users = yaml.safe_load(await asyncio.to_thread(cluster.kubeconfig.read_text))["users"]
     token = users[0]["user"]["token"]
     async with browser(tmp_path / "profile") as tab:
-        async with daemon(world, tmp_path, config=config) as url:
-            await furnish(world)
+        async with daemon(cluster, tmp_path, config=config) as url:
+            await furnish(cluster)
             await tab.look()
             await tab.open(f"{url}/ui")
             await tab.until("document.querySelector('#token')")

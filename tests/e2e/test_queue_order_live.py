@@ -20,7 +20,7 @@ import pytest
 from scheduler.testing import pod
 from tests.apiserver.patience import PATIENCE_S, asked, pause
 from tests.apiserver.processes import free_ports
-from tests.e2e.liveworld import QUIET, LiveCluster, answers
+from tests.e2e.livecluster import QUIET, LiveCluster, answers
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
@@ -59,49 +59,49 @@ def wanted_rounds(usual: int) -> int:
 class Crowd:
     """The pods of one test: fillers on every CPU, a stream that waits, and gangs."""
 
-    def __init__(self, world: LiveCluster, size: int, priority: int) -> None:
-        self.world, self.size, self.priority = world, size, priority
+    def __init__(self, cluster: LiveCluster, size: int, priority: int) -> None:
+        self.cluster, self.size, self.priority = cluster, size, priority
         self.capacity = CHURN if size > 1 else 1
         self.made = 0
 
     async def begin(self) -> None:
         """Create a node with as many CPUs as there are fillers."""
-        await self.world.nodes(str(self.capacity))
+        await self.cluster.nodes(str(self.capacity))
 
     async def create(self, names: Sequence[str], priority: int = 0, gang: str = "") -> None:
         """Create pods of one CPU, side by side."""
         spec = {
             "schedulerName": "trellis",
-            "nodeSelector": {"case": self.world.ns},
+            "nodeSelector": {"case": self.cluster.ns},
             "terminationGracePeriodSeconds": 0,
             "priorityClassName": f"live-{priority}",
         }
 
         async def made(name: str) -> None:
-            body = pod(name, namespace=self.world.ns, requests={"cpu": "1"}, spec=spec)
+            body = pod(name, namespace=self.cluster.ns, requests={"cpu": "1"}, spec=spec)
             del body["spec"]["nodeName"], body["status"]
             if gang:
                 body["metadata"]["labels"] = {GROUP: gang}
                 body["metadata"]["annotations"] = {TOTAL: str(len(names))}
-            await self.world.post("pods", body)
+            await self.cluster.post("pods", body)
 
         for at in range(0, len(names), 16):
             await asyncio.gather(*map(made, names[at : at + 16]))
 
     async def nodes_of(self) -> dict[str, str]:
         """Return the node of each pod, '' for those that wait."""
-        url = f"{self.world.url}/api/v1/namespaces/{self.world.ns}/pods"
-        async with self.world.session.get(url) as answer:
+        url = f"{self.cluster.url}/api/v1/namespaces/{self.cluster.ns}/pods"
+        async with self.cluster.session.get(url) as answer:
             items = (await answer.json())["items"]
         return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in items}
 
     async def delete(self, names: Sequence[str]) -> None:
         """Delete pods at once, side by side."""
-        base = f"{self.world.url}/api/v1/namespaces/{self.world.ns}/pods"
+        base = f"{self.cluster.url}/api/v1/namespaces/{self.cluster.ns}/pods"
 
         async def gone(name: str) -> None:
             body = {"gracePeriodSeconds": 0}
-            async with self.world.session.delete(f"{base}/{name}", json=body) as answer:
+            async with self.cluster.session.delete(f"{base}/{name}", json=body) as answer:
                 assert answer.status in (200, 404), await answer.text()
 
         await asyncio.gather(*map(gone, names))
@@ -138,19 +138,19 @@ class Crowd:
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def priority_class(world: LiveCluster, value: int) -> None:
+async def priority_class(cluster: LiveCluster, value: int) -> None:
     """Create the priority class of a value, unless an earlier test has."""
-    url = f"{world.url}/apis/scheduling.k8s.io/v1/priorityclasses"
+    url = f"{cluster.url}/apis/scheduling.k8s.io/v1/priorityclasses"
     body = {"metadata": {"name": f"live-{value}"}, "value": value, "preemptionPolicy": "Never"}
-    async with world.session.post(url, json=body) as answer:
+    async with cluster.session.post(url, json=body) as answer:
         assert answer.status in (201, 409), await answer.text()
 
 
 class Daemons:
     """Daemons of one test, by number; each can be killed and started again."""
 
-    def __init__(self, world: LiveCluster, folder: Path, *, elects: bool) -> None:
-        self.world, self.folder, self.elects = world, folder, elects
+    def __init__(self, cluster: LiveCluster, folder: Path, *, elects: bool) -> None:
+        self.cluster, self.folder, self.elects = cluster, folder, elects
         self.running: dict[int, tuple[asyncio.subprocess.Process, Drain]] = {}
         self.first = 0  # the number of the one that leads
 
@@ -159,12 +159,12 @@ class Daemons:
         file = self.folder / f"config-{number}.yaml"
         text = QUIET
         if self.elects:
-            elected = f"{ELECTING}  resourceNamespace: {self.world.ns}"
+            elected = f"{ELECTING}  resourceNamespace: {self.cluster.ns}"
             text = QUIET.replace("leaderElection: {leaderElect: false}", elected.strip())
         await asyncio.to_thread(file.write_text, text)
         (port,) = free_ports(1)
         words = ["run", "--config", str(file), "--bind-address", "127.0.0.1"]
-        process = await self.world.start([*words, "--secure-port", str(port)])
+        process = await self.cluster.start([*words, "--secure-port", str(port)])
         self.running[number] = (process, asyncio.create_task(process.communicate()))
         if not self.elects:
             url = f"https://127.0.0.1:{port}/readyz"
@@ -189,9 +189,9 @@ class Daemons:
 
     async def leader(self) -> str:
         """Return the holder of the lease, '' without one."""
-        leases = f"apis/coordination.k8s.io/v1/namespaces/{self.world.ns}/leases"
-        url = f"{self.world.url}/{leases}/trellis"
-        async with self.world.session.get(url) as answer:
+        leases = f"apis/coordination.k8s.io/v1/namespaces/{self.cluster.ns}/leases"
+        url = f"{self.cluster.url}/{leases}/trellis"
+        async with self.cluster.session.get(url) as answer:
             found = await answer.json()
         return str((found.get("spec") or {}).get("holderIdentity") or "")
 
@@ -214,8 +214,8 @@ async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> flo
     gang = [f"g{number}-{at}" for at in range(crowd.size)]
 
     async def joins() -> None:
-        node = f"more{number}-{crowd.world.ns}"
-        await crowd.world.node(node, cpu=str(crowd.size), labels={"case": crowd.world.ns})
+        node = f"more{number}-{crowd.cluster.ns}"
+        await crowd.cluster.node(node, cpu=str(crowd.size), labels={"case": crowd.cluster.ns})
 
     if crowd.priority:
         await crowd.create([f"early{number}-{at}" for at in range(5)])
@@ -237,8 +237,8 @@ async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> flo
         else:
             await joins()
         took = await crowd.bound(gang, f"the gang of {crowd.size}")
-    async with crowd.world.session.delete(
-        f"{crowd.world.url}/api/v1/nodes/more{number}-{crowd.world.ns}"
+    async with crowd.cluster.session.delete(
+        f"{crowd.cluster.url}/api/v1/nodes/more{number}-{crowd.cluster.ns}"
     ) as answer:
         assert 200 == answer.status
     await crowd.delete(list(await crowd.nodes_of()))
@@ -249,7 +249,7 @@ async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> flo
 
 
 async def rounds_of(
-    world: LiveCluster,
+    cluster: LiveCluster,
     folder: Path,
     size: int,
     count: int,
@@ -258,10 +258,10 @@ async def rounds_of(
     trouble: str = "",
 ) -> list[float]:
     """Run rounds with one crowd; return the seconds of each."""
-    crowd = Crowd(world, size, priority)
-    daemons = Daemons(world, folder, elects=trouble == "fail-over")
+    crowd = Crowd(cluster, size, priority)
+    daemons = Daemons(cluster, folder, elects=trouble == "fail-over")
     for value in {0, priority}:
-        await priority_class(world, value)
+        await priority_class(cluster, value)
     await crowd.begin()
     try:
         await daemons.start()
@@ -279,29 +279,29 @@ async def rounds_of(
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_gang_of_higher_priority_is_bound_first(
-    world: LiveCluster, tmp_path: Path, size: int, rounds: int
+    cluster: LiveCluster, tmp_path: Path, size: int, rounds: int
 ):
     """Pods of priority 0 that wait longer or are created meanwhile do not delay it."""
-    found = await rounds_of(world, tmp_path, size, rounds)
+    found = await rounds_of(cluster, tmp_path, size, rounds)
     assert max(found) < WITHIN_S, found
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_of_equal_priority_the_older_gang_is_bound_first(
-    world: LiveCluster, tmp_path: Path, size: int, few_rounds: int
+    cluster: LiveCluster, tmp_path: Path, size: int, few_rounds: int
 ):
     """The pods of the stream are younger than the gang, and wait for it."""
-    found = await rounds_of(world, tmp_path, size, few_rounds, priority=0)
+    found = await rounds_of(cluster, tmp_path, size, few_rounds, priority=0)
     assert max(found) < WITHIN_S, found
 
 
 @pytest.mark.parametrize("trouble", ["restart", "fail-over"])
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_gang_is_bound_first_after_a_restart(
-    world: LiveCluster, tmp_path: Path, size: int, few_rounds: int, trouble: str
+    cluster: LiveCluster, tmp_path: Path, size: int, few_rounds: int, trouble: str
 ):
     """A daemon that has just begun to lead finds capacity, the stream and the gang at the same
     time.
     """
-    found = await rounds_of(world, tmp_path, size, few_rounds, trouble=trouble)
+    found = await rounds_of(cluster, tmp_path, size, few_rounds, trouble=trouble)
     assert max(found) < WITHIN_S, found

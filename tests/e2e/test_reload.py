@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.e2e.liveworld import QUIET, LiveCluster, daemon
+from tests.e2e.livecluster import QUIET, LiveCluster, daemon
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 OURS = QUIET.partition("---")[2]
@@ -54,26 +54,26 @@ async def get(url: str, token: str) -> str:
         return ""
 
 
-def token_of(world: LiveCluster) -> str:
-    """Return the token of the world's user."""
-    return world.session.headers["Authorization"].removeprefix("Bearer ")
+def token_of(cluster: LiveCluster) -> str:
+    """Return the token of the cluster's user."""
+    return cluster.session.headers["Authorization"].removeprefix("Bearer ")
 
 
-async def profiles(world: LiveCluster, url: str) -> list[str]:
+async def profiles(cluster: LiveCluster, url: str) -> list[str]:
     """Return the profiles in the daemon's status; none while it is down."""
-    page = await get(f"{url}/configz", token_of(world))
+    page = await get(f"{url}/configz", token_of(cluster))
     config: dict[str, Any] = json.loads(page or "{}").get("componentconfig", {})
     return [one["schedulerName"] for one in config.get("profiles", [])]
 
 
-async def metric(world: LiveCluster, url: str, line: str) -> bool:
+async def metric(cluster: LiveCluster, url: str, line: str) -> bool:
     """Return whether a line is among the metrics."""
-    return line in (await get(f"{url}/metrics", token_of(world))).splitlines()
+    return line in (await get(f"{url}/metrics", token_of(cluster))).splitlines()
 
 
-async def reasons(world: LiveCluster) -> dict[str, str]:
+async def reasons(cluster: LiveCluster) -> dict[str, str]:
     """Return the events about the Lease: reason → message."""
-    async with world.session.get(f"{world.url}/api/v1/namespaces/default/events") as answer:
+    async with cluster.session.get(f"{cluster.url}/api/v1/namespaces/default/events") as answer:
         items = (await answer.json())["items"]
     return {
         one["reason"]: one["message"]
@@ -82,39 +82,41 @@ async def reasons(world: LiveCluster) -> dict[str, str]:
     }
 
 
-async def test_a_changed_file_is_used(world: LiveCluster, tmp_path: Path):
+async def test_a_changed_file_is_used(cluster: LiveCluster, tmp_path: Path):
     """A new profile places its pods; an invalid file changes nothing and is reported.
 
     A valid one is used again.
     """
     mounted = Mounted(tmp_path / "etc")
     await asyncio.to_thread(mounted.write, text("trellis"))
-    await world.nodes("8")
-    await world.pod("waits", scheduler="packer")
-    async with daemon(world, tmp_path, config=mounted.file) as url:
+    await cluster.nodes("8")
+    await cluster.pod("waits", scheduler="packer")
+    async with daemon(cluster, tmp_path, config=mounted.file) as url:
 
         async def runs(*wanted: str) -> bool:
-            return list(wanted) == await profiles(world, url)
+            return list(wanted) == await profiles(cluster, url)
 
-        await world.until(lambda: runs("trellis"))
+        await cluster.until(lambda: runs("trellis"))
         await asyncio.to_thread(mounted.write, text("trellis", "packer"))
-        await world.until(lambda: runs("trellis", "packer"))
-        await world.until(lambda: world.is_bound("waits"))
-        assert await metric(world, url, 'trellis_config_reloads_total{result="success"} 1.0')
-        assert await metric(world, url, "trellis_config_last_reload_successful 1.0")
+        await cluster.until(lambda: runs("trellis", "packer"))
+        await cluster.until(lambda: cluster.is_bound("waits"))
+        assert await metric(cluster, url, 'trellis_config_reloads_total{result="success"} 1.0')
+        assert await metric(cluster, url, "trellis_config_last_reload_successful 1.0")
 
         await asyncio.to_thread(mounted.write, text("trellis").replace("profiles", "profils"))
-        await world.until(
-            lambda: metric(world, url, 'trellis_config_reloads_total{result="error"} 1.0')
+        await cluster.until(
+            lambda: metric(cluster, url, 'trellis_config_reloads_total{result="error"} 1.0')
         )
-        assert await metric(world, url, "trellis_config_last_reload_successful 0.0")
+        assert await metric(cluster, url, "trellis_config_last_reload_successful 0.0")
         assert await runs("trellis", "packer")
-        await world.pod("still", scheduler="packer")
-        await world.until(lambda: world.is_bound("still"))
+        await cluster.pod("still", scheduler="packer")
+        await cluster.until(lambda: cluster.is_bound("still"))
 
         await asyncio.to_thread(mounted.write, text("trellis"))
-        await world.until(lambda: runs("trellis"))
-        await world.until(lambda: metric(world, url, "trellis_config_last_reload_successful 1.0"))
-        reported = await reasons(world)
+        await cluster.until(lambda: runs("trellis"))
+        await cluster.until(
+            lambda: metric(cluster, url, "trellis_config_last_reload_successful 1.0")
+        )
+        reported = await reasons(cluster)
     assert "the configuration file has changed" in reported["ConfigurationReloaded"]
     assert 'unknown field "profils"' in reported["ConfigurationNotReloaded"]

@@ -16,6 +16,19 @@ import yaml
 from scheduler.objects.kinds import KAI_GROUP, POD_GANG, WATCHED
 from scheduler.sandbox.kinds.kinds import RELEASES
 from tests.apiserver.realcluster import start_cluster
+from tests.e2e.chartcluster import (
+    MARKS,
+    RELEASE,
+    Server,
+    application,
+    load,
+    network,
+    numa,
+    plain,
+    pod_groups,
+    sakkara,
+    six_nodes,
+)
 from tests.e2e.chartparts import (
     TOKEN_SECRET,
     bandwidth_agent,
@@ -31,21 +44,8 @@ from tests.e2e.chartparts import (
     volcano,
     with_a_provider,
 )
-from tests.e2e.chartworld import (
-    MARKS,
-    RELEASE,
-    Server,
-    application,
-    load,
-    network,
-    numa,
-    plain,
-    pod_groups,
-    sakkara,
-    six_nodes,
-)
 from tests.e2e.core import CORE
-from tests.e2e.operatorworld import sandbox
+from tests.e2e.operatorcluster import sandbox
 from tests.e2e.rights import (
     Noted,
     Right,

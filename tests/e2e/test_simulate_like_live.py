@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.e2e.liveworld import LiveCluster, daemon
+from tests.e2e.livecluster import LiveCluster, daemon
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -37,15 +37,15 @@ def _zone_is(zone: str) -> dict[str, Any]:
     return {"key": ZONE, "operator": "In", "values": [zone]}
 
 
-async def fill(world: LiveCluster) -> None:
+async def fill(cluster: LiveCluster) -> None:
     """Create nodes of two zones and pods that request more than their capacity."""
     random = Random(7)
     for index in range(6):
-        name = f"n{index}-{world.ns}"
-        labels = {ZONE: "ab"[index % 2], "kubernetes.io/hostname": name, "case": world.ns}
-        await world.node(name, cpu=str(2 + index % 3), labels=labels)
+        name = f"n{index}-{cluster.ns}"
+        labels = {ZONE: "ab"[index % 2], "kubernetes.io/hostname": name, "case": cluster.ns}
+        await cluster.node(name, cpu=str(2 + index % 3), labels=labels)
     for index in range(30):
-        await world.pod(
+        await cluster.pod(
             f"p{index:02}",
             labels={"app": random.choice("xy")},
             requests={"cpu": random.choice(["250m", "500m", "2"]), "memory": "100Mi"},
@@ -53,17 +53,17 @@ async def fill(world: LiveCluster) -> None:
         )
 
 
-async def outcomes(world: LiveCluster) -> dict[str, tuple[str, list[str]]]:
+async def outcomes(cluster: LiveCluster) -> dict[str, tuple[str, list[str]]]:
     """Return each pod's node, and all its messages before it had one.
 
     A bound pod wakes pods that it may help, and their next decision may have another message.
     Events have the first one; when the next follows before the pod's new version is known, its
     event counts as a repeat, as with kube-scheduler, and the condition alone has the newer text.
     """
-    pods, events = f"{world.url}/api/v1", f"{world.url}/apis/events.k8s.io/v1"
-    async with world.session.get(f"{pods}/namespaces/{world.ns}/pods") as answer:
+    pods, events = f"{cluster.url}/api/v1", f"{cluster.url}/apis/events.k8s.io/v1"
+    async with cluster.session.get(f"{pods}/namespaces/{cluster.ns}/pods") as answer:
         items = (await answer.json())["items"]
-    async with world.session.get(f"{events}/namespaces/{world.ns}/events") as answer:
+    async with cluster.session.get(f"{events}/namespaces/{cluster.ns}/events") as answer:
         reported = (await answer.json())["items"]
     stated: dict[str, list[str]] = {
         one["metadata"]["name"]: [
@@ -91,33 +91,33 @@ def unreported(
     }
 
 
-async def test_the_daemon_does_what_simulate_says(world: LiveCluster, tmp_path: Path):
+async def test_the_daemon_does_what_simulate_says(cluster: LiveCluster, tmp_path: Path):
     """Nodes and messages are equal, for a snapshot taken before the daemon starts."""
-    await fill(world)
+    await fill(cluster)
     file = tmp_path / "before.json"
-    code, out, err = await world.run("snapshot")
+    code, out, err = await cluster.run("snapshot")
     assert (0, "") == (code, err)
     await asyncio.to_thread(file.write_text, out)
     words = ["simulate", "--snapshot", str(file), "--ties", "uid", "-o", "json"]
-    _, out, _ = await world.run(*words)
+    _, out, _ = await cluster.run(*words)
     predicted = {
         one["name"]: (one["node"] or "", one["message"])
         for one in json.loads(out)["pods"]
-        if one["namespace"] == world.ns
+        if one["namespace"] == cluster.ns
     }
     assert 30 == len(predicted)
     assert 5 < sum(not node for node, _ in predicted.values()) < 25
 
-    async with daemon(world, tmp_path):
+    async with daemon(cluster, tmp_path):
 
         async def all_reported() -> bool:
-            now = await outcomes(world)
+            now = await outcomes(cluster)
             return all(node or stated for node, stated in now.values()) and not unreported(
                 predicted, now
             )
 
-        await world.until(all_reported)
-        found = await outcomes(world)
+        await cluster.until(all_reported)
+        found = await outcomes(cluster)
     assert {} == unreported(predicted, found)
 
     assert {name: node for name, (node, _) in predicted.items()} == {

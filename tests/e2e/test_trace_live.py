@@ -16,30 +16,30 @@ from scheduler.simulate.traces.manifests import read_lines
 from scheduler.simulate.traces.play import TracePlayer
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
-from tests.e2e.liveworld import LiveCluster, daemon
+from tests.e2e.livecluster import LiveCluster, daemon
 
 # A trace has the pods of the whole cluster; those of other tests may take part of these nodes.
 OWN_CLUSTER = True
 
 
-async def test_a_watched_cluster_becomes_a_trace(world: LiveCluster, tmp_path: Path):
+async def test_a_watched_cluster_becomes_a_trace(cluster: LiveCluster, tmp_path: Path):
     """`trace` runs until Ctrl-C; replayed with the same configuration, each pod gets its former
     node.
     """
-    await world.nodes("8", "4")
+    await cluster.nodes("8", "4")
     nodes = tmp_path / "nodes.json"
-    process = await world.start(["trace", "--nodes", str(nodes)])
+    process = await cluster.start(["trace", "--nodes", str(nodes)])
     assert process.stderr is not None
     while (line := await process.stderr.readline()) != b"watching until Ctrl-C\n":
         assert line, "the process has ended"
-    async with daemon(world, tmp_path):
+    async with daemon(cluster, tmp_path):
         for number in range(6):
             name = f"p{number}"
-            await world.pod(name, requests={"cpu": "1"})
-            await world.until(functools.partial(world.is_bound, name))
-        await world.ended("p0")
-        await world.pod("last", requests={"cpu": "1"})
-        await world.until(lambda: world.is_bound("last"))
+            await cluster.pod(name, requests={"cpu": "1"})
+            await cluster.until(functools.partial(cluster.is_bound, name))
+        await cluster.ended("p0")
+        await cluster.pod("last", requests={"cpu": "1"})
+        await cluster.until(lambda: cluster.is_bound("last"))
     process.send_signal(signal.SIGINT)
     out, err = await process.communicate()
     assert 0 == process.returncode, err
@@ -49,14 +49,14 @@ async def test_a_watched_cluster_becomes_a_trace(world: LiveCluster, tmp_path: P
     assert [f"p{number}" for number in range(6)] + ["last"] == [meta["name"] for meta in own]
     ended = [meta["name"] for meta in own if "trellis.dev/duration" in meta["annotations"]]
     assert ["p0"] == ended
-    live = {name: await world.node_of(name) for name in (meta["name"] for meta in own)}
-    assert live == await asyncio.to_thread(_replayed, nodes, out, world.ns)
+    live = {name: await cluster.node_of(name) for name in (meta["name"] for meta in own)}
+    assert live == await asyncio.to_thread(_replayed, nodes, out, cluster.ns)
 
 
 def _replayed(nodes: Path, trace: bytes, namespace: str) -> dict[str, str]:
     """Replay a trace with the built-in configuration; return the node of each pod."""
-    world = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
-    stage = staged(world, asking.setups("").default, AnswerOptions(ties=Ties.UID))
+    snapshot = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
+    stage = staged(snapshot, asking.setups("").default, AnswerOptions(ties=Ties.UID))
     player, found = TracePlayer(stage, "trellis"), {}
 
     def bound(pod: str, node: str, _at: float) -> None:

@@ -16,7 +16,7 @@ import yaml
 from scheduler.sandbox.nodes.shape import ClusterShape, NodeGroup
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.testing import node
-from tests.e2e.liveworld import LiveCluster, daemon, entered
+from tests.e2e.livecluster import LiveCluster, daemon, entered
 
 WIDTH = 120
 LINES = 40
@@ -128,20 +128,20 @@ async def reported(
     model = node("ssd", cpu="8", labels={"disk": "ssd"})
     (tmp_path / "ssd.yaml").write_text(yaml.safe_dump(model))
     options = SandboxOptions(shape=shape, kubeconfig=tmp_path / "kubeconfig")
-    async with Sandbox(options) as sandbox, entered(tmp_path / "kubeconfig") as world:
+    async with Sandbox(options) as sandbox, entered(tmp_path / "kubeconfig") as cluster:
         config = tmp_path / "leading.yaml"
         config.write_text(LEADING)
-        async with daemon(world, tmp_path, config=config):
+        async with daemon(cluster, tmp_path, config=config):
             await sandbox.apply(str(applied))
-            await world.until(lambda: _settled(world))
-            yield size, world
+            await cluster.until(lambda: _settled(cluster))
+            yield size, cluster
 
 
-async def _settled(world: LiveCluster) -> bool:
+async def _settled(cluster: LiveCluster) -> bool:
     """Return whether the last gang and the Deployment are on nodes, and the huge gang has a
     message.
     """
-    async with world.session.get(f"{world.url}/api/v1/pods") as answer:
+    async with cluster.session.get(f"{cluster.url}/api/v1/pods") as answer:
         pods = (await answer.json())["items"]
     waiting = [one for one in pods if not one["spec"].get("nodeName")]
     return len(waiting) == 17 and all(one["status"].get("conditions") for one in waiting)
@@ -152,14 +152,14 @@ async def test_commands_as_people_type_them(reported, tmp_path, monkeypatch):
     """Each command has its exit code, no traceback, no table wider than the terminal, and one line
     for an error.
     """
-    size, world = reported
+    size, cluster = reported
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.chdir(tmp_path)
     for one in typed():
         if size == 10 and not one.is_default:
             continue
         words = " ".join(one.words)
-        code, out, err = await world.run(*one.words)
+        code, out, err = await cluster.run(*one.words)
         assert one.code == code, (words, code, out, err)
         assert "Traceback" not in out + err, words
         if code in (1, 2) and not out:

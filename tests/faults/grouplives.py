@@ -230,7 +230,7 @@ def die(rig: Lifecycles, pick: Pick) -> None:
     rig.end(pick(len(rig.wire) + 1))
 
 
-WORLD: tuple[tuple[Any, int], ...] = (
+CLUSTER: tuple[tuple[Any, int], ...] = (
     (create, 14), (write, 5), (scale, 2), (single, 3), (foreign_eviction, 2), (lose_node, 1),
     (put_node, 8), (kubelets, 4), (die, 2),
 )  # fmt: skip
@@ -240,7 +240,7 @@ WIRE: tuple[tuple[Move, int], ...] = (
     (moves.lose_answer, 2), (moves.refuse, 3), (moves.delay, 1), (moves.swallow, 1),
     (moves.arrive, 2), (moves.relist, 2), (moves.lead, 1),
 )  # fmt: skip
-WEIGHTED = tuple(move for move, weight in (*WORLD, *WIRE) for _ in range(weight))
+WEIGHTED = tuple(move for move, weight in (*CLUSTER, *WIRE) for _ in range(weight))
 
 
 class SourcesLifecycles(Lifecycles):

@@ -128,11 +128,13 @@ def lose_member(rig: TreeLifecycles, pick: Pick) -> None:
         rig.api.remove("Pod", pods[pick(len(pods))].key)
 
 
-WORLD: tuple[tuple[Any, int], ...] = (
+CLUSTER: tuple[tuple[Any, int], ...] = (
     (create, 20), (write, 5), (scale, 1), (single, 2), (foreign_eviction, 2), (lose_member, 2),
     (lose_node, 1), (put_node, 7), (kubelets, 4), (die, 2),
 )  # fmt: skip
-WEIGHTED: tuple[Move, ...] = tuple(move for move, weight in (*WORLD, *WIRE) for _ in range(weight))
+WEIGHTED: tuple[Move, ...] = tuple(
+    move for move, weight in (*CLUSTER, *WIRE) for _ in range(weight)
+)
 
 
 def noisy(seed: int, differing: int) -> TreeLifecycles:

@@ -10,7 +10,7 @@ import yaml
 
 from scheduler.base.clock import RealClock, rfc3339_micro
 from tests.apiserver.processes import free_ports
-from tests.e2e.liveworld import answers
+from tests.e2e.livecluster import answers
 from tests.monitoring.watched import MERGE, ROLES, Watched, pause
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sys/leases"

@@ -24,7 +24,7 @@ from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.certificates import self_signed
 from tests.apiserver.processes import Program, free_ports, running
 from tests.chart.test_chart import render
-from tests.e2e.liveworld import LiveCluster, answers, entered
+from tests.e2e.livecluster import LiveCluster, answers, entered
 from tests.monitoring.prometheus import Prometheus, prometheus
 
 Json = dict[str, Any]
@@ -173,8 +173,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 class Watched:
     """The cluster, the watched daemon, and its observers."""
 
-    def __init__(self, world: LiveCluster, folder: Path, wire: Wire, chart: list[Json]) -> None:
-        self.world = world
+    def __init__(self, cluster: LiveCluster, folder: Path, wire: Wire, chart: list[Json]) -> None:
+        self.cluster = cluster
         self.folder = folder
         self.wire = wire
         self.port = free_ports(1)[0]
@@ -253,8 +253,8 @@ class Watched:
 
     async def send(self, method: str, path: str, body: Any = None, **more: Any) -> Json:
         """Send a request to the API server, not through the wire."""
-        async with self.world.session.request(
-            method, self.world.url + path, json=body, **more
+        async with self.cluster.session.request(
+            method, self.cluster.url + path, json=body, **more
         ) as answer:
             text = await answer.text()
         assert answer.status < 300 or (method == "DELETE" and answer.status == 404), text
@@ -325,11 +325,11 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Watched, Prometheus]]:
     """Set up the cluster; the daemon is not started yet."""
     async with (
         Sandbox(SandboxOptions(shape=shape_of(SHAPE), kubeconfig=folder / "kubeconfig")) as _,
-        entered(folder / "kubeconfig") as world,
+        entered(folder / "kubeconfig") as cluster,
     ):
-        wire = Wire("127.0.0.1", int(world.url.rpartition(":")[2]))
+        wire = Wire("127.0.0.1", int(cluster.url.rpartition(":")[2]))
         try:
-            one = Watched(world, folder, wire, render(*VALUES))
+            one = Watched(cluster, folder, wire, render(*VALUES))
             _write_files(one, await wire.listen())
             await _furnish(one)
             await _enrol(one)
@@ -337,7 +337,7 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Watched, Prometheus]]:
                 one.rendered("ServiceMonitor"),
                 one.rendered("PrometheusRule"),
             )
-            token = world.session.headers["Authorization"].removeprefix("Bearer ")
+            token = cluster.session.headers["Authorization"].removeprefix("Bearer ")
             with prometheus(folder, monitor, rules, f"127.0.0.1:{one.port}", token) as watcher:
                 try:
                     yield one, watcher
@@ -350,7 +350,7 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Watched, Prometheus]]:
 def _write_files(one: Watched, port: int) -> None:
     text = (one.folder / "kubeconfig").read_text()
     (one.folder / "through-the-wire").write_text(
-        text.replace(one.world.url, f"https://127.0.0.1:{port}")
+        text.replace(one.cluster.url, f"https://127.0.0.1:{port}")
     )
     one.config.write_text(configuration(one))
     one.certify(300)

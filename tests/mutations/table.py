@@ -17,7 +17,7 @@ CLAIMED: Final = "tests/property/test_claims_alone.py"
 DEFAULT: Final = "tests/property/test_default_profile.py"
 WHY: Final = "tests/property/test_why.py"
 CLAIMS: Final = "tests/docs/test_claims.py"
-WORLD: Final = "tests/world/test_invariants.py"
+INVARIANTS: Final = "tests/world/test_invariants.py"
 EVICTIONS: Final = "tests/world/test_evictions.py"
 TAKEOVER: Final = "tests/world/test_takeover.py"
 ELECTION: Final = "tests/unit/kube/test_lease_invariants.py"
@@ -270,55 +270,55 @@ MUTATIONS: Final = (
         "victims go before their event is written",
         RECEIPT, "Executor._evict",
         "await self._recorder.settle(effect.uid)", "pass",
-        (WORLD, "-k", "before_its_event"),
+        (INVARIANTS, "-k", "before_its_event"),
     ),
     Mutation(
         "victims are marked without a reason",
         RECEIPT, "PodEvictor._mark",
         "body = disruption_patch(effect.uid, effect.message,",
         'body = disruption_patch(effect.uid, "",',
-        (WORLD,),
+        (INVARIANTS,),
     ),
     Mutation(
         "pods evict pods of equal priority",
         PRIORITY, "Victims.__init__",
         "kept = kept[joined.fields[PRIORITY, kept] < priority]",
         "kept = kept[joined.fields[PRIORITY, kept] <= priority]",
-        (WORLD,),
+        (INVARIANTS,),
     ),
     Mutation(
         "the receipt names a preemptor that is none",
         PRIORITY, "EventBodies.event",
         'related = _Ref("Pod", namespace, other, uid, "v1")',
         'related = _Ref("Pod", namespace, other, record.uid, "v1")',
-        (WORLD,),
+        (INVARIANTS,),
     ),
     Mutation(
         "budgets do not count in the choice of a node",
         BUDGET, "harms_of",
         "        block.violations,\n        highest,",
         "        block.violations * 0,\n        highest,",
-        (WORLD,),
+        (INVARIANTS,),
     ),
     Mutation(
         "who is in a budget is not spared first",
         BUDGET, "examine",
         "~is_first, pods.index))", "is_first, pods.index))",
-        (WORLD,),
+        (INVARIANTS,),
     ),
     Mutation(
         "the lease is taken from one who holds it",
         LEASE, "Election._try",
         "if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):",
         "if is_taken and self.is_leader:",
-        (WORLD, TAKEOVER),
+        (INVARIANTS, TAKEOVER),
     ),
     Mutation(
         "a leader believes in its lease for longer than others do",
         LEASE, "Election.__init__",
         "        self._settings = settings\n",
         "        self._settings = msgspec.structs.replace(settings, renew_deadline_s=60.0)\n",
-        (WORLD,),
+        (INVARIANTS,),
     ),
     Mutation(
         "the fence opens from the response of a renewal instead of its sending",
@@ -369,7 +369,7 @@ MUTATIONS: Final = (
         "    if not has_news and nominated_node is None:\n        return None\n    condition = "
         "None\n    if has_news:",
         "    condition = None\n    if True:",
-        (WORLD, "-k", "changes_something"),
+        (INVARIANTS, "-k", "changes_something"),
     ),
     Mutation(
         "simulate forgets a victim",
@@ -452,19 +452,19 @@ MUTATIONS: Final = (
         "a bind that was put off is sent without asking again",
         CAPACITY, "Executor._bind.check",
         "if why := self._objection(effect):", 'if why := "":',
-        (WORLD, "-k", "too_small_by_then"),
+        (INVARIANTS, "-k", "too_small_by_then"),
     ),
     Mutation(
         "a node that has become too small is no objection",
         CAPACITY, "objection",
         "short_of(pod, cluster) - pod.short", "set[str]()",
-        (WORLD, "-k", "too_small_by_then"),
+        (INVARIANTS, "-k", "too_small_by_then"),
     ),
     Mutation(
         "a member is bound though all others were refused",
         WHOLE, "Bindings.objection",
         " or self.group_objection(pod.uid)", "",
-        (WORLD, "-k", "does_not_begin"),
+        (INVARIANTS, "-k", "does_not_begin"),
     ),
     Mutation(
         "members who are about to be called back count as having a place",

@@ -127,15 +127,15 @@ def objects(nodes):
 class Past:
     """The past of a cluster: its pods in their order, and one change of the leader."""
 
-    def __init__(self, world):
-        every = (*world.bound[:100], *world.unbound[:30])
-        refusal = f"0/{len(world.nodes)} nodes are available: Insufficient {GPU}."
+    def __init__(self, snapshot):
+        every = (*snapshot.bound[:100], *snapshot.unbound[:30])
+        refusal = f"0/{len(snapshot.nodes)} nodes are available: Insufficient {GPU}."
         self._attempts = [
             AttemptRecord(
                 *(one.metadata.namespace, one.metadata.name, one.metadata.uid, "trellis"),
                 *(NOW - 3600 + 20 * at, NOW - 3600 + 20 * at, 1, 1),
                 *(one.spec.node_name, "" if one.spec.node_name else refusal, None, ()),
-                *(0, len(world.nodes), {}),
+                *(0, len(snapshot.nodes), {}),
             )
             for at, one in enumerate(every)
         ]
@@ -156,11 +156,11 @@ class Past:
 def served(nodes):
     """Return the page of such a cluster."""
     source = SourceFile("test", json.dumps(objects(nodes)).encode())
-    world = msgspec.structs.replace(read_snapshot(items_of(source)), taken_at=NOW)
+    snapshot = msgspec.structs.replace(read_snapshot(items_of(source)), taken_at=NOW)
     wanted = msgspec.structs.replace(options("", Ties.NAME, None, details=False), now=NOW)
-    work = Work(setups(""), wanted, Past(world), {"context": "gpu-prod", "leader": "trellis-0"})
-    world, drawn = work.drawn(world, NOW, ())
-    work.show(world, drawn, NOW)
+    work = Work(setups(""), wanted, Past(snapshot), {"context": "gpu-prod", "leader": "trellis-0"})
+    snapshot, drawn = work.drawn(snapshot, NOW, ())
+    work.show(snapshot, drawn, NOW)
     return PageSite(work.feed, work.answers)
 
 

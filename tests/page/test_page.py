@@ -20,7 +20,7 @@ from scheduler.snapshot.snapshot import NO_TIME, read_snapshot
 from scheduler.snapshot.views import sections
 from scheduler.testing import node
 from tests.page.browser import PROGRAM, browser
-from tests.unit.plugins.groupsworld import group
+from tests.unit.plugins.groupobjects import group
 from tests.unit.plugins.loadaware.situation import report as load_report
 from tests.unit.plugins.test_numa import report as numa_report
 from tests.unit.plugins.test_numa import zone
@@ -122,11 +122,11 @@ def cluster(number_of_nodes, number_of_pods):
 
 def shown(plain, *, changed=lambda drawn: None):
     """Run the page's functions on plain objects, with changes to the page's copy of them."""
-    world = read_snapshot(items_of(SourceFile("test", json.dumps(plain).encode())))
+    snapshot = read_snapshot(items_of(SourceFile("test", json.dumps(plain).encode())))
     work = Work(setups(""), options("", Ties.NAME, None, details=False))
-    drawn = sections(world, world.taken_at)
+    drawn = sections(snapshot, snapshot.taken_at)
     changed(drawn)
-    work.show(world, drawn, world.taken_at)
+    work.show(snapshot, drawn, snapshot.taken_at)
     return work, drawn
 
 

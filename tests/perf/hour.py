@@ -33,7 +33,7 @@ from scheduler.simulate.traces.manifests import read_lines
 from scheduler.simulate.traces.play import TracePlayer
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
-from tests.e2e.liveworld import LiveCluster, daemon, entered
+from tests.e2e.livecluster import LiveCluster, daemon, entered
 
 PODS, PRIORITIES = "/api/v1/pods", "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
@@ -141,8 +141,8 @@ class Load:
 class Client:
     """Creates and deletes on the server, and notes each pod's node by watching."""
 
-    def __init__(self, world: LiveCluster) -> None:
-        self._world = world
+    def __init__(self, cluster: LiveCluster) -> None:
+        self._cluster = cluster
         self.nodes: dict[str, str] = {}
         self.arrived: list[str] = []
         self.finished: list[tuple[float, str]] = []
@@ -151,8 +151,8 @@ class Client:
 
     async def create(self, path: str, body: Manifest) -> None:
         """Create an object at a path."""
-        url = f"{self._world.url}{path.format(self._world.ns)}"
-        async with self._world.session.post(url, json=body) as answer:
+        url = f"{self._cluster.url}{path.format(self._cluster.ns)}"
+        async with self._cluster.session.post(url, json=body) as answer:
             assert answer.status == 201, await answer.text()
 
     async def create_pod(self, body: Manifest) -> None:
@@ -163,8 +163,8 @@ class Client:
     async def delete_pod(self, name: str) -> None:
         """Delete a pod; a pod that the scheduler evicted is already deleted."""
         self._deleted.add(name)
-        url = f"{self._world.url}/api/v1/namespaces/{self._world.ns}/pods/{name}"
-        async with self._world.session.delete(url) as answer:
+        url = f"{self._cluster.url}/api/v1/namespaces/{self._cluster.ns}/pods/{name}"
+        async with self._cluster.session.delete(url) as answer:
             assert answer.status in (200, 404), await answer.text()
 
     async def watch(self) -> None:
@@ -173,8 +173,8 @@ class Client:
         while True:
             params = {"watch": "true", "resourceVersion": version}
             timeout = aiohttp.ClientTimeout(total=None)
-            url = f"{self._world.url}{PODS}"
-            async with self._world.session.get(url, params=params, timeout=timeout) as answer:
+            url = f"{self._cluster.url}{PODS}"
+            async with self._cluster.session.get(url, params=params, timeout=timeout) as answer:
                 assert answer.status == 200, await answer.text()
                 async for line in answer.content:
                     event = json.loads(line)
@@ -200,11 +200,11 @@ async def live(folder: Path, wanted: argparse.Namespace) -> Manifest:
     await asyncio.to_thread(config.write_text, text, encoding="utf-8")
     async with (
         Sandbox(SandboxOptions(shape=shape, kubeconfig=kubeconfig)),
-        entered(kubeconfig) as world,
+        entered(kubeconfig) as cluster,
     ):
-        client = Client(world)
+        client = Client(cluster)
         await client.create(PRIORITIES, {"metadata": {"name": HIGH}, "value": 100})
-        async with daemon(world, folder, config=config):
+        async with daemon(cluster, folder, config=config):
             watching = asyncio.create_task(client.watch())
             await _create(client, Load(wanted.seed, wanted.mean_duration_s), wanted, watching)
             watching.cancel()
@@ -251,8 +251,8 @@ def replayed(folder: Path) -> tuple[dict[str, str], Manifest]:
     words = ["trace", "--decision-log", str(folder / "decisions.log"), "--nodes", str(nodes)]
     with trace.open("wb") as out:
         subprocess.run([sys.executable, "-m", "scheduler.cli.main", *words], stdout=out, check=True)
-    world = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
-    stage = staged(world, asking.setups("").default, AnswerOptions(ties=Ties.UID))
+    cluster = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
+    stage = staged(cluster, asking.setups("").default, AnswerOptions(ties=Ties.UID))
     player, found = TracePlayer(stage, "trellis"), dict[str, str]()
 
     def bound(pod: str, node: str, _at: float) -> None:

@@ -24,12 +24,12 @@ def test_capacity_of_5000_nodes(cpu: str, fits: int, most_s: float):
         pod(f"u{at}", node_name=names[at % NODES], requests={"cpu": "500m", "memory": "1Gi"})
         for at in range(ALREADY)
     ]
-    world = snapshot(*nodes, *placed, given=[pod("shape", requests={"cpu": cpu})])
+    cluster = snapshot(*nodes, *placed, given=[pod("shape", requests={"cpu": cpu})])
     setup, took = default_setup(), []
     be_quick()
     for _ in range(3):
         began = process_time()
-        found = capacity(world, setup, 10_000)
+        found = capacity(cluster, setup, 10_000)
         took.append(process_time() - began)
         assert (fits, fits == 10_000) == (found.fits, found.limited)
     print(f"capacity: {fits} pods on {NODES} nodes in {min(took):.2f} s CPU")

@@ -18,7 +18,7 @@ from typing import Any, Self
 import msgspec
 
 from scheduler.testing import node
-from tests.unit.plugins.groupsworld import config_map, group
+from tests.unit.plugins.groupobjects import config_map, group
 from tests.unit.simulate.asking import pod
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

@@ -9,7 +9,7 @@ GPU, NIC = "gpu.example.com", "nic.example.com"
 MODELS = ("a100", "h100", "t4")
 
 
-def make_world(random):
+def make_cluster(random):
     """Return nodes, slices, classes, claims that are allocated, and claims to be allocated."""
     count = random.randint(1, 4)
     nodes = [

@@ -197,9 +197,9 @@ class Reference:
 
 
 class _Attempt:
-    def __init__(self, world, node, claims):
-        self.world, self.node, self.claims = world, node, claims
-        self.pools = world.pools(node)
+    def __init__(self, cluster, node, claims):
+        self.cluster, self.node, self.claims = cluster, node, claims
+        self.pools = cluster.pools(node)
         self.usable = [
             (pool, spec, device)
             for pool in self.pools
@@ -259,7 +259,7 @@ class _Attempt:
 
     def _may_select(self, ask, driver):
         """Return whether an otherwise unknown device of a driver may be selected."""
-        one = self.world.classes[ask["spec"]["deviceClassName"]]
+        one = self.cluster.classes[ask["spec"]["deviceClassName"]]
         for owner in (one["spec"], ask["spec"]):
             for selector in owner.get("selectors", ()):
                 try:
@@ -272,7 +272,7 @@ class _Attempt:
     def _selected(self, ask, place):
         pool, spec, raw = self.usable[place]
         device = msgspec.convert(raw, Device)
-        one = self.world.classes[ask["spec"]["deviceClassName"]]
+        one = self.cluster.classes[ask["spec"]["deviceClassName"]]
         for owner in (one["spec"], ask["spec"]):
             for selector in owner.get("selectors", ()):
                 try:
@@ -280,7 +280,7 @@ class _Attempt:
                         return False
                 except (CelCompileError, CelRuntimeError) as error:
                     raise BrokenError(str(error)) from error
-        return self.world._here(spec, raw, self.node)
+        return self.cluster._here(spec, raw, self.node)
 
     def _amounts(self, ask, place):
         asked = (ask["spec"].get("capacity") or {}).get("requests", {})
@@ -297,7 +297,7 @@ class _Attempt:
         return taken
 
     def _has_room(self, place, taken, others):
-        used = self.world.shares.get(self._id(place), {})
+        used = self.cluster.shares.get(self._id(place), {})
         capacity = self.usable[place][2].get("capacity", {})
         return all(
             wanted + used.get(name, 0) + sum(one[name] for one in others)
@@ -342,7 +342,7 @@ class _Attempt:
         mine = [c[0] for c in self.chosen if c[3] == place] if not shared else []
         if ask["spec"].get("adminAccess"):
             return claim in mine
-        return bool(mine) or self._id(place) in self.world.whole
+        return bool(mine) or self._id(place) in self.cluster.whole
 
     def _take(self, ask, claim, request, place, must):
         pool, _, device = self.usable[place]
@@ -374,19 +374,19 @@ class _Attempt:
         if not device.get("consumesCounters") or _is_admin(self.chosen[-1][4]):
             return True
         published = {one["name"] for one in pool["all"]}
-        used = (*self.world.whole, *self.world.shares)
+        used = (*self.cluster.whole, *self.cluster.shares)
         if any(key[:2] == pool["key"] and key[2] not in published for key in used):
             return False
         if device.get("allowMultipleAllocations"):
             shares = sum(c[3] == place and not _is_admin(c[4]) for c in self.chosen)
-            if shares > 1 or self._id(place) in self.world.shares:
+            if shares > 1 or self._id(place) in self.cluster.shares:
                 return True
         left = dict(pool["sets"])
         taken = [
             one
             for one in pool["all"]
-            if (*pool["key"], one["name"]) in self.world.whole
-            or (*pool["key"], one["name"]) in self.world.shares
+            if (*pool["key"], one["name"]) in self.cluster.whole
+            or (*pool["key"], one["name"]) in self.cluster.shares
         ]
         names = set()
         for entry in self.chosen:
@@ -396,7 +396,7 @@ class _Attempt:
                 and not _is_admin(entry[4])
                 and not (
                     one.get("allowMultipleAllocations")
-                    and (one["name"] in names or self._id(entry[3]) in self.world.shares)
+                    and (one["name"] in names or self._id(entry[3]) in self.cluster.shares)
                 )
             ):
                 taken.append(one)

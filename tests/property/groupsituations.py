@@ -5,7 +5,7 @@ from copy import deepcopy
 
 from scheduler.testing import node
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
-from tests.unit.plugins.groupsworld import config_map, group, members
+from tests.unit.plugins.groupobjects import config_map, group, members
 
 RULES = (
     ("hard", True),

@@ -10,7 +10,7 @@ from copy import deepcopy
 from scheduler.testing import node, pod
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
 from tests.unit.plugins.loadaware.situation import report as load_report
-from tests.unit.plugins.networkworld import GROUP, WORKLOAD, app_group, topology
+from tests.unit.plugins.networkobjects import GROUP, WORKLOAD, app_group, topology
 from tests.unit.plugins.test_nodedeclaredfeatures import HOST_USERS as FEATURE
 from tests.unit.plugins.test_numa import report, zone
 

@@ -10,7 +10,7 @@ from scheduler.simulate.capacity import capacity
 from scheduler.simulate.copies import shape_of, with_copies
 from scheduler.simulate.simulate import simulate
 from scheduler.testing import node
-from tests.unit.plugins.groupsworld import group, members
+from tests.unit.plugins.groupobjects import group, members
 from tests.unit.simulate.asking import default_setup, pod, results, snapshot
 
 LABELS = {"app": "shape"}
@@ -87,12 +87,12 @@ def _by_arithmetic(free, milli, rule):
 
 
 def _check(case):
-    world, free, milli, rule = case
-    found = capacity(world, default_setup())
-    shape = shape_of(world)
+    cluster, free, milli, rule = case
+    found = capacity(cluster, default_setup())
+    shape = shape_of(cluster)
 
     def fitting(number):
-        placed = simulate(with_copies(world, shape, number), default_setup())
+        placed = simulate(with_copies(cluster, shape, number), default_setup())
         return sum(one.node is not None for one in placed.pods)
 
     assert fitting(found.fits) == found.fits
@@ -123,9 +123,9 @@ def test_victims_do_not_count_as_free_capacity():
     """For a shape that could evict others, only free capacity counts."""
     low = pod("low", node_name="n", requests={"cpu": "3"}, spec={"priority": 0})
     shape = pod("shape", requests={"cpu": "2"}, spec={"priority": 1000})
-    world = snapshot(node("n", cpu="4"), low, given=[shape])
-    assert results(simulate(world, default_setup())) == {"shape": "n"}
-    assert capacity(world, default_setup()).fits == 0
+    cluster = snapshot(node("n", cpu="4"), low, given=[shape])
+    assert results(simulate(cluster, default_setup())) == {"shape": "n"}
+    assert capacity(cluster, default_setup()).fits == 0
 
 
 @st.composite
@@ -148,13 +148,13 @@ def clusters_of_racks(draw):
 
 
 def _check_groups(case):
-    world, slots, size, rule = case
+    cluster, slots, size, rule = case
     # More than ever fit: a thousand copies of a group would be reported to the engine first.
-    found = capacity(world, default_setup(), 50)
-    shape = shape_of(world)
+    found = capacity(cluster, default_setup(), 50)
+    shape = shape_of(cluster)
 
     def fitting(number):
-        placed = simulate(with_copies(world, shape, number), default_setup()).pods
+        placed = simulate(with_copies(cluster, shape, number), default_setup()).pods
         return sum(one.node is not None for one in placed) // size
 
     assert fitting(found.fits) == found.fits

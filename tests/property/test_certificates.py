@@ -20,9 +20,9 @@ WITHOUT = re.compile(r"without (.+?) all fit")
 ROOM = re.compile(r"the nodes have capacity for (\d+)")
 
 
-def asked(world):
+def asked(cluster):
     """Return the group's report and the common message of its members."""
-    simulation = place(*world.objects())
+    simulation = place(*cluster.objects())
     messages = {one.message for one in simulation.pods}
     assert 1 == len(messages)
     return simulation.groups[0], messages.pop()
@@ -34,75 +34,75 @@ def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
     true.
     """
     for n in range(BATCH):
-        world = random_cluster(Random(f"town {batch}/{n}"), evicts=False)
-        report, message = asked(world)
-        best = world.best(world.old)
+        cluster = random_cluster(Random(f"town {batch}/{n}"), evicts=False)
+        report, message = asked(cluster)
+        best = cluster.best(cluster.old)
 
-        assert (best is not None) == (report.status == "Bound"), world
+        assert (best is not None) == (report.status == "Bound"), cluster
         if best is not None:
             assert report.optimal
-            assert best == list(report.objective) == list(report.bound), world
+            assert best == list(report.objective) == list(report.bound), cluster
         else:
-            check_advice(world, message)
+            check_advice(cluster, message)
 
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_victims_are_fewest_by_priority(batch):
     """A group that fits after some evictions evicts, and no other victims cause less harm."""
     for n in range(BATCH):
-        world = random_cluster(Random(f"victims {batch}/{n}"), evicts=True)
-        report, _ = asked(world)
-        least = world.least_victims()
+        cluster = random_cluster(Random(f"victims {batch}/{n}"), evicts=True)
+        report, _ = asked(cluster)
+        least = cluster.least_victims()
 
-        assert (least is not None) == (report.status == "Bound"), world
+        assert (least is not None) == (report.status == "Bound"), cluster
         if least is None:
             assert not report.victims
             continue
         gone = {one["name"] for one in report.victims}
-        lower = [one for one in world.old if one.priority < world.priority]
+        lower = [one for one in cluster.old if one.priority < cluster.priority]
         ranks = sorted({one.priority for one in lower}, reverse=True)
         harm = tuple(
             sum(one.priority == rank for one in lower if one.name in gone) for rank in ranks
         )
-        assert least == harm, world
+        assert least == harm, cluster
         assert gone <= {one.name for one in lower}
 
 
-def check_advice(world, message):
+def check_advice(cluster, message):
     """Sizes that would fit do, and they are the nearest; without the rules named all fit."""
     named = FIT_AT.search(message)
     near = {int(size) for size in named.groups() if size} if named else set()
-    most = sum(cpus for cpus, _, _ in world.nodes.values())
-    fitting = [size for size in range(1, most + 1) if world.changed(size=size).fits()]
-    below = [size for size in fitting if size < world.size][-1:]
-    above = [size for size in fitting if size > world.size][:1]
-    assert near <= {*below, *above}, (message, world)
-    if "does not fit" in message and "pod" in message and not world.crosses:
-        assert near == {*below, *above}, (message, world)
+    most = sum(cpus for cpus, _, _ in cluster.nodes.values())
+    fitting = [size for size in range(1, most + 1) if cluster.changed(size=size).fits()]
+    below = [size for size in fitting if size < cluster.size][-1:]
+    above = [size for size in fitting if size > cluster.size][:1]
+    assert near <= {*below, *above}, (message, cluster)
+    if "does not fit" in message and "pod" in message and not cluster.crosses:
+        assert near == {*below, *above}, (message, cluster)
     without = WITHOUT.search(message)
     if without:
         text = without.group(1)
         ways = [[one] for one in text.split(" or ")] if " or " in text else [text.split(" and ")]
         for rules in ways:
-            assert given_up(world, rules).fits(), (message, world)
+            assert given_up(cluster, rules).fits(), (message, cluster)
     room = ROOM.search(message)
     if room:
-        assert int(room.group(1)) < world.size
+        assert int(room.group(1)) < cluster.size
 
 
-def given_up(world, rules):
+def given_up(cluster, rules):
     """Return the cluster without some rules, by the names that messages give them."""
     for rule in rules:
         level, _, name = rule.partition(" ")
         if rule.startswith("between members spread by "):
             key = rule.removeprefix("between members spread by ")
-            world = world.changed(spread=tuple(one for one in world.spread if one[0] != key))
+            cluster = cluster.changed(spread=tuple(one for one in cluster.spread if one[0] != key))
         elif rule.startswith("between members anti-affinity by "):
-            world = world.changed(anti="")
+            cluster = cluster.changed(anti="")
         elif "host port" in rule:
-            world = world.changed(has_port=False)
+            cluster = cluster.changed(has_port=False)
         else:
             key = name.split(" ")[0]
-            kept = {k: v for k, v in world.levels[level].items() if k != key}
-            world = world.changed(levels={**world.levels, level: kept})
-    return world
+            kept = {k: v for k, v in cluster.levels[level].items() if k != key}
+            cluster = cluster.changed(levels={**cluster.levels, level: kept})
+    return cluster

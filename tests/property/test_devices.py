@@ -25,7 +25,7 @@ from scheduler.plugins.dynamicresources.outcomes import (
     Outcomes,
 )
 from scheduler.state.cluster import Cluster
-from tests.property.devicemaking import make_world
+from tests.property.devicemaking import make_cluster
 from tests.property.devicereference import BrokenError, Reference, TooLargeError
 
 WORDS = {LACKING: None, INCOMPLETE: None, INVALID: "invalid", FAILED: "broken"}
@@ -74,8 +74,8 @@ class Room:
         return reported
 
 
-def fill(room, world):
-    nodes, slices, classes, taken, _ = world
+def fill(room, cluster):
+    nodes, slices, classes, taken, _ = cluster
     for one in nodes:
         room.put_node(one)
     for one in slices:
@@ -86,8 +86,8 @@ def fill(room, world):
         room.put("ResourceClaim", one, ResourceClaim)
 
 
-def expected(world):
-    nodes, slices, classes, taken, claims = world
+def expected(cluster):
+    nodes, slices, classes, taken, claims = cluster
     reference = Reference(slices, classes, taken)
     reported = {}
     for node in nodes:
@@ -130,9 +130,9 @@ def _is_shared(slices, key):
     )
 
 
-def agree(world, reported, when):
+def agree(cluster, reported, when):
     """Compare the nodes that the reference could answer for."""
-    known = expected(world)
+    known = expected(cluster)
     assert known == {node: reported[node] for node in known}, when
 
 
@@ -141,12 +141,12 @@ def check(seed):
     deleted.
     """
     random = Random(seed)
-    world = make_world(random)
+    cluster = make_cluster(random)
     room = Room()
-    fill(room, world)
-    agree(world, room.found(world[4]), seed)
+    fill(room, cluster)
+    agree(cluster, room.found(cluster[4]), seed)
 
-    nodes, slices, _, taken, claims = world
+    nodes, slices, _, taken, claims = cluster
     for one in random.sample(taken, len(taken) // 2):
         room.drop("ResourceClaim", one, ResourceClaim)
         taken.remove(one)
@@ -156,7 +156,7 @@ def check(seed):
     if random.random() < 0.5:
         nodes[0] = {"metadata": {"name": "n0", "labels": {"zone": "z1", "rack": "r9"}}}
         room.put_node(nodes[0])
-    agree(world, room.found(claims), f"{seed}, after changes")
+    agree(cluster, room.found(claims), f"{seed}, after changes")
     fresh = DeviceCatalog()
     fresh.rebuild(room.cluster)
     assert fresh.columns() == room.catalog.columns(), f"{seed}, rebuilt"

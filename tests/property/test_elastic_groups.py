@@ -22,7 +22,7 @@ import pytest
 from tests.property.batches import batches
 from tests.property.clusters_with_groups import HOST, ZONE, Old, SmallCluster, Where, random_cluster
 from tests.property.test_certificates import FIT_AT, ROOM, given_up
-from tests.unit.plugins.groupsworld import config_map, group
+from tests.unit.plugins.groupobjects import config_map, group
 from tests.unit.simulate.asking import place, setup
 
 BATCH = 20
@@ -290,8 +290,8 @@ def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, 
     names are compared with enumeration as well.
     """
     for n in range(BATCH):
-        world = elastic(Random(f"elastic {lost} {batch}/{n}"), lost=lost)
-        check(world, place(*world.objects()))
+        cluster = elastic(Random(f"elastic {lost} {batch}/{n}"), lost=lost)
+        check(cluster, place(*cluster.objects()))
 
 
 @pytest.mark.parametrize("batch", batches(20, 2000, BATCH))
@@ -326,11 +326,11 @@ def test_some_nodes_are_taken_last(batch, lost):
         rng = Random(f"last {lost} {batch}/{n}")
         plain = elastic(rng, lost=lost)
         marks = {name: rng.choice(("", "", "avoided", "spare", "both")) for name in plain.nodes}
-        world = plain.changed(
+        cluster = plain.changed(
             avoided=tuple(name for name, mark in marks.items() if mark in ("avoided", "both")),
             spare=tuple(name for name, mark in marks.items() if mark in ("spare", "both")),
         )
-        check(world, place(*world.objects(), using=using))
+        check(cluster, place(*cluster.objects(), using=using))
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -348,63 +348,63 @@ def test_nodes_in_a_condition_are_taken_last(lost):
             for name in plain.nodes
             if rng.random() < 0.7
         )
-        world = plain.changed(conditions=conditions)
-        simulation = place(*world.objects(), using=using)
-        check(world, simulation)
-        pods = [one for one in simulation.pods if one.name.startswith(f"{world.name}-")]
+        cluster = plain.changed(conditions=conditions)
+        simulation = place(*cluster.objects(), using=using)
+        check(cluster, simulation)
+        pods = [one for one in simulation.pods if one.name.startswith(f"{cluster.name}-")]
         taken = {one.node for one in pods if one.node}
-        left_out = set(world.left_out())
+        left_out = set(cluster.left_out())
         spared += bool(taken and left_out)
-        assert taken.isdisjoint(left_out), world
+        assert taken.isdisjoint(left_out), cluster
 
     assert spared > 5
 
 
-def check(world, simulation):
+def check(cluster, simulation):
     """Compare the result of a cluster's group, and the reports about it, with every possible
     result.
     """
-    pods = [one for one in simulation.pods if one.name.startswith(f"{world.name}-")]
+    pods = [one for one in simulation.pods if one.name.startswith(f"{cluster.name}-")]
     placed = tuple(one.node for one in pods if one.node)
-    results = world.last_resorts()
-    (report,) = (one for one in simulation.groups if one.name == world.name)
+    results = cluster.last_resorts()
+    (report,) = (one for one in simulation.groups if one.name == cluster.name)
 
-    if world.bound and placed and not results:
+    if cluster.bound and placed and not results:
         # it was complete: lost members that fit return, by the rules of test_group_repairs
         return
-    assert bool(placed) == bool(results), (world, [one.message for one in pods])
+    assert bool(placed) == bool(results), (cluster, [one.message for one in pods])
     if not placed:
-        if world.bound:
+        if cluster.bound:
             return  # the numbers of the message are those of the lost members
         for message in {one.message for one in pods}:
-            check_advice(world, message)
+            check_advice(cluster, message)
         return
-    assert min(results) == world.value(placed), (world, placed)
-    if world.bound:
+    assert min(results) == cluster.value(placed), (cluster, placed)
+    if cluster.bound:
         return  # a proof beside bound members is not reported for the group as a whole
     assert report.optimal
     assert report.objective == report.bound
-    best = min(results) if 0 < world.minimum < world.size else min(results)[1:]
-    assert best == report.objective, world
+    best = min(results) if 0 < cluster.minimum < cluster.size else min(results)[1:]
+    assert best == report.objective, cluster
 
 
-def check_advice(world, message):
+def check_advice(cluster, message):
     """The sizes that a rejection names fit, so do enough members without the named rules, and the
     stated capacity is too small.
     """
     sizes = FIT_AT.search(message)
     for size in filter(None, sizes.groups() if sizes else ()):
-        assert world.fits_at(int(size)), (message, world)
+        assert cluster.fits_at(int(size)), (message, cluster)
     room = ROOM.search(message)
-    assert room is None or int(room[1]) < world.least, (message, world)
+    assert room is None or int(room[1]) < cluster.least, (message, cluster)
     without = WITHOUT.search(message)
     if without:
         text, all_of_them, enough = without.groups()
         ways = [[one] for one in text.split(" or ")] if " or " in text else [text.split(" and ")]
-        assert world.least == (int(enough) if enough else world.size), (message, world)
+        assert cluster.least == (int(enough) if enough else cluster.size), (message, cluster)
         for rules in ways:
-            of_label = [one for one in rules if one == f"{world.key} hard pack"]
-            other = world.changed(key="") if of_label else world
+            of_label = [one for one in rules if one == f"{cluster.key} hard pack"]
+            other = cluster.changed(key="") if of_label else cluster
             other = given_up(other, [one for one in rules if one not in of_label])
             least = other.size if all_of_them else int(enough)
-            assert any(map(other.fits_at, range(least, other.size + 1))), (message, world)
+            assert any(map(other.fits_at, range(least, other.size + 1))), (message, cluster)

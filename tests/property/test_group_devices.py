@@ -59,7 +59,7 @@ def selects(model):
     return f'device.attributes["{DRIVER}"].model == "{model}"'
 
 
-def make_world(random, *, equal_claims):
+def make_cluster(random, *, equal_claims):
     """Return nodes, slices, claims that have devices, and the claims of each member."""
     nodes = [
         node(f"n{i}", labels={"rack": f"r{i % 2}"}, allocatable={"cpu": str(random.randint(1, 4))})
@@ -134,9 +134,9 @@ def requests(random):
     return [{"name": "r", "firstAvailable": subs}]
 
 
-def assignments(world):
+def assignments(cluster):
     """Yield every assignment of members to nodes under which all claims can be had."""
-    nodes, slices, taken, members = world
+    nodes, slices, taken, members = cluster
     reference = Reference(slices, [gpu_class()], taken)
     known: dict[Any, bool] = {}
     for places in itertools.product(range(len(nodes)), repeat=len(members)):
@@ -153,8 +153,8 @@ def fits(reference, known, one, at, places, members):
     return known[at, here]
 
 
-def play(world, constraints):
-    nodes, slices, taken, members = world
+def play(cluster, constraints):
+    nodes, slices, taken, members = cluster
     pods = [
         member(i, *(each["metadata"]["name"] for each in claims))
         for i, claims in enumerate(members)
@@ -164,9 +164,9 @@ def play(world, constraints):
     return simulated(objects, pods)
 
 
-def check(world, found):
+def check(cluster, found):
     """No device is allocated twice, all exist and were free, selectors and counters hold."""
-    _, slices, taken, members = world
+    _, slices, taken, members = cluster
     specs = {one["metadata"]["name"]: one["spec"] for claims in members for one in claims}
     devices = {
         (DRIVER, one["spec"]["pool"]["name"], each["name"]): each
@@ -219,13 +219,13 @@ def test_members_with_different_claims_are_placed_exactly_when_feasible(part):
     """
     seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
-        world = make_world(Random(seed), equal_claims=False)
-        found = play(world, {})
-        is_feasible = next(assignments(world), None) is not None
-        assert len(placed_on(found)) == (len(world[3]) if is_feasible else 0), seed
+        cluster = make_cluster(Random(seed), equal_claims=False)
+        found = play(cluster, {})
+        is_feasible = next(assignments(cluster), None) is not None
+        assert len(placed_on(found)) == (len(cluster[3]) if is_feasible else 0), seed
         seen[is_feasible] += 1
         if is_feasible:
-            check(world, found)
+            check(cluster, found)
     assert min(seen[True], seen[False]) >= 2
 
 
@@ -234,14 +234,14 @@ def test_like_members_are_placed_best(part):
     """With the pack preference they use the fewest nodes, by enumeration."""
     seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
-        world = make_world(Random(1000 + seed), equal_claims=True)
-        found = play(world, {"node": {"type": "pack"}})
-        least = min((len(set(places)) for places in assignments(world)), default=0)
+        cluster = make_cluster(Random(1000 + seed), equal_claims=True)
+        found = play(cluster, {"node": {"type": "pack"}})
+        least = min((len(set(places)) for places in assignments(cluster)), default=0)
         assert len(set(placed_on(found).values())) == least, seed
-        assert len(placed_on(found)) == (len(world[3]) if least else 0), seed
+        assert len(placed_on(found)) == (len(cluster[3]) if least else 0), seed
         seen[least] += 1
         if least:
-            check(world, found)
+            check(cluster, found)
     assert len(seen) >= 2
 
 
@@ -279,7 +279,7 @@ def test_an_attribute_of_devices_is_a_level(hard):
     """A hard pack uses one clique; a preference the fewest; nodes' labels show neither."""
     seen: Counter[Any] = Counter()
     for seed in range(40):
-        world = nodes, slices, _, members = cliques(Random(2000 + seed))
+        cluster = nodes, slices, _, members = cliques(Random(2000 + seed))
         claims = [each for one in members for each in one]
         pods = [member(i, f"c{i}-0") for i in range(len(members))]
         rule = {"clique": {"type": "pack", **({"hard": True} if hard else {})}}
@@ -297,7 +297,7 @@ def test_an_attribute_of_devices_is_a_level(hard):
         assert len({clique_of[at] for at in placed_on(found).values()}) == least, seed
         seen[least] += 1
         if least:
-            check(world, found)
+            check(cluster, found)
     assert len(seen) >= 2
 
 
@@ -360,7 +360,7 @@ def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
     seen: Counter[Any] = Counter()
     for seed in range(60):
         random = Random(4000 + seed)
-        nodes, slices, taken, members = make_world(random, equal_claims=random.random() < 0.5)
+        nodes, slices, taken, members = make_cluster(random, equal_claims=random.random() < 0.5)
         free = [
             (one["spec"]["nodeName"], each["name"])
             for one in slices
@@ -384,15 +384,15 @@ def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
                     users = (f"m-{number}",) if random.random() < 0.5 else ()
                     one["status"] = allocated(name, node=at, users=users)
                     kept.append(one)
-        world = nodes, slices, taken, members
-        found = play(world, {})
+        cluster = nodes, slices, taken, members
+        found = play(cluster, {})
         for one in kept:
             del one["status"]
-        is_feasible = next(assignments(world), None) is not None
+        is_feasible = next(assignments(cluster), None) is not None
         assert len(placed_on(found)) == (len(members) if is_feasible else 0), seed
         seen[is_feasible, bool(kept)] += 1
         if is_feasible:
-            check(world, found)
+            check(cluster, found)
     assert seen[True, True] >= 10
     assert seen[False, True] >= 3
 

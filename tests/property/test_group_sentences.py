@@ -16,7 +16,7 @@ from scheduler.explain.why import grouped, grouptrials
 from scheduler.simulate.simulate import simulate
 from scheduler.testing import node
 from tests.property import groupsituations
-from tests.unit.plugins.groupsworld import group, members
+from tests.unit.plugins.groupobjects import group, members
 from tests.unit.simulate.asking import default_setup, pod, snapshot
 
 RACK = "topology.trellis.dev/rack"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from scheduler.testing import node
-from tests.unit.plugins import groupsworld, kueueworld
-from tests.unit.plugins.volcanoworld import GROUP_NAME, TASK, hyper_node, member, pod_group
+from tests.unit.plugins import groupobjects, kueueobjects
+from tests.unit.plugins.volcanoobjects import GROUP_NAME, TASK, hyper_node, member, pod_group
 from tests.unit.simulate.asking import place
 
 Manifest = dict[str, Any]
@@ -45,11 +45,11 @@ def cluster(random: Random) -> list[Manifest]:
         f"r{rack}": {f"n{rack}{at}": random.randint(1, 4) for at in range(random.randint(1, 3))}
         for rack in range(random.randint(1, 3))
     }
-    found = groupsworld.tree(racks)
-    for name, cpus in groupsworld.leaves(racks):
+    found = groupobjects.tree(racks)
+    for name, cpus in groupobjects.leaves(racks):
         if random.random() < 0.4:
             cpu = str(random.randint(1, cpus))
-            found.append(groupsworld.member(f"old-{name}", on=name, cpu=cpu))
+            found.append(groupobjects.member(f"old-{name}", on=name, cpu=cpu))
     return found
 
 
@@ -84,7 +84,7 @@ def test_a_pod_group_of_volcano_is_as_one_of_coscheduling(batch: int):
     random = Random(f"volcano {batch}")
     placed = 0
     for _ in range(CASES):
-        world = cluster(random)
+        objects = cluster(random)
         tasks = {task: random.randint(0, 2) for task in ("a", "b") if random.random() < 0.6}
         least = random.randint(1, 5)
         priority = random.choice((0, 5))
@@ -113,21 +113,23 @@ def test_a_pod_group_of_volcano_is_as_one_of_coscheduling(batch: int):
             }
         theirs = pod_group("g", least, annotations=annotations, minTaskMember=tasks, **needs)
 
-        got = answer(*world, theirs, *pods)
-        wanted = answer(*world, in_our_words("g", least, ours, needs), *renamed(pods))
+        got = answer(*objects, theirs, *pods)
+        wanted = answer(*objects, in_our_words("g", least, ours, needs), *renamed(pods))
 
         assert wanted == got
         placed += got["status"] == "Bound"
     assert 0 < placed < CASES, "all cases have the same result"
 
 
-def of_tree(world: list[Manifest], random: Random) -> list[Manifest]:
+def of_tree(objects: list[Manifest], random: Random) -> list[Manifest]:
     """Return a cluster with HyperNodes instead of its tree: racks are tier 1, all below one
     HyperNode of tier 2.
     """
-    (described,) = (one for one in world if "sakkara.topology" in one["metadata"].get("labels", {}))
+    (described,) = (
+        one for one in objects if "sakkara.topology" in one["metadata"].get("labels", {})
+    )
     racks = json.loads(described["data"]["tree"])
-    found = [one for one in world if one is not described]
+    found = [one for one in objects if one is not described]
     for rack, below in racks.items():
         pattern = "|".join(f"^{name}$" for name in below)
         by_name = [{"type": "Node", "selector": {"exactMatch": {"name": name}}} for name in below]
@@ -143,7 +145,7 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
     random = Random(f"hypernodes {batch}")
     placed = 0
     for _ in range(CASES):
-        world = cluster(random)
+        objects = cluster(random)
         least, count = random.randint(1, 5), random.randint(1, 6)
         priority = random.choice((0, 5))
         pods = [member(f"g-{at}", "g", priority=priority) for at in range(count)]
@@ -158,8 +160,8 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
         theirs = pod_group("g", least, networkTopology=near)
         annotations = {"sakkara.group/constraints": json.dumps(rules)}
 
-        got = answer(*of_tree(world, random), theirs, *pods)
-        wanted = answer(*world, in_our_words("g", least, annotations, {}), *renamed(pods))
+        got = answer(*of_tree(objects, random), theirs, *pods)
+        wanted = answer(*objects, in_our_words("g", least, annotations, {}), *renamed(pods))
 
         # The single unit above all has the cost of the root, which does not affect the choice.
         for one in (got, wanted):
@@ -178,33 +180,33 @@ def test_a_pod_group_of_kueue_is_as_a_config_map(batch: int):
     placed = 0
     for _ in range(CASES):
         zones = [f"z{at}" for at in range(random.randint(1, 2))]
-        world = [
+        objects = [
             node(
                 f"{zone}{rack}{at}",
                 cpu=str(random.randint(1, 3)),
                 memory="64Gi",
                 pods="110",
-                labels={kueueworld.ZONE: zone, kueueworld.RACK: rack},
+                labels={kueueobjects.ZONE: zone, kueueobjects.RACK: rack},
             )
             for zone in zones
             for rack in "rs"[: random.randint(1, 2)]
             for at in range(random.randint(1, 2))
         ]
-        world.append(kueueworld.topology("fabric", kueueworld.ZONE, kueueworld.RACK))
+        objects.append(kueueobjects.topology("fabric", kueueobjects.ZONE, kueueobjects.RACK))
         total = random.randint(1, 6)
         asked, rules = random.choice(
             (
                 ({}, {}),
-                ({"podset_preferred_topology": kueueworld.RACK}, {}),
+                ({"podset_preferred_topology": kueueobjects.RACK}, {}),
                 (
-                    {"podset_required_topology": kueueworld.RACK},
+                    {"podset_required_topology": kueueobjects.RACK},
                     {"zone": {"hard": True}, "rack": {"hard": True}},
                 ),
-                ({"podset_required_topology": kueueworld.ZONE}, {"zone": {"hard": True}}),
+                ({"podset_required_topology": kueueobjects.ZONE}, {"zone": {"hard": True}}),
                 (
                     {
-                        "podset_required_topology": kueueworld.ZONE,
-                        "podset_slice_required_topology": kueueworld.RACK,
+                        "podset_required_topology": kueueobjects.ZONE,
+                        "podset_slice_required_topology": kueueobjects.RACK,
                         "podset_slice_size": "2",
                     },
                     {"zone": {"hard": True}, "rack": {"factor": 2}},
@@ -212,16 +214,16 @@ def test_a_pod_group_of_kueue_is_as_a_config_map(batch: int):
             )
         )
         total += total % 2 if "podset_slice_size" in asked else 0
-        theirs = kueueworld.members("g", total, **asked)
+        theirs = kueueobjects.members("g", total, **asked)
         ours = [{**one, "metadata": {**one["metadata"], "annotations": {}}} for one in theirs]
         for one in ours:
             one["metadata"]["labels"] = {"sakkara.group.name": "g"}
-        map_of_group = groupsworld.group("g", total, rules)
+        map_of_group = groupobjects.group("g", total, rules)
         if asked:
             map_of_group["data"]["topology"] = "fabric"
 
-        got = answer(*world, *theirs)
-        wanted = answer(*world, map_of_group, *ours)
+        got = answer(*objects, *theirs)
+        wanted = answer(*objects, map_of_group, *ours)
 
         assert wanted == got
         placed += got["status"] == "Bound"

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.testing import node, pod
 from tests.property.batches import batches
-from tests.unit.plugins import groupsworld
+from tests.unit.plugins import groupobjects
 from tests.unit.simulate.asking import place
 
 BATCH = 25
@@ -21,7 +21,7 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 GROUP, SAKKARA = "scheduling.x-k8s.io/pod-group", "sakkara.group.name"
 
 
-def world(random, *, equal=False):
+def random_case(random, *, equal=False):
     """Return nodes, bound pods and members: some nodes have no zone, some zones no capacity.
 
     With `equal` the members, of a group of Sakkara, have the same spec and different labels.
@@ -159,7 +159,7 @@ def test_a_gang_is_placed_if_and_only_if_spread_lets_it(batch):
     """All members are placed exactly if the filter accepts all of them together, else none."""
     placed = 0
     for number in range(BATCH):
-        nodes, bound, members = world(Random(f"spread {batch}/{number}"))
+        nodes, bound, members = random_case(Random(f"spread {batch}/{number}"))
         placed += is_placed(pod_group(len(members)), nodes, bound, members)
     assert placed >= BATCH // 4
 
@@ -168,6 +168,6 @@ def test_members_of_one_spec_are_counted_by_their_labels():
     """A constraint selects some of the members, although all have the same spec."""
     placed = 0
     for number in range(2 * BATCH):
-        nodes, bound, members = world(Random(f"equal specs {number}"), equal=True)
-        placed += is_placed(groupsworld.group("g", len(members), {}), nodes, bound, members)
+        nodes, bound, members = random_case(Random(f"equal specs {number}"), equal=True)
+        placed += is_placed(groupobjects.group("g", len(members), {}), nodes, bound, members)
     assert placed >= BATCH

@@ -15,7 +15,7 @@ from tests.unit.plugins.devices import claim, gpu_class, local_slice
 ANY = {"deviceClassName": "gpu"}
 
 
-def make_world(random):
+def make_cluster(random):
     """Return nodes, slices, allocated claims (none), and each member's claims, the least demanding
     first.
     """
@@ -45,11 +45,11 @@ def choosing(random, model):
     )
 
 
-def serves_one_by_one(world):
+def serves_one_by_one(cluster):
     """Return whether every member finds devices if each takes the first on the first node that has
     them.
     """
-    nodes, slices, given, members = world[0], world[1], list(world[2]), world[3]
+    nodes, slices, given, members = cluster[0], cluster[1], list(cluster[2]), cluster[3]
     for (asked,) in members:
         reference = Reference(slices, [gpu_class()], given)
         tried = (reference.allocate(one, [asked]) for one in nodes)
@@ -66,10 +66,10 @@ def serves_one_by_one(world):
 
 def test_choices_of_heterogeneous_members_are_made_together():
     """Members that would fail one by one are all placed, without sharing a device."""
-    worlds = {seed: make_world(Random(seed)) for seed in range(60)}
-    hard = {seed: world for seed, world in worlds.items() if not serves_one_by_one(world)}
+    clusters = {seed: make_cluster(Random(seed)) for seed in range(60)}
+    hard = {seed: cluster for seed, cluster in clusters.items() if not serves_one_by_one(cluster)}
     assert len(hard) >= 25
-    for seed, world in hard.items():
-        found = play(world, {})
-        assert len(placed_on(found)) == len(world[3]), seed
-        check(world, found)
+    for seed, cluster in hard.items():
+        found = play(cluster, {})
+        assert len(placed_on(found)) == len(cluster[3]), seed
+        check(cluster, found)

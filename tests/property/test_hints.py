@@ -50,7 +50,7 @@ def some_node(random: Random, name: str) -> Node:
     )
 
 
-def world(random: Random) -> Engine:
+def random_engine(random: Random) -> Engine:
     """Return an engine with some nodes and pods on them."""
     specs = [p for p in default_config(registry()).profiles if p.scheduler_name == SCHEDULER]
     engine = Engine(specs, registry())
@@ -88,7 +88,7 @@ def test_no_pod_is_skipped_that_fits_after_a_deletion():
     woken = left = 0
     for seed in range(100):
         random = Random(seed)
-        engine = world(random)
+        engine = random_engine(random)
         fit = engine.profiles[SCHEDULER].plugins["NodeResourcesFit"]
         waiting = [some_pod(random, f"w{number}") for number in range(6)]
         for placed in random.sample(list(engine.cluster.pods), 2):
@@ -113,7 +113,7 @@ def test_equivalent_pods_are_woken_as_each_would_be(few: int, monkeypatch: pytes
     found = 0
     for seed in range(40):
         random = Random(seed)
-        engine = world(random)
+        engine = random_engine(random)
         pods, profile = engine.queues._unschedulable_pods, engine.profiles[SCHEDULER]
         names = ["NodeResourcesFit", "NodeAffinity", "NodePorts", "TaintToleration", "Extender", ""]
         waiting = [QueuedPod(some_pod(random, f"w{n}"), n, 0.0) for n in range(40)]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.groups.planning import eviction
-from tests.property.test_what_is_remembered import world
+from tests.property.test_what_is_remembered import random_rig
 
 
 @pytest.mark.parametrize("first", range(0, 18, 6))
@@ -14,7 +14,7 @@ def test_a_group_has_candidates_only_below_its_priority(first: int):
     """If priorities forbid every eviction, the search finds no candidate."""
     seen: Counter[bool] = Counter()
     for seed in range(first, first + 6):
-        rig = world(seed)
+        rig = random_rig(seed)
         plugin: Any = rig.engine.profiles["trellis"].plugins["ClusterTopologyPlacementGroup"]
         evictor, pods = plugin._planner.evictor, plugin.handle.pods
         known = {one.pod.priority for one in pods} | {0}

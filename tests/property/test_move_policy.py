@@ -20,7 +20,7 @@ from scheduler.objects.moves.moveplan import EXECUTING
 from scheduler.objects.moves.movewire import packed, unpacked
 from scheduler.objects.plain import read_pod
 from scheduler.testing import node
-from tests.property.moveworld import CPUS, MoveCluster, Outcome
+from tests.property.movecluster import CPUS, MoveCluster, Outcome
 
 pytestmark = pytest.mark.allow_blocking("the planner reads files of the installation")
 COOLDOWN_S, MIN_AGE_S, MOST_MOVES = 1800, 300, 4
@@ -159,30 +159,30 @@ async def policy_left_on(seed: int, minutes: int, rest: int, most_open: int = 1)
 
     No pod moves in the second one.
     """
-    world = PolicyCluster(Random(seed), most_open)
+    cluster = PolicyCluster(Random(seed), most_open)
     for _ in range(minutes):
-        world.workload()
-        await passed(world)
+        cluster.workload()
+        await passed(cluster)
     for _ in range(rest):
-        await passed(world)
-    before = len(world.evicted)
+        await passed(cluster)
+    before = len(cluster.evicted)
     for _ in range(rest):
-        await passed(world)
-    assert len(world.evicted) == before, "moves without a change of the workload"
-    return world
+        await passed(cluster)
+    assert len(cluster.evicted) == before, "moves without a change of the workload"
+    return cluster
 
 
-async def passed(world: PolicyCluster) -> None:
+async def passed(cluster: PolicyCluster) -> None:
     """Advance the clock by a minute."""
-    world.policy()
+    cluster.policy()
     for _ in range(4):
-        await world.step(15)
-        assert all(world.used()[name] <= CPUS for name in world.nodes)
-    at_rest = not any(raw["spec"]["nodeName"] == "" for raw in world.pods.values())
-    assert not at_rest or all(world.ready(o) >= least for o, least in world.owners.items())
+        await cluster.step(15)
+        assert all(cluster.used()[name] <= CPUS for name in cluster.nodes)
+    at_rest = not any(raw["spec"]["nodeName"] == "" for raw in cluster.pods.values())
+    assert not at_rest or all(cluster.ready(o) >= least for o, least in cluster.owners.items())
 
 
-def check_history(world: PolicyCluster) -> int:
+def check_history(cluster: PolicyCluster) -> int:
     """Check the limits that docs/howto/defragment.md states; return the bound on all moves.
 
     A plan has at most `maxMoves` moves. Pods of one owner are moved by at most one plan within the
@@ -190,30 +190,30 @@ def check_history(world: PolicyCluster) -> int:
     min(r, maxMoves) x ceil(t / cool-down) times. While the workload is unchanged, no owner returns
     to a node that another plan moved it from.
     """
-    of_plan = Counter(one.plan for one in world.history)
+    of_plan = Counter(one.plan for one in cluster.history)
     assert max(of_plan.values(), default=0) <= MOST_MOVES
     last: dict[str, Eviction] = {}
-    for one in world.history:
+    for one in cluster.history:
         before = last.get(one.owner, one)
         assert before.plan == one.plan or one.at - before.at >= COOLDOWN_S
         last[one.owner] = one
-    left = {(one.owner, one.workload, one.source): one.plan for one in world.history}
-    for one in world.history:
+    left = {(one.owner, one.workload, one.source): one.plan for one in cluster.history}
+    for one in cluster.history:
         assert left.get((one.owner, one.workload, one.target), one.plan) == one.plan
     bounds = {
         owner: min(replicas, MOST_MOVES) * math.ceil(minutes * 60 / COOLDOWN_S)
-        for owner, (replicas, minutes) in world.sizes.items()
+        for owner, (replicas, minutes) in cluster.sizes.items()
     }
-    moved = Counter(one.owner for one in world.history)
+    moved = Counter(one.owner for one in cluster.history)
     assert all(count <= bounds[owner] for owner, count in moved.items())
     return sum(bounds.values())
 
 
 async def test_a_policy_moves_no_pod_twice_within_its_cool_down():
     """Two hours: pods move, and all rules hold."""
-    world = await policy_left_on(1, 120, 60)
-    check_history(world)
-    assert world.evicted
+    cluster = await policy_left_on(1, 120, 60)
+    check_history(cluster)
+    assert cluster.evicted
 
 
 @pytest.mark.long
@@ -221,7 +221,7 @@ async def test_a_policy_moves_no_pod_twice_within_its_cool_down():
 @pytest.mark.parametrize(("seed", "most_open"), [(1, 1), (2, 1), (3, 2)])
 async def test_a_policy_is_left_on_for_ten_thousand_minutes(seed, most_open):
     """The same for a week, then a day without changes."""
-    world = await policy_left_on(seed, 10_000, 720, most_open)
-    bound = check_history(world)
-    print(world.made, "plans,", len(world.evicted), "moves of at most", bound)  # for the report
-    assert len(world.evicted) > 50
+    cluster = await policy_left_on(seed, 10_000, 720, most_open)
+    bound = check_history(cluster)
+    print(cluster.made, "plans,", len(cluster.evicted), "moves of at most", bound)  # for the report
+    assert len(cluster.evicted) > 50

@@ -27,7 +27,7 @@ from scheduler.plugins.network.tracker import NetworkTracker
 from scheduler.state.cluster import Cluster
 from scheduler.testing import evaluate, node
 from scheduler.testing.scene import Scene
-from tests.unit.plugins.networkworld import (
+from tests.unit.plugins.networkobjects import (
     GROUP,
     WORKLOAD,
     app_group,
@@ -60,7 +60,7 @@ groups = st.fixed_dictionaries(dict.fromkeys(WORKLOADS, needs))
 placements = st.lists(st.tuples(st.sampled_from(WORKLOADS), st.integers(0, 8)), max_size=10)
 
 
-def world(places: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def nodes_at(places: list[tuple[str, str]]) -> list[dict[str, Any]]:
     """Return a node for each place."""
     return [placed_node(f"n{number}", *place) for number, place in enumerate(places)]
 
@@ -90,7 +90,7 @@ def test_overhead_agrees_with_the_slow_model(
     most_judged: int,
 ) -> None:
     """Verdict, raw and normalised score of every node; also with more places than matrices hold."""
-    nodes = world(places)
+    nodes = nodes_at(places)
     pods = [member(f"p{n}", one, f"n{on}") for n, (one, on) in enumerate(placed)]
     objects = [app_group(group), topology(regions, zones, both=both)]
     args = {"dependents": "Count" if dependents else "Ignore", "bandwidth": "Ignore"}
@@ -324,7 +324,7 @@ def test_hypothetical_pods_count_as_real_ones(data: st.DataObject) -> None:
     gone = random.sample(range(8), 3)
     args = {"dependents": "Count"}
     scene = Scene("NetworkOverhead", args)
-    scene.fill(world(places), pods, (), objects)
+    scene.fill(nodes_at(places), pods, (), objects)
     view = scene.nodes()
     plugin: Any = scene.plugin
     cycle = scene.cycle(read_pod(new))
@@ -332,7 +332,7 @@ def test_hypothetical_pods_count_as_real_ones(data: st.DataObject) -> None:
     left = evaluate(
         "NetworkOverhead",
         args=args,
-        nodes=world(places),
+        nodes=nodes_at(places),
         objects=objects,
         existing_pods=[raw for n, raw in enumerate(pods) if n not in gone],
         pod=new,
@@ -445,7 +445,7 @@ def test_views_of_a_few_rows_agree_with_the_whole() -> None:
     scene = Scene("NetworkOverhead", {"dependents": "Count"})
     group = app_group({"a": {"b": (10, "100M")}, "b": {"c": (3, None)}, "c": {}})
     pods = [member(f"p{n}", WORKLOADS[n % 3], f"n{n % 7}") for n in range(6)]
-    scene.fill(world(PLACES), pods, (), [group, topology([("r1", "r2", 20)], [("z1", "z2", 5)])])
+    scene.fill(nodes_at(PLACES), pods, (), [group, topology([("r1", "r2", 20)], [("z1", "z2", 5)])])
     cycle, plugin = scene.cycle(read_pod(member("new", "b"))), scene.plugin
     whole = scene.nodes()
     state = plugin.pre_filter(cycle, whole)
@@ -480,7 +480,7 @@ def test_the_operators_figures_are_those_of_the_plugin(
     """
     raw = topology(regions, zones, both=both)
     table = read_object(raw)[1]
-    at = operator_places([read_node(one) for one in world(places)], table, "UserDefined")
+    at = operator_places([read_node(one) for one in nodes_at(places)], table, "UserDefined")
     found = RowPlaces()
     for row, place in enumerate(places):
         found.set(row, placed_node("n", *place)["metadata"].get("labels", {}))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.testing import evaluate
-from tests.unit.plugins.networkworld import REGION, ZONE, app_group, member, placed_node
+from tests.unit.plugins.networkobjects import REGION, ZONE, app_group, member, placed_node
 
 WORKLOADS = ("a", "b", "c")
 PLACES = [("r1", "z1"), ("r1", "z2"), ("r1", "z3"), ("r2", "z3"), ("r2", "z1"), ("r2", ""),
@@ -174,10 +174,10 @@ drawn = st.fixed_dictionaries(
 
 def check(drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool) -> None:
     """Compare the plugin with the model on every node."""
-    world = SimulatedCluster(drawn, table)
-    nodes = [placed_node(f"n{number}", *place) for number, place in enumerate(world.places)]
+    cluster = SimulatedCluster(drawn, table)
+    nodes = [placed_node(f"n{number}", *place) for number, place in enumerate(cluster.places)]
     existing = []
-    for number, (space, one, on) in enumerate(world.pods):
+    for number, (space, one, on) in enumerate(cluster.pods):
         raw = member(f"p{number}", one, f"n{on}")
         raw["metadata"]["namespace"] = space
         existing.append(raw)
@@ -185,13 +185,13 @@ def check(drawn: dict[str, Any], table: dict[str, Any], workload: str, both: boo
         "NetworkOverhead",
         args={"dependents": "Count" if both else "Ignore"},
         nodes=nodes,
-        objects=world.objects(),
+        objects=cluster.objects(),
         existing_pods=existing,
         pod=member("new", workload),
     )
     refused = {name: "has no headroom" in status.message for name, status in got.filter.items()}
     assert refused == {
-        f"n{number}": world.is_full(workload, number, both=both) for number in range(len(nodes))
+        f"n{number}": cluster.is_full(workload, number, both=both) for number in range(len(nodes))
     }
 
 
@@ -209,7 +209,7 @@ def test_refused_where_bookings_would_exceed_a_capacity_and_nowhere_else(
 @pytest.mark.timeout(1800)
 @given(drawn, tables, st.sampled_from(WORKLOADS), st.booleans())
 @settings(max_examples=10_000)
-def test_refused_exactly_in_ten_thousand_worlds(
+def test_refused_exactly_in_ten_thousand_clusters(
     drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool
 ) -> None:
     """The invariant holds in ten thousand cases."""
@@ -218,12 +218,12 @@ def test_refused_exactly_in_ten_thousand_worlds(
 
 def test_a_path_without_capacity_is_not_limited_by_the_opposite_one() -> None:
     """If both directions are listed, each has its own capacity."""
-    world = {
+    cluster = {
         "places": [("r1", "z1"), ("r2", "z3"), *PLACES[:5]],
         "groups": {SPACES[0]: {"a": {"b": 100}, "b": {}, "c": {}}, SPACES[1]: {}},
         "pods": [(SPACES[0], "b", 1)],
     }
     for capacity, is_refused in ((None, False), (99, True)):
         table = {"region": {("r2", "r1"): 99, ("r1", "r2"): capacity}, "zone": {}}
-        assert is_refused is SimulatedCluster(world, table).is_full("a", 0, both=True)
-        check(world, table, "a", both=True)
+        assert is_refused is SimulatedCluster(cluster, table).is_full("a", 0, both=True)
+        check(cluster, table, "a", both=True)

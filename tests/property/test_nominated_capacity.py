@@ -20,7 +20,7 @@ from tests.property.engines import build
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig
-from tests.unit.plugins.compositeworld import composite, leaf
+from tests.unit.plugins.compositeobjects import composite, leaf
 
 BATCH = 25
 LEAF, ROOT = "PodGroup.v1alpha3", "CompositePodGroup"
@@ -99,20 +99,20 @@ def promise(made: str, rng: Random) -> Promise:
     return Promise(cpus, reserved, groups, rng.randint(1, len(groups)), made == "classes")
 
 
-def play(made: str, world: Promise) -> Rig:
+def play(made: str, cluster: Promise) -> Rig:
     """Terminate the victims just when the group arrives; return the result."""
     rig = Rig(build, (*KINDS, LEAF, ROOT))
-    for node, cpu in enumerate(world.cpus):
+    for node, cpu in enumerate(cluster.cpus):
         rig.api.put("Node", make_node(f"n{node}", cpu=cpu, labels={HOST: f"n{node}"}))
         rig.api.put("Pod", make_pod(f"old-{node}", uid=f"old-{node}", cpu=cpu, node=f"n{node}"))
         rig.api.terminate(f"default/old-{node}")
-    for node, cpu in world.reserved:
+    for node, cpu in cluster.reserved:
         mine = make_pod(f"p-{node}", uid=f"p-{node}", cpu=cpu, priority=5, nominated=f"n{node}")
         rig.api.put("Pod", with_spec(mine, node_selector={HOST: f"n{node}"}))
     turns(rig)  # they are tried, and wait a moment before the retry
-    for node in range(len(world.cpus)):
+    for node in range(len(cluster.cpus)):
         rig.api.remove("Pod", f"default/old-{node}")
-    for kind, obj in objects(made, world):
+    for kind, obj in objects(made, cluster):
         rig.api.put(kind, obj)
     turns(rig)
     rig.calm()
@@ -133,14 +133,14 @@ def turns(rig: Rig) -> None:
             rig.deliver(0)
 
 
-def objects(made: str, world: Promise) -> list[tuple[str, Any]]:
+def objects(made: str, cluster: Promise) -> list[tuple[str, Any]]:
     """Return the group's objects and pods."""
     found: list[tuple[str, Any]] = []
     parent = "app" if made == "tree" else ""
     if parent:
-        root = composite(parent, world.needed, priority=9)
+        root = composite(parent, cluster.needed, priority=9)
         found.append((ROOT, msgspec.convert(root, CompositePodGroup)))
-    for at, (least, cpus) in enumerate(world.groups):
+    for at, (least, cpus) in enumerate(cluster.groups):
         name = f"g{at}"
         notes = {"sakkara.group/classes": CLASSES} if made == "classes" else {}
         group = leaf(name, least, parent, priority=9, annotations=notes)
@@ -154,10 +154,10 @@ def objects(made: str, world: Promise) -> list[tuple[str, Any]]:
     return found
 
 
-def whole(rig: Rig, world: Promise) -> int:
+def whole(rig: Rig, cluster: Promise) -> int:
     """Return how many of the groups have their minimum, and check that none is partial."""
     found = 0
-    for at, (least, _) in enumerate(world.groups):
+    for at, (least, _) in enumerate(cluster.groups):
         mine = (pod for pod in rig.api.pods.values() if pod.metadata.name.startswith(f"g{at}-"))
         bound = sum(bool(pod.spec.node_name) for pod in mine)
         assert bound == 0 or bound >= least
@@ -173,13 +173,13 @@ def test_surplus_members_leave_reserved_capacity(made: str, batch: int):
     """
     spared = 0
     for number in range(BATCH):
-        world = promise(made, Random(f"promised {made} {batch}/{number}"))
-        rig = play(made, world)
-        assert (whole(rig, world) >= world.needed) == world.fits(list(world.cpus)), world
-        if not world.is_telling or not world.fits(world.unreserved):
+        cluster = promise(made, Random(f"promised {made} {batch}/{number}"))
+        rig = play(made, cluster)
+        assert (whole(rig, cluster) >= cluster.needed) == cluster.fits(list(cluster.cpus)), cluster
+        if not cluster.is_telling or not cluster.fits(cluster.unreserved):
             continue
         pods = rig.api.pods.values()
         lost = [one.key for one in pods if one.metadata.name[0] == "p" and not one.spec.node_name]
-        assert not lost, world
+        assert not lost, cluster
         spared += 1
     assert spared

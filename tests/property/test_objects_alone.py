@@ -285,7 +285,7 @@ def test_reservations_are_stored_in_objects():
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 11000, 250))
-def test_a_new_process_has_nothing_to_decide_in_many_worlds(first: int):
+def test_a_new_process_has_nothing_to_decide_in_many_clusters(first: int):
     """The invariant holds on ten thousand seeds."""
     for seed in range(first, first + 250):
         nothing_left(seed)

@@ -59,8 +59,8 @@ def _check(case):
     free, number, size, kinds = case
     nodes = [node(f"n{at}", cpu=str(cores)) for at, cores in enumerate(free)]
     pods = [pod(f"p{at}", requests={"cpu": str(size)}) for at in range(number)]
-    world, offers = snapshot(*nodes, *pods), offered(kinds)
-    found = cheapest(world, offers, pods_wait(default_setup(), None), number)
+    cluster, offers = snapshot(*nodes, *pods), offered(kinds)
+    found = cheapest(cluster, offers, pods_wait(default_setup(), None), number)
     expected = by_arithmetic(free, number, size, kinds)
 
     assert found.is_needed == bool(expected)
@@ -70,8 +70,8 @@ def _check(case):
         if one.nodes is None:
             continue
         kind = next(offer.node for offer in offers if offer.name == one.node)
-        assert simulate(with_nodes(world, kind, one.nodes), default_setup()).fits
-        fewer = with_nodes(world, kind, one.nodes - 1) if one.nodes > 1 else world
+        assert simulate(with_nodes(cluster, kind, one.nodes), default_setup()).fits
+        fewer = with_nodes(cluster, kind, one.nodes - 1) if one.nodes > 1 else cluster
         assert not simulate(fewer, default_setup()).fits
 
 
@@ -96,11 +96,11 @@ def test_offers_for_a_number_of_copies(case):
     """The same for a shape, of which this many copies must fit."""
     free, number, size, kinds = case
     nodes = [node(f"n{at}", cpu=str(cores)) for at, cores in enumerate(free)]
-    world = snapshot(*nodes, given=[pod("shape", requests={"cpu": str(size)})])
-    found = cheapest(world, offered(kinds), capacity_for(number, default_setup()), number)
+    cluster = snapshot(*nodes, given=[pod("shape", requests={"cpu": str(size)})])
+    found = cheapest(cluster, offered(kinds), capacity_for(number, default_setup()), number)
 
     assert {one.node: one.nodes for one in found.offers} == by_arithmetic(free, number, size, kinds)
-    assert found.is_needed == (capacity(world, default_setup(), number).fits < number)
+    assert found.is_needed == (capacity(cluster, default_setup(), number).fits < number)
     check_order(found)
 
 
@@ -108,8 +108,8 @@ def test_pods_that_would_be_evicted_count():
     """A pod that fits only by an eviction is unsolved; one more node solves it."""
     low = pod("low", node_name="n", requests={"cpu": "3"}, spec={"priority": 0})
     high = pod("high", requests={"cpu": "2"}, spec={"priority": 1000})
-    world = snapshot(node("n", cpu="4"), low, high)
-    found = cheapest(world, offered([(4, 1)]), pods_wait(default_setup(), None), 1)
+    cluster = snapshot(node("n", cpu="4"), low, high)
+    found = cheapest(cluster, offered([(4, 1)]), pods_wait(default_setup(), None), 1)
 
     assert found.message == "1 pods would have to leave"
     assert [1] == [one.nodes for one in found.offers]

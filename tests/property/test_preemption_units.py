@@ -12,11 +12,11 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.settings import EngineSettings
 from scheduler.objects.pod import Pod
-from tests.property import unitworld
+from tests.property import unitcluster
 from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod
 from tests.property.receipts import check_receipts
-from tests.property.unitworld import (
+from tests.property.unitcluster import (
     CONFIG_MAP_LABEL,
     POD_GROUP_LABEL,
     SimulatedCluster,
@@ -34,15 +34,15 @@ NOW = 1_767_225_600.0
 REVIEWER = ConfiguredExtender(0, "http://reviewer", preempts=True)
 
 
-def decide(world: SimulatedCluster, *, reviewed: bool = False) -> Decision:
+def decide(cluster: SimulatedCluster, *, reviewed: bool = False) -> Decision:
     """Return the engine's decision on the preemptor; check the invariant of eviction events."""
     extenders = (REVIEWER,) if reviewed else ()
     engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(extenders=extenders))
     decisions: list[Decision] = []
     engine.observation.on_decision = lambda _queued, decision: decisions.append(decision)
-    for kind, obj in objects_of(world):
+    for kind, obj in objects_of(cluster):
         engine.handle(Watched(kind, "ADDED", obj), NOW)
-    engine.handle(Watched("Pod", "ADDED", world.preemptor), NOW)
+    engine.handle(Watched("Pod", "ADDED", cluster.preemptor), NOW)
     effects = engine.run(NOW, 1)
     for asked in [one for one in effects if isinstance(one, AskExtender)]:
         engine.handle(Answer(asked.id, 200, body=ExtenderAnswer(offers=asked.offers)), NOW)
@@ -54,13 +54,13 @@ def decide(world: SimulatedCluster, *, reviewed: bool = False) -> Decision:
 
 def check(seed: int, *, shrinking: bool = False) -> bool:
     """Compare one cluster with every possible choice; return whether any pod had to be evicted."""
-    world = unitworld.world_of(Random(seed), shrinking=shrinking)
-    decision = decide(world, reviewed=seed % 3 == 0)
+    cluster = unitcluster.cluster_of(Random(seed), shrinking=shrinking)
+    decision = decide(cluster, reviewed=seed % 3 == 0)
     victims = frozenset(victim.pod.metadata.name for victim in decision.victims)
-    if any(fits(world, node, frozenset()) for node in world.nodes):
+    if any(fits(cluster, node, frozenset()) for node in cluster.nodes):
         assert decision.fits, seed
         return False
-    possible = choices(world)
+    possible = choices(cluster)
     if not possible:
         assert not victims, seed
         return False
@@ -68,9 +68,9 @@ def check(seed: int, *, shrinking: bool = False) -> bool:
     best = {name: one.victims for name, one in possible.items() if one.harm == least}
     assert decision.nominated_node in best, (seed, possible)
     assert best[decision.nominated_node] == victims, (seed, possible)
-    for unit in units_of(world):
+    for unit in units_of(cluster):
         names = {pod.metadata.name for pod in unit.pods}
-        needed = world.needs.get(unit.key, len(names))
+        needed = cluster.needs.get(unit.key, len(names))
         assert names <= victims or len(names - victims) >= min(needed, len(names)), (seed, unit)
     return True
 

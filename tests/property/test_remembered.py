@@ -20,7 +20,7 @@ from scheduler.plugins.preemption.units import UnitIndex
 from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod, with_meta
 from tests.property.test_memo import outcome
-from tests.property.unitworld import POD_GROUP_LABEL, describe
+from tests.property.unitcluster import POD_GROUP_LABEL, describe
 
 NODES = 6
 
@@ -133,17 +133,17 @@ def preemptors() -> list[Pod]:
 def test_remembered_dry_runs_are_like_new_ones(seed):
     """Whatever events happen, node, victims and message equal those without a cache."""
     random = Random(seed)
-    world = SimulatedCluster(random)
-    happenings = [world.pod] * 8 + [world.pod_changes] * 6 + [world.nomination] * 4
-    happenings += [world.node] * 4 + [world.group] * 2 + [world.node_goes, world.budget]
+    cluster = SimulatedCluster(random)
+    happenings = [cluster.pod] * 8 + [cluster.pod_changes] * 6 + [cluster.nomination] * 4
+    happenings += [cluster.node] * 4 + [cluster.group] * 2 + [cluster.node_goes, cluster.budget]
     bosses, chosen = preemptors(), 0
-    plugin: Any = world.engine.profiles["trellis"].plugins["DefaultPreemption"]
-    shapes = [world.engine.cluster.shapes.of(pod) for pod in bosses]
+    plugin: Any = cluster.engine.profiles["trellis"].plugins["DefaultPreemption"]
+    shapes = [cluster.engine.cluster.shapes.of(pod) for pod in bosses]
     for _ in range(120):
         for _ in range(random.randrange(3)):
             random.choice(happenings)()
         boss = random.choice(bosses)
-        one, other = world.engine.attempt(boss, 1.0), world.engine.attempt(boss, 1.0)
+        one, other = cluster.engine.attempt(boss, 1.0), cluster.engine.attempt(boss, 1.0)
         before = one.cycle.random.getstate()
         got = outcome(one)
         chosen += bool(got[3])

@@ -18,7 +18,7 @@ import pytest
 from tests.property.batches import batches
 from tests.property.making import make_node, make_pod
 from tests.property.test_simulated_victims import run, simulated
-from tests.property.unitworld import (
+from tests.property.unitcluster import (
     CONFIG_MAP_LABEL,
     HOSTNAME,
     POD_GROUP_LABEL,
@@ -58,7 +58,7 @@ class Case(NamedTuple):
     wanted: int
     rule: str = ""
 
-    def world(self) -> SimulatedCluster:
+    def cluster(self) -> SimulatedCluster:
         """Return the cluster."""
         nodes = [
             make_node(name, cpu=places, labels={HOSTNAME: name})
@@ -125,7 +125,7 @@ def case(rng: Random) -> Case:
 def check(seed: int) -> bool:
     """Judge one case; return whether a group shrank."""
     made = case(Random(f"shrinking {seed}"))
-    world = made.world()
+    cluster = made.cluster()
     labels = {CONFIG_MAP_LABEL: "gang"}
     gang = [make_pod(f"gang-{n}", cpu=1, priority=15, labels=labels) for n in range(made.wanted)]
     asking = describe("GroupConfigMap", "gang", made.wanted, 15)
@@ -134,8 +134,8 @@ def check(seed: int) -> bool:
         asking = msgspec.structs.replace(asking, data=asking.data | data)
     more: list[tuple[str, Any]] = [("GroupConfigMap", asking)]
     events: list[Any] = []
-    taken = run(world, gang, more, events)
-    assert taken == simulated(world, gang, more), made
+    taken = run(cluster, gang, more, events)
+    assert taken == simulated(cluster, gang, more), made
     gone = Counter(name.rpartition("-")[0] for names in taken.values() for name in names)
     harm = sum(gone.values()), sum(ends(one, gone[one.name]) for one in made.running)
     assert harm == made.least_harm(), made

@@ -16,11 +16,11 @@ from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings
 from scheduler.objects.pod import Pod
-from tests.property import unitworld
+from tests.property import unitcluster
 from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_pod
 from tests.property.rig import START, Rig
-from tests.property.unitworld import (
+from tests.property.unitcluster import (
     ALL,
     CONFIG_MAP_LABEL,
     SINGLE,
@@ -40,14 +40,14 @@ VERSIONS = {
 Victims = dict[str, set[str]]
 
 
-def waiting(random: Random, world: SimulatedCluster) -> tuple[list[Pod], list[tuple[str, Any]]]:
+def waiting(random: Random, cluster: SimulatedCluster) -> tuple[list[Pod], list[tuple[str, Any]]]:
     """Return the pods to place: an ordinary one, or a gang.
 
     Only one of both: while a running engine waits for the solver's answer it tries other pods, and
     their order depends on milliseconds.
     """
     if random.random() < 0.6:
-        return [world.preemptor], []
+        return [cluster.preemptor], []
     labels = {CONFIG_MAP_LABEL: "gang"}
     size = random.randint(1, 3)
     gang = [make_pod(f"gang-{n}", priority=15, labels=labels) for n in range(size)]
@@ -56,7 +56,7 @@ def waiting(random: Random, world: SimulatedCluster) -> tuple[list[Pod], list[tu
 
 
 def run(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
     pods: list[Pod],
     more: list[tuple[str, Any]],
     events: list[Any] | None = None,
@@ -68,7 +68,7 @@ def run(
     """
     settings = EngineSettings(ties=Ties.NAME)
     rig = Rig(lambda: Engine(PROFILES, REGISTRY, settings=settings))
-    for kind, obj in (*objects_of(world), *more, *(("Pod", pod) for pod in pods)):
+    for kind, obj in (*objects_of(cluster), *more, *(("Pod", pod) for pod in pods)):
         rig.api.put(kind, obj)
     for kind in rig.position:
         rig.watch(kind)
@@ -84,9 +84,9 @@ def run(
     return found
 
 
-def simulated(world: SimulatedCluster, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
+def simulated(cluster: SimulatedCluster, pods: list[Pod], more: list[tuple[str, Any]]) -> Victims:
     """Return the victims that `simulate` names."""
-    objects = [plain(*one) for one in (*objects_of(world), *more, *(("Pod", p) for p in pods))]
+    objects = [plain(*one) for one in (*objects_of(cluster), *more, *(("Pod", p) for p in pods))]
     answer = place(*objects, now=START)
     found = {one.name: {victim.name for victim in one.victims} for one in answer.pods}
     return {name: victims for name, victims in found.items() if victims}
@@ -102,10 +102,10 @@ def plain(kind: str, obj: Any) -> dict[str, Any]:
 def check(seed: int) -> int:
     """Compare both for one cluster; return the number of victims."""
     random = Random(seed)
-    world = unitworld.world_of(random, budgets=False, leaving=False)
-    pods, more = waiting(random, world)
-    taken = run(world, pods, more)
-    assert taken == simulated(world, pods, more), seed
+    cluster = unitcluster.cluster_of(random, budgets=False, leaving=False)
+    pods, more = waiting(random, cluster)
+    taken = run(cluster, pods, more)
+    assert taken == simulated(cluster, pods, more), seed
     return sum(map(len, taken.values()))
 
 

@@ -227,7 +227,7 @@ def lived(rig: Rig) -> tuple[Engine, Engine]:
     return rig.engine, fresh
 
 
-def world(seed: int) -> Rig:
+def random_rig(seed: int) -> Rig:
     """Return a settled simulation: with claims, with members of different priority, or neither."""
     return test_claims_alone.play(seed) if seed % 3 == 0 else play(seed, differing=seed % 3 == 1)
 
@@ -236,15 +236,15 @@ def world(seed: int) -> Rig:
 def test_all_that_is_remembered_is_known_and_harmless(first: int):
     """The two differ only in state that has its reason above."""
     for seed in range(first, first + 20):
-        assert {} == unexplained(Differences(*lived(world(seed))).found), seed
+        assert {} == unexplained(Differences(*lived(random_rig(seed))).found), seed
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 3000, 250))
-def test_all_that_is_remembered_in_many_worlds(first: int):
+def test_all_that_is_remembered_in_many_clusters(first: int):
     """The invariant holds on two thousand seeds."""
     for seed in range(first, first + 250):
-        assert {} == unexplained(Differences(*lived(world(seed))).found), seed
+        assert {} == unexplained(Differences(*lived(random_rig(seed))).found), seed
 
 
 def test_a_memory_that_is_new_is_noticed():

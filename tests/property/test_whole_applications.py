@@ -326,9 +326,9 @@ def _batch_of() -> Batch:
     return Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
 
-def simulated(batch: Batch, world: SimulatedCluster) -> Manifest:
+def simulated(batch: Batch, cluster: SimulatedCluster) -> Manifest:
     """Return the result of `simulate` for a case."""
-    line = {"id": 0, "objects": world.objects, "pending": world.pending, "config": CONFIG}
+    line = {"id": 0, "objects": cluster.objects, "pending": cluster.pending, "config": CONFIG}
     found: Manifest = json.loads(batch.answer(json.dumps(line).encode()))["simulation"]
     return found
 
@@ -341,17 +341,17 @@ def test_it_is_placed_if_it_fits_and_at_the_least_cost(batch_of: Batch, batch: i
     """
     placed = refused = 0
     for number in range(BATCH):
-        world = SimulatedCluster(Random(f"whole {batch}/{number}"))
-        if not world.waiting:
+        cluster = SimulatedCluster(Random(f"whole {batch}/{number}"))
+        if not cluster.waiting:
             continue
-        found, best = simulated(batch_of, world), world.best()
+        found, best = simulated(batch_of, cluster), cluster.best()
         summary = found["summary"]
         if best is None:
             assert 0 == summary["scheduled"], (batch, number)
             refused += 1
             continue
-        assert len(world.waiting) - best[0] == summary["scheduled"], (batch, number)
-        assert best[1] == summary["networkCost"] - world.cost_of_others(), (batch, number)
+        assert len(cluster.waiting) - best[0] == summary["scheduled"], (batch, number)
+        assert best[1] == summary["networkCost"] - cluster.cost_of_others(), (batch, number)
         (reported,) = found["groups"]
         assert reported["optimal"], (batch, number)
         placed += 1

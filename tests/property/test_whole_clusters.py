@@ -39,13 +39,13 @@ class Lifecycle:
     def __init__(self, seed: int, without: str = "") -> None:
         self.random = Random(seed)
         disabled = f"[{{name: {without}}}]" if without else "[]"
-        self.world = Scenario(
+        self.scenario = Scenario(
             LATE, config=f"{HEAD}[{{plugins: {{multiPoint: {{disabled: {disabled}}}}}}}]"
         )
-        self.engine = self.world._engine
+        self.engine = self.scenario._engine
         self.made = 0
         self.sizes: dict[str, int] = {}
-        self.world._engine.observation.on_decision = self._in_order
+        self.scenario._engine.observation.on_decision = self._in_order
         for name in NODES[: self.random.randint(1, 3)]:
             self._node(name)
         for number in range(3):
@@ -58,10 +58,10 @@ class Lifecycle:
             self.random.randrange(9), self._create
         )()
         if self.random.random() < 0.5:
-            self.world.run()
+            self.scenario.run()
             self._check()
             return
-        self.world.advance(SHORT_S)
+        self.scenario.advance(SHORT_S)
         self._check()
         self._check_no_pod_sleeps()
 
@@ -90,7 +90,7 @@ class Lifecycle:
         if random.random() < 0.2:
             first = {"name": "first", "resources": {"requests": {"cpu": 3}}}
             made["spec"]["initContainers"] = [first]
-        self.world.apply(made)
+        self.scenario.apply(made)
 
     def _source(self) -> dict[str, Any]:
         random = self.random
@@ -120,7 +120,7 @@ class Lifecycle:
         )
         labels = {ZONE: "ab"[int(name[1]) % 2], "kubernetes.io/hostname": name}
         offers = {"example.com/gpu": size // 2, "ephemeral-storage": "10Gi"}
-        self.world.apply(
+        self.scenario.apply(
             node(
                 name,
                 cpu=str(size),
@@ -132,7 +132,7 @@ class Lifecycle:
             )
         )
         drivers = [{"name": "csi.example", "allocatable": {"count": 1}}]
-        self.world.apply(
+        self.scenario.apply(
             {"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}}
         )
 
@@ -148,7 +148,7 @@ class Lifecycle:
         }
         if number == 0:
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
-        self.world.apply(
+        self.scenario.apply(
             {
                 "kind": "PersistentVolume",
                 "metadata": {"name": f"v{number}"},
@@ -159,7 +159,7 @@ class Lifecycle:
 
     def _any_claim(self) -> None:
         """Create the last claim, which pods may have been waiting for."""
-        if "default/c3" not in self.world.handle.objects("PersistentVolumeClaim"):
+        if "default/c3" not in self.scenario.handle.objects("PersistentVolumeClaim"):
             self._claim(3)
             self._volume(3)
 
@@ -171,12 +171,12 @@ class Lifecycle:
             "resources": {"requests": {"storage": "1Gi"}},
         }
         meta = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
-        self.world.apply({"kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
+        self.scenario.apply({"kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
 
     def _end_one(self) -> None:
-        names = [one.metadata.name for one in self.world._cluster._pods.values()]
+        names = [one.metadata.name for one in self.scenario._cluster._pods.values()]
         if names:
-            self.world.delete("Pod", self.random.choice(names))
+            self.scenario.delete("Pod", self.random.choice(names))
 
     # Invariants.
 
@@ -184,19 +184,19 @@ class Lifecycle:
         store = self.engine.cluster.store
         truth = Truth(
             [one for one in self.engine.cluster.table.nodes if one is not None],
-            self.world._cluster._pods.values(),
+            self.scenario._cluster._pods.values(),
             store.of("PersistentVolumeClaim"),
             store.of("PersistentVolume"),
             store.of("CSINode"),
         )
         assert [] == truth.faults()
-        assert [] == self.world.faults
+        assert [] == self.scenario.faults
 
     def _check_no_pod_sleeps(self) -> None:
         assert SHORT_S < LONGEST_UNSCHEDULABLE_S
         for queued in list(self.engine.queues):
             if queued.where is Where.UNSCHEDULABLE:
-                decision = decide(self.engine.attempt(queued.pod, self.world.now))
+                decision = decide(self.engine.attempt(queued.pod, self.scenario.now))
                 assert not decision.fits, f"{queued.pod.key} would fit and is not tried"
 
     def _in_order(self, tried: QueuedPod, _decision: Decision) -> None:

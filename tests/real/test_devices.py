@@ -62,7 +62,7 @@ def _pod(name, scheduler, *claims, requests=None, **spec):
     }
 
 
-async def _create_world(api, nodes, devices, **of_class):
+async def _create_cluster(api, nodes, devices, **of_class):
     for name in nodes:
         await api.expect("POST", "/api/v1/nodes", _node(name))
         await api.expect("POST", f"{GROUP}/resourceslices", _slice(name, devices))
@@ -111,7 +111,7 @@ async def test_claims_are_written_as_kube_scheduler_writes_them(audited_cluster,
     only = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
     here = {"nodeSelectorTerms": [{"matchFields": [only]}]}
     async with Api(audited_cluster) as api:
-        await _create_world(
+        await _create_cluster(
             api, ["n1"], devices, config=[{"opaque": opaque}], extendedResourceName=GPU
         )
         shared = {"name": "r", "exactly": {
@@ -190,7 +190,7 @@ async def test_claims_are_written_as_kube_scheduler_writes_them(audited_cluster,
 async def test_a_claim_that_blocks_its_pod_is_freed_and_the_pod_placed(audited_cluster, scheduler):
     """The claim has no consumer, and the pod cannot run on its node: it is allocated again."""
     async with Api(audited_cluster) as api:
-        await _create_world(api, ["n1", "n2"], [{"name": "g0"}])
+        await _create_cluster(api, ["n1", "n2"], [{"name": "g0"}])
         await api.expect("POST", CLAIMS, _claim("c"))
         name = scheduler.scheduler_name
         with scheduler.start(audited_cluster):
@@ -215,7 +215,7 @@ async def test_killed_at_any_step_no_device_is_given_twice(audited_cluster, sche
     nodes = [f"n{i}" for i in range(15)]
     names = [f"p{i:02d}" for i in range(60)]
     async with Api(audited_cluster) as api:
-        await _create_world(api, nodes, [{"name": f"g{i}"} for i in range(4)])
+        await _create_cluster(api, nodes, [{"name": f"g{i}"} for i in range(4)])
         for name in names:
             await api.expect("POST", CLAIMS, _claim(name))
         for life in range(8):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.apiserver.patience import pause, until
-from tests.e2e.numaworld import PACKING, guaranteed
+from tests.e2e.numacluster import PACKING, guaranteed
 from tests.real.api import Api
 from tests.real.background import background
 from tests.real.numakubelets import REPORTS, Kubelets

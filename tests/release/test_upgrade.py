@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.chartworld import (
+from tests.e2e.chartcluster import (
     MARKS,
     PODS,
     RELEASE,
@@ -29,7 +29,7 @@ from tests.e2e.chartworld import (
     six_nodes,
     waiting,
 )
-from tests.e2e.operatorworld import real, sandbox
+from tests.e2e.operatorcluster import real, sandbox
 from tests.release.trees import ROOT, copied, run
 
 CHART_IS_WHOLE = "charts/trellis/templates/agent-netperf.yaml"

@@ -68,44 +68,44 @@ def was_gated_earlier(raw):
     return bool(raw.get("status", {}).get("resourceClaimStatuses"))
 
 
-def is_forgetful(world, raw):
+def is_forgetful(cluster, raw):
     """Return whether a pod needs a case where the peer is known to be wrong (D32): see
     `devicereference`.
     """
     asks = [
         ask
-        for claim in world.claims_of(raw)
+        for claim in cluster.claims_of(raw)
         for request in claim["spec"]["devices"].get("requests", ())
         for ask in (*request.get("firstAvailable", ()), request.get("exactly", {}))
     ]
     if any(ask.get("allocationMode") == "All" or ask.get("adminAccess") for ask in asks):
         return True
-    if asks and _is_unpublished(world):
+    if asks and _is_unpublished(cluster):
         return True
     if any(
         "distinctAttribute" in one
-        for claim in world.claims_of(raw)
+        for claim in cluster.claims_of(raw)
         for one in claim["spec"]["devices"].get("constraints", ())
     ):
         return True
     drivers: dict[str, set[str]] = {}
-    for one in world.of("ResourceSlice"):
+    for one in cluster.of("ResourceSlice"):
         spec = one["spec"]
         if any(device.get("consumesCounters") for device in spec.get("devices", ())):
             drivers.setdefault(spec["pool"]["name"], set()).add(spec["driver"])
     return any(len(found) > 1 for found in drivers.values())
 
 
-def _is_unpublished(world):
+def _is_unpublished(cluster):
     """Return whether a claim has a device that no slice publishes."""
     published = {
         (one["spec"]["driver"], one["spec"]["pool"]["name"], device["name"])
-        for one in world.of("ResourceSlice")
+        for one in cluster.of("ResourceSlice")
         for device in one["spec"].get("devices", ())
     }
     return any(
         (one["driver"], one["pool"], one["device"]) not in published
-        for claim in world.of("ResourceClaim")
+        for claim in cluster.of("ResourceClaim")
         for one in (claim.get("status", {}).get("allocation") or {})
         .get("devices", {})
         .get("results", ())
@@ -115,11 +115,13 @@ def _is_unpublished(world):
 NO_DEVICES = {"cannot allocate all claims", "resource pools are currently being updated"}
 
 
-def check_by_reference(world, raw, got):
+def check_by_reference(cluster, raw, got):
     """Compare the result with the reference: every device that a node gave or could not give."""
-    reference = Reference(*(world.of(k) for k in ("ResourceSlice", "DeviceClass", "ResourceClaim")))
-    nodes = {one["metadata"]["name"]: one for one in world.of("Node")}
-    claims = [one for one in world.claims_of(raw) if not one.get("status", {}).get("allocation")]
+    reference = Reference(
+        *(cluster.of(k) for k in ("ResourceSlice", "DeviceClass", "ResourceClaim"))
+    )
+    nodes = {one["metadata"]["name"]: one for one in cluster.of("Node")}
+    claims = [one for one in cluster.claims_of(raw) if not one.get("status", {}).get("allocation")]
     if got["result"] == "Error":
         assert any(_breaks(reference, node, claims) for node in nodes.values())
         return

@@ -28,27 +28,27 @@ RESULTS = {"Held": "Gated"}
 def run_case(case):
     """Compare each pod of a case with the result of the peer."""
     batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
-    world = SimulatedCluster(case["objects"])
+    cluster = SimulatedCluster(case["objects"])
     for raw, expected in zip(case["pending"], case["expected"], strict=True):
-        got = _simulated(batch, case, world.objects(), raw)
+        got = _simulated(batch, case, cluster.objects(), raw)
         try:
             _compare(raw, got, expected)
             if expected["result"] == "Scheduled":
-                _compare_devices(batch, case, world, raw, got, expected)
+                _compare_devices(batch, case, cluster, raw, got, expected)
         except AssertionError:
             # Counters and distinct values that the peer forgets are kept here.
-            if not is_forgetful(world, raw):
+            if not is_forgetful(cluster, raw):
                 raise
             deviation("D32")
-            check_by_reference(world, raw, got)
-        world.follow(raw, expected)
+            check_by_reference(cluster, raw, got)
+        cluster.follow(raw, expected)
 
 
-def _compare_devices(batch, case, world, raw, got, expected):
+def _compare_devices(batch, case, cluster, raw, got, expected):
     """Compare the devices of a placed pod."""
     if got["node"] != expected["node"]:
         assert got["node"] in expected["ties"]
-        got = _simulated(batch, case, world.objects(), world.pinned(raw, expected["node"]))
+        got = _simulated(batch, case, cluster.objects(), cluster.pinned(raw, expected["node"]))
     assert plain_claims(expected["claims"]) == plain_claims(got.get("claims", []))
     status = got.get("extendedResourceClaimStatus", {}).get("requestMappings")
     assert expected.get("extendedResourceClaimStatus", {}).get("requestMappings") == status

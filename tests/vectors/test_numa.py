@@ -161,8 +161,8 @@ def run_placement(vector):
     if "steps" in case:
         _run_sequence(case)
         return
-    world = SimulatedCluster(case)
-    _check_placed(world.schedule(case["pod"]), case["expect"])
+    cluster = SimulatedCluster(case)
+    _check_placed(cluster.schedule(case["pod"]), case["expect"])
 
 
 def _check_placed(outcome, expect):
@@ -178,14 +178,14 @@ def _check_placed(outcome, expect):
 
 
 def _run_sequence(case):
-    world, deleted = SimulatedCluster(case), set()
+    cluster, deleted = SimulatedCluster(case), set()
     for step in case["steps"]:
         assert set(step) <= {"schedule", "delete", "expect"}, "unknown step"
         if "delete" in step:
-            world.delete(step["delete"])
+            cluster.delete(step["delete"])
             deleted.add((step["delete"]["namespace"], step["delete"]["name"]))
             continue
-        outcome = world.schedule(step["schedule"])
+        outcome = cluster.schedule(step["schedule"])
         if deleted and case["args"].get("cacheResyncPeriodSeconds", 0) > 0:
             # A deleted pod gives its reserved amounts back: it is as if it had never been.
             deviation("D15")

@@ -6,8 +6,8 @@ one.
 
 import collections
 
+from tests.vectors.workloadcluster import matches, requests
 from tests.vectors.workloadphase import Phase
-from tests.vectors.workloadworld import matches, requests
 
 
 def units(phase, keys):
@@ -67,17 +67,21 @@ def invariants(case, index, obs, before):
     )
     fresh = {k for k in p.at if k not in old}
     victims = {k for k in p.missing if before is None or k in before["pods"] or ("Pod", k) in p.new}
-    world = p.world()
-    for name, there in world.pods.items():
-        if any(x < 0 for x in world.left[name]):
-            out["fit"] = f"{name} is over-committed: {world.left[name]}"
+    cluster = p.cluster()
+    for name, there in cluster.pods.items():
+        if any(x < 0 for x in cluster.left[name]):
+            out["fit"] = f"{name} is over-committed: {cluster.left[name]}"
         for k in fresh & set(there):
             pod = there.pop(k)
-            world.left[name] = [a + b for a, b in zip(world.left[name], requests(pod), strict=True)]
-            if not world.fits(pod, name):
+            cluster.left[name] = [
+                a + b for a, b in zip(cluster.left[name], requests(pod), strict=True)
+            ]
+            if not cluster.fits(pod, name):
                 out["fit"] = f"{k} may not be on {name}"
             there[k] = pod
-            world.left[name] = [a - b for a, b in zip(world.left[name], requests(pod), strict=True)]
+            cluster.left[name] = [
+                a - b for a, b in zip(cluster.left[name], requests(pod), strict=True)
+            ]
     for k in fresh:
         g = p.group_of(p.pods[k])
         if g and g not in p.groups:
@@ -99,16 +103,16 @@ def invariants(case, index, obs, before):
             pending
             and not busy & set(pending)
             and ("PodGroup", g) not in p.deleted
-            and p.can_grow(g, p.world())
+            and p.can_grow(g, p.cluster())
         ):
             out["idle"] = (
-                f"{g}: {p.room_for(g, p.world())} (placed, could be added) of at least "
+                f"{g}: {p.room_for(g, p.cluster())} (placed, could be added) of at least "
                 f"{p.least(g)}, but it waits"
             )
     for k, pod in p.pods.items():
         if k in p.at or k in p.missing or p.group_of(pod) or k in busy:
             continue
-        if any(p.world().fits(pod, n["metadata"]["name"]) for n in p.nodes):
+        if any(p.cluster().fits(pod, n["metadata"]["name"]) for n in p.nodes):
             out["idle"] = f"{k} fits somewhere, but it waits"
     # pods of the start are served by priority
     if index == 0 and not victims:
@@ -119,7 +123,7 @@ def invariants(case, index, obs, before):
             low = {k for pr, h, ks in placed if pr < priority and h != g for k in ks}
             if not low or (g is None and p.group_of(p.pods[keys[0]])):
                 continue
-            w = p.world(low)
+            w = p.cluster(low)
             if p.can_grow(g, w) if g else any(w.fits(p.pods[keys[0]], n) for n in w.nodes):
                 out["inversion"] = (
                     f"{g or keys[0]} (priority {priority}) waits, would fit without "
@@ -143,7 +147,7 @@ def invariants(case, index, obs, before):
             if g and p.whole(g) and by_group and any(k in p.at and k in old for k in p.members(g)):
                 out["whole"] = f"only {keys} of {g} evicted, which is disrupted as a whole"
         if top is not None:
-            w = p.world()
+            w = p.cluster()
             for k in victims:  # one victim (or a whole group of them) that could have stayed
                 g = p.group_of(p.pods[k])
                 together = (

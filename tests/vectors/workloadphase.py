@@ -4,7 +4,7 @@ there.
 
 import collections
 
-from tests.vectors.workloadworld import SimulatedCluster, key_of
+from tests.vectors.workloadcluster import SimulatedCluster, key_of
 
 
 class Phase:
@@ -63,7 +63,7 @@ class Phase:
     def priority(self, group):
         return self.groups[group]["spec"].get("priority", 0)
 
-    def world(self, without=()):
+    def cluster(self, without=()):
         return SimulatedCluster(
             self.nodes, [(self.pods[k], n) for k, n in self.at.items() if k not in without]
         )
@@ -71,7 +71,7 @@ class Phase:
     def labels(self, node):
         return next(n["metadata"]["labels"] for n in self.nodes if n["metadata"]["name"] == node)
 
-    def room_for(self, group, world, ignore=()):
+    def room_for(self, group, cluster, ignore=()):
         """How many more members of a group could be placed now.
 
         `ignore`: members that count as not placed.
@@ -79,19 +79,19 @@ class Phase:
         members = self.members(group)
         bound = [k for k in members if k in self.at and k not in ignore]
         pending = [p for k, p in members.items() if k not in bound]
-        names = list(world.nodes)
+        names = list(cluster.nodes)
         key = self.topology(group)
         if not key:
-            return len(bound), world.fill(pending, names)
+            return len(bound), cluster.fill(pending, names)
         there = {self.labels(self.at[k]).get(key) for k in bound}
         domains = collections.defaultdict(list)
         for n in names:
-            value = world.nodes[n]["metadata"]["labels"].get(key)
+            value = cluster.nodes[n]["metadata"]["labels"].get(key)
             if value is not None and (not there or there == {value}):
                 domains[value].append(n)
-        return len(bound), max((world.fill(pending, d) for d in domains.values()), default=0)
+        return len(bound), max((cluster.fill(pending, d) for d in domains.values()), default=0)
 
-    def can_grow(self, group, world, ignore=()):
+    def can_grow(self, group, cluster, ignore=()):
         """Return whether one more attempt would place a pod."""
-        bound, more = self.room_for(group, world, ignore)
+        bound, more = self.room_for(group, cluster, ignore)
         return more > 0 and bound + more >= self.least(group)

@@ -16,7 +16,7 @@ from scheduler.simulate.simulate import SimulationRun
 from scheduler.simulate.stage import AnswerOptions, staged, take_apart
 from scheduler.snapshot.documents import items_of_objects
 from scheduler.snapshot.snapshot import read_snapshot
-from tests.vectors.workloadworld import key_of
+from tests.vectors.workloadcluster import key_of
 
 
 @cache

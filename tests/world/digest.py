@@ -12,7 +12,7 @@ def main(seed: int, moves: int) -> str:
     if run.broken is not None:
         raise run.broken
     assert run.played is not None
-    return run.played.world.digest
+    return run.played.cluster.digest
 
 
 if __name__ == "__main__":

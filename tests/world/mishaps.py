@@ -34,7 +34,7 @@ NONSENSE: tuple[Object, ...] = (
 class Mishaps:
     """Actions; `groups` are the gangs of a run with their sizes, without ended ones."""
 
-    world: SimulatedCluster
+    cluster: SimulatedCluster
     dice: Random
     groups: dict[str, int]
     _number: int
@@ -48,15 +48,15 @@ class Mishaps:
         Groups that lost a member start again.
         """
         before = await self._take_node(self._some_node())
-        await self.world.pass_time(self.dice.choice((0.0, 0.2, 5.0)))
+        await self.cluster.pass_time(self.dice.choice((0.0, 0.2, 5.0)))
         self._bring_node(before)
 
     async def _take_node(self, name: str) -> Object:
         """Delete a node, then its pods; return the node."""
-        before: Object = self.world.outside.get(f"/api/v1/nodes/{name}")
-        self.world.outside.remove(f"/api/v1/nodes/{name}")
-        await self.world.pass_time(self.dice.choice((0.0, 1.0, 8.0)))
-        for pod in list(self.world.pods().values()):
+        before: Object = self.cluster.outside.get(f"/api/v1/nodes/{name}")
+        self.cluster.outside.remove(f"/api/v1/nodes/{name}")
+        await self.cluster.pass_time(self.dice.choice((0.0, 1.0, 8.0)))
+        for pod in list(self.cluster.pods().values()):
             if pod["spec"].get("nodeName") == name:
                 self._end(pod)
         return before
@@ -64,7 +64,7 @@ class Mishaps:
     def _bring_node(self, before: Object) -> None:
         """Create a node again."""
         meta = {"name": before["metadata"]["name"], "labels": before["metadata"].get("labels", {})}
-        self.world.outside.put("/api/v1/nodes", {"metadata": meta, "status": before["status"]})
+        self.cluster.outside.put("/api/v1/nodes", {"metadata": meta, "status": before["status"]})
 
     async def refuse_pod(self) -> None:
         """Have a kubelet reject a pod that was bound to its node."""
@@ -72,22 +72,22 @@ class Mishaps:
         if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
             return
         status = {"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "no room here"}}
-        self.world.outside.change(f"{PODS_PATH}/{pod['metadata']['name']}/status", status)
+        self.cluster.outside.change(f"{PODS_PATH}/{pod['metadata']['name']}/status", status)
 
     async def gate(self) -> None:
         """Create a pod with a scheduling gate."""
         self._number += 1
         name = f"gated{self._number}"
-        self.world.pod(name, "500m", spec={"schedulingGates": [{"name": "example.com/quota"}]})
+        self.cluster.pod(name, "500m", spec={"schedulingGates": [{"name": "example.com/quota"}]})
         self._gated.append(name)
 
     async def lift_gate(self) -> None:
         """Remove a pod's scheduling gate."""
         if self._gated:
             name = self._gated.pop(self.dice.randrange(len(self._gated)))
-            if self.world.outside.get(f"{PODS_PATH}/{name}") is not None:
+            if self.cluster.outside.get(f"{PODS_PATH}/{name}") is not None:
                 patch = {"spec": {"schedulingGates": None}}
-                self.world.outside.change(f"{PODS_PATH}/{name}", patch)
+                self.cluster.outside.change(f"{PODS_PATH}/{name}", patch)
 
     async def nonsense(self) -> None:
         """Create impossible requests, as a pod and as a group of absurd size."""
@@ -96,19 +96,19 @@ class Mishaps:
         containers = [{"name": "c", "image": "i", "resources": resources}]
         labels = self.dice.choice(({}, {POD_GROUP: "nobody"}, {POD_GROUP: f"x{self._number}"}))
         spec = {"containers": containers}
-        self.world.pod(f"nonsense{self._number}", labels=labels, spec=spec)
+        self.cluster.pod(f"nonsense{self._number}", labels=labels, spec=spec)
         meta = {"name": f"x{self._number}"}
         size = self.dice.choice((1, 1000, 10_000))
-        self.world.outside.put(POD_GROUPS, {"metadata": meta, "spec": {"minMember": size}})
+        self.cluster.outside.put(POD_GROUPS, {"metadata": meta, "spec": {"minMember": size}})
 
     async def forget_group(self) -> None:
         """Delete a group's object while its pods exist, and create it again."""
         if self.groups:
             name = self.dice.choice(sorted(self.groups))
-            if self.world.outside.get(f"{POD_GROUPS}/{name}") is not None:
-                self.world.outside.remove(f"{POD_GROUPS}/{name}")
-            await self.world.pass_time(self.dice.choice((0.0, 0.5, 5.0)))
-            self.world.group(name, self.groups[name])
+            if self.cluster.outside.get(f"{POD_GROUPS}/{name}") is not None:
+                self.cluster.outside.remove(f"{POD_GROUPS}/{name}")
+            await self.cluster.pass_time(self.dice.choice((0.0, 0.5, 5.0)))
+            self.cluster.group(name, self.groups[name])
 
     async def rename(self) -> None:
         """Replace a pending pod by another of its name, unseen by a process with frozen watches."""
@@ -120,8 +120,8 @@ class Mishaps:
         for flow in flows:
             flow.die()
         self._end(pod)
-        self.world.pod(name, self.dice.choice(("500m", "2")))
-        await self.world.pass_time(self.dice.choice((0.0, 1.0, 6.0)))
+        self.cluster.pod(name, self.dice.choice(("500m", "2")))
+        await self.cluster.pass_time(self.dice.choice((0.0, 1.0, 6.0)))
         for flow in flows:
             flow.recover()
 
@@ -131,31 +131,31 @@ class Mishaps:
         replica.wiring.writes_left = self.dice.randint(1, 12)
         self._number += 1
         self.groups[f"g{self._number}"] = 8
-        self.world.gang(f"g{self._number}", 8, "350m")
-        await self.world.pass_time(3)
+        self.cluster.gang(f"g{self._number}", 8, "350m")
+        await self.cluster.pass_time(3)
         await replica.kill()
 
     async def drop_kind(self) -> None:
         """Delete the CRD of PodGroups, and with it all of them; create both again."""
-        definition = self.world.store.find(CUSTOMRESOURCEDEFINITIONS, "", PODGROUPS_CRD)
+        definition = self.cluster.store.find(CUSTOMRESOURCEDEFINITIONS, "", PODGROUPS_CRD)
         if definition is None:
             return
         meta = {"name": PODGROUPS_CRD, "annotations": definition.obj["metadata"]["annotations"]}
         again = {"metadata": meta, "spec": definition.obj["spec"]}
         path = f"{CRDS}/{PODGROUPS_CRD}"
-        self.world.outside.remove(path)
+        self.cluster.outside.remove(path)
         # As the API server's own controller does: the objects first, then the definition.
-        for group in self.world.outside.get(POD_GROUPS)["items"]:
-            self.world.outside.remove(f"{POD_GROUPS}/{group['metadata']['name']}")
-        self.world.outside.change(path, {"metadata": {"finalizers": None}})
-        for replica in self.world.replicas:
+        for group in self.cluster.outside.get(POD_GROUPS)["items"]:
+            self.cluster.outside.remove(f"{POD_GROUPS}/{group['metadata']['name']}")
+        self.cluster.outside.change(path, {"metadata": {"finalizers": None}})
+        for replica in self.cluster.replicas:
             for flow in [one for one in replica.wiring.flows if one.path.startswith(ALL_PODGROUPS)]:
                 flow.cut()  # the server no longer serves this kind
-        await self.world.pass_time(self.dice.choice((0.5, 10.0, 40.0)))
-        self.world.outside.put(CRDS, again)
-        await self.world.pass_time(self.dice.choice((0.0, 2.0)))
+        await self.cluster.pass_time(self.dice.choice((0.5, 10.0, 40.0)))
+        self.cluster.outside.put(CRDS, again)
+        await self.cluster.pass_time(self.dice.choice((0.0, 2.0)))
         for name, size in self.groups.items():
-            self.world.group(name, size)
+            self.cluster.group(name, size)
 
     async def amends(self) -> None:
         """Remove the remaining gates."""
@@ -166,17 +166,17 @@ class Mishaps:
         """Delete a pod, and its whole group, as a Job does that starts again."""
         group = pod["metadata"].get("labels", {}).get(POD_GROUP)
         self.groups.pop(group, None)
-        for one in list(self.world.pods().values()):
+        for one in list(self.cluster.pods().values()):
             mine = one["metadata"].get("labels", {}).get(POD_GROUP)
             if one["metadata"]["uid"] == pod["metadata"]["uid"] or (group and mine == group):
-                self.world.remove_pod(one["metadata"]["name"])
+                self.cluster.remove_pod(one["metadata"]["name"])
                 self._gated = [name for name in self._gated if name != one["metadata"]["name"]]
 
     def _some_replica(self) -> Replica:
-        return self.dice.choice(self.world.replicas)
+        return self.dice.choice(self.cluster.replicas)
 
     def _some_pod(self, *, is_bound: bool) -> Object | None:
-        pods = self.world.pods().values()
+        pods = self.cluster.pods().values()
         found = [
             pod
             for pod in pods
@@ -188,9 +188,9 @@ class Mishaps:
 
     def _bound(self, most: int) -> list[Object]:
         """Return some pods that are bound."""
-        pods = [pod for pod in self.world.pods().values() if pod["spec"].get("nodeName")]
+        pods = [pod for pod in self.cluster.pods().values() if pod["spec"].get("nodeName")]
         return self.dice.sample(pods, min(len(pods), most))
 
     def _some_node(self) -> str:
-        nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]
+        nodes = [stored.obj["metadata"]["name"] for stored in self.cluster.store.list(NODES)]
         return str(self.dice.choice(nodes))

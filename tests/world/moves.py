@@ -57,16 +57,16 @@ MOST_WAITING = 64
 class Play(Plots):
     """The actions of one run; `dice` chooses them."""
 
-    def __init__(self, world: SimulatedCluster, dice: Random) -> None:
+    def __init__(self, cluster: SimulatedCluster, dice: Random) -> None:
         super().__init__()
-        self.world = world
+        self.cluster = cluster
         self.dice = dice
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
         self.states: set[State] = set()
         # The actions so far, as a script that can run again.
         self.steps: list[Step] = []
-        world.looked = self.note_state
+        cluster.looked = self.note_state
         self.settled_s = self.quiet_s = 0.0
         self.mood = self._some_mood()
         self._number = 0
@@ -130,19 +130,19 @@ class Play(Plots):
         await getattr(self, step.move)()
         self.note_state()
         self._give_up()
-        await self.world.revive()
-        await self.world.pass_time(self.dice.choice((0.0, 0.05, 0.3, 1.0, 5.0)))
+        await self.cluster.revive()
+        await self.cluster.pass_time(self.dice.choice((0.0, 0.05, 0.3, 1.0, 5.0)))
         self.dice = before
 
     def note_state(self) -> None:
         """Record the current state of the world."""
-        self.states.add(state_of(self.world, self.groups))
+        self.states.add(state_of(self.cluster, self.groups))
 
     def _give_up(self) -> None:
         """Delete the longest pending pods when too many are pending."""
-        waiting = [pod for pod in self.world.pods().values() if not pod["spec"].get("nodeName")]
+        waiting = [pod for pod in self.cluster.pods().values() if not pod["spec"].get("nodeName")]
         for pod in waiting[: max(0, len(waiting) - MOST_WAITING)]:
-            if self.world.outside.get(f"{PODS_PATH}/{pod['metadata']['name']}") is not None:
+            if self.cluster.outside.get(f"{PODS_PATH}/{pod['metadata']['name']}") is not None:
                 self._end(pod)
 
     async def burst(self) -> None:
@@ -151,7 +151,7 @@ class Play(Plots):
             self._number += 1
             name = f"g{self._number}"
             self.groups[name] = 8
-            self.world.gang(name, 8, self.dice.choice(("1", "1500m", "350m")))
+            self.cluster.gang(name, 8, self.dice.choice(("1", "1500m", "350m")))
 
     async def plain(self) -> None:
         """Create some pods."""
@@ -159,13 +159,13 @@ class Play(Plots):
             self._number += 1
             labels = self.dice.choice(({}, {}, PROTECTED))
             cpu = self.dice.choice(("500m", "2", "350m"))
-            self.world.pod(f"p{self._number}", cpu, labels=labels)
+            self.cluster.pod(f"p{self._number}", cpu, labels=labels)
 
     async def urgent(self) -> None:
         """Create a pod that must preempt others."""
         self._number += 1
         spec = {"priorityClassName": "urgent"}
-        self.world.pod(f"u{self._number}", self.dice.choice(("1", "3")), spec=spec)
+        self.cluster.pod(f"u{self._number}", self.dice.choice(("1", "3")), spec=spec)
 
     async def finish(self) -> None:
         """End some bound pods, or whole groups."""
@@ -177,12 +177,12 @@ class Play(Plots):
         name = self._some_node()
         self._number += 1
         patch = {"metadata": {"labels": {"touched": str(self._number)}}}
-        self.world.outside.change(f"/api/v1/nodes/{name}", patch)
+        self.cluster.outside.change(f"/api/v1/nodes/{name}", patch)
 
     async def resize_node(self) -> None:
         """Change a node's allocatable amounts; its pods stay."""
         cpu = self.dice.choice(("6", "8", "8", "10"))
-        self.world.resize(self._some_node(), cpu)
+        self.cluster.resize(self._some_node(), cpu)
 
     async def resize_pod(self) -> None:
         """Change a running pod's requests, in place."""
@@ -193,7 +193,7 @@ class Play(Plots):
         asked = {"cpu": self.dice.choice(("250m", "750m", "1250m")), "memory": "64Mi"}
         spec = {"containers": [{"name": name, "resources": {"requests": asked}}]}
         path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/resize"
-        self.world.outside.merge(path, {"spec": spec})
+        self.cluster.outside.merge(path, {"spec": spec})
 
     async def steal(self) -> None:
         """Bind a pending pod as another scheduler."""
@@ -201,16 +201,16 @@ class Play(Plots):
         if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
             return
         meta = pod["metadata"]
-        self.world.history.foreign.add(meta["uid"])
+        self.cluster.history.foreign.add(meta["uid"])
         target = {"target": {"kind": "Node", "name": self._some_node()}}
-        self.world.outside.put(f"/api/v1/namespaces/default/pods/{meta['name']}/binding", target)
+        self.cluster.outside.put(f"/api/v1/namespaces/default/pods/{meta['name']}/binding", target)
 
     async def flap(self) -> None:
         """Cordon a node, and uncordon it again."""
         path = f"/api/v1/nodes/{self._some_node()}"
-        self.world.outside.change(path, {"spec": {"unschedulable": True}})
-        await self.world.pass_time(self.dice.random())
-        self.world.outside.change(path, {"spec": {"unschedulable": None}})
+        self.cluster.outside.change(path, {"spec": {"unschedulable": True}})
+        await self.cluster.pass_time(self.dice.random())
+        self.cluster.outside.change(path, {"spec": {"unschedulable": None}})
 
     async def cut(self) -> None:
         """Break all watches of a replica."""
@@ -228,23 +228,23 @@ class Play(Plots):
         flows = [flow for flow in replica.wiring.flows if not flow.is_dead]
         for flow in flows:
             flow.die()
-        await self.world.pass_time(self.dice.choice((0.5, 3.0, 12.0)))
+        await self.cluster.pass_time(self.dice.choice((0.5, 3.0, 12.0)))
         for flow in flows:
             flow.recover()
 
     async def restart_server(self) -> None:
         """Stop the API server for a while, and start it without its history."""
-        self.world.refusals[""] = (Accident(UNSENT),)
-        for replica in self.world.replicas:
+        self.cluster.refusals[""] = (Accident(UNSENT),)
+        for replica in self.cluster.replicas:
             for flow in list(replica.wiring.flows):
                 flow.cut()
-        await self.world.pass_time(self.dice.choice((0.5, 4.0, 20.0)))
-        self.world.store.forget_history()
-        self.world.refusals.pop("", None)
+        await self.cluster.pass_time(self.dice.choice((0.5, 4.0, 20.0)))
+        self.cluster.store.forget_history()
+        self.cluster.refusals.pop("", None)
 
     async def refuse(self) -> None:
         """Fail a part of the API."""
-        self.world.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
+        self.cluster.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
 
     async def put_off(self) -> None:
         """Free capacity, and delay, reject or reorder the binds into it while nodes shrink or are
@@ -253,38 +253,38 @@ class Play(Plots):
         for _ in range(self.dice.randint(0, 3)):
             await self.finish()
         if self.dice.random() < 0.3:
-            for replica in self.world.replicas:
+            for replica in self.cluster.replicas:
                 replica.wiring.late, replica.wiring.trouble = {"/binding": 8.0}, 0.5
         else:
-            self.world.refusals[BINDINGS] = self.dice.choice(PUT_OFF)
+            self.cluster.refusals[BINDINGS] = self.dice.choice(PUT_OFF)
         await self.dice.choice((self.burst, self.plain))()
-        await self.world.pass_time(self.dice.choice((0.1, 0.5, 2.0)))
-        nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]
+        await self.cluster.pass_time(self.dice.choice((0.1, 0.5, 2.0)))
+        nodes = [stored.obj["metadata"]["name"] for stored in self.cluster.store.list(NODES)]
         for name in nodes:
             if self.dice.random() < 0.5:
-                self.world.resize(name, self.dice.choice(("4", "6")))
+                self.cluster.resize(name, self.dice.choice(("4", "6")))
         away = await self._take_node(self.dice.choice(nodes))
-        await self.world.pass_time(self.dice.choice((0.1, 5.0, 20.0)))
-        self.world.refusals.pop(BINDINGS, None)
-        for replica in self.world.replicas:
+        await self.cluster.pass_time(self.dice.choice((0.1, 5.0, 20.0)))
+        self.cluster.refusals.pop(BINDINGS, None)
+        for replica in self.cluster.replicas:
             replica.wiring.late, replica.wiring.trouble = {}, 0.0
         await self.burst()
-        await self.world.pass_time(5)
+        await self.cluster.pass_time(5)
         self._bring_node(away)
         for name in nodes:
-            self.world.resize(name, "8")
+            self.cluster.resize(name, "8")
 
     async def heal(self) -> None:
         """End all faults of API and network, and start others."""
-        self.world.refusals.clear()
-        for replica in self.world.replicas:
+        self.cluster.refusals.clear()
+        for replica in self.cluster.replicas:
             replica.wiring.join()
             replica.wiring.trouble = self.dice.choice((0.0, 0.05, 0.2))
             replica.wiring.twice = self.dice.choice((0.0, 0.0, 0.1))
 
     async def compact(self) -> None:
         """Drop the server's history."""
-        self.world.store.forget_history()
+        self.cluster.store.forget_history()
 
     async def kill(self) -> None:
         """Kill a replica."""
@@ -297,11 +297,13 @@ class Play(Plots):
     async def upgrade(self) -> None:
         """Restart the replicas one after the other with another configuration."""
         other = drawn(self.dice)
-        self.world.setting = self.world.setting._replace(lease=other.lease, backoff=other.backoff)
-        for replica in list(self.world.replicas):
+        self.cluster.setting = self.cluster.setting._replace(
+            lease=other.lease, backoff=other.backoff
+        )
+        for replica in list(self.cluster.replicas):
             await replica.leave()
-            await self.world.revive()
-            await self.world.pass_time(self.dice.choice((0.5, 5.0)))
+            await self.cluster.revive()
+            await self.cluster.pass_time(self.dice.choice((0.5, 5.0)))
 
     async def rotate(self) -> None:
         """Expire a replica's token before it has read the next one."""
@@ -309,8 +311,8 @@ class Play(Plots):
         wiring.accident = lambda _, __: UNAUTHORIZED
         for flow in list(wiring.flows):
             flow.cut()
-        await self.world.pass_time(self.dice.choice((0.2, 2.0, 8.0, 30.0)))
-        wiring.accident = self.world.refusal
+        await self.cluster.pass_time(self.dice.choice((0.2, 2.0, 8.0, 30.0)))
+        wiring.accident = self.cluster.refusal
 
     async def partition(self) -> None:
         """Partition a replica from the network."""

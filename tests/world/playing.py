@@ -42,11 +42,11 @@ class Length(NamedTuple):
 def opened(script: Script) -> Play:
     """Return a world of a few nodes without any event yet."""
     dice = Random(script.seed)
-    world = SimulatedCluster(script.seed, drawn(dice))
+    cluster = SimulatedCluster(script.seed, drawn(dice))
     for number in range(dice.choice((2, 4, 8, 12))):
-        world.node(f"n{number:02}", cpu="8")
-    world.protect()
-    return Play(world, dice)
+        cluster.node(f"n{number:02}", cpu="8")
+    cluster.protect()
+    return Play(cluster, dice)
 
 
 async def play(one: Play, script: Script, length: Length) -> None:
@@ -54,106 +54,109 @@ async def play(one: Play, script: Script, length: Length) -> None:
 
     Raises BrokenError with the violated invariants.
     """
-    async with one.world.running():
+    async with one.cluster.running():
         if length.days:
             await live(one, length.days * DAY_S)
         else:
             await trouble(one, length.moves, script.steps)
             await come_to_rest(one)
-    judge(one.world)
+    judge(one.cluster)
 
 
 async def live(one: Play, seconds: float) -> None:
     """Run faults now and then, with quiet hours between."""
-    world, began = one.world, one.world.clock.now()
-    while world.clock.now() - began < seconds:
+    cluster, began = one.cluster, one.cluster.clock.now()
+    while cluster.clock.now() - began < seconds:
         await trouble(one, one.dice.randint(1, 8))
         await come_to_rest(one)
-        before, needless = dict(world.writes), len(world.audit.needless)
+        before, needless = dict(cluster.writes), len(cluster.audit.needless)
         quiet_s = one.dice.choice(QUIET_S)
-        await world.rest(quiet_s)
+        await cluster.rest(quiet_s)
         one.quiet_s += quiet_s
-        judge(world, [*silent(world, before, needless), *await deviations(world)])
+        judge(cluster, [*silent(cluster, before, needless), *await deviations(cluster)])
 
 
 async def trouble(one: Play, moves: int, steps: Sequence[Step] = ()) -> None:
     """Run these actions, or else the configured number."""
     for number in range(len(steps) or moves):
         await one.make(steps[number] if steps else one.some_step())
-        judge(one.world, one.world.idle())
+        judge(one.cluster, one.cluster.idle())
 
 
 async def come_to_rest(one: Play) -> None:
     """End all faults, and check the final state."""
-    world = one.world
+    cluster = one.cluster
     one.hold_up()
     # The last fault of every world: running pods end without an event.
     await one.complete()
-    for replica in world.replicas:
+    for replica in cluster.replicas:
         for flow in replica.wiring.flows:
             flow.die()
     await one.amends()
-    await settle(one, SETTLED_S + world.longest_lease_s)
+    await settle(one, SETTLED_S + cluster.longest_lease_s)
     # Until capacity in doubt is released, and a watch without events is closed. The leader may have
     # been unable to renew for long: then the next one waits for its lease to expire.
-    await stay(world, 170)
-    await settle(one, SETTLED_S + world.longest_lease_s)
+    await stay(cluster, 170)
+    await settle(one, SETTLED_S + cluster.longest_lease_s)
     judge(
-        world,
-        [*await deviations(world), *world.audit.owing({one.number for one in world.replicas})],
+        cluster,
+        [
+            *await deviations(cluster),
+            *cluster.audit.owing({one.number for one in cluster.replicas}),
+        ],
     )
     await one.finish()
-    await settle(one, TAKEN_S + world.longest_backoff_s)
-    await world.rest(LAST_WORDS_S)
-    before, needless = dict(world.writes), len(world.audit.needless)
-    await world.pass_time(60)
-    judge(world, [*silent(world, before, needless), *await deviations(world)])
+    await settle(one, TAKEN_S + cluster.longest_backoff_s)
+    await cluster.rest(LAST_WORDS_S)
+    before, needless = dict(cluster.writes), len(cluster.audit.needless)
+    await cluster.pass_time(60)
+    judge(cluster, [*silent(cluster, before, needless), *await deviations(cluster)])
 
 
-def silent(world: SimulatedCluster, before: dict[str, int], needless: int) -> list[Breach]:
+def silent(cluster: SimulatedCluster, before: dict[str, int], needless: int) -> list[Breach]:
     """Return the writes in a quiet world, and the needless requests."""
-    noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k not in AT_REST}
+    noise = {k: n - before.get(k, 0) for k, n in cluster.writes.items() if k not in AT_REST}
     stated = [f"{n} writes of {kind}" for kind, n in noise.items() if n]
-    stated += world.audit.needless[needless:]
-    return [Breach(Invariant.SILENCE, world.clock.now(), what) for what in stated]
+    stated += cluster.audit.needless[needless:]
+    return [Breach(Invariant.SILENCE, cluster.clock.now(), what) for what in stated]
 
 
-async def deviations(world: SimulatedCluster) -> list[Breach]:
+async def deviations(cluster: SimulatedCluster) -> list[Breach]:
     """Return the deviations from the required final state.
 
     A pending pod may be in a retry at this moment, which is completed first.
     """
-    began = world.clock.now()
-    while world.clock.now() - began < TAKEN_S and any(
-        one.leads and one.is_busy for one in world.replicas
+    began = cluster.clock.now()
+    while cluster.clock.now() - began < TAKEN_S and any(
+        one.leads and one.is_busy for one in cluster.replicas
     ):
-        await world.pass_time(1)
-    return world.deviations()
+        await cluster.pass_time(1)
+    return cluster.deviations()
 
 
-async def stay(world: SimulatedCluster, seconds: int) -> None:
+async def stay(cluster: SimulatedCluster, seconds: int) -> None:
     """Advance the time, and restart ended processes, as a Deployment would."""
     for _ in range(seconds):
-        await world.pass_time(1)
-        await world.revive()
+        await cluster.pass_time(1)
+        await cluster.revive()
 
 
 async def settle(one: Play, limit_s: float) -> None:
     """Advance the time until all pods that fit are bound."""
-    world, began = one.world, one.world.clock.now()
-    while not world.is_settled(one.groups):
-        await world.pass_time(1)
-        await world.revive()
-        judge(world)
-        if world.clock.now() - began > limit_s:
-            parts, unbound = world.partial(one.groups), world.unbound()
+    cluster, began = one.cluster, one.cluster.clock.now()
+    while not cluster.is_settled(one.groups):
+        await cluster.pass_time(1)
+        await cluster.revive()
+        judge(cluster)
+        if cluster.clock.now() - began > limit_s:
+            parts, unbound = cluster.partial(one.groups), cluster.unbound()
             what = f"not in {limit_s:.0f} s; in part: {parts}; unbound: {unbound[:20]}"
             invariant = Invariant.WHOLE if parts else Invariant.LIVENESS
-            raise BrokenError([Breach(invariant, world.clock.now(), what)])
-    one.settled_s = max(one.settled_s, world.clock.now() - began)
+            raise BrokenError([Breach(invariant, cluster.clock.now(), what)])
+    one.settled_s = max(one.settled_s, cluster.clock.now() - began)
 
 
-def judge(world: SimulatedCluster, found: list[Breach] | None = None) -> None:
+def judge(cluster: SimulatedCluster, found: list[Breach] | None = None) -> None:
     """Raise the violations so far."""
-    if broken := world.history.broken + (found or []):
+    if broken := cluster.history.broken + (found or []):
         raise BrokenError(broken)

@@ -78,12 +78,12 @@ class Strides:
 class Replica:
     """One process; `kill` leaves it no time to release anything."""
 
-    def __init__(self, world: SimulatedCluster, number: int) -> None:
-        self.wiring = Wiring(world.store, Random(world.random.getrandbits(32)))
-        self.wiring.accident = world.refusal
-        self.wiring.audit, self.wiring.process = world.audit, number
-        self.wiring.bookmark_s = world.setting.bookmark_s
-        world.audit.deadlines_s[number] = world.setting.lease.renew_deadline_s
+    def __init__(self, cluster: SimulatedCluster, number: int) -> None:
+        self.wiring = Wiring(cluster.store, Random(cluster.random.getrandbits(32)))
+        self.wiring.accident = cluster.refusal
+        self.wiring.audit, self.wiring.process = cluster.audit, number
+        self.wiring.bookmark_s = cluster.setting.bookmark_s
+        cluster.audit.deadlines_s[number] = cluster.setting.lease.renew_deadline_s
         self.number = number
         # When it had last received all events, and how many watches that takes.
         self.informed_at = -inf
@@ -92,17 +92,17 @@ class Replica:
         self.most_flows = 0
         self.meters = Meters()
         self.daemon = Daemon(
-            world.loaded,
-            world.registry,
+            cluster.loaded,
+            cluster.registry,
             self.wiring,  # type: ignore[arg-type]
-            clock=LoopClock(world.random.choice(SKEWS_S)),
-            random=Random(world.random.getrandbits(32)),
+            clock=LoopClock(cluster.random.choice(SKEWS_S)),
+            random=Random(cluster.random.getrandbits(32)),
             meters=self.meters,
             options=DaemonOptions(
                 "world",
                 Address(port=0),
                 seed=number,
-                stopwatch=Strides(world.random.getrandbits(32)),
+                stopwatch=Strides(cluster.random.getrandbits(32)),
                 limits=PLACES,
             ),
         )

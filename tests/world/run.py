@@ -101,8 +101,8 @@ def main(arguments: list[str]) -> int:
     ends: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ends.append(number))
     print(f"worlds of {asked.moves} moves, from seed {first} on", flush=True)
-    worlds, began, next_seed = Campaign(asked.shrink), time.process_time(), first
-    total, search = worlds.total, Search(Random(first), MOVES)
+    clusters, began, next_seed = Campaign(asked.shrink), time.process_time(), first
+    total, search = clusters.total, Search(Random(first), MOVES)
     while (
         total.virtual_s < asked.minutes * 60
         and time.process_time() - began < asked.cpu_seconds
@@ -112,14 +112,14 @@ def main(arguments: list[str]) -> int:
     ):
         seed, next_seed = next_seed, next_seed + 1
         if asked.guided:
-            run = worlds.play(search.next(), Length(asked.moves))
+            run = clusters.play(search.next(), Length(asked.moves))
             if run.played is not None:
                 search.learn(run.script, run.played.states)
         elif asked.script is not None:
-            worlds.play(asked.script, Length(asked.moves))
+            clusters.play(asked.script, Length(asked.moves))
         elif seed not in skipped:
             is_long = asked.long and seed % asked.long == 0
-            worlds.play(Script(seed), Length(asked.moves, asked.days if is_long else 0.0))
+            clusters.play(Script(seed), Length(asked.moves, asked.days if is_long else 0.0))
     print("\n".join(total.lines(first, time.process_time() - began)), flush=True)
     return 1 if total.broken else 0
 

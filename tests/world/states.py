@@ -15,23 +15,23 @@ from tests.world.world import SimulatedCluster
 State = tuple[object, ...]
 
 
-def state_of(world: SimulatedCluster, groups: dict[str, int]) -> State:
+def state_of(cluster: SimulatedCluster, groups: dict[str, int]) -> State:
     """Return the current state of a world."""
-    pods = world.pods()
+    pods = cluster.pods()
     waiting = [pod for pod in pods.values() if not pod["spec"].get("nodeName")]
-    replicas = world.replicas
+    replicas = cluster.replicas
     return (
         sum(one.daemon.engine.is_leading for one in replicas),
-        world.audit.holder is not None,
+        cluster.audit.holder is not None,
         any(POD_GROUP in pod["metadata"].get("labels", {}) for pod in waiting),
         any(pod["spec"].get("priority") for pod in waiting),
-        bool(world.partial(groups)),
+        bool(cluster.partial(groups)),
         any("deletionTimestamp" in pod["metadata"] for pod in pods.values()),
         any(pod["status"].get("nominatedNodeName") for pod in waiting),
         sum(one.wiring.is_cut_off for one in replicas),
         sum(any(flow.is_dead for flow in one.wiring.flows) for one in replicas),
         any(one.wiring.under_way for one in replicas),
-        tuple(sorted(world.refusals)),
+        tuple(sorted(cluster.refusals)),
         next((_inside(one) for one in replicas if one.daemon.engine.is_leading), ()),
     )
 

@@ -47,11 +47,11 @@ class Tally:
 
     def add(self, played: Play) -> None:
         """Add one run."""
-        history = played.world.history
+        history = played.cluster.history
         self.binds += history.binds
         self.excused += history.excused
         self.moves += played.made
-        self.checked += played.world.audit.checked
+        self.checked += played.cluster.audit.checked
         self.states |= played.states
         self.quiet_s += played.quiet_s
 

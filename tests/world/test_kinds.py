@@ -14,18 +14,18 @@ async def test_a_definition_that_comes_back_is_noticed_in_seconds():
 
     A group created with their CRD does not wait for half a minute.
     """
-    world = SimulatedCluster(1)
-    world.protect()
-    world.node("n0", cpu="8")
+    cluster = SimulatedCluster(1)
+    cluster.protect()
+    cluster.node("n0", cpu="8")
     took: list[float] = []
-    async with world.running():
-        play = Play(world, world.random)
+    async with cluster.running():
+        play = Play(cluster, cluster.random)
         for number in range(4):
             await Mishaps.drop_kind(play)
-            world.gang(f"g{number}")
-            took.append(await world.until(lambda: not world.unbound()))
+            cluster.gang(f"g{number}")
+            took.append(await cluster.until(lambda: not cluster.unbound()))
             for member in range(8):
-                world.remove_pod(f"g{number}-{member}")
+                cluster.remove_pod(f"g{number}-{member}")
 
     assert max(took) < 10, took
-    assert [] == world.history.broken
+    assert [] == cluster.history.broken

@@ -12,26 +12,26 @@ NOT_FOUND = Accident(Response(404, reason="NotFound", message="404 page not foun
 
 async def test_a_404_for_pods_fills_no_node_twice():
     """Twenty nodes full with 800 pods; pods respond 404 and all watches break: no pod is bound."""
-    world = SimulatedCluster(1)
+    cluster = SimulatedCluster(1)
     for number in range(20):
-        world.node(f"n{number:02}", cpu="40")
+        cluster.node(f"n{number:02}", cpu="40")
     for number in range(800):
-        world.foreign(f"p{number}", f"n{number % 20:02}")
-    async with world.running():
+        cluster.foreign(f"p{number}", f"n{number % 20:02}")
+    async with cluster.running():
         for number in range(60):
-            world.pod(f"late-{number}")
-        await world.pass_time(5)
-        world.refusals["/api/v1/pods"] = (NOT_FOUND,)
-        for replica in world.replicas:
+            cluster.pod(f"late-{number}")
+        await cluster.pass_time(5)
+        cluster.refusals["/api/v1/pods"] = (NOT_FOUND,)
+        for replica in cluster.replicas:
             for flow in list(replica.wiring.flows):
                 flow.cut()
-        await world.pass_time(20)
-        leader = world.replicas[0]
+        await cluster.pass_time(20)
+        leader = cluster.replicas[0]
         assert "Pod" in str(leader.daemon._synced.check())
-        world.refusals.clear()
-        await world.pass_time(60)
+        cluster.refusals.clear()
+        await cluster.pass_time(60)
         assert leader.daemon._synced.check() is None
 
-    assert [] == world.history.broken
-    assert 0 == world.history.binds
-    assert 60 == len(world.unbound())
+    assert [] == cluster.history.broken
+    assert 0 == cluster.history.binds
+    assert 60 == len(cluster.unbound())

@@ -32,27 +32,27 @@ async def test_a_namespace_has_only_so_many_pods_in_pre_bind(monkeypatch: pytest
 
 async def flooded(pods: int, limit: int) -> None:
     """Create a tenant's pods that wait for volumes, and check the other pods."""
-    world = SimulatedCluster(1)
+    cluster = SimulatedCluster(1)
     for number in range(10):
-        world.node(f"n{number}", cpu="200", pods="200")
-    world.outside.put("/apis/storage.k8s.io/v1/storageclasses", CLASS)
-    world.outside.put("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
-    async with world.running(1):
+        cluster.node(f"n{number}", cpu="200", pods="200")
+    cluster.outside.put("/apis/storage.k8s.io/v1/storageclasses", CLASS)
+    cluster.outside.put("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
+    async with cluster.running(1):
         for number in range(pods):
-            world.claim("tenant", f"c{number}", "nobody")
-            world.pod(f"w{number}", "100m", "tenant", spec=with_claim(f"c{number}"))
-        await world.pass_time(60)
-        world.pod("plain")
-        world.pod("critical", spec={"priorityClassName": "system-cluster-critical"})
-        world.pod("own", "100m", "tenant")
-        took_s = await world.until(lambda: len(world.unbound()) == pods)
-        engine = world.replicas[0].daemon.engine
+            cluster.claim("tenant", f"c{number}", "nobody")
+            cluster.pod(f"w{number}", "100m", "tenant", spec=with_claim(f"c{number}"))
+        await cluster.pass_time(60)
+        cluster.pod("plain")
+        cluster.pod("critical", spec={"priorityClassName": "system-cluster-critical"})
+        cluster.pod("own", "100m", "tenant")
+        took_s = await cluster.until(lambda: len(cluster.unbound()) == pods)
+        engine = cluster.replicas[0].daemon.engine
         waiting = len(engine.bindings.pre_bind)
-        conditions = [world.condition(f"w{number}", "tenant") for number in range(pods)]
+        conditions = [cluster.condition(f"w{number}", "tenant") for number in range(pods)]
         # A released place is used by a waiting pod.
         inside = next(n for n in range(pods) if conditions[n]["reason"] == "WaitingOnPreBind")
-        world.outside.remove(f"/api/v1/namespaces/tenant/pods/w{inside}")
-        await world.pass_time(5)
+        cluster.outside.remove(f"/api/v1/namespaces/tenant/pods/w{inside}")
+        await cluster.pass_time(5)
         assert limit == len(engine.bindings.pre_bind)
 
     assert took_s < 5

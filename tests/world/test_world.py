@@ -32,7 +32,7 @@ def test_no_invariant_is_broken(seed: int):
     run = alone(seed, Length(40))
     assert run.broken is None, str(run.broken)
     assert run.played is not None
-    assert run.played.world.history.binds > 10
+    assert run.played.cluster.history.binds > 10
 
 
 @pytest.mark.parametrize("what", BROKE)

@@ -22,10 +22,10 @@ def test_it_keeps_the_invariants_of_plugins():
 
 
 def test_a_pod_waits_for_a_younger_rack():
-    world = Scenario(on_rack("n", 400), pod("p"), plugins=[RackAge])
-    world.run()
-    assert "0/1 nodes are available: 1 node(s) were on an old rack." in world.message("p")
+    scenario = Scenario(on_rack("n", 400), pod("p"), plugins=[RackAge])
+    scenario.run()
+    assert "0/1 nodes are available: 1 node(s) were on an old rack." in scenario.message("p")
 
-    world.apply(on_rack("n", 0))
-    world.advance(1)
-    assert "n" == world.node_of("p")
+    scenario.apply(on_rack("n", 0))
+    scenario.advance(1)
+    assert "n" == scenario.node_of("p")

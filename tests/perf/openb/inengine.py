@@ -78,7 +78,7 @@ class Cluster:
         loaded = load(configuration, file="openb", registry=plugins)
         settings = msgspec.structs.replace(engine_settings(loaded, seed=0), ties=ties)
         self._engine = Engine(loaded.profiles, plugins, settings=settings, meters=Meters())
-        self._world = SimulatedCluster(self._engine, ())
+        self._cluster = SimulatedCluster(self._engine, ())
         self._shares = shares
         self._now = 1_700_000_000.0
         self._see_object({"apiVersion": _API, "kind": "DeviceClass", **_named(CLASS), "spec": {}})
@@ -93,12 +93,12 @@ class Cluster:
         if claim is not None:
             self._see_object(claim)
         made = read_pod(_pod(name, pod, with_claim=claim is not None))
-        self._world.put(made, self._now)
+        self._cluster.put(made, self._now)
         self._turn()
-        found = self._world.pod(made.metadata.uid)
+        found = self._cluster.pod(made.metadata.uid)
         if found is not None and found.spec.node_name:
             return True
-        self._world.drop(made.metadata.uid, self._now)
+        self._cluster.drop(made.metadata.uid, self._now)
         if claim is not None:
             kind, obj = read_object(claim)
             self._engine.handle(Watched(kind.kind, "DELETED", obj), self._now)
@@ -113,7 +113,7 @@ class Cluster:
     def _turn(self) -> None:
         while True:
             effects = self._engine.run(self._now, 8)
-            self._world.carry_out(effects, self._now)
+            self._cluster.carry_out(effects, self._now)
             if not effects and not self._engine.has_work():
                 return
 

@@ -9,8 +9,8 @@ import yaml
 
 from scheduler.cli.main import run
 from scheduler.testing import node
-from tests.unit.plugins import kueueworld, volcanoworld
-from tests.unit.plugins.groupsworld import group, members
+from tests.unit.plugins import kueueobjects, volcanoobjects
+from tests.unit.plugins.groupobjects import group, members
 from tests.unit.simulate.asking import pod
 
 
@@ -192,8 +192,8 @@ WORKLOAD_GROUP = {
             WORKLOAD_GROUP,
             [pod(f"g-{n}", spec={"schedulingGroup": {"podGroupName": "g"}}) for n in range(2)],
         ),
-        (volcanoworld.pod_group("g", 2), volcanoworld.members("g", 2)),
-        (None, kueueworld.members("g", 2)),
+        (volcanoobjects.pod_group("g", 2), volcanoobjects.members("g", 2)),
+        (None, kueueobjects.members("g", 2)),
     ],
 )
 def test_groups_are_counted_whole(ask, described, shape):

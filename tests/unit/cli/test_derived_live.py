@@ -253,7 +253,7 @@ def test_the_tree_of_topology_and_of_the_page_names_derived_groups(capsys, tmp_p
 
     wanted = options("", Ties.NAME, None, details=False)
     work = Work(setups(config), wanted)
-    world, shown = work.drawn(read_files([str(file)], None), 0.0, ())
+    snapshot, shown = work.drawn(read_files([str(file)], None), 0.0, ())
     assert {"default/jobset-w": 1} == shown["units"]["n0"]["groups"]
     assert "default/jobset-w" == shown["pods"]["default/w-0"]["group"]
-    assert ["jobset-w"] == [one.derived_group for one in world.bound]
+    assert ["jobset-w"] == [one.derived_group for one in snapshot.bound]

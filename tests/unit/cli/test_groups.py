@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cli.main import run
 from scheduler.testing import pod
-from tests.unit.plugins.groupsworld import group, member, members, tree
+from tests.unit.plugins.groupobjects import group, member, members, tree
 
 RACKS = {"r0": {"a": 2, "b": 2}, "r1": {"c": 1, "d": 1}}
 

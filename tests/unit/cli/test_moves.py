@@ -131,7 +131,7 @@ def explained(tmp_path, capsys):
         if state == "Evicted":
             items.remove(old)
             items += [new, other]
-        path = tmp_path / "world.yaml"
+        path = tmp_path / "cluster.yaml"
         path.write_text(yaml.safe_dump_all([*items, plan]))
         words = [*name.split("/")[::-1], "serving"] if "/" in name else [name, "default"]
         code = run(

@@ -10,7 +10,7 @@ from scheduler.cli.main import run
 from scheduler.cli.output.printing import table
 from scheduler.snapshot.targets import Target, target_of
 from scheduler.testing import node
-from tests.unit.plugins.groupsworld import group, member, members
+from tests.unit.plugins.groupobjects import group, member, members
 from tests.unit.simulate.asking import pod
 
 RACK = "topology.trellis.dev/rack"

@@ -12,7 +12,7 @@ import yaml
 
 from scheduler.cli.main import run
 from scheduler.testing import node
-from tests.unit.plugins.groupsworld import group, members, tree
+from tests.unit.plugins.groupobjects import group, members, tree
 from tests.unit.simulate.asking import HEAD, pod
 
 PROJECT = Path(__file__).parents[3]
@@ -202,8 +202,8 @@ def test_a_group_without_proof(tmp_path, capsys, solver: str, limits: dict[str, 
     ours = {"apiVersion": "trellis.dev/v1alpha1", "kind": "TrellisConfiguration", "solver": limits}
     kube = {**yaml.safe_load(HEAD), "profiles": [{"pluginConfig": [args], "plugins": GROUPS}]}
     config = write(tmp_path / "config.yaml", kube, ours)
-    world = [*tree({"r": {"a": 2, "b": 2}}), group("g", 3, {"node": {"type": "pack"}})]
-    file = write(tmp_path / "cluster.yaml", *world, *members("g", 3))
+    objects = [*tree({"r": {"a": 2, "b": 2}}), group("g", 3, {"node": {"type": "pack"}})]
+    file = write(tmp_path / "cluster.yaml", *objects, *members("g", 3))
     out = out_of(["--snapshot", file, "--config", config, "-o", "json"], capsys, code)
 
     (found,) = json.loads(out)["groups"]

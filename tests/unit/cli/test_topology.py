@@ -7,8 +7,8 @@ import yaml
 
 from scheduler.cli.main import run
 from scheduler.testing import node
-from tests.unit.plugins.groupsworld import config_map
-from tests.unit.plugins.volcanoworld import hyper_node, of_nodes
+from tests.unit.plugins.groupobjects import config_map
+from tests.unit.plugins.volcanoobjects import hyper_node, of_nodes
 from tests.unit.simulate.asking import pod
 
 ZONE, RACK = "topology.kubernetes.io/zone", "topology.trellis.dev/rack"

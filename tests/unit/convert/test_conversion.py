@@ -107,7 +107,7 @@ def args_of(profile, plugin):
 def test_what_ran_under_every_policy_still_does():
     """Taints and cordons were respected with any policy."""
     taint = {"key": "example.com/broken", "effect": "NoExecute"}
-    world = [
+    cluster = [
         node("good", cpu="1"),
         node("cordoned", cpu="8", unschedulable=True),
         node("gone", cpu="64", taints=[taint]),
@@ -117,7 +117,7 @@ def test_what_ran_under_every_policy_still_does():
         policy = {"kind": "Policy", "priorities": [{"name": "LeastRequestedPriority"}]}
         policy |= {} if listed is None else {"predicates": listed}
         config = converted(policy).object
-        case = {"objects": world, "pending": [pod("p")], "config": config}
+        case = {"objects": cluster, "pending": [pod("p")], "config": config}
         answer = json.loads(batch.answer(json.dumps(case).encode()))
 
         assert ["good"] == [one["node"] for one in answer["simulation"]["pods"]]

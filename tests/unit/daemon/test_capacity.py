@@ -14,7 +14,7 @@ from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.testing import node, pod
-from tests.unit.plugins.groupsworld import group, members
+from tests.unit.plugins.groupobjects import group, members
 
 REGISTRY = Registry(IN_TREE)
 NOW = 1_767_225_600.0

@@ -75,7 +75,7 @@ async def test_there_is_a_limit_to_reviews(monkeypatch):
     assert len(may.asked) == 12
 
 
-def world():
+def snapshot():
     """Return two namespaces on one node, and a service each."""
     services = [
         {
@@ -99,7 +99,7 @@ def test_nothing_else_is_left(with_nodes):
     """The page is computed from the visible pods, objects and sums."""
     everywhere = frozenset({"Node"} if with_nodes else ())
     seen = Rights(everywhere, (("Pod", frozenset({"a"})), ("Service", frozenset({"b"}))), ("hm",))
-    left = within(world(), seen)
+    left = within(snapshot(), seen)
 
     assert ["a/p-a"] == [one.key for one in left.bound]
     assert ["a/w-a"] == [one.key for one in left.unbound]

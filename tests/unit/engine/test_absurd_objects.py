@@ -89,49 +89,49 @@ def test_a_pod_may_ask_for_any_amount(amount):
 
     The next pod is placed.
     """
-    world = SimulatedCluster()
-    world.pod("absurd", requests={"cpu": amount, "memory": amount, "example.com/x": amount})
-    world.pod("held", node_name="n0", requests={"example.com/y": amount})
-    world.pod("lost", node_name="nowhere", requests={"cpu": amount})
-    world.pod("good", requests={"cpu": "1"})
+    cluster = SimulatedCluster()
+    cluster.pod("absurd", requests={"cpu": amount, "memory": amount, "example.com/x": amount})
+    cluster.pod("held", node_name="n0", requests={"example.com/y": amount})
+    cluster.pod("lost", node_name="nowhere", requests={"cpu": amount})
+    cluster.pod("good", requests={"cpu": "1"})
 
-    assert "good" in world.bound()
-    assert [] == world.faults
+    assert "good" in cluster.bound()
+    assert [] == cluster.faults
 
 
 def test_a_pod_may_ask_for_little_with_containers_that_ask_for_all():
     """The pod-level request decides; scoring still reads the containers."""
-    world = SimulatedCluster()
+    cluster = SimulatedCluster()
     whole = {"resources": {"requests": {"cpu": "100m", "memory": "1Mi"}}}
-    world.pod("p", requests={"cpu": HUGE, "memory": "9E", "example.com/x": 0}, spec=whole)
-    world.hear(node("n1"))
+    cluster.pod("p", requests={"cpu": HUGE, "memory": "9E", "example.com/x": 0}, spec=whole)
+    cluster.hear(node("n1"))
 
-    assert ["p"] == world.bound()
-    assert [] == world.faults
+    assert ["p"] == cluster.bound()
+    assert [] == cluster.faults
 
 
 @pytest.mark.parametrize("amount", AMOUNTS, ids=str)
 @pytest.mark.parametrize("resource", ["cpu", "memory", "pods", "example.com/x"])
 def test_a_node_may_offer_any_amount(amount, resource):
     """Scores stay within their range, and pods are placed."""
-    world = SimulatedCluster()
-    world.hear(node("n1", allocatable={resource: amount}))
-    world.pod("good", requests={"cpu": "1"})
+    cluster = SimulatedCluster()
+    cluster.hear(node("n1", allocatable={resource: amount}))
+    cluster.pod("good", requests={"cpu": "1"})
 
-    assert ["good"] == world.bound()
-    assert [] == world.faults
+    assert ["good"] == cluster.bound()
+    assert [] == cluster.faults
 
 
 @pytest.mark.parametrize("field", sorted(wide_fields(0)))
 @pytest.mark.parametrize("number", [HUGE, -HUGE, 2**31])
 def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
     """The message names object and field; the pod is left out, the next one is placed."""
-    world = SimulatedCluster()
-    world.pod("absurd", spec=wide_fields(number)[field])
-    world.pod("good")
+    cluster = SimulatedCluster()
+    cluster.pod("absurd", spec=wide_fields(number)[field])
+    cluster.pod("good")
 
-    assert ["good"] == world.bound()
-    (fault,) = world.faults
+    assert ["good"] == cluster.bound()
+    (fault,) = cluster.faults
     assert isinstance(fault, DecodeFault)
     assert ("Pod", "default/absurd") == (fault.kind, fault.key)
     assert "Expected `int`" in fault.message
@@ -140,12 +140,12 @@ def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
 @pytest.mark.parametrize("port", [HUGE, -1, 65536, 2**31 - 1, -(2**31)])
 def test_a_port_out_of_range_affects_no_other_pod(port):
     """The next pod is placed whether the port is rejected or accepted."""
-    world = SimulatedCluster()
-    world.pod("held", node_name="n0", host_ports=[port])
-    world.pod("absurd", host_ports=[port])
-    world.pod("good", host_ports=[80])
+    cluster = SimulatedCluster()
+    cluster.pod("held", node_name="n0", host_ports=[port])
+    cluster.pod("absurd", host_ports=[port])
+    cluster.pod("good", host_ports=[80])
 
-    assert "good" in world.bound()
+    assert "good" in cluster.bound()
 
 
 def storage(amount: Any) -> list[dict[str, Any]]:
@@ -195,25 +195,25 @@ def storage(amount: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("amount", [*AMOUNTS, "much", "", 1.5], ids=str)
 def test_storage_of_any_size_ends_in_a_decision(amount):
     """The pod that uses it gets a message; the one that does not is placed."""
-    world = SimulatedCluster()
+    cluster = SimulatedCluster()
     for raw in storage(amount):
-        world.hear(raw)
-    world.pod(
+        cluster.hear(raw)
+    cluster.pod(
         "user", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]}
     )
-    world.pod("good")
-    bound = world.bound()
-    queued = world.engine.queues.get("user")
+    cluster.pod("good")
+    bound = cluster.bound()
+    queued = cluster.engine.queues.get("user")
 
     assert "good" in bound
     assert queued is not None
-    assert queued.reported is not None or "user" in bound or world.engine.bindings.get("user")
+    assert queued.reported is not None or "user" in bound or cluster.engine.bindings.get("user")
 
 
 def test_a_budget_and_a_driver_of_absurd_size_are_left_out():
     """The numbers of budgets and drivers have a width as well."""
-    world = SimulatedCluster()
-    world.hear(
+    cluster = SimulatedCluster()
+    cluster.hear(
         {
             "kind": "PodDisruptionBudget",
             "metadata": {"name": "b", "namespace": "default"},
@@ -221,8 +221,8 @@ def test_a_budget_and_a_driver_of_absurd_size_are_left_out():
         }
     )
     drivers = [{"name": "d", "allocatable": {"count": HUGE}}]
-    world.hear({"kind": "CSINode", "metadata": {"name": "n0"}, "spec": {"drivers": drivers}})
-    world.pod("good")
+    cluster.hear({"kind": "CSINode", "metadata": {"name": "n0"}, "spec": {"drivers": drivers}})
+    cluster.pod("good")
 
-    assert ["good"] == world.bound()
-    assert ["PodDisruptionBudget", "CSINode"] == [fault.kind for fault in world.faults]
+    assert ["good"] == cluster.bound()
+    assert ["PodDisruptionBudget", "CSINode"] == [fault.kind for fault in cluster.faults]

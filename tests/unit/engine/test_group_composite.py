@@ -17,7 +17,7 @@ from scheduler.objects.pod import Pod
 from tests.property.making import make_node
 from tests.unit.engine.test_groups import Floor
 from tests.unit.engine.test_measured import seen
-from tests.unit.plugins.compositeworld import composite, leaf, pods
+from tests.unit.plugins.compositeobjects import composite, leaf, pods
 
 STRUCTS: dict[str, tuple[str, type[Any]]] = {
     "Pod": ("Pod", Pod),

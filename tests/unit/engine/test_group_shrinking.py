@@ -9,7 +9,7 @@ from scheduler.engine.effects import Evict, Watched
 from tests.property.engines import build
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
-from tests.property.unitworld import CONFIG_MAP_LABEL, POD_GROUP_LABEL, describe
+from tests.property.unitcluster import CONFIG_MAP_LABEL, POD_GROUP_LABEL, describe
 
 
 def full_of_an_elastic_group(least: int) -> Rig:

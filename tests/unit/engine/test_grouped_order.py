@@ -11,7 +11,7 @@ from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.testing import node
-from tests.unit.plugins.networkworld import app_group, member
+from tests.unit.plugins.networkobjects import app_group, member
 
 NOW = 1_800_000_000.0
 ORDER = ("a", "b", "c")

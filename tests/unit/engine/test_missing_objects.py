@@ -10,7 +10,7 @@ from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
-from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.unit.plugins.networkobjects import app_group, member, placed_node, topology
 
 NOW = 1_800_000_000.0
 CONFIG = {

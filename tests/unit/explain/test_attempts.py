@@ -61,7 +61,7 @@ def test_later_placements_are_undone():
     """
     start = 1_767_225_600.0  # 2026-01-01T00:00:00Z
     late = placed("c", "n", "2026-01-01T00:01:00Z")
-    world = Snapshot(
+    snapshot = Snapshot(
         nodes=(read_node(node("n")),),
         bound=(placed("old", "n"), placed("a", "n"), placed("b", "n"), late),
         unbound=(placed("w", created="2026-01-01T00:02:00Z"),),
@@ -73,7 +73,7 @@ def test_later_placements_are_undone():
     ]
 
     def there(at: float) -> tuple[list[str], list[str]]:
-        then = undone(world, kept, start + at)
+        then = undone(snapshot, kept, start + at)
         assert start + at == then.taken_at
         assert all(not one.spec.node_name for one in then.unbound)
         return (
@@ -93,14 +93,16 @@ def test_what_was_decided_is_on_its_node():
     is not.
     """
     start = 1_767_225_600.0
-    world = Snapshot(bound=(placed("old", "n"),), unbound=(placed("a"), placed("b"), placed("c")))
+    snapshot = Snapshot(
+        bound=(placed("old", "n"),), unbound=(placed("a"), placed("b"), placed("c"))
+    )
     kept = [
         attempt("a", start + 1, "n"),
         attempt("b", start + 1, "n"),
         attempt("b", start + 2, message="conflict"),
         attempt("c", start + 9, "n"),
     ]
-    then = assumed(world, kept, start + 3)
+    then = assumed(snapshot, kept, start + 3)
 
     assert [("old", "n"), ("a", "n")] == [
         (one.metadata.name, one.spec.node_name) for one in then.bound
@@ -111,8 +113,8 @@ def test_what_was_decided_is_on_its_node():
 def test_the_first_attempt_decides_the_order_within_a_second():
     """Creation times are cut to seconds."""
     start = 1_767_225_600.0
-    world = Snapshot(unbound=(placed("w"),))
+    snapshot = Snapshot(unbound=(placed("w"),))
     first = attempt("w", start + 0.9, message="no")
 
-    assert () == undone(world, [first], start + 0.5).unbound
-    assert 1 == len(undone(world, [first], start + 0.95).unbound)
+    assert () == undone(snapshot, [first], start + 0.5).unbound
+    assert 1 == len(undone(snapshot, [first], start + 0.95).unbound)

@@ -28,10 +28,10 @@ def answer(**changes):
         *(pod(f"on-{one}", node_name=one, requests={"cpu": "3"}, spec=ours) for one in ("a", "b")),
         pod("waits", requests={"cpu": "3"}, spec=ours),
     ]
-    world = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
+    snapshot = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
     registry = Registry(IN_TREE)
     responder = QuestionResponder(Setups(registry, Setup(default_config(registry), registry)))
-    found = responder.answer(Question("change", **changes), world, AnswerOptions(now=0.0))
+    found = responder.answer(Question("change", **changes), snapshot, AnswerOptions(now=0.0))
     return json.loads(msgspec.json.encode(found))
 
 

@@ -15,7 +15,7 @@ from scheduler.simulate.records import Result
 from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing import node
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
-from tests.unit.plugins.groupsworld import group, member, members, tree
+from tests.unit.plugins.groupobjects import group, member, members, tree
 from tests.unit.simulate.asking import default_setup, place, plain, pod, results, snapshot
 
 CLUSTER = (
@@ -28,8 +28,8 @@ CLUSTER = (
 
 
 def ask(name, *objects, only="", **options):
-    world = snapshot(*objects)
-    return explain(world, default_setup(), f"default/{name}", AnswerOptions(**options), node=only)
+    cluster = snapshot(*objects)
+    return explain(cluster, default_setup(), f"default/{name}", AnswerOptions(**options), node=only)
 
 
 def why(explanation):

@@ -13,7 +13,7 @@ from scheduler.explain.responder import QuestionResponder
 from scheduler.framework.groups import GroupReport
 from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing import node
-from tests.unit.plugins.groupsworld import group
+from tests.unit.plugins.groupobjects import group
 from tests.unit.simulate.asking import pod, snapshot
 
 ON_NODE: dict[str, Any] = {"root": {"n1": {"a": {}, "b": {}}}}
@@ -57,8 +57,8 @@ def test_groups_with_problems_come_first():
 def test_a_page_receives_the_status_with_its_plan():
     """The page computes no status of its own."""
     quartet = [pod(f"p{at}", labels={"sakkara.group.name": "quartet"}) for at in range(4)]
-    world = snapshot(node("n1"), group("quartet", 4, {}), *quartet)
-    answer = QuestionResponder(setups("")).answer(Question("plan"), world, AnswerOptions())
+    cluster = snapshot(node("n1"), group("quartet", 4, {}), *quartet)
+    answer = QuestionResponder(setups("")).answer(Question("plan"), cluster, AnswerOptions())
     found = json.loads(msgspec.json.encode(answer))["groups"]
     assert found
     assert all(one["shown"] for one in found)

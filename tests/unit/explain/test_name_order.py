@@ -13,7 +13,7 @@ ORDER = [f"rack-{number}" for number in (1, 2, 10)]
 NODES = [f"n{number}" for number in (1, 2, 10, 11)]
 
 
-def world():
+def three_racks():
     """Return three racks, the first one of two nodes, whose objects are in no order."""
     racks = dict(zip(NODES, ("rack-10", "rack-2", "rack-1", "rack-1"), strict=True))
     nodes = [node(name, labels={RACK: racks[name]}) for name in reversed(NODES)]
@@ -23,7 +23,7 @@ def world():
 
 def test_units_and_nodes_of_the_tree():
     """A node of the tree is inside its rack, in the order of its own name."""
-    root = tree(world(), (RACK,))
+    root = tree(three_racks(), (RACK,))
 
     assert ORDER == [unit.name for unit in root.children]
     assert ["n10", "n11"] == [unit.name for unit in root.children[0].children]
@@ -31,7 +31,7 @@ def test_units_and_nodes_of_the_tree():
 
 def test_counts_by_node_and_by_rack():
     """The first names of a list are those of the least numbers, whatever was counted first."""
-    nodes = world().nodes
+    nodes = three_racks().nodes
     racks = {one.metadata.name: one.metadata.labels[RACK] for one in nodes}
 
     assert "n2 x3, n10" == counted({"n10": 1, "n2": 3})
@@ -49,4 +49,4 @@ def test_groups_and_pods_of_a_node():
 
     assert ["g9", "g10"] == [one.name for one in in_order(groups)]
     expected = [f"default/p-{number}" for number in (2, 9, 10)]
-    assert expected == [one["key"] for one in node_view(world(), "n1")["pods"]]
+    assert expected == [one["key"] for one in node_view(three_racks(), "n1")["pods"]]

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.allow_blocking("a test reads its files")
 CLUSTER = Path(__file__).parents[3] / "docs/examples/whatif/cluster.yaml"
 
 
-def world():
+def snapshot():
     """A cluster with workloads, claims, groups."""
     return read_snapshot(items_of(SourceFile("cluster", CLUSTER.read_bytes())))
 
 
 def test_it_comes_out_as_it_went_in():
     """Objects are in their order, with the question and the form of the answer."""
-    there = world()
+    there = snapshot()
     question = Question("explain", pod="default/x")
     lines = list(packed(question, there, AnswerOptions(now=3.0), "text"))
     reported, back, options, config = unpacked(b"".join(lines))
@@ -49,7 +49,7 @@ def test_what_is_no_question_is_refused(lines):
 @pytest.mark.parametrize("what", ["plan", "explain", "change"])
 def test_the_process_answers_as_one_would_here(what):
     """Both processes return the same bytes."""
-    there = world()
+    there = snapshot()
     registry = Registry(IN_TREE)
     here = QuestionResponder(Setups(registry, Setup(default_config(registry), registry)))
     pod = there.unbound[0].key if there.unbound else there.bound[0].key
@@ -67,5 +67,5 @@ def test_an_invalid_request_gets_the_reason():
     """The process's answer has the reason, as in the calling process."""
     with pytest.raises(InputError, match="no such pod"):
         pagejobs.run_page(
-            b"".join(packed(Question("explain", pod="a/none"), world(), AnswerOptions()))
+            b"".join(packed(Question("explain", pod="a/none"), snapshot(), AnswerOptions()))
         )

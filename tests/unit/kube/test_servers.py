@@ -130,16 +130,16 @@ async def kubeconfig(target: ApiServer | RealCluster, tmp_path: Path) -> AsyncIt
 
 
 @pytest.fixture
-async def world(kubeconfig: Path) -> AsyncIterator[SimulatedCluster]:
+async def cluster(kubeconfig: Path) -> AsyncIterator[SimulatedCluster]:
     """A namespace of its own on the server."""
     client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
-    world = SimulatedCluster(client, f"kube-{os.getpid()}-{next(_numbers)}")
-    await world.ask("POST", "/api/v1/namespaces", {"metadata": {"name": world.ns}})
-    yield world
-    await world.executor.close()
+    cluster = SimulatedCluster(client, f"kube-{os.getpid()}-{next(_numbers)}")
+    await cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": cluster.ns}})
+    yield cluster
+    await cluster.executor.close()
     # A real server serves other tests: none of them finds a pod of ours.
-    await client.request("DELETE", world.pods, b'{"gracePeriodSeconds": 0}')
-    await client.request("DELETE", f"/api/v1/namespaces/{world.ns}")
+    await client.request("DELETE", cluster.pods, b'{"gracePeriodSeconds": 0}')
+    await client.request("DELETE", f"/api/v1/namespaces/{cluster.ns}")
     await client.close()
 
 
@@ -154,43 +154,43 @@ async def at_work(work: Any) -> AsyncIterator[asyncio.Task[None]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_pods_are_listed_in_pages_and_followed(world: SimulatedCluster):
+async def test_pods_are_listed_in_pages_and_followed(cluster: SimulatedCluster):
     """The list is whole, each change arrives once, and a finished pod stays: it counts in its
     group.
     """
     for name in ("a", "b", "c", "d", "e"):
-        await world.pod(name)
+        await cluster.pod(name)
 
     def reported() -> list[str]:
         return [
             f"{event.verb} {event.object.metadata.name}"
-            for event in world.events
+            for event in cluster.events
             # How many steps a deletion takes is the server's business.
             if isinstance(event, Watched) and event.verb != "MODIFIED"
-            if event.object.metadata.namespace == world.ns
+            if event.object.metadata.namespace == cluster.ns
         ]
 
-    reflector = world.reflector(POD, page_limit=2)
+    reflector = cluster.reflector(POD, page_limit=2)
     async with at_work(reflector.run()):
         await wait_until(lambda: reflector.is_synced)
-        await world.pod("f")
-        await world.ask("PATCH", f"{world.pods}/a/status", {"status": {"phase": "Succeeded"}})
-        await world.ask("DELETE", f"{world.pods}/b?gracePeriodSeconds=0")
+        await cluster.pod("f")
+        await cluster.ask("PATCH", f"{cluster.pods}/a/status", {"status": {"phase": "Succeeded"}})
+        await cluster.ask("DELETE", f"{cluster.pods}/b?gracePeriodSeconds=0")
         await wait_until(lambda: "DELETED b" in reported())
 
-    (listed,) = [event for event in world.events if isinstance(event, Listed)]
-    names = [pod.metadata.name for pod in listed.objects if pod.metadata.namespace == world.ns]
+    (listed,) = [event for event in cluster.events if isinstance(event, Listed)]
+    names = [pod.metadata.name for pod in listed.objects if pod.metadata.namespace == cluster.ns]
     assert ["a", "b", "c", "d", "e"] == sorted(names)
     assert ["ADDED f", "DELETED b"] == reported()
-    assert 0 == world.meters.watch_decode_errors.labels("Pod").value
+    assert 0 == cluster.meters.watch_decode_errors.labels("Pod").value
 
 
-async def test_a_version_from_the_future_does_not_stop_us(world: SimulatedCluster):
+async def test_a_version_from_the_future_does_not_stop_us(cluster: SimulatedCluster):
     """After a restore from a backup the server does not know our version: the kind is listed
     again.
     """
-    await world.pod("a")
-    reflector = world.reflector(POD, first_delay_s=0.01, silence_s=0.5)
+    await cluster.pod("a")
+    reflector = cluster.reflector(POD, first_delay_s=0.01, silence_s=0.5)
     reflector._version = "999999999"
     async with at_work(reflector._follow()) as task:
         await wait_until(task.done)
@@ -198,31 +198,31 @@ async def test_a_version_from_the_future_does_not_stop_us(world: SimulatedCluste
     assert task.exception() is None
 
 
-async def test_a_kind_is_picked_up_when_it_is_defined(world: SimulatedCluster):
+async def test_a_kind_is_picked_up_when_it_is_defined(cluster: SimulatedCluster):
     """Until it is defined the kind is empty; then its objects are reported."""
     group = f"g{os.getpid()}x{next(_numbers)}.example.com"
     kind = Kind("Gadget", group, "v1", "gadgets", Namespace, namespaced=False, required=False)
-    reflector = world.reflector(kind, look_again_s=0.1)
+    reflector = cluster.reflector(kind, look_again_s=0.1)
 
     def lists() -> list[list[str]]:
         return [
             [obj.metadata.name for obj in event.objects]
-            for event in world.events
+            for event in cluster.events
             if isinstance(event, Listed)
         ]
 
     async with at_work(reflector.run()):
         await wait_until(lambda: lists() == [[]])
-        await define(world, group)
+        await define(cluster, group)
         await wait_until(lambda: len(lists()) == 2)
-        await world.ask(
+        await cluster.ask(
             "POST",
             kind.path,
             {"apiVersion": f"{group}/v1", "kind": "Gadget", "metadata": {"name": "g"}},
         )
-        await wait_until(lambda: any(isinstance(event, Watched) for event in world.events))
+        await wait_until(lambda: any(isinstance(event, Watched) for event in cluster.events))
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    await world.ask("DELETE", f"{definitions}/gadgets.{group}")
+    await cluster.ask("DELETE", f"{definitions}/gadgets.{group}")
 
     assert [[], []] == lists()
 
@@ -243,38 +243,40 @@ async def test_a_closed_client_leaves_no_socket(kubeconfig: Path):
     assert -1 == socket.fileno()
 
 
-async def test_binds_and_their_refusals(world: SimulatedCluster):
+async def test_binds_and_their_refusals(cluster: SimulatedCluster):
     """Done, already bound, deleted, replaced: each with its code; a look-up returns the present
     state.
     """
-    pod = await world.pod("a")
-    await world.pod("b")
+    pod = await cluster.pod("a")
+    await cluster.pod("b")
     uid = pod["metadata"]["uid"]
-    world.executor.submit([Bind(1, world.ns, "a", uid, "some-node")])
-    await world.answers(1)
-    world.executor.submit(
+    cluster.executor.submit([Bind(1, cluster.ns, "a", uid, "some-node")])
+    await cluster.answers(1)
+    cluster.executor.submit(
         [
-            Bind(2, world.ns, "a", uid, "other-node"),
-            Bind(3, world.ns, "gone", uid, "some-node"),
-            Bind(4, world.ns, "b", uid, "some-node"),
-            Look(5, world.ns, "a"),
-            Look(6, world.ns, "gone"),
+            Bind(2, cluster.ns, "a", uid, "other-node"),
+            Bind(3, cluster.ns, "gone", uid, "some-node"),
+            Bind(4, cluster.ns, "b", uid, "some-node"),
+            Look(5, cluster.ns, "a"),
+            Look(6, cluster.ns, "gone"),
         ]
     )
-    answers = await world.answers(6)
+    answers = await cluster.answers(6)
 
     codes = {number: answer.code for number, answer in answers.items()}
     assert {1: 201, 2: 409, 3: 404, 4: 409, 5: 200, 6: 404} == codes
     assert Seen(uid, "some-node") == answers[5].body
-    conflicts = {sample.labels[0]: sample.value for sample in world.meters.bind_conflicts.samples()}
+    conflicts = {
+        sample.labels[0]: sample.value for sample in cluster.meters.bind_conflicts.samples()
+    }
     assert {"bound": 1, "gone": 1, "replaced": 1} == conflicts
 
 
-async def test_a_status_is_written_and_cleared(world: SimulatedCluster):
+async def test_a_status_is_written_and_cleared(cluster: SimulatedCluster):
     """The condition is stored as sent, the nomination is set and cleared, another uid is not
     touched.
     """
-    pod = await world.pod("a")
+    pod = await cluster.pod("a")
     uid = pod["metadata"]["uid"]
     condition = PodCondition(
         type="PodScheduled",
@@ -284,17 +286,17 @@ async def test_a_status_is_written_and_cleared(world: SimulatedCluster):
         observed_generation=1,
         last_transition_time="2026-01-01T00:00:00Z",
     )
-    statuses = world.executor._statuses
+    statuses = cluster.executor._statuses
     stored = []
     for effect in (
-        SetStatus(world.ns, "a", uid, condition, "some-node"),
-        SetStatus(world.ns, "a", uid, None, ""),
-        SetStatus(world.ns, "a", "of-another", condition, "other-node"),
-        SetStatus(world.ns, "gone", uid, condition),
+        SetStatus(cluster.ns, "a", uid, condition, "some-node"),
+        SetStatus(cluster.ns, "a", uid, None, ""),
+        SetStatus(cluster.ns, "a", "of-another", condition, "other-node"),
+        SetStatus(cluster.ns, "gone", uid, condition),
     ):
-        world.executor.submit([effect])
+        cluster.executor.submit([effect])
         await wait_until(lambda: statuses.write_queue.is_idle and statuses.refusals.is_idle)
-        stored.append((await world.ask("GET", f"{world.pods}/a"))["status"])
+        stored.append((await cluster.ask("GET", f"{cluster.pods}/a"))["status"])
 
     (written,) = [c for c in stored[0]["conditions"] if c["type"] == "PodScheduled"]
     assert {
@@ -309,37 +311,37 @@ async def test_a_status_is_written_and_cleared(world: SimulatedCluster):
     assert "some-node" == stored[0]["nominatedNodeName"]
     assert "nominatedNodeName" not in stored[1]
     assert stored[1] == stored[2] == stored[3]
-    effects = world.meters.effects
+    effects = cluster.meters.effects
     assert (2, 2) == (
         effects.labels("SetStatus", "ok").value,
         effects.labels("SetStatus", "gone").value,
     )
-    assert [] == world.meters.effect_retries.samples()
+    assert [] == cluster.meters.effect_retries.samples()
 
 
-async def test_a_victim_goes(world: SimulatedCluster):
+async def test_a_victim_goes(cluster: SimulatedCluster):
     """Marked and deleted; a pod that took its name stays."""
-    pod = await world.pod("a")
-    await world.pod("b")
-    world.executor.submit(
+    pod = await cluster.pod("a")
+    await cluster.pod("b")
+    cluster.executor.submit(
         [
-            Evict(1, world.ns, "a", pod["metadata"]["uid"], "trellis: preempting"),
-            Evict(2, world.ns, "b", "of-another", "trellis: preempting"),
+            Evict(1, cluster.ns, "a", pod["metadata"]["uid"], "trellis: preempting"),
+            Evict(2, cluster.ns, "b", "of-another", "trellis: preempting"),
         ]
     )
-    answers = await world.answers(2)
+    answers = await cluster.answers(2)
 
     assert (200, 404) == (answers[1].code, answers[2].code)
-    assert 404 == (await world.client.request("GET", f"{world.pods}/a")).code
-    assert 200 == (await world.client.request("GET", f"{world.pods}/b")).code
+    assert 404 == (await cluster.client.request("GET", f"{cluster.pods}/a")).code
+    assert 200 == (await cluster.client.request("GET", f"{cluster.pods}/b")).code
 
 
-async def test_events_are_taken(world: SimulatedCluster):
+async def test_events_are_taken(cluster: SimulatedCluster):
     """Created, counted up as a series, with a related pod, with the longest note and name."""
-    pod = await world.pod("a")
+    pod = await cluster.pod("a")
     meta = pod["metadata"]
     failed = Record(
-        namespace=world.ns,
+        namespace=cluster.ns,
         name="a",
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
@@ -354,45 +356,45 @@ async def test_events_are_taken(world: SimulatedCluster):
     records = [
         failed,
         replace(failed, now=NOW + 1),
-        replace(failed, reason="Preempted", related=(world.ns, "b", "uid-b"), note="x" * 3000),
+        replace(failed, reason="Preempted", related=(cluster.ns, "b", "uid-b"), note="x" * 3000),
         replace(failed, name="a" * 253, uid="u2", reason="Scheduled", action="Binding"),
     ]
-    recorder = world.recorder
+    recorder = cluster.recorder
     for record in records:
-        world.executor.submit([record])
+        cluster.executor.submit([record])
         await wait_until(lambda: recorder.write_queue.is_idle and recorder.refusals.is_idle)
-    world.recorder.put(replace(failed, namespace="no-such-namespace"))
+    cluster.recorder.put(replace(failed, namespace="no-such-namespace"))
     await wait_until(lambda: recorder.refusals.is_idle)
-    path = f"/apis/events.k8s.io/v1/namespaces/{world.ns}/events"
-    events = {e["reason"]: e for e in (await world.ask("GET", path))["items"]}
+    path = f"/apis/events.k8s.io/v1/namespaces/{cluster.ns}/events"
+    events = {e["reason"]: e for e in (await cluster.ask("GET", path))["items"]}
 
     assert {"FailedScheduling", "Preempted", "Scheduled"} == set(events)
     assert 2 == events["FailedScheduling"]["series"]["count"]
     assert "uid-b" == events["Preempted"]["related"]["uid"]
     assert 1024 == len(events["Preempted"]["note"])
-    written = [world.meters.event_writes.labels(r).value for r in ("created", "series", "error")]
+    written = [cluster.meters.event_writes.labels(r).value for r in ("created", "series", "error")]
     assert [3, 1, 1] == written
 
 
-async def test_a_lease_is_taken_kept_and_given_back(world: SimulatedCluster):
+async def test_a_lease_is_taken_kept_and_given_back(cluster: SimulatedCluster):
     """Of two candidates one leads, the other waits; when the first releases the lease the second
     leads soon.
     """
-    candidates = [Candidate(world, f"candidate-{number}") for number in range(2)]
+    candidates = [Candidate(cluster, f"candidate-{number}") for number in range(2)]
     async with at_work(candidates[0].election.run()) as first:
         await wait_until(lambda: candidates[0].election.is_leader)
         async with at_work(candidates[1].election.run()):
-            path = f"/apis/coordination.k8s.io/v1/namespaces/{world.ns}/leases/it"
-            begun = await world.ask("GET", path)
+            path = f"/apis/coordination.k8s.io/v1/namespaces/{cluster.ns}/leases/it"
+            begun = await cluster.ask("GET", path)
             renewed = begun
             while renewed["spec"]["renewTime"] == begun["spec"]["renewTime"]:
-                renewed = await world.ask("GET", path)
+                renewed = await cluster.ask("GET", path)
             assert not candidates[1].election.is_leader
             candidates[0].election.leave()
             await wait_until(first.done)
             await wait_until(lambda: candidates[1].election.is_leader)
-            taken = await world.ask("GET", path)
-        events = await world.ask("GET", f"/api/v1/namespaces/{world.ns}/events")
+            taken = await cluster.ask("GET", path)
+        events = await cluster.ask("GET", f"/api/v1/namespaces/{cluster.ns}/events")
 
     assert first.exception() is None
     assert ("candidate-0", "candidate-1") == (
@@ -405,10 +407,10 @@ async def test_a_lease_is_taken_kept_and_given_back(world: SimulatedCluster):
 
 
 async def test_a_user_without_the_right_gets_the_reason(
-    target: ApiServer | RealCluster, world: SimulatedCluster, tmp_path: Path
+    target: ApiServer | RealCluster, cluster: SimulatedCluster, tmp_path: Path
 ):
     """A wrong token is 401, a user without rights 403: values both, with the server's message."""
-    config = await asyncio.to_thread(_kubeconfig_of, world, target, tmp_path, "no-such-token")
+    config = await asyncio.to_thread(_kubeconfig_of, cluster, target, tmp_path, "no-such-token")
     stranger = await ApiClient.connect(str(config), clock=RealClock(), meters=Meters())
     refused = await stranger.request("GET", "/api/v1/pods")
     async with stranger.stream("/api/v1/pods?watch=1", silence_s=5) as watch:
@@ -427,23 +429,23 @@ async def test_a_user_without_the_right_gets_the_reason(
 
 
 class Candidate:
-    """Takes part in the election on the lease `it` of a world's namespace."""
+    """Takes part in the election on the lease `it` of a cluster's namespace."""
 
-    def __init__(self, world: SimulatedCluster, name: str) -> None:
+    def __init__(self, cluster: SimulatedCluster, name: str) -> None:
         self.election = Election(
-            world.client,
-            Fence(world.clock),
-            LeaseSettings(world.ns, "it", name, lease_s=3, renew_deadline_s=2, retry_s=0.1),
-            clock=world.clock,
-            random=world.random,
+            cluster.client,
+            Fence(cluster.clock),
+            LeaseSettings(cluster.ns, "it", name, lease_s=3, renew_deadline_s=2, retry_s=0.1),
+            clock=cluster.clock,
+            random=cluster.random,
             meters=Meters(),
             on_lead=lambda: None,
             on_lost=lambda: None,
         )
 
 
-def _kubeconfig_of(world: SimulatedCluster, target: Any, folder: Path, token: str) -> Path:
-    del world
+def _kubeconfig_of(cluster: SimulatedCluster, target: Any, folder: Path, token: str) -> Path:
+    del cluster
     if isinstance(target, ApiServer):
         return target.kubeconfig(folder / "other", token)
     text = target.kubeconfig.read_text()
@@ -452,10 +454,10 @@ def _kubeconfig_of(world: SimulatedCluster, target: Any, folder: Path, token: st
     return path
 
 
-async def define(world: SimulatedCluster, group: str) -> None:
+async def define(cluster: SimulatedCluster, group: str) -> None:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    await world.ask(
+    await cluster.ask(
         "POST",
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         {

@@ -132,16 +132,16 @@ def test_the_events_lead_to_the_servers_objects(steps: list[tuple[str, str]]):
     """No object is lost, doubled, or left over, whatever happened in between."""
 
     async def scenario() -> None:
-        world = SimulatedCluster()
-        task = asyncio.create_task(world.reflector.run())
+        cluster = SimulatedCluster()
+        task = asyncio.create_task(cluster.reflector.run())
         for action, detail in steps:
-            await world.step(action, detail)
+            await cluster.step(action, detail)
             assert not task.done(), task.exception()
-        world.accidents.clear()
+        cluster.accidents.clear()
         await asyncio.sleep(400)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert world.objects() == world.follower.known
+        assert cluster.objects() == cluster.follower.known
 
     loop = looptime.new_event_loop()
     try:

@@ -13,7 +13,7 @@ from scheduler.simulate.stage import AnswerOptions
 from scheduler.snapshot.documents import items_of_objects
 from scheduler.snapshot.snapshot import SnapshotReader
 from scheduler.testing import node
-from tests.unit.plugins.groupsworld import group
+from tests.unit.plugins.groupobjects import group
 from tests.unit.simulate.asking import default_setup, pod
 
 GPU = "nvidia.com/gpu"
@@ -165,9 +165,9 @@ def test_a_job_moves_if_an_eviction_is_no_failure(policy, allow, moves):
 @pytest.mark.parametrize(("allow", "moves"), [((), False), (("device-claims",), True)])
 def test_a_pod_whose_extended_resource_is_a_claim_moves_if_allowed(allow, moves):
     """A DeviceClass serves the resource: only the pod's status names the claim."""
-    world = two_nodes()
-    world[2]["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "a-gpu"}}
-    report = find(world, allow=allow)
+    cluster = two_nodes()
+    cluster[2]["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "a-gpu"}}
+    report = find(cluster, allow=allow)
 
     assert ("default/a" in {move.pod for move in report.moves}) == moves
 

@@ -57,13 +57,13 @@ def test_a_plan_has_all_that_its_execution_needs():
 
 def test_a_plan_names_the_host_ports_that_its_execution_reserves():
     """Number, address and protocol of each host port; ports of the container alone are none."""
-    world = uids(two_nodes())
+    objects = uids(two_nodes())
     ports = [
         {"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1", "protocol": "UDP"},
         {"containerPort": 81},
     ]
-    world[2]["spec"]["containers"][0]["ports"] = ports
-    (move,) = ask(world).status.moves
+    objects[2]["spec"]["containers"][0]["ports"] = ports
+    (move,) = ask(objects).status.moves
 
     assert msgspec.to_builtins(move.host_ports) == (
         {"hostPort": 8080, "hostIP": "10.0.0.1", "protocol": "UDP"},
@@ -73,10 +73,10 @@ def test_a_plan_names_the_host_ports_that_its_execution_reserves():
 @pytest.mark.parametrize("uid", ["web", "created-again"])
 def test_an_owner_in_its_cool_down_stays(uid):
     """Both pods are of one owner, which another plan moved recently; its name counts."""
-    world = uids(two_nodes())
-    for one in (world[2], world[3]):
+    objects = uids(two_nodes())
+    for one in (objects[2], objects[3]):
         one["metadata"]["ownerReferences"][0]["uid"] = uid
-    status = ask(world, cooling=COOLING).status
+    status = ask(objects, cooling=COOLING).status
 
     assert status.phase == "Impossible"
     assert "recently" in status.excluded[0].reason
@@ -111,12 +111,12 @@ def test_a_workload_with_a_priority_class_and_missing_pods_changes_no_plan(kind)
 
 def two_members(*more):
     """Return two pods that restart together; the waiting pod needs the node of one of them."""
-    world = uids([gpu_node("n1"), gpu_node("n2"), gpu_node("n3"), waiting("8")])
-    world[0] = gpu_node("n1", gpus="8")
+    objects = uids([gpu_node("n1"), gpu_node("n2"), gpu_node("n3"), waiting("8")])
+    objects[0] = gpu_node("n1", gpus="8")
     members = [owned("a", "n1"), owned("b", "n2")]
     for one in members:
         one["metadata"]["labels"] = {"app": "web", "leaderworkerset.sigs.k8s.io/name": "x"}
-    return uids([*world[:3], *members, world[3], *more])
+    return uids([*objects[:3], *members, objects[3], *more])
 
 
 def budget(allowed):
@@ -149,23 +149,23 @@ def test_pods_that_restart_together_are_one_step():
 def test_a_step_starts_only_if_each_of_its_pods_may_move():
     """The second pod of the group is excluded after the plan was made."""
     moves = ask(two_members()).status.moves
-    world = two_members()
-    world[4]["metadata"]["annotations"] = {"trellis.dev/moves": "never"}
+    objects = two_members()
+    objects[4]["metadata"]["annotations"] = {"trellis.dev/moves": "never"}
 
-    assert "default/b may not move" in ask(world, CHECK, moves=moves).check.stale
+    assert "default/b may not move" in ask(objects, CHECK, moves=moves).check.stale
 
 
 def test_a_plan_does_not_start_if_a_later_pod_may_not_move():
     """The first of two steps is unchanged; after it the plan would end without its goal."""
     nodes = [gpu_node("n1", gpus="8"), gpu_node("n2")]
-    world = uids([*nodes, owned("a", "n1"), owned("b", "n1"), waiting("8")])
-    moves = ask(world).status.moves
+    objects = uids([*nodes, owned("a", "n1"), owned("b", "n1"), waiting("8")])
+    moves = ask(objects).status.moves
     assert len(moves) == 2
-    assert ask(world, CHECK, moves=moves).check == MoveCheck()
-    last = next(one for one in world if one["metadata"]["name"] == moves[1].name)
+    assert ask(objects, CHECK, moves=moves).check == MoveCheck()
+    last = next(one for one in objects if one["metadata"]["name"] == moves[1].name)
     last["metadata"]["annotations"] = {"trellis.dev/moves": "never"}
 
-    assert f"{moves[1].pod} may not move" in ask(world, CHECK, moves=moves).check.stale
+    assert f"{moves[1].pod} may not move" in ask(objects, CHECK, moves=moves).check.stale
 
 
 def test_a_goal_that_is_missing_is_named():
@@ -177,20 +177,30 @@ def test_a_goal_that_is_missing_is_named():
 @pytest.mark.parametrize(
     ("change", "field", "text"),
     [
-        (lambda world: None, "", ""),
-        (lambda world: world.pop(2), "stale", "is gone"),
-        (lambda world: world[2]["spec"].update(nodeName="n2"), "stale", "is not on n1"),
-        (lambda world: world.pop(), "over", "waits"),
-        (lambda world: world.append(owned("c", "n2", gpus="2")), "stale", "n2 rejects default/a"),
-        (lambda world: world.append(owned("c", "n1", gpus="2")), "stale", "goal is not reached"),
-        (lambda world: world.append(gpu_node("n3")), "over", "without further moves"),
+        (lambda objects: None, "", ""),
+        (lambda objects: objects.pop(2), "stale", "is gone"),
+        (lambda objects: objects[2]["spec"].update(nodeName="n2"), "stale", "is not on n1"),
+        (lambda objects: objects.pop(), "over", "waits"),
         (
-            lambda world: world[2]["metadata"].update(annotations={"trellis.dev/moves": "never"}),
+            lambda objects: objects.append(owned("c", "n2", gpus="2")),
+            "stale",
+            "n2 rejects default/a",
+        ),
+        (
+            lambda objects: objects.append(owned("c", "n1", gpus="2")),
+            "stale",
+            "goal is not reached",
+        ),
+        (lambda objects: objects.append(gpu_node("n3")), "over", "without further moves"),
+        (
+            lambda objects: objects[2]["metadata"].update(
+                annotations={"trellis.dev/moves": "never"}
+            ),
             "stale",
             "trellis.dev/moves=never",
         ),
         (
-            lambda world: world[3].update(
+            lambda objects: objects[3].update(
                 status={"conditions": [{"type": "Ready", "status": "False"}]}
             ),
             "later",
@@ -200,10 +210,10 @@ def test_a_goal_that_is_missing_is_named():
 )
 def test_a_move_starts_only_if_it_is_still_right(change, field, text):
     """The pod, its rules, the destination and the goal are judged again before each eviction."""
-    world = uids(two_nodes())
+    objects = uids(two_nodes())
     moves = ask(uids(two_nodes())).status.moves
-    change(world)
-    check = ask(world, CHECK, moves=moves).check
+    change(objects)
+    check = ask(objects, CHECK, moves=moves).check
 
     found = {name: getattr(check, name) for name in ("over", "stale", "later")}
     assert {name for name, value in found.items() if value} == ({field} - {""})

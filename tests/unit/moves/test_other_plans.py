@@ -91,9 +91,9 @@ def test_the_nomination_of_the_pod_that_is_to_fit_does_not_count():
 def test_the_check_counts_preempting_pods():
     """One began to wait for the destination after the plan was made."""
     moves = ask(uids(two_nodes())).status.moves
-    world = uids([*two_nodes(), preempting(2)])
+    objects = uids([*two_nodes(), preempting(2)])
 
-    assert "n2 rejects default/a" in ask(world, CHECK, moves=moves).check.stale
+    assert "n2 rejects default/a" in ask(objects, CHECK, moves=moves).check.stale
 
 
 def test_free_amounts_are_without_reservations():
@@ -141,10 +141,10 @@ def test_a_node_with_a_reservation_or_nomination_becomes_not_free(target, freed,
 def test_the_check_of_a_plan_ignores_its_own_reservations_alone():
     """All that n2 has left is reserved: for the move itself, or for another plan's."""
     moves = ask(uids(two_nodes())).status.moves
-    world = [*uids(two_nodes()), reserving(2, name="mine")]
+    objects = [*uids(two_nodes()), reserving(2, name="mine")]
 
-    assert MoveCheck() == ask(world, CHECK, moves=moves, plan="mine").check
-    assert "n2 rejects default/a" in ask(world, CHECK, moves=moves, plan="another").check.stale
+    assert MoveCheck() == ask(objects, CHECK, moves=moves, plan="mine").check
+    assert "n2 rejects default/a" in ask(objects, CHECK, moves=moves, plan="another").check.stale
 
 
 def written(objects):
@@ -166,8 +166,8 @@ def test_an_anonymized_snapshot_keeps_what_is_reserved():
     group = plan(move("db-x", "n9", "n8", gpus=1, state="Planned", **unit), name="second")
     before, hidden = [*objects, other, group], written([*objects, other, group])
 
-    for world in (before, hidden):
-        assert [False, True] == [one.node is not None for one in place(*world).pods]
+    for shown in (before, hidden):
+        assert [False, True] == [one.node is not None for one in place(*shown).pods]
     text = json.dumps(hidden)
     for word in ("secret", "db-", "rude", "gangway", "elsewhere", '"other"', '"second"', '"n9"'):
         assert word not in text, word

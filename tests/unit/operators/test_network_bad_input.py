@@ -35,7 +35,7 @@ from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS
 from scheduler.sandbox.start import new_store
 from tests.unit.operators.operatorrig import CRDS
-from tests.unit.plugins.networkworld import topology
+from tests.unit.plugins.networkobjects import topology
 
 Json = dict[str, Any]
 VALUES = {REGION_LABEL: ("east", "west")}

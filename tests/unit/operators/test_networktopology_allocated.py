@@ -11,7 +11,7 @@ from scheduler.objects.groups.appgroup import AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from scheduler.plugins.network.links import REGION
 from tests.property.test_network import LISTS, Year
-from tests.unit.plugins.networkworld import app_group, topology
+from tests.unit.plugins.networkobjects import app_group, topology
 
 
 @pytest.mark.parametrize("seed", range(2))

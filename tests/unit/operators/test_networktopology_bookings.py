@@ -14,7 +14,7 @@ from scheduler.testing import evaluate
 from tests.property.making import make_pod, with_status
 from tests.unit.operators import operatorrig
 from tests.unit.operators.operatorrig import CRDS, passed
-from tests.unit.plugins.networkworld import (
+from tests.unit.plugins.networkobjects import (
     GROUP,
     WORKLOAD,
     app_group,

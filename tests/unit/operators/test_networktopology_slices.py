@@ -29,7 +29,7 @@ from scheduler.objects.plain import read_as
 from scheduler.testing import evaluate
 from tests.unit.operators import operatorrig
 from tests.unit.operators.operatorrig import CRDS, Answer, passed
-from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.unit.plugins.networkobjects import app_group, member, placed_node, topology
 
 DEFINITION, SLICES = (
     yaml.safe_load((CRDS / name).read_text())

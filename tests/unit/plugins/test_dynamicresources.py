@@ -29,7 +29,7 @@ FIELD = [node("n1"), node("n2")]
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
-def world(*more, devices=("g0", "g1")):
+def daemon_with(*more, devices=("g0", "g1")):
     """Return a daemon for two nodes, of which the first has devices."""
     return Daemon(FIELD, gpu_class(), local_slice("n1", *devices), *more)
 
@@ -146,7 +146,7 @@ def test_a_claim_is_protected_allocated_and_reserved_in_this_order():
     """First the finalizer, then allocation with a timestamp and the pod, each with the version
     seen.
     """
-    daemon = world(claim("c"), claiming("p", "c"))
+    daemon = daemon_with(claim("c"), claiming("p", "c"))
     (first,) = daemon.run()
     assert ("PATCH", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c") == (
         first.method,
@@ -173,7 +173,7 @@ def test_reserved_devices_are_not_allocated_to_others():
     """Devices stay reserved before and during the write, and after it with or without the watch
     event.
     """
-    daemon = world(claim("c"), claim("e"), claiming("p", "c"), devices=["g0"])
+    daemon = daemon_with(claim("c"), claim("e"), claiming("p", "c"), devices=["g0"])
     (first,) = daemon.run()
     daemon.see(claiming("q", "e"))
     assert [] == daemon.run()
@@ -192,7 +192,7 @@ def test_reserved_devices_are_not_allocated_to_others():
 
 def test_after_a_conflict_the_claim_is_read_again():
     """The write then contains the change of the other client."""
-    daemon = world(claim("c"), claiming("p", "c"))
+    daemon = daemon_with(claim("c"), claiming("p", "c"))
     (first,) = daemon.run()
     (read,) = daemon.answer(first, 409, message="modified")
     assert "GET" == read.method
@@ -204,7 +204,7 @@ def test_after_a_conflict_the_claim_is_read_again():
 
 def test_a_claim_that_another_client_allocated_is_not_changed():
     """The pod fails, its reserved devices are free again, and no claim is overwritten."""
-    daemon = world(claim("c"), claiming("p", "c"))
+    daemon = daemon_with(claim("c"), claiming("p", "c"))
     (first,) = daemon.run()
     (read,) = daemon.answer(first, 409, message="modified")
     theirs = claim("c", status=allocated("g1"), resourceVersion="9")
@@ -215,7 +215,7 @@ def test_a_claim_that_another_client_allocated_is_not_changed():
 
 def test_a_write_without_an_answer_is_looked_up():
     """If it happened the pod proceeds, without a second write."""
-    daemon = world(claim("c", finalizers=[FINALIZER]), claiming("p", "c"))
+    daemon = daemon_with(claim("c", finalizers=[FINALIZER]), claiming("p", "c"))
     (write,) = daemon.run()
     (look,) = daemon.answer(write, 0)
     assert "GET" == look.method
@@ -226,7 +226,7 @@ def test_a_write_without_an_answer_is_looked_up():
 
 def test_a_pod_that_is_not_bound_leaves_the_claims_it_was_written_to():
     """Allocations stay, the pod leaves reservedFor; unwritten devices are free at once."""
-    daemon = world(claim("c", finalizers=[FINALIZER]), claim("e"), claiming("p", "c", "e"))
+    daemon = daemon_with(claim("c", finalizers=[FINALIZER]), claim("e"), claiming("p", "c", "e"))
     (write,) = daemon.run()
     done = claim("c", status=allocated("g0", users=["p"]), resourceVersion="7")
     (second,) = daemon.answer(write, body=done)
@@ -244,7 +244,7 @@ def test_a_pod_that_is_not_bound_leaves_the_claims_it_was_written_to():
 def test_a_claim_without_a_timestamp_can_still_be_shared():
     """Allocations never change: a missing time is left missing."""
     old = claim("c", status=allocated("g0", timestamp=None), finalizers=[FINALIZER])
-    daemon = world(old, claiming("p", "c"))
+    daemon = daemon_with(old, claiming("p", "c"))
     (write,) = daemon.run()
     assert {"reservedFor"} == set(write.body["status"])
 
@@ -270,7 +270,9 @@ def test_a_pod_waits_for_its_devices_to_be_ready():
     """
     fabric = {"name": "f0", "bindingConditions": ["ok"], "bindingFailureConditions": ["bad"]}
     for kind, bound in (("ok", ["n1"]), ("bad", [])):
-        daemon = world(claim("c", finalizers=[FINALIZER]), claiming("p", "c"), devices=[fabric])
+        daemon = daemon_with(
+            claim("c", finalizers=[FINALIZER]), claiming("p", "c"), devices=[fabric]
+        )
         (write,) = daemon.run()
         status = allocated("f0", users=["p"], conditions=["ok"], timestamp="2027-01-01T00:00:00Z")
         status["allocation"]["devices"]["results"][0]["bindingFailureConditions"] = ["bad"]
@@ -394,7 +396,7 @@ def test_the_condition_of_a_gated_pod_names_the_claim():
     """The owner learns of a claim that the pod names and that does not exist; then the pod
     waits.
     """
-    daemon = world(claiming("p", "absent"))
+    daemon = daemon_with(claiming("p", "absent"))
     daemon.run()
     notes = [one.note for one in daemon.effects if getattr(one, "reason", "") == "MissingObject"]
     assert ['could not find ResourceClaim "default/absent"'] == notes
@@ -447,7 +449,7 @@ def test_a_search_ends():
         "requests": [{"name": "a", "exactly": ask}, {"name": "b", "exactly": ask | {"count": 10}}],
         "constraints": [{"requests": ["b"], "matchAttribute": "gpu.example.com/root"}],
     }
-    daemon = world(hard, claiming("p", "c"), devices=odd)
+    daemon = daemon_with(hard, claiming("p", "c"), devices=odd)
     daemon.run()
     assert daemon.messages()[-1].endswith("node n1: timed out trying to allocate devices")
 
@@ -459,7 +461,9 @@ def test_messages_have_the_text_that_kube_schedulers_have():
     unhelpful = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
     def reported(waiting):
-        daemon = world(claim("c", requests=[{"name": "r", "exactly": {"deviceClassName": "no"}}]))
+        daemon = daemon_with(
+            claim("c", requests=[{"name": "r", "exactly": {"deviceClassName": "no"}}])
+        )
         waiting["spec"]["schedulerName"] = "trellis"
         daemon.see(waiting)
         daemon.run()
@@ -483,7 +487,7 @@ def test_no_two_shares_have_one_id():
     ids = []
     for name in ("c", "e"):
         mine = claim(name, requests=requests, finalizers=[FINALIZER])
-        daemon = world(mine, claiming("p", name), devices=[shared])
+        daemon = daemon_with(mine, claiming("p", name), devices=[shared])
         (write,) = daemon.run()
         results = write.body["status"]["allocation"]["devices"]["results"]
         ids += [one["shareID"] for one in results]
@@ -537,7 +541,7 @@ def of_group(name, entry):
 
 def test_a_claim_of_a_group_is_reserved_for_the_group():
     """The group reserves it once for all of its pods; a pod with another claim name, for itself."""
-    daemon = world(claim("c", finalizers=[FINALIZER]), pod_group(LINK), of_group("p", LINK))
+    daemon = daemon_with(claim("c", finalizers=[FINALIZER]), pod_group(LINK), of_group("p", LINK))
     (write,) = daemon.run()
     assert [OF_GROUP] == list(write.body["status"]["reservedFor"])
     status = allocated("g0") | {"reservedFor": [OF_GROUP]}
@@ -557,7 +561,7 @@ def test_a_claim_of_a_group_is_reserved_for_the_group():
 
 def test_a_claim_that_is_made_for_a_group_is_the_groups():
     """Pods wait until its name is in the group's status, and until it is the group's own."""
-    daemon = world(pod_group(MADE), of_group("p", MADE))
+    daemon = daemon_with(pod_group(MADE), of_group("p", MADE))
     assert [] == daemon.run()
     daemon.see(claim("foreign", finalizers=[FINALIZER]))
     daemon.see(pod_group(MADE, made="foreign"), "MODIFIED")
@@ -582,7 +586,7 @@ def test_what_a_group_holds_is_freed_when_none_of_its_pods_runs(runs):
     for one in others:
         one["spec"]["nodeName"] = "n1"
     kept = claim("c", finalizers=[FINALIZER], status=status)
-    daemon = world(kept, pod_group(LINK), *others)
+    daemon = daemon_with(kept, pod_group(LINK), *others)
     waits = of_group("p", LINK)
     waits["spec"]["affinity"] = {
         "nodeAffinity": {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.plugins.groupsworld import config_map, members, tree
+from tests.unit.plugins.groupobjects import config_map, members, tree
 from tests.unit.plugins.test_groups import DESIGN, counts, report
 from tests.unit.simulate.asking import place, pod, results, setup
 
@@ -73,11 +73,11 @@ def test_a_profile_may_name_the_tree_of_all_groups_that_name_none():
     config = DESIGN.replace("topologyConfigMapNameSpace: %s", "topology: fabric")
     flat = {"name": "flat", "level-names": '["node"]', "tree": '{"a": {}, "stray": {}}'}
     ours = config_map("flat", "sakkara.topology", flat)
-    world = [*nodes(), ours, topology()]
-    done = place(*world, group(4, IN_ONE_RACK, ""), *members("g", 4), using=setup(config=config))
+    cluster = [*nodes(), ours, topology()]
+    done = place(*cluster, group(4, IN_ONE_RACK, ""), *members("g", 4), using=setup(config=config))
     assert {"c": 3, "d": 1} == counts(done)
     done = place(
-        *world, group(9, {"node": {"hard": True}}, "flat"), *members("g", 9),
+        *cluster, group(9, {"node": {"hard": True}}, "flat"), *members("g", 9),
         using=setup(config=config),
     )  # fmt: skip
     assert {"stray": 9} == counts(done)
@@ -87,13 +87,13 @@ def test_several_config_maps_are_trees_by_their_names():
     """Without a name the first counts, as before."""
     first = {"name": "one", "level-names": '["node"]', "tree": '{"a": {}, "b": {}}'}
     other = {"name": "two", "level-names": '["node"]', "tree": '{"c": {}, "d": {}}'}
-    world = [
+    cluster = [
         *nodes(),
         config_map("t1", "sakkara.topology", first),
         config_map("t2", "sakkara.topology", other),
     ]
-    assert {"a", "b"} == set(counts(place(*world, group(3, {}, ""), *members("g", 3))))
-    assert {"c"} == set(counts(place(*world, group(3, {"node": {}}, "two"), *members("g", 3))))
+    assert {"a", "b"} == set(counts(place(*cluster, group(3, {}, ""), *members("g", 3))))
+    assert {"c"} == set(counts(place(*cluster, group(3, {"node": {}}, "two"), *members("g", 3))))
 
 
 def test_an_unknown_tree_blocks_the_group_and_the_existing_ones_are_listed():

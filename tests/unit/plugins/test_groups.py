@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.groups.sources import registry as sources
 from scheduler.simulate.stage import AnswerOptions, staged
-from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
+from tests.unit.plugins.groupobjects import config_map, group, member, members, tree
 from tests.unit.simulate.asking import default_setup, place, results, setup, snapshot
 
 STORY_A = {
@@ -183,8 +183,8 @@ def test_an_infeasible_group_gets_the_smallest_conflict_and_its_advice_helps(
     size, rules, units, says
 ):
     """The obstacle is named; without the rules that the message names the group fits."""
-    world = tree(units, "node")
-    done = place(*world, group("g", size, rules), *members("g", size))
+    cluster = tree(units, "node")
+    done = place(*cluster, group("g", size, rules), *members("g", size))
 
     assert {"Unschedulable"} == set(results(done).values())
     message = done.pods[0].message
@@ -196,11 +196,11 @@ def test_an_infeasible_group_gets_the_smallest_conflict_and_its_advice_helps(
             level: {key: n for key, n in rule.items() if f"{level} {key}" not in _keys(given_up)}
             for level, rule in rules.items()
         }
-        again = place(*world, group("g", size, left), *members("g", size))
+        again = place(*cluster, group("g", size, left), *members("g", size))
         assert size == again.summary.scheduled, left
     else:
         fitting = int(message.split(" would fit")[0].rsplit(" ", 1)[1])
-        again = place(*world, group("g", fitting, rules), *members("g", fitting))
+        again = place(*cluster, group("g", fitting, rules), *members("g", fitting))
         assert fitting == again.summary.scheduled
 
 
@@ -216,25 +216,25 @@ def test_the_pods_own_rules_hold_inside_the_group():
         "labelSelector": {"matchLabels": {"sakkara.group.name": "g"}},
     }
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    world = tree(TWO_RACKS)
-    for one in world[:-1]:
+    cluster = tree(TWO_RACKS)
+    for one in cluster[:-1]:
         one["metadata"]["labels"] = {"kubernetes.io/hostname": one["metadata"]["name"]}
-    world[0]["spec"]["taints"] = [{"key": "k", "effect": "NoSchedule"}]
-    done = place(*world, group("g", 3), *members("g", 3, spec={"affinity": apart}))
+    cluster[0]["spec"]["taints"] = [{"key": "k", "effect": "NoSchedule"}]
+    done = place(*cluster, group("g", 3), *members("g", 3, spec={"affinity": apart}))
 
     assert {"b": 1, "c": 1, "d": 1} == counts(done)
-    refused = place(*world, group("g", 4), *members("g", 4, spec={"affinity": apart}))
+    refused = place(*cluster, group("g", 4), *members("g", 4, spec={"affinity": apart}))
     assert {"Unschedulable"} == set(results(refused).values())
 
 
 def test_several_members_on_one_node_count_against_all_resources_and_the_pod_limit():
     """Resources that the topology does not list bind as well."""
-    world = tree({"a": 8, "b": 8}, "node")
-    world[0]["status"]["allocatable"]["pods"] = "3"
-    done = place(*world, group("g", 8), *members("g", 8))
+    cluster = tree({"a": 8, "b": 8}, "node")
+    cluster[0]["status"]["allocatable"]["pods"] = "3"
+    done = place(*cluster, group("g", 8), *members("g", 8))
 
     assert {"b": 8} == counts(done)
-    done = place(*world, group("g", 10), *members("g", 10))
+    done = place(*cluster, group("g", 10), *members("g", 10))
     assert 3 >= counts(done)["a"]
 
 
@@ -246,14 +246,14 @@ def test_victims_are_the_fewest_and_nothing_is_evicted_in_vain():
         group("y", 4, priority=1),
         *[member(f"y-{n}", "y", on="b", priority=1) for n in range(4)],
     ]
-    world = tree({"a": 4, "b": 4}, "node")
-    done = place(*world, *old, group("g", 4, priority=5), *members("g", 4, priority=5))
+    cluster = tree({"a": 4, "b": 4}, "node")
+    done = place(*cluster, *old, group("g", 4, priority=5), *members("g", 4, priority=5))
 
     assert {"a": 4} == counts(done)
     assert [{"namespace": "default", "name": f"x-{n}"} for n in range(2)] == list(
         report(done).victims
     )
-    vain = place(*world, *old, group("g", 9, priority=5), *members("g", 9, priority=5))
+    vain = place(*cluster, *old, group("g", 9, priority=5), *members("g", 9, priority=5))
     assert 0 == vain.summary.scheduled
     assert () == report(vain).victims
 
@@ -335,9 +335,9 @@ def test_without_a_topology_rack_labels_or_all_nodes_make_the_tree():
 
 def test_a_topology_of_another_namespace_is_not_ours():
     """Only the namespace in the argument counts, so that not every user may write it."""
-    world = tree(TWO_RACKS)
+    cluster = tree(TWO_RACKS)
     done = place(
-        *world, group("g", 2, {"rack": {"type": "pack"}}), *members("g", 2),
+        *cluster, group("g", 2, {"rack": {"type": "pack"}}), *members("g", 2),
         using=setup(config=DESIGN % "elsewhere"),
     )  # fmt: skip
 
@@ -347,14 +347,14 @@ def test_a_topology_of_another_namespace_is_not_ours():
 def test_fifty_groups_compete_without_deadlock():
     """All groups that can run do run, the most important first, and the same way each time."""
     units = {f"r{r}": {f"n{r}-{n:02}": 2 for n in range(50)} for r in range(10)}
-    world = tree(units)
+    cluster = tree(units)
     for number in range(50):
         size, priority = 12 + 8 * (number % 4), number % 5
         rules = ({}, {"rack": {"type": "pack", "hard": True}}, {"node": {"factor": 2}})[number % 3]
         name = f"g{number:02}"
-        world += [group(name, size, rules, priority=priority)]
-        world += members(name, size, priority=priority)
-    done = place(*world)
+        cluster += [group(name, size, rules, priority=priority)]
+        cluster += members(name, size, priority=priority)
+    done = place(*cluster)
 
     whole = [one for one in done.groups if one.status == "Bound"]
     assert {one.size for one in whole} <= {sum(counts(done, one.name).values()) for one in whole}
@@ -365,7 +365,7 @@ def test_fifty_groups_compete_without_deadlock():
     assert waiting
     # No group of the highest priority waits while a group of the lowest could be placed.
     assert not [one for one in waiting if int(one.name[1:]) % 5 == 4]
-    assert untimed(done) == untimed(place(*world))
+    assert untimed(done) == untimed(place(*cluster))
 
 
 def untimed(simulation):

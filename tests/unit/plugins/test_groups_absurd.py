@@ -204,19 +204,19 @@ def test_it_is_refused_by_name_and_for_next_to_nothing(name: str):
 
     Pods of no such group are placed in the same cycle.
     """
-    world, case = SimulatedCluster(), CASES[name]
-    world.engine.run(0.5, 1)
+    cluster, case = SimulatedCluster(), CASES[name]
+    cluster.engine.run(0.5, 1)
     with counting() as calls:
         for obj in case.objects:
-            world.hear(obj)
-        world.hear(member(case.pod))
-        world.pod("good", requests={"cpu": "1"})
-        bound = world.bound()
+            cluster.hear(obj)
+        cluster.hear(member(case.pod))
+        cluster.pod("good", requests={"cpu": "1"})
+        bound = cluster.bound()
 
     # An application that cannot be read is no gang: its pods are placed as if there were none.
     assert ["good"] == bound or (name in NO_GANG and ["member", "good"] == sorted(bound)[::-1])
-    queued = world.engine.queues.get("member")
-    stated = [f"{one.kind} {one.key}: {one.message}" for one in world.faults]
+    queued = cluster.engine.queues.get("member")
+    stated = [f"{one.kind} {one.key}: {one.message}" for one in cluster.faults]
     stated += [queued.reported[1]] if queued is not None and queued.reported is not None else []
     assert any(case.named in text for text in stated), stated
     assert max(map(len, stated)) <= LONGEST_MESSAGE
@@ -235,19 +235,19 @@ def test_a_chain_of_groups_without_end_costs_what_its_first_links_do():
 
     The search does not follow them, and the condition of a pod at its end has the reason.
     """
-    world = SimulatedCluster()
+    cluster = SimulatedCluster()
     composites = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
-    world.hear(in_tree("PodGroup.v1alpha3", "g", "c0", gang(1)))
-    world.hear(member(BY_SPEC))
+    cluster.hear(in_tree("PodGroup.v1alpha3", "g", "c0", gang(1)))
+    cluster.hear(member(BY_SPEC))
     costs = []
     for number in range(200):
         with counting() as calls:
-            world.hear(in_tree(composite.KIND, f"c{number}", f"c{number + 1}", composites))
+            cluster.hear(in_tree(composite.KIND, f"c{number}", f"c{number + 1}", composites))
         costs.append(calls["call"])
     assert max(costs[100:]) <= MOST_CALLS
     assert max(costs[150:]) <= max(costs[20:50])
-    assert [] == world.bound()
-    queued = world.engine.queues.get("member")
+    assert [] == cluster.bound()
+    queued = cluster.engine.queues.get("member")
     assert queued is not None
     assert queued.reported is not None
     assert "form a circle, or are too many" in queued.reported[1]
@@ -260,18 +260,18 @@ def test_a_tree_of_groups_without_end_is_refused_at_a_cost_that_stays(
     allowed.
     """
     monkeypatch.setattr(composite, "MOST_GROUPS", 40)
-    world = SimulatedCluster()
-    world.hear(group(composite.KIND, {"schedulingPolicy": {"gang": {"minGroupCount": 40}}}))
+    cluster = SimulatedCluster()
+    cluster.hear(group(composite.KIND, {"schedulingPolicy": {"gang": {"minGroupCount": 40}}}))
     costs = []
     for number in range(160):
         with counting() as calls:
-            world.hear(in_tree("PodGroup.v1alpha3", f"l{number}", "g", gang(2)))
+            cluster.hear(in_tree("PodGroup.v1alpha3", f"l{number}", "g", gang(2)))
             one = member({"spec": {"schedulingGroup": {"podGroupName": f"l{number}"}}})
             one["metadata"] |= {"name": f"m{number}", "uid": f"m{number}"}
-            world.hear(one)
+            cluster.hear(one)
         costs.append(calls["call"])
     assert max(costs[100:]) <= max(costs[:40])
-    world.engine.run(1.0, 1)
-    world.engine.run(9.0, 1)
-    reported = [queued.reported for queued in world.engine.queues]
+    cluster.engine.run(1.0, 1)
+    cluster.engine.run(9.0, 1)
+    reported = [queued.reported for queued in cluster.engine.queues]
     assert any(text is not None and composite.TOO_MANY in text[1] for text in reported)

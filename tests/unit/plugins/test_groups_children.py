@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.unit.plugins.compositeworld import RACK, ZONE, composite, leaf, pods
-from tests.unit.plugins.compositeworld import rack as plain_rack
+from tests.unit.plugins.compositeobjects import RACK, ZONE, composite, leaf, pods
+from tests.unit.plugins.compositeobjects import rack as plain_rack
 from tests.unit.simulate.asking import place, results
 
 HARD = {"type": "pack", "hard": True}

@@ -11,7 +11,7 @@ import pytest
 from scheduler.groups.description.classes import LABELS, LWS_INDEX, class_of
 from scheduler.groups.topology.placement import in_order
 from tests.property.making import make_pod
-from tests.unit.plugins.groupsworld import config_map, tree
+from tests.unit.plugins.groupobjects import config_map, tree
 from tests.unit.simulate.asking import place, pod, results
 
 RAY = "ray.io/node-type"

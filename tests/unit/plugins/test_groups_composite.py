@@ -5,7 +5,7 @@ them.
 import pytest
 
 from scheduler.testing import node
-from tests.unit.plugins.compositeworld import (
+from tests.unit.plugins.compositeobjects import (
     RACK,
     ZONE,
     composite,

@@ -199,11 +199,11 @@ def test_a_namespace_requests_groups_by_its_annotation():
     """Only kinds that the profile offers are grouped; other namespaces are scheduled pod by pod."""
     offered = deriving("JobSet", "RayCluster", field="deriveOnRequest")
     words = ("", "RayCluster", "LeaderWorkerSet,", "TrainJob", "RayCluster ,JobSet")
-    worlds = {one: snapshot(*NODES, namespace(one), jobset(5)) for one in words}
-    found = {one: simulate(worlds[one], offered, AnswerOptions()) for one in words}
+    clusters = {one: snapshot(*NODES, namespace(one), jobset(5)) for one in words}
+    found = {one: simulate(clusters[one], offered, AnswerOptions()) for one in words}
 
     assert [4, 4, 4, 0, 0] == [found[one].summary.scheduled for one in words]
-    notices = staged(worlds["LeaderWorkerSet,"], offered, AnswerOptions()).notices
+    notices = staged(clusters["LeaderWorkerSet,"], offered, AnswerOptions()).notices
     text = 'annotation trellis.dev/derive-groups: no profile offers "LeaderWorkerSet"'
     assert text in str(notices)
 
@@ -249,8 +249,8 @@ def test_a_member_of_a_copied_group_names_the_copy(name):
     """A pod that is moved to the copy carries the labels from which an engine derives that."""
     operator = {"training.kubeflow.org/operator-name": "mpi-operator"}
     index = {"batch.kubernetes.io/job-completion-index": "0"} if name.startswith("job-") else {}
-    world = snapshot(pod("w-0", labels={**operator, **index}))
-    member = msgspec.structs.replace(world.unbound[0], derived_group=name)
+    cluster = snapshot(pod("w-0", labels={**operator, **index}))
+    member = msgspec.structs.replace(cluster.unbound[0], derived_group=name)
 
     moved = sources.moved(member, f"{name}-copy")
 

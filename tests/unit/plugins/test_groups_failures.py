@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.base.release import V1_37
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
-from tests.unit.plugins.groupsworld import group, member, tree
+from tests.unit.plugins.groupobjects import group, member, tree
 from tests.unit.plugins.test_kubernetes_1_37 import rule
 from tests.unit.simulate.asking import place, results
 
@@ -31,10 +31,10 @@ def test_members_of_several_failed_nodes_are_replaced_elsewhere(free: int, expec
     """Two of four nodes fail with three of six members: the others stay, and no pod is evicted."""
     bound = [member(f"g-{n}", "g", on=on) for n, on in enumerate(("a", "a", "d"))]
     spare = {f"spare-{n}": 2 for n in range(free)}
-    world = not_ready(tree({**RACKS, "r2": spare}), "b", "c")
+    cluster = not_ready(tree({**RACKS, "r2": spare}), "b", "c")
     beside = member("other", on="d", priority=0)
     lost = [member(f"g-{n}", "g", priority=5) for n in (3, 4, 5)]
-    done = place(*world, group("g", 6), *bound, beside, *lost)
+    done = place(*cluster, group("g", 6), *bound, beside, *lost)
     found = results(done)
     new = [found[f"g-{n}"] for n in (3, 4, 5)]
 
@@ -58,8 +58,8 @@ def test_a_group_is_repaired_in_part_where_an_object_shows_that_it_was_whole(
         one["metadata"]["labels"]["sakkara.member.status"] = "Bound"
     if shown_by == "status":
         described["data"]["status"] = "Bound"
-    world = not_ready(tree({"r0": {"a": 3, "b": 3}, "r1": {"c": free}}), "b")
-    done = place(*world, described, *running, *(member(f"g-{n}", "g") for n in (3, 4, 5)))
+    cluster = not_ready(tree({"r0": {"a": 3, "b": 3}, "r1": {"c": free}}), "b")
+    done = place(*cluster, described, *running, *(member(f"g-{n}", "g") for n in (3, 4, 5)))
     new = [on for name, on in results(done).items() if name in {"g-3", "g-4", "g-5"}]
     placed = free if shown_by != "nothing" or free == 3 else 0
 
@@ -88,9 +88,9 @@ def test_a_replacement_takes_no_device_that_a_rule_taints():
         }
     devices = [gpu_class(), *(local_slice(name, "g0", "g1") for name in "abcd")]
     rules = [rule("one", pool="a"), rule("other", pool="b")]
-    world = [*tree(RACKS), group("g", 3, {"rack": {"type": "pack"}}), *devices, *claims]
-    plain = place(*world, *bound, uses("g-2"), release=V1_37)
-    tainted = place(*world, *rules, *bound, uses("g-2"), release=V1_37)
+    cluster = [*tree(RACKS), group("g", 3, {"rack": {"type": "pack"}}), *devices, *claims]
+    plain = place(*cluster, *bound, uses("g-2"), release=V1_37)
+    tainted = place(*cluster, *rules, *bound, uses("g-2"), release=V1_37)
 
     assert results(plain)["g-2"] in ("a", "b")
     assert results(tainted)["g-2"] in ("c", "d")

@@ -16,7 +16,7 @@ from scheduler.groups.sources import volcano
 from scheduler.groups.topology.hypernodes import MOST_REPEATS, HyperNodes, resolved, with_strays
 from scheduler.objects.groups.volcano import HyperNode, VolcanoPodGroup
 from scheduler.testing import node
-from tests.unit.plugins.volcanoworld import hyper_node, members, of_nodes, pod_group
+from tests.unit.plugins.volcanoobjects import hyper_node, members, of_nodes, pod_group
 from tests.unit.simulate.asking import place, results
 
 HARD = LevelConstraint("pack", hard=True)

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from scheduler.groups.sources.registry import group_of, moved
-from tests.unit.plugins.groupsworld import group
-from tests.unit.plugins.kueueworld import HOST, RACK, ZONE, K, member, members, nodes, topology
+from tests.unit.plugins.groupobjects import group
+from tests.unit.plugins.kueueobjects import HOST, RACK, ZONE, K, member, members, nodes, topology
 from tests.unit.simulate.asking import place, results, snapshot
 
 TREE = topology("fabric", ZONE, RACK)

@@ -35,7 +35,7 @@ def useful(tree, by_leaf, fixed, size):
     return leafrows.useful(tree, nodes, slots, on_rows, size)
 
 
-def world(rng):
+def random_tree(rng):
     """Return a tree with names in any order, capacity by leaf, occupied leaves, and a group
     for it.
     """
@@ -65,7 +65,7 @@ def test_the_best_placement_stays_the_same(seed, monkeypatch):
     """
     monkeypatch.setattr(leafrows, "WORTHWHILE", 0)
     rng = Random(f"thin {seed}")
-    tree, slots, fixed, size, levels = world(rng)
+    tree, slots, fixed, size, levels = random_tree(rng)
 
     kept = useful(tree, slots, fixed, size)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.plugins.groupsworld import members, tree
+from tests.unit.plugins.groupobjects import members, tree
 from tests.unit.simulate.asking import place
 
 PORT = [{"containerPort": 29500, "hostPort": 29500}]

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.groups.problem.answer import NOTHING, SolvedStage
 from scheduler.groups.status.lifecycle import GroupRecord, PlacementProof, proof_of, proven
-from tests.unit.plugins.groupsworld import member, tree
+from tests.unit.plugins.groupobjects import member, tree
 from tests.unit.simulate.asking import place, setup
 
 STAGES = (SolvedStage("", "leftOut", 1, 1), SolvedStage("rack", "units", 2, 1))

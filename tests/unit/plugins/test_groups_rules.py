@@ -7,7 +7,7 @@ import json
 import pytest
 
 from scheduler.testing import node
-from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
+from tests.unit.plugins.groupobjects import config_map, group, member, members, tree
 from tests.unit.simulate.asking import place, pod, results
 
 ZONE = "topology.kubernetes.io/zone"

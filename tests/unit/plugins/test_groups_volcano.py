@@ -16,8 +16,8 @@ from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.groups.volcano import VolcanoPodGroup
 from scheduler.state.podindex import place as record_of
 from scheduler.state.shapes import Shapes
-from tests.unit.plugins.groupsworld import group, tree
-from tests.unit.plugins.volcanoworld import TASK, member, members, pod_group
+from tests.unit.plugins.groupobjects import group, tree
+from tests.unit.plugins.volcanoobjects import TASK, member, members, pod_group
 from tests.unit.simulate.asking import place, results, snapshot
 
 ONE_RACK = {"r": {"a": 2, "b": 2}}

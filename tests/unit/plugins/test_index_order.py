@@ -117,8 +117,8 @@ def test_explain_shows_the_order_and_its_crossings():
     from scheduler.simulate.stage import AnswerOptions
     from tests.unit.simulate.asking import default_setup
 
-    world = snapshot(*racks(1, 1), group(4), *(member(f"m{n}", n) for n in range(4)))
-    found = explain(world, default_setup(), "default/m1", AnswerOptions(details=True))
+    cluster = snapshot(*racks(1, 1), group(4), *(member(f"m{n}", n) for n in range(4)))
+    found = explain(cluster, default_setup(), "default/m1", AnswerOptions(details=True))
 
     why = found.explanation.why
 

@@ -14,7 +14,7 @@ from scheduler.plugins.network import (
 )
 from scheduler.plugins.network.dependencies import needs_of
 from scheduler.testing import check_plugin, evaluate, less, node, pod
-from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.unit.plugins.networkobjects import app_group, member, placed_node, topology
 
 BANDWIDTH = "network.aware.com/bandwidth"
 

@@ -7,7 +7,7 @@ import pytest
 from scheduler.objects.groups.appgroup import Dependency, Workload, WorkloadRef
 from scheduler.objects.groups.grouporder import order_of
 from scheduler.testing import evaluate, less, node, pod
-from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.unit.plugins.networkobjects import app_group, member, placed_node, topology
 
 BOUTIQUE = {
     "P1": ("P2", "P3", "P4", "P6", "P8", "P9", "P10"),

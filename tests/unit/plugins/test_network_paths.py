@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.objects.network import Cost, NetworkTopology, NetworkTopologySlice, Origin
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.paths import NodeGraph, PathSlices
-from tests.unit.plugins.networkworld import topology
+from tests.unit.plugins.networkobjects import topology
 
 NAMES = "abcde"
 rows = st.dictionaries(

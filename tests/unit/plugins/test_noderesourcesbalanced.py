@@ -11,7 +11,7 @@ from scheduler.objects.plain import read_pod
 from scheduler.plugins.noderesourcesbalanced import NodeResourcesBalancedAllocation
 from scheduler.testing import check_plugin, evaluate, node, pod
 from scheduler.testing.evaluate import look
-from tests.unit.plugins.worlds import GPU, SimulatedCluster, amounts, moves
+from tests.unit.plugins.randomclusters import GPU, SimulatedCluster, amounts, moves
 
 LISTED = ("cpu", "memory", GPU)
 
@@ -73,26 +73,28 @@ def test_scores_equal_a_slow_reference_after_any_moves(count, steps, wanted):
     """Whole columns and recomputed rows equal plain floats, to the last unit."""
     listed = LISTED[:count]
     args = {"resources": [{"name": name, "weight": 1} for name in listed]}
-    world = SimulatedCluster(NodeResourcesBalancedAllocation, args)
+    cluster = SimulatedCluster(NodeResourcesBalancedAllocation, args)
     incoming = read_pod(pod("incoming", requests=wanted.plain()))
     for step in steps:
-        world.do(step)
-        got = look(world.scene, world.scene.cycle(incoming))
+        cluster.do(step)
+        got = look(cluster.scene, cluster.scene.cycle(incoming))
 
         if any(wanted.get(name) for name in listed):
-            assert {name: _score(world, name, wanted, listed) for name in world.nodes} == got.raw
+            assert {
+                name: _score(cluster, name, wanted, listed) for name in cluster.nodes
+            } == got.raw
         else:
             assert Code.SKIP == got.pre_score.code
 
 
-def _score(world, name, wanted, listed):
-    offered, _ = world.nodes[name]
+def _score(cluster, name, wanted, listed):
+    offered, _ = cluster.nodes[name]
     before, after = [], []
     for resource in listed:
         offer, adds = offered.get(resource) or 0, wanted.get(resource) or 0
         if not offer or (resource == GPU and not adds):
             continue
-        used = sum(one.get(resource) or 0 for one in world.on(name))
+        used = sum(one.get(resource) or 0 for one in cluster.on(name))
         before.append(min(float(used) / float(offer), 1.0))
         after.append(min(float(used + adds) / float(offer), 1.0))
     gain = 50 + int((1 - _deviation(after)) * 100) - int((1 - _deviation(before)) * 100)

@@ -17,7 +17,7 @@ from scheduler.plugins.noderesourcesfit import NodeResourcesFit, NodeResourcesFi
 from scheduler.testing import check_plugin, evaluate, node, pod
 from scheduler.testing.evaluate import look
 from scheduler.testing.scene import read_args
-from tests.unit.plugins.worlds import GPU, SimulatedCluster, amounts, moves
+from tests.unit.plugins.randomclusters import GPU, SimulatedCluster, amounts, moves
 
 MEBI = 2**20
 
@@ -145,27 +145,27 @@ ASSUMED = {"cpu": 100, "memory": 200 * MEBI, GPU: 0}
 def test_scores_equal_a_slow_reference_after_any_moves(strategy, steps, wanted):
     """Whole columns and recomputed rows equal plain integers, to the last unit."""
     resources = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
-    world = SimulatedCluster(
+    cluster = SimulatedCluster(
         NodeResourcesFit, {"scoringStrategy": STRATEGIES[strategy] | {"resources": resources}}
     )
     incoming = read_pod(pod("incoming", requests=wanted.plain()))
     for step in steps:
-        world.do(step)
-        got = look(world.scene, world.scene.cycle(incoming))
+        cluster.do(step)
+        got = look(cluster.scene, cluster.scene.cycle(incoming))
 
-        assert {name: _score(strategy, world, name, wanted) for name in world.nodes} == got.raw
+        assert {name: _score(strategy, cluster, name, wanted) for name in cluster.nodes} == got.raw
 
 
 @given(steps=moves, wanted=amounts(optional=True))
 def test_room_equals_a_slow_reference_after_any_moves(steps, wanted):
     """Codes and reasons of each node are those of plain subtraction."""
-    world = SimulatedCluster(NodeResourcesFit)
+    cluster = SimulatedCluster(NodeResourcesFit)
     incoming = read_pod(pod("incoming", requests=wanted.plain()))
     for step in steps:
-        world.do(step)
-        got = look(world.scene, world.scene.cycle(incoming))
+        cluster.do(step)
+        got = look(cluster.scene, cluster.scene.cycle(incoming))
 
-        assert {name: _room(world, name, wanted) for name in world.nodes} == {
+        assert {name: _room(cluster, name, wanted) for name in cluster.nodes} == {
             name: (status.code, status.reasons) for name, status in got.filter.items()
         }
 
@@ -181,9 +181,9 @@ def test_past_float64_the_percentages_stay_exact(offered, used):
     assert expected == column[0] == strategy.cell([(offered, used)])
 
 
-def _room(world, name, wanted):
-    offered, places = world.nodes[name]
-    existing = world.on(name)
+def _room(cluster, name, wanted):
+    offered, places = cluster.nodes[name]
+    existing = cluster.on(name)
     reasons = ["Too many pods"] if len(existing) + 1 > places else []
     final = False
     for resource in ("cpu", "memory", GPU):
@@ -198,15 +198,15 @@ def _room(world, name, wanted):
     return (Code.UNRESOLVABLE if final else Code.UNSCHEDULABLE), tuple(reasons)
 
 
-def _score(strategy, world, name, wanted):
-    offered, _ = world.nodes[name]
+def _score(strategy, cluster, name, wanted):
+    offered, _ = cluster.nodes[name]
     total = shares = 0
     for resource, weight in WEIGHTS.items():
         offer = offered.get(resource) or 0
         adds = _assumed(wanted, resource)
         if not offer or (resource == GPU and not adds):
             continue
-        used = adds + sum(_assumed(one, resource) for one in world.on(name))
+        used = adds + sum(_assumed(one, resource) for one in cluster.on(name))
         score = _resource_score(strategy, offer, used)
         if strategy != "RequestedToCapacityRatio" or score > 0:
             total += score * weight

@@ -14,7 +14,7 @@ from scheduler.plugins.volumes import (
 )
 from scheduler.testing.evaluate import look
 from tests.unit.plugins import storagereference as slow
-from tests.unit.plugins.storageworld import PODS, PROBES, START, Move, do, moves, scene_of
+from tests.unit.plugins.randomstorage import PODS, PROBES, START, Move, do, moves, scene_of
 
 REFERENCES = {
     VolumeRestrictions: slow.restrictions,
@@ -44,9 +44,9 @@ def test_they_say_what_the_slow_reference_says(plugin, steps):
         do(scene, step)
         if number % 3 and number != len(steps) - 1:
             continue
-        world = slow.SimulatedCluster(scene)
+        cluster = slow.SimulatedCluster(scene)
         for pod in PROBES:
-            assert REFERENCES[plugin](world, pod) == verdict(scene, pod), pod.key
+            assert REFERENCES[plugin](cluster, pod) == verdict(scene, pod), pod.key
 
 
 @pytest.mark.parametrize("plugin", [VolumeRestrictions, NodeVolumeLimits, VolumeBinding])

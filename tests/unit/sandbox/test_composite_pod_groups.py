@@ -6,17 +6,17 @@ import pytest
 
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import COMPOSITE_POD_GROUPS, POD_GROUPS_1_37
-from tests.unit.plugins.compositeworld import RACK, composite, leaf
-from tests.unit.sandbox.world import SimulatedCluster
+from tests.unit.plugins.compositeobjects import RACK, composite, leaf
+from tests.unit.sandbox.cluster import SimulatedCluster
 
 
-def world() -> SimulatedCluster:
+def cluster() -> SimulatedCluster:
     return SimulatedCluster(release="1.37")
 
 
 def test_omitted_fields_are_defaulted():
     """Disruption mode, priority and preemption are set; it is kept while it contains groups."""
-    here = world()
+    here = cluster()
     made = here.store.create(COMPOSITE_POD_GROUPS, composite("app", 2), "default")
 
     assert {"single": {}} == made.obj["spec"]["disruptionMode"]
@@ -51,13 +51,13 @@ def test_what_it_may_not_say(what: str):
     one = composite("app", 2)
     one["spec"] |= more
     with pytest.raises(StatusError) as refused:
-        world().store.create(COMPOSITE_POD_GROUPS, one, "default")
+        cluster().store.create(COMPOSITE_POD_GROUPS, one, "default")
     assert text in str(refused.value.status["message"])
 
 
 def test_nothing_of_it_changes():
     """Neither the number of groups nor the topology key may change."""
-    here = world()
+    here = cluster()
     made = here.store.create(COMPOSITE_POD_GROUPS, composite("app", 2), "default").obj
     for more in (
         {"schedulingPolicy": {"gang": {"minGroupCount": 3}}},
@@ -70,7 +70,7 @@ def test_nothing_of_it_changes():
 
 def test_it_goes_when_no_group_is_in_it_any_more():
     """Children first: a PodGroup without pods is deleted at once, its parent after it."""
-    here = world()
+    here = cluster()
     here.store.create(COMPOSITE_POD_GROUPS, composite("app", 1), "default")
     here.store.create(COMPOSITE_POD_GROUPS, composite("inner", 1, "app"), "default")
     here.store.create(POD_GROUPS_1_37, leaf("g", 1, "inner"), "default")

@@ -15,7 +15,7 @@ from scheduler.sandbox.kinds.kinds import (
     STORAGECLASSES,
 )
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, SimulatedCluster
+from tests.unit.sandbox.cluster import Object, SimulatedCluster
 
 TEMPLATE = """
 metadata: {name: gpu}
@@ -42,7 +42,7 @@ FROM_TEMPLATE = "resourceClaimTemplateName: gpu"
 SHARED = "resourceClaimName: shared"
 
 
-def world(*, bind: bool = False) -> SimulatedCluster:
+def cluster(*, bind: bool = False) -> SimulatedCluster:
     return SimulatedCluster(actors=[ResourceClaims], bind=bind)
 
 
@@ -75,7 +75,7 @@ class TestTemplates:
         """The claim is owned by the pod, has the template's labels and annotations, and is in the
         pod's status.
         """
-        here = world()
+        here = cluster()
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         made = pod(here, FROM_TEMPLATE)
 
@@ -92,7 +92,7 @@ class TestTemplates:
 
     def test_names_are_shortened_on_both_sides(self):
         """Pod and claim both stay recognizable in a name that would be too long."""
-        here = world()
+        here = cluster()
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         pod(here, FROM_TEMPLATE, name="x" * 80)
 
@@ -102,7 +102,7 @@ class TestTemplates:
 
     def test_a_missing_template_is_reported_and_waited_for(self):
         """The pod has a warning; the claim is made together with the template."""
-        here = world()
+        here = cluster()
         pod(here, FROM_TEMPLATE)
 
         assert not claims(here)
@@ -117,7 +117,7 @@ class TestTemplates:
 
     def test_a_claim_that_was_deleted_comes_again(self):
         """The pod's status names the new one."""
-        here = world()
+        here = cluster()
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         pod(here, FROM_TEMPLATE)
         first = claims(here)[0]["metadata"]["name"]
@@ -131,7 +131,7 @@ class TestTemplates:
 
     def test_it_goes_with_its_pod(self):
         """A deleted pod's claim is collected, devices and all."""
-        here = world()
+        here = cluster()
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         made = pod(here, FROM_TEMPLATE)
         allocate(here, claims(here)[0]["metadata"]["name"], made)
@@ -142,7 +142,7 @@ class TestTemplates:
 
     def test_it_goes_when_its_pod_has_finished(self):
         """The pod stays, its claim does not."""
-        here = world(bind=True)
+        here = cluster(bind=True)
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         made = pod(here, FROM_TEMPLATE)
         allocate(here, claims(here)[0]["metadata"]["name"], made)
@@ -155,7 +155,7 @@ class TestTemplates:
 class TestReservations:
     def test_a_finished_pod_releases_its_reservation(self):
         """The others keep the claim; with the last one the devices are free again."""
-        here = world(bind=True)
+        here = cluster(bind=True)
         here.apply(RESOURCECLAIMS, CLAIM)
         short, long = pod(here, SHARED, "a", "10s"), pod(here, SHARED, "b", "100s")
         allocate(here, "shared", short, long)
@@ -171,7 +171,7 @@ class TestReservations:
 
     def test_a_pod_of_the_same_name_is_another(self):
         """A reservation is for a uid."""
-        here = world()
+        here = cluster()
         here.apply(RESOURCECLAIMS, CLAIM)
         first = pod(here, SHARED)
         here.store.delete(PODS, "default", "p", Deletion(grace_period_s=0))
@@ -182,7 +182,7 @@ class TestReservations:
 
     def test_other_users_than_pods_are_left_alone(self):
         """The controller does not know their lifetime."""
-        here = world()
+        here = cluster()
         here.apply(RESOURCECLAIMS, CLAIM)
         allocate(here, "shared")
         stored = here.store.get(RESOURCECLAIMS, "default", "shared")
@@ -195,7 +195,7 @@ class TestReservations:
 
     def test_a_deleted_claim_waits_for_its_users(self):
         """The claim is deleted after its last user."""
-        here = world()
+        here = cluster()
         here.apply(RESOURCECLAIMS, CLAIM)
         made = pod(here, SHARED)
         allocate(here, "shared", made)
@@ -219,7 +219,7 @@ spec:
 class TestGroups:
     def test_a_group_gets_one_claim_for_all_of_its_pods(self):
         """The same with a late template; a pod with another claim name has its own."""
-        here = world()
+        here = cluster()
         here.apply(PODGROUPS, GROUP)
         for name, entry in (("one", "gpu"), ("two", "gpu"), ("other", "own")):
             text = POD.replace("NAME", name).replace("RUN", "10s").replace("SOURCE", FROM_TEMPLATE)
@@ -240,7 +240,7 @@ class TestGroups:
 
     def test_what_a_group_holds_is_freed_when_it_goes(self):
         """A pod that ends leaves the group's claim alone."""
-        here = world(bind=True)
+        here = cluster(bind=True)
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         here.apply(PODGROUPS, GROUP)
         (claim,) = claims(here)

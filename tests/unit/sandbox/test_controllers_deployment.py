@@ -12,7 +12,7 @@ from scheduler.sandbox.controllers.workloads.replicaset import ReplicaSets
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS
 from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, SimulatedCluster
+from tests.unit.sandbox.cluster import Object, SimulatedCluster
 
 DEPLOYMENT = """
 metadata: {name: shop, labels: {app: shop}}
@@ -30,7 +30,7 @@ spec:
 REPLICASET = DEPLOYMENT.replace("replicas: 4", "replicas: 3").replace("shop", "set")
 
 
-def world(pace: SimulatedPace | None = None, **options: Any) -> SimulatedCluster:
+def cluster(pace: SimulatedPace | None = None, **options: Any) -> SimulatedCluster:
     return SimulatedCluster(actors=[Deployments, ReplicaSets], pace=pace, **options)
 
 
@@ -58,7 +58,7 @@ def condition(obj: Object, kind: str) -> Object:
 class TestReplicaSet:
     def test_it_makes_the_pods_it_asks_for(self):
         """Pods carry the template's labels, a generated name and a controller reference."""
-        here = world()
+        here = cluster()
         here.apply(REPLICASETS, REPLICASET)
 
         assert 3 == len(here.pods())
@@ -79,14 +79,14 @@ class TestReplicaSet:
 
     def test_pods_share_nothing_with_the_template(self):
         """Fields that admission adds to a pod do not leak into the ReplicaSet's template."""
-        here = world()
+        here = cluster()
         here.apply(REPLICASETS, REPLICASET)
 
         assert "priority" not in here.get(REPLICASETS, "set")["spec"]["template"]["spec"]
 
     def test_a_lost_pod_is_replaced(self):
         """A deleted pod is replaced while it still stops."""
-        here = world()
+        here = cluster()
         here.apply(REPLICASETS, REPLICASET)
         here.store.delete(PODS, "default", here.names()[0])
         here.settle()
@@ -100,7 +100,7 @@ class TestReplicaSet:
 
     def test_scaling_down_takes_what_does_least(self):
         """Unbound pods are deleted before those that run."""
-        here = world(bind=False)
+        here = cluster(bind=False)
         here.apply(REPLICASETS, REPLICASET)
         kept = here.pods()[1]
         here.place(kept, "node-0")
@@ -113,7 +113,7 @@ class TestReplicaSet:
 
     def test_the_deletion_cost_counts(self):
         """Among equal pods the cheapest is deleted first."""
-        here = world(SimulatedPace(stop_s=0.0))
+        here = cluster(SimulatedPace(stop_s=0.0))
         here.apply(REPLICASETS, REPLICASET)
         for number, pod in enumerate(here.pods()):
             notes = {"controller.kubernetes.io/pod-deletion-cost": str(-number)}
@@ -128,7 +128,7 @@ class TestReplicaSet:
 
     def test_min_ready_seconds_delay_availability(self):
         """A pod is available only after it has been ready for this time."""
-        here = world()
+        here = cluster()
         here.apply(
             REPLICASETS, REPLICASET.replace("replicas: 3", "replicas: 3\n  minReadySeconds: 10")
         )
@@ -140,7 +140,7 @@ class TestReplicaSet:
 
     def test_a_refused_pod_is_reported_and_tried_again(self):
         """A pod that admission refuses shows as ReplicaFailure and event, and is made later."""
-        here = world()
+        here = cluster()
         here.apply(
             REPLICASETS, REPLICASET.replace("    spec:", "    spec:\n      priorityClassName: high")
         )
@@ -161,7 +161,7 @@ class TestReplicaSet:
 
         A relabelled pod is released and replaced.
         """
-        here = world()
+        here = cluster()
         here.apply(
             PODS,
             "{metadata: {name: old, labels: {app: set}}, spec: {containers: [{name: a, image: "
@@ -181,7 +181,7 @@ class TestReplicaSet:
 
     def test_deleting_it_deletes_its_pods(self):
         """The garbage collector deletes the pods of a deleted set, and none is made anew."""
-        here = world()
+        here = cluster()
         here.apply(REPLICASETS, REPLICASET)
         here.store.delete(REPLICASETS, "default", "set")
         here.tick(2.0)
@@ -190,7 +190,7 @@ class TestReplicaSet:
 
     def test_orphaning_leaves_its_pods(self):
         """Deletion with orphan propagation leaves the pods alone."""
-        here = world()
+        here = cluster()
         here.apply(REPLICASETS, REPLICASET)
         here.store.delete(REPLICASETS, "default", "set", Deletion(propagation="Orphan"))
         here.tick(2.0)
@@ -200,7 +200,7 @@ class TestReplicaSet:
 
     def test_a_namespace_that_goes_away_gets_no_new_pods(self):
         """No pod is made in a namespace that is being deleted."""
-        here = world()
+        here = cluster()
         here.apply(NAMESPACES, "metadata: {name: gone}", "")
         here.apply(REPLICASETS, REPLICASET, "gone")
         assert 3 == len(here.pods("gone"))
@@ -214,7 +214,7 @@ class TestReplicaSet:
 class TestDeployment:
     def test_it_rolls_out(self):
         """A new Deployment becomes complete with one ReplicaSet of revision 1."""
-        here = world()
+        here = cluster()
         here.apply(DEPLOYMENTS, DEPLOYMENT)
 
         deployment = here.get(DEPLOYMENTS, "shop")
@@ -235,7 +235,7 @@ class TestDeployment:
 
     def test_it_goes_quiet(self):
         """Once complete it writes nothing any more."""
-        here = world()
+        here = cluster()
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         version = here.store.version
         here.turns.tick()
@@ -244,7 +244,7 @@ class TestDeployment:
 
     def test_an_update_keeps_within_surge_and_unavailability(self):
         """A rolling update never has more than 5 pods nor fewer than 3 available of 4 (25 %)."""
-        here = world(SimulatedPace(start_s=1.0))
+        here = cluster(SimulatedPace(start_s=1.0))
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         here.tick(2.0)
         here.edit(DEPLOYMENTS, "shop", **with_image(here.get(DEPLOYMENTS, "shop"), "shop:2"))
@@ -268,7 +268,7 @@ class TestDeployment:
         """The template of a past revision brings its ReplicaSet back under a new revision
         number.
         """
-        here = world()
+        here = cluster()
         first = here.apply(DEPLOYMENTS, DEPLOYMENT)
         old = here.store.list(REPLICASETS)[0].name
         here.edit(DEPLOYMENTS, "shop", **with_image(first, "shop:2"))
@@ -283,7 +283,7 @@ class TestDeployment:
 
     def test_recreate_waits_until_all_old_pods_are_gone(self):
         """With Recreate old and new pods never run together."""
-        here = world()
+        here = cluster()
         text = DEPLOYMENT.replace("replicas: 4", "replicas: 4\n  strategy: {type: Recreate}")
         first = here.apply(DEPLOYMENTS, text)
         here.edit(DEPLOYMENTS, "shop", **with_image(first, "shop:2"))
@@ -296,7 +296,7 @@ class TestDeployment:
 
     def test_scaling(self):
         """Changed replicas reach the ReplicaSet, up, down and to zero."""
-        here = world()
+        here = cluster()
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         for wanted in (7, 2, 0, 3):
             here.edit(DEPLOYMENTS, "shop", replicas=wanted)
@@ -306,7 +306,7 @@ class TestDeployment:
 
     def test_scaling_during_a_rollout_is_dealt_over_both_sets(self):
         """Replicas added while an update is stuck go to old and new in proportion."""
-        here = world()
+        here = cluster()
         first = here.apply(DEPLOYMENTS, DEPLOYMENT.replace("replicas: 4", "replicas: 10"))
         stuck = with_image(first, "shop:2")
         stuck["template"]["metadata"]["annotations"] = {"trellis.dev/simulate-ready-after": "never"}
@@ -325,7 +325,7 @@ class TestDeployment:
 
     def test_paused_nothing_rolls_out(self):
         """A paused Deployment scales but does not update; resumed it does."""
-        here = world()
+        here = cluster()
         first = here.apply(DEPLOYMENTS, DEPLOYMENT)
         here.edit(DEPLOYMENTS, "shop", paused=True, replicas=5, **with_image(first, "shop:2"))
         here.tick(2.0)
@@ -340,7 +340,7 @@ class TestDeployment:
 
     def test_a_rollout_without_progress_is_called_failed(self):
         """After progressDeadlineSeconds the Progressing condition turns False."""
-        here = world()
+        here = cluster()
         first = here.apply(DEPLOYMENTS, DEPLOYMENT)
         stuck = with_image(first, "shop:2")
         stuck["template"]["metadata"]["annotations"] = {"trellis.dev/simulate-ready-after": "never"}
@@ -355,7 +355,7 @@ class TestDeployment:
 
     def test_old_revisions_are_kept_up_to_the_limit(self):
         """No more than revisionHistoryLimit empty ReplicaSets remain, the youngest."""
-        here = world()
+        here = cluster()
         text = DEPLOYMENT.replace("replicas: 4", "replicas: 2\n  revisionHistoryLimit: 2")
         first = here.apply(DEPLOYMENTS, text)
         for number in range(2, 7):
@@ -367,7 +367,7 @@ class TestDeployment:
 
     def test_deleting_it_deletes_everything(self):
         """Background deletion takes ReplicaSets and pods along."""
-        here = world()
+        here = cluster()
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         here.store.delete(DEPLOYMENTS, "default", "shop", Deletion(propagation="Background"))
         here.tick(2.0)
@@ -376,7 +376,7 @@ class TestDeployment:
 
     def test_foreground_deletion_waits_for_the_pods(self):
         """With foreground deletion the Deployment is deleted last."""
-        here = world()
+        here = cluster()
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         here.store.delete(DEPLOYMENTS, "default", "shop", Deletion(propagation="Foreground"))
         here.settle()

@@ -3,7 +3,7 @@
 from scheduler.sandbox.controllers.workloads.job import Jobs, written_indexes
 from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, PODS, WORKLOADS
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, SimulatedCluster
+from tests.unit.sandbox.cluster import Object, SimulatedCluster
 
 JOB = """
 metadata: {name: sum}

@@ -17,7 +17,7 @@ from scheduler.sandbox.kinds.kinds import (
     SERVICEACCOUNTS,
 )
 from scheduler.sandbox.store.store import Deletion
-from tests.unit.sandbox.world import Object, SimulatedCluster
+from tests.unit.sandbox.cluster import Object, SimulatedCluster
 
 POD = "{metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: a, image: b}]}}"
 DEPLOYMENT = """

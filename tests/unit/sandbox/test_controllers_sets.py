@@ -14,7 +14,7 @@ from scheduler.sandbox.kinds.kinds import (
     STATEFULSETS,
 )
 from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
-from tests.unit.sandbox.world import Object, SimulatedCluster
+from tests.unit.sandbox.cluster import Object, SimulatedCluster
 
 STATEFULSET = """
 metadata: {name: db}

@@ -16,7 +16,7 @@ from scheduler.sandbox.kinds.kinds import (
 )
 from scheduler.sandbox.nodes.shape import ClusterShape, device_slices, shape_of
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
-from tests.unit.sandbox.world import SimulatedCluster
+from tests.unit.sandbox.cluster import SimulatedCluster
 
 GUIDE = Path(__file__).parents[3] / "docs" / "howto" / "devices.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)

@@ -66,13 +66,13 @@ def test_a_report_has_node_system_pods_time_and_source():
 
     Nodes without the annotation are silent.
     """
-    world = SimulatedCluster("cpu=20% memory=10% use=50% noise=0% every=30s")
+    cluster = SimulatedCluster("cpu=20% memory=10% use=50% noise=0% every=30s")
     raw = pod("p", node_name="n", requests={"cpu": "2", "memory": "2Gi"})
     raw["metadata"]["annotations"] = {USE: "memory=100%"}
-    world.store.create(PODS, raw)
-    world.tick(65)
-    (name,) = world.metrics()
-    metric = world.metrics()[name]
+    cluster.store.create(PODS, raw)
+    cluster.tick(65)
+    (name,) = cluster.metrics()
+    metric = cluster.metrics()[name]
 
     assert name == "n"
     assert metric["metadata"]["annotations"] == {"trellis.dev/load-source": "a simulated agent"}
@@ -87,24 +87,28 @@ def test_a_report_has_node_system_pods_time_and_source():
 
 def test_a_node_goes_hot_at_once_and_an_agent_dies():
     """A changed annotation is reported soon; with agent=off the last report grows old."""
-    world = SimulatedCluster("cpu=20% noise=0% every=30s")
-    world.annotate("cpu=95% noise=0% every=30s")
-    world.tick(1)
-    assert world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] == "9500m"
-    world.annotate("cpu=10% agent=off every=30s")
-    world.tick(100)
-    assert world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] == "9500m"
-    world.annotate("cpu=10% noise=10% every=30s")
-    world.tick(1)
-    used = world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"]
+    cluster = SimulatedCluster("cpu=20% noise=0% every=30s")
+    cluster.annotate("cpu=95% noise=0% every=30s")
+    cluster.tick(1)
+    assert (
+        cluster.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] == "9500m"
+    )
+    cluster.annotate("cpu=10% agent=off every=30s")
+    cluster.tick(100)
+    assert (
+        cluster.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] == "9500m"
+    )
+    cluster.annotate("cpu=10% noise=10% every=30s")
+    cluster.tick(1)
+    used = cluster.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"]
     assert 900 <= int(used.removesuffix("m")) <= 1100
     assert used != "1000m"
 
 
 def test_words_that_cannot_be_read_are_nothing():
     """An agent continues whatever the text of the annotation."""
-    world = SimulatedCluster("cpu=lots memory=-5% every=never use")
-    world.tick(61)
+    cluster = SimulatedCluster("cpu=lots memory=-5% every=never use")
+    cluster.tick(61)
 
-    resources = world.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]
+    resources = cluster.metrics()["n"]["status"]["nodeMetric"]["nodeUsage"]["resources"]
     assert resources == {"cpu": "0m", "memory": "0Ki"}

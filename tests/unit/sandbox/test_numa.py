@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.sandbox.nodes.alignment import REFUSED, Aligner, qos_of
 from scheduler.sandbox.nodes.topologyagents import NUMA, numa_of, zones_of
-from tests.e2e.numaworld import NumaCluster, guaranteed
+from tests.e2e.numacluster import NumaCluster, guaranteed
 
 GPU = "example.com/gpu"
 
@@ -112,15 +112,15 @@ def test_what_a_node_offers_is_dealt_out():
 
 def test_reports_come_after_their_time():
     """A pod is in the report after the interval of the agent, with a fingerprint of the pods."""
-    world = NumaCluster({"cacheResyncPeriodSeconds": 5}, [2])
-    world.tick(1)
-    before = world.report("n000")
-    world.create(guaranteed("p", 3))
-    world.tick(29)
-    assert before == world.report("n000")
+    cluster = NumaCluster({"cacheResyncPeriodSeconds": 5}, [2])
+    cluster.tick(1)
+    before = cluster.report("n000")
+    cluster.create(guaranteed("p", 3))
+    cluster.tick(29)
+    assert before == cluster.report("n000")
 
-    world.tick(2)
-    after = world.report("n000")
+    cluster.tick(2)
+    after = cluster.report("n000")
     left = [zone["resources"][0]["available"] for zone in after["zones"]]
     assert ["1", "4"] == left
     assert before["attributes"][2] != after["attributes"][2]
@@ -128,9 +128,9 @@ def test_reports_come_after_their_time():
 
 def test_a_refused_pod_says_why():
     """A pod bound without the scheduler fails as on a real node, and reserves nothing."""
-    world = NumaCluster({}, [2])
-    world.create(guaranteed("p", 5, nodeName="n000", schedulerName="other"))
-    world.tick(1)
+    cluster = NumaCluster({}, [2])
+    cluster.create(guaranteed("p", 5, nodeName="n000", schedulerName="other"))
+    cluster.tick(1)
 
-    assert {REFUSED["reason"]: 1} == world.reasons()
-    assert 0 == world.used("cpu")
+    assert {REFUSED["reason"]: 1} == cluster.reasons()
+    assert 0 == cluster.used("cpu")

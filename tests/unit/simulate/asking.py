@@ -47,8 +47,8 @@ def snapshot(*objects, given=()):
 
 def place(*objects, given=(), using=None, **options):
     """Simulate plain objects and return the result."""
-    world = snapshot(*objects, given=given)
-    return simulate(world, using or default_setup(), AnswerOptions(**options))
+    cluster = snapshot(*objects, given=given)
+    return simulate(cluster, using or default_setup(), AnswerOptions(**options))
 
 
 def results(simulation):

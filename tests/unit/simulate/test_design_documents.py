@@ -29,7 +29,7 @@ from scheduler.simulate.batch import Batch
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing import node, pod
-from tests.unit.plugins.networkworld import placed_node
+from tests.unit.plugins.networkobjects import placed_node
 
 DESIGNS = Path(__file__).parent / "designs"
 REGISTRY = Registry(IN_TREE)

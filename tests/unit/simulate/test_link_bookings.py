@@ -1,6 +1,6 @@
 """Bandwidth through the whole engine: a link fills pod by pod, and a restart books the same."""
 
-from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.unit.plugins.networkobjects import app_group, member, placed_node, topology
 from tests.unit.simulate.asking import place, results
 
 NODES = [placed_node(f"{zone}{n}", "r", zone) for zone in ("z1", "z2") for n in "xy"]

@@ -14,7 +14,7 @@ from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions
 from scheduler.snapshot.documents import items_of_objects
 from scheduler.snapshot.snapshot import read_snapshot
-from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
+from tests.unit.plugins.networkobjects import app_group, member, placed_node, topology
 
 NODES = [placed_node(f"{zone}{n}", zone[0], zone) for zone in ("a1", "a2", "b1") for n in "xy"]
 COSTS = topology(regions=[("a", "b", 20)], zones=[("a1", "a2", 5)])

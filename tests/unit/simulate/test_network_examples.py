@@ -11,7 +11,7 @@ from scheduler.intree import IN_TREE
 from scheduler.simulate.batch import Batch
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions
-from tests.unit.plugins.networkworld import app_group, member, placed_node
+from tests.unit.plugins.networkobjects import app_group, member, placed_node
 
 FOLDER = Path(__file__).parents[3] / "docs/examples/network"
 CLUSTER = [("us-west-1", "z1"), ("us-west-1", "z2"), ("us-east-1", "z3"), ("us-east-1", "z4")]

@@ -26,9 +26,9 @@ def played(nodes, pods):
     """Return a snapshot of CPU amounts, its simulation, and the cluster after it."""
     items = [node(f"n{at}", cpu=str(cpu), memory="64Gi") for at, cpu in enumerate(nodes)]
     items += [pod(f"p{at}", requests={"cpu": str(cpu)}) for at, cpu in enumerate(pods)]
-    world = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
-    simulation = simulate(world, SETUP, AnswerOptions(scores=True))
-    return simulation, after(world, simulation)
+    snapshot = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
+    simulation = simulate(snapshot, SETUP, AnswerOptions(scores=True))
+    return simulation, after(snapshot, simulation)
 
 
 @given(
@@ -37,12 +37,12 @@ def played(nodes, pods):
 )
 def test_figures_are_those_of_a_count_by_hand(nodes, pods):
     """Use, balance and fragmentation of CPU; every pod is where the simulation put it."""
-    simulation, world = played(nodes, pods)
+    simulation, snapshot = played(nodes, pods)
     node_of = {one.key: one.node for one in simulation.pods}
-    found = figures(world, simulation)
+    found = figures(snapshot, simulation)
 
     assert {key: where for key, where in node_of.items() if where} == {
-        one.key: one.spec.node_name for one in world.bound
+        one.key: one.spec.node_name for one in snapshot.bound
     }
     used = [0] * len(nodes)
     for at, cpu in enumerate(pods):
@@ -59,7 +59,7 @@ def test_figures_are_those_of_a_count_by_hand(nodes, pods):
     else:
         assert cpu.fragmentation is None
     assert used.count(0) == found.empty_nodes
-    assert len(world.unbound) == found.waiting
+    assert len(snapshot.unbound) == found.waiting
     for one in simulation.pods:
         assert isinstance(one.scores, dict)
         assert bool(one.scores) <= (one.node is not None)
@@ -73,9 +73,9 @@ def test_victims_are_deleted_and_messages_reported():
         pod("high", requests={"cpu": "2"}, spec={"priority": 9}),
         pod("huge", requests={"cpu": "99"}),
     ]
-    world = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
-    simulation = simulate(world, SETUP)
-    left = after(world, simulation)
+    snapshot = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
+    simulation = simulate(snapshot, SETUP)
+    left = after(snapshot, simulation)
 
     assert ["default/high"] == [one.key for one in left.bound]
     (waiting,) = left.unbound

@@ -16,8 +16,10 @@ BUSY = node("busy", allocatable={"cpu": "1"}, labels={"old": "yes"})
 def requested(*pods, number=1, as_buffers=False):
     """Return the objects for pods that wait beside the node `busy`."""
     (model,) = snapshot(MODEL).nodes
-    world = snapshot(BUSY, *pods)
-    return provisioning_requests(world, model, number, default_setup(), None, as_buffers=as_buffers)
+    cluster = snapshot(BUSY, *pods)
+    return provisioning_requests(
+        cluster, model, number, default_setup(), None, as_buffers=as_buffers
+    )
 
 
 def worker(number, cpu="2", **labels):

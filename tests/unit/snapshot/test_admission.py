@@ -295,8 +295,8 @@ def test_a_drain_that_a_budget_blocks_is_noticed(allowed, blocked):
         status={"disruptionsAllowed": allowed},
     )
     pods = [plain_pod(f"web-{at}", node_name="a", labels={"app": "web"}) for at in range(2)]
-    world = snapshot(node("a", labels={"drain": "yes"}), node("b"), budget, *pods)
-    found = changed(world, NodeChanges(drained=("drain=yes",)))
+    cluster = snapshot(node("a", labels={"drain": "yes"}), node("b"), budget, *pods)
+    found = changed(cluster, NodeChanges(drained=("drain=yes",)))
     assert 2 == len(found.unbound)
     assert blocked == any(
         "a real drain would block: the PodDisruptionBudget default/web allows" in one

@@ -20,7 +20,7 @@ def bound(name, on, owner="ReplicaSet", **more):
     return found
 
 
-def world():
+def two_racks():
     """Return two racks of one node each; every node runs a pod and one of a DaemonSet."""
     return snapshot(
         node("a", cpu="4", labels={RACK: "r0"}),
@@ -32,7 +32,7 @@ def world():
 
 def placed(changes):
     """Return where the pods go that had to move, or wait."""
-    return results(simulate(changed(world(), changes), default_setup()))
+    return results(simulate(changed(two_racks(), changes), default_setup()))
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def placed(changes):
 def test_pods_of_a_node_that_goes_are_placed_elsewhere_and_its_own_go_with_it(changes):
     """The replica moves to the other node; the DaemonSet's pod is deleted with its node."""
     assert {"web": "b"} == placed(changes)
-    assert [] == list(changed(world(), changes).bound)
+    assert [] == list(changed(two_racks(), changes).bound)
 
 
 def test_a_removed_node_is_missing_and_a_drained_one_accepts_no_pod():
     """After a drain the node is still in the cluster."""
-    removed = changed(world(), NodeChanges(removed=("a",)))
-    drained = changed(world(), NodeChanges(drained=(f"{RACK}=r0",)))
+    removed = changed(two_racks(), NodeChanges(removed=("a",)))
+    drained = changed(two_racks(), NodeChanges(drained=(f"{RACK}=r0",)))
     assert ["b"] == [one.key for one in removed.nodes]
     assert [("a", True), ("b", False)] == [
         (one.key, one.spec.unschedulable) for one in drained.nodes
@@ -57,13 +57,15 @@ def test_a_removed_node_is_missing_and_a_drained_one_accepts_no_pod():
 def test_a_rack_goes_with_its_nodes():
     """By the label that makes racks for groups, too; its pods move."""
     assert {"web": "b"} == placed(NodeChanges(removed_racks=("r0",)))
-    assert ["b"] == [one.key for one in changed(world(), NodeChanges(removed_racks=("r0",))).nodes]
+    assert ["b"] == [
+        one.key for one in changed(two_racks(), NodeChanges(removed_racks=("r0",))).nodes
+    ]
 
 
 def test_added_nodes_may_be_like_one_that_is_not_there():
     """A model has a name of its own, which its copies go by."""
     (large,) = snapshot(node("large", cpu="64")).nodes
-    more = changed(world(), NodeChanges(added=("2=large.yaml",), models={"large.yaml": large}))
+    more = changed(two_racks(), NodeChanges(added=("2=large.yaml",), models={"large.yaml": large}))
     assert ["a", "b", "large-added-1", "large-added-2"] == [one.key for one in more.nodes]
     assert "64" == str(more.nodes[3].status.allocatable["cpu"])
 
@@ -76,7 +78,7 @@ def test_without_racks_none_can_go():
 
 def test_added_nodes_are_like_their_model_and_empty():
     """Two more nodes like `a` are in its rack, under free names."""
-    more = changed(world(), NodeChanges(added=("2=a", "1=a")))
+    more = changed(two_racks(), NodeChanges(added=("2=a", "1=a")))
     names = [one.key for one in more.nodes]
     assert ["a", "b", "a-added-1", "a-added-2", "a-added-3"] == names
     assert {"r0"} == {one.metadata.labels[RACK] for one in more.nodes if one.key.startswith("a")}
@@ -100,4 +102,4 @@ def test_added_nodes_are_like_their_model_and_empty():
 def test_what_cannot_be_asked_is_named(changes, reported):
     """The text names the mistake."""
     with pytest.raises(InputError, match=reported):
-        changed(world(), changes)
+        changed(two_racks(), changes)

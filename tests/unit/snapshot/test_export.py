@@ -10,7 +10,7 @@ from scheduler.snapshot.anonymous.anonymize import Anonymizer
 from scheduler.snapshot.documents import WORKLOADS_ANNOTATION, SourceFile, items_of
 from scheduler.snapshot.export import exported, exported_workload
 from scheduler.testing import node
-from tests.unit.plugins import kueueworld, volcanoworld
+from tests.unit.plugins import kueueobjects, volcanoobjects
 from tests.unit.simulate.asking import place, pod, results
 
 SECRET = "hunter2"
@@ -292,14 +292,17 @@ def test_groups_of_other_dialects_are_still_groups():
     Annotations that hide words are removed.
     """
     pods = [
-        *kueueworld.members("g", 2, podset_required_topology=kueueworld.RACK),
-        *volcanoworld.members("v", 2),
+        *kueueobjects.members("g", 2, podset_required_topology=kueueobjects.RACK),
+        *volcanoobjects.members("v", 2),
     ]
     rules = {"sakkara.group/constraints": '{"node": {"type": "spread"}}'}
-    gang = volcanoworld.pod_group("v", 2, annotations=rules)
+    gang = volcanoobjects.pod_group("v", 2, annotations=rules)
     for number, one in enumerate(pods):
         one["metadata"]["uid"] = f"uid-{number}"
-    objects = [*kueueworld.nodes(), kueueworld.topology("t", kueueworld.ZONE, kueueworld.RACK)]
+    objects = [
+        *kueueobjects.nodes(),
+        kueueobjects.topology("t", kueueobjects.ZONE, kueueobjects.RACK),
+    ]
     for hidden in (False, True):
         every = [*objects, gang, *pods]
         kept = [exported(one["kind"], one["apiVersion"], one) for one in every]

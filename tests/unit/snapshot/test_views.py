@@ -18,14 +18,14 @@ from tests.unit.simulate.asking import pod
 ZONE = "topology.kubernetes.io/zone"
 
 
-def world(*objects):
+def snapshot(*objects):
     """Return a snapshot of plain objects."""
     return read_snapshot(items_of(SourceFile("test", json.dumps(list(objects)).encode())))
 
 
 def two_zones():
     """Return two nodes in a zone, one without; a pod on a node and one that waits."""
-    return world(
+    return snapshot(
         node("n1", cpu="4", memory="8Gi", labels={ZONE: "a"}),
         node("n2", cpu="4", memory="8Gi", labels={ZONE: "a"}),
         node("n3", cpu="4", memory="8Gi"),
@@ -76,7 +76,7 @@ def test_a_member_states_since_when_it_is_bound_or_waits():
     fixed = member("fixed", number=4, node_name="n1")
     fixed["status"] = {}
     pods = sections(
-        world(
+        snapshot(
             node("n1"),
             member("one", number=1, node_name="n1"),
             member("two", number=2),
@@ -96,7 +96,7 @@ def test_what_is_tried_takes_the_place_of_its_name():
     """A pod and a node are replaced, others added; a pod on an unknown node is refused."""
     tried = merged(
         two_zones(),
-        world(
+        snapshot(
             node("n1", cpu="64", memory="8Gi"),
             node("n4", cpu="1", memory="1Gi"),
             pod("one", requests={"cpu": "2"}),
@@ -109,7 +109,7 @@ def test_what_is_tried_takes_the_place_of_its_name():
     assert ["default/three"] == [one.key for one in tried.bound]
     assert ["default/two", "default/one"] == [one.key for one in tried.unbound]
     with pytest.raises(InputError, match="default/lost: sits on a node that is not there"):
-        merged(two_zones(), world(pod("lost", node_name="nowhere")))
+        merged(two_zones(), snapshot(pod("lost", node_name="nowhere")))
 
 
 def test_an_application_counts_its_own_namespace():
@@ -117,7 +117,7 @@ def test_an_application_counts_its_own_namespace():
     group = {"apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1", "kind": "AppGroup"}
     spec = {"workloads": [{"workload": {"kind": "Deployment", "name": "web", "selector": "web"}}]}
     labels = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": "web"}
-    seen = world(
+    seen = snapshot(
         node("n1", cpu="4", memory="8Gi", labels={ZONE: "a"}),
         *(group | {"metadata": {"name": "shop", "namespace": one}, "spec": spec} for one in "xy"),
         pod("one", namespace="x", node_name="n1", labels=labels),
@@ -136,7 +136,7 @@ def test_load_and_zones_of_nodes():
     taken["resources"][0]["available"] = "1500m"
     broken = load_report("n3", cpu="1", memory="1Gi")
     broken["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "much"
-    seen = world(
+    seen = snapshot(
         *(node(name) for name in ("n1", "n2", "n3")),
         load_report("n1", cpu="1500m", memory="2Gi"),
         broken,
@@ -163,8 +163,8 @@ def test_a_view_reuses_units_without_changes_and_equals_a_new_view():
         node(name, cpu="4", memory="8Gi", labels={ZONE: zone_} if zone_ else {})
         for name, zone_ in zones.items()
     ]
-    seen = world(*nodes, pod("one", node_name="n1"), pod("two"))
-    bound = world(pod("two", node_name="n2", requests={"cpu": "1"})).bound
+    seen = snapshot(*nodes, pod("one", node_name="n1"), pod("two"))
+    bound = snapshot(pod("two", node_name="n2", requests={"cpu": "1"})).bound
     view = DrawnView()
     before = view.sections(seen, 0.0)["units"]
 
@@ -194,7 +194,7 @@ def test_taints_of_an_administrator_leave_a_node_schedulable():
     ]
     nodes.append(node("cordoned", cpu="4", memory="8Gi") | {"spec": {"unschedulable": True}})
 
-    units = sections(world(*nodes), 0.0)["units"]
+    units = sections(snapshot(*nodes), 0.0)["units"]
 
     wanted = {"gpu": 0, "lost": 1, "preferred": 0, "cordoned": 1}
     assert wanted == {name: units[name]["closed"] for name in wanted}

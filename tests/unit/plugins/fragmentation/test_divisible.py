@@ -68,13 +68,13 @@ def test_explain_names_requests_instead_of_devices():
         " {resources: [memory], beside: [cpu]}}]}]"
     )
     requests = {"cpu": "1", "memory": "8Gi"}
-    world = snapshot(
+    cluster = snapshot(
         node("a", cpu="16", memory="64Gi"),
         pod("q", node_name="a", requests=requests),
         pod("p", requests=requests),
     )
 
-    found = explain(world, setup(config=config), "default/p").explanation
+    found = explain(cluster, setup(config=config), "default/p").explanation
     (line,) = (text for text in explanation_lines(found) if "FragmentationAware" in text)
     assert line.endswith("usable afterwards, pods x requests of each: 6 x 8Gi memory + 1 cpu")
 

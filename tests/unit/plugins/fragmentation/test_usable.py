@@ -107,10 +107,10 @@ def test_explain_shows_what_the_choice_leaves_usable():
         pod(f"r{number}", node_name="a", requests={"cpu": "1", GPU: count})
         for number, count in enumerate((1, 1, 2))
     ]
-    world = snapshot(
+    cluster = snapshot(
         node("a", cpu="64", allocatable={GPU: 8}), *bound, pod("p", requests={"cpu": "1", GPU: 1})
     )
 
-    found = explain(world, setup(config=CONFIG), "default/p").explanation
+    found = explain(cluster, setup(config=CONFIG), "default/p").explanation
     (line,) = (text for text in explanation_lines(found) if "FragmentationAware" in text)
     assert line.endswith("usable afterwards, pods x devices of each: 3 x 1, 1 x 2")

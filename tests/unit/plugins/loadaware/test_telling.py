@@ -21,9 +21,9 @@ CONFIG = f"""{HEAD}profiles:
 
 def figures(*objects):
     """Return the figures of the plugin for node `n`, and its line of the table."""
-    world = snapshot(node("n", cpu="10", memory="64Gi"), wants("p", "1", "1Gi"), *objects)
+    cluster = snapshot(node("n", cpu="10", memory="64Gi"), wants("p", "1", "1Gi"), *objects)
     using = setup(config=CONFIG)
-    got = explain(world, using, "default/p", AnswerOptions(now=NOW), node="n").explanation
+    got = explain(cluster, using, "default/p", AnswerOptions(now=NOW), node="n").explanation
     (table,) = explanation_tables(got, wide=False, one_node=True)
     (line,) = (row for row in table.rows if row[0] == "LoadAwareScheduling")
     return got.nodes[0].plugins["LoadAwareScheduling"].figures, line[-1]

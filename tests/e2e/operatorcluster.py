@@ -1,4 +1,4 @@
-"""A world for the operators: an API server, sandbox or real, the cluster in memory, a client."""
+"""A cluster for the operators: an API server, sandbox or real, its state in memory, a client."""
 
 import asyncio
 import json
@@ -106,13 +106,13 @@ class NotingHealth(OperatorsHealth):
 
 
 class LiveCluster:
-    """An API server, the cluster in memory, and the operators between them."""
+    """An API server, the state of its cluster in memory, and the operators between them."""
 
     def __init__(self, client: ApiClient, credentials: Credentials) -> None:
         self.client = client
         self.credentials = credentials
-        self.cluster = Cluster()
-        self.view = LiveView(self.cluster)
+        self.state = Cluster()
+        self.view = LiveView(self.state)
         self.health = NotingHealth()
 
     @asynccontextmanager
@@ -131,11 +131,11 @@ class LiveCluster:
 
     def nodes(self, *names: str) -> None:
         """Make these the nodes of the cluster."""
-        before = set(self.cluster.table.rows)
+        before = set(self.state.table.rows)
         for name in before - set(names):
-            self.view.note(self.cluster.drop_node(name))
+            self.view.note(self.state.drop_node(name))
         for name in set(names) - before:
-            self.view.note(self.cluster.put_node(Node(metadata=NodeMeta(name=name))))
+            self.view.note(self.state.put_node(Node(metadata=NodeMeta(name=name))))
         self.view.flush()
 
     async def send(self, method: str, path: str, body: Json | None = None, **more: Any) -> Json:
@@ -169,8 +169,8 @@ class LiveCluster:
 class Seen:
     """The versions of an object as a watch shows them."""
 
-    def __init__(self, world: LiveCluster, name: str) -> None:
-        self._world = world
+    def __init__(self, cluster: LiveCluster, name: str) -> None:
+        self._cluster = cluster
         self._path = f"{TOPOLOGIES}?watch=true&fieldSelector=metadata.name%3D{name}"
         self.versions: list[Json] = []
         self._from_start = True
@@ -193,7 +193,7 @@ class Seen:
         self._from_start = False
         # Asked for anew now and then: while a definition changes, a watch may be left hanging.
         path, rest = f"{self._path}&timeoutSeconds=5&resourceVersion={last}", b""
-        async with self._world.client.stream(path, silence_s=PATIENCE_S) as stream:
+        async with self._cluster.client.stream(path, silence_s=PATIENCE_S) as stream:
             while chunk := await stream.read():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for event in map(json.loads, lines):
@@ -226,8 +226,8 @@ async def real(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def open_world(kind: str, tmp_path: Path) -> AsyncIterator[LiveCluster]:
-    """Open a world on a new server of a kind, "sandbox" or "real", without definitions."""
+async def open_cluster(kind: str, tmp_path: Path) -> AsyncIterator[LiveCluster]:
+    """Open a cluster on a new server, "sandbox" or "real", without definitions."""
     async with {"sandbox": sandbox, "real": real}[kind](tmp_path) as kubeconfig:
         clock = RealClock()
         credentials = await Credentials.load(clock, str(kubeconfig))

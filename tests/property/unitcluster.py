@@ -94,7 +94,7 @@ class Choice(NamedTuple):
     harm: tuple[float, ...]
 
 
-def world_of(
+def cluster_of(
     random: Random, *, budgets: bool = True, leaving: bool = True, shrinking: bool = False
 ) -> SimulatedCluster:
     """Return a cluster in which pods may have to be evicted; with `leaving` some are terminating
@@ -168,16 +168,16 @@ def start_of(pod: Pod) -> float:
     return datetime.fromisoformat(text).timestamp() if text else NEVER
 
 
-def units_of(world: SimulatedCluster) -> list[Unit]:
+def units_of(cluster: SimulatedCluster) -> list[Unit]:
     """Return all units: described groups without terminating pods, and single pods."""
     found: dict[str, list[Pod]] = {}
-    for pod in world.pods:
+    for pod in cluster.pods:
         key = group_of(pod)
-        is_whole = key in world.described and not pod.is_terminating
+        is_whole = key in cluster.described and not pod.is_terminating
         found.setdefault(key if is_whole else f"pod {pod.key}", []).append(pod)
     units = []
     for key, pods in found.items():
-        reported = world.described.get(key)
+        reported = cluster.described.get(key)
         lowest = min(pod.priority for pod in pods)
         if reported is not None:
             lowest = reported if key.startswith(OWN) else min(lowest, reported)
@@ -194,16 +194,16 @@ def group_of(pod: Pod) -> str:
     return f"default/{name}" if name else ""
 
 
-def fits(world: SimulatedCluster, node: Node, gone: frozenset[str]) -> bool:
+def fits(cluster: SimulatedCluster, node: Node, gone: frozenset[str]) -> bool:
     """Return whether the preemptor fits a node without these pods."""
-    pod, name = world.preemptor, node.metadata.name
-    left = [other for other in world.pods if other.metadata.name not in gone]
+    pod, name = cluster.preemptor, node.metadata.name
+    left = [other for other in cluster.pods if other.metadata.name not in gone]
     here = [other for other in left if other.spec.node_name == name]
     if sum(map(cpu_of, here)) + cpu_of(pod) > 1000 * int(node.status.allocatable["cpu"]):
         return False
     if _ports(pod) and any(_ports(other) for other in here):
         return False
-    where = {one.metadata.name: one.metadata.labels for one in world.nodes}
+    where = {one.metadata.name: one.metadata.labels for one in cluster.nodes}
     affinity = pod.spec.affinity
     terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
     for term in terms:
@@ -217,15 +217,15 @@ def fits(world: SimulatedCluster, node: Node, gone: frozenset[str]) -> bool:
     return True
 
 
-def choices(world: SimulatedCluster) -> dict[str, Choice]:
+def choices(cluster: SimulatedCluster) -> dict[str, Choice]:
     """Return by node its victims: every set of units is tried.
 
     Of the sufficient sets, the one is taken that spares the most important unit if any does, then
     the next, and so on; units that violate a budget are spared first.
     """
     found = {}
-    for node in world.nodes:
-        ranked, violating = _ranked(world, node.metadata.name)
+    for node in cluster.nodes:
+        ranked, violating = _ranked(cluster, node.metadata.name)
         # A group's rest comes before its surplus pods.
         protected = {key for key, number in violating.items() if number}
         protected |= {unit.rest for unit in ranked if unit.key in protected}
@@ -238,7 +238,7 @@ def choices(world: SimulatedCluster) -> dict[str, Choice]:
             if {unit.rest for unit in left} & {unit.key for unit in gone}:
                 continue  # the remaining pods of a group are fewer than it needs
             names = frozenset(pod.metadata.name for unit in gone for pod in unit.pods)
-            if fits(world, node, names):
+            if fits(cluster, node, names):
                 best = gone, names
                 break
         if best is not None and best[0]:
@@ -251,11 +251,11 @@ def cpu_of(pod: Pod) -> int:
     return 1000 * int(pod.spec.containers[0].resources.requests["cpu"])
 
 
-def _ranked(world: SimulatedCluster, name: str) -> tuple[list[Unit], dict[str, int]]:
+def _ranked(cluster: SimulatedCluster, name: str) -> tuple[list[Unit], dict[str, int]]:
     """Return a node's units of lower priority, the most important first, and those that budgets
     protect.
     """
-    own = [pod for pod in world.pods if pod.spec.node_name == name]
+    own = [pod for pod in cluster.pods if pod.spec.node_name == name]
     # Single pods: by priority, then the start; of those that have not started, the last one
     # created.
     came = {pod.metadata.name: at for at, pod in enumerate(own)}
@@ -274,22 +274,22 @@ def _ranked(world: SimulatedCluster, name: str) -> tuple[list[Unit], dict[str, i
 
     here = [
         unit
-        for whole in units_of(world)
-        for unit in _parts(world, whole, place)
-        if unit.priority < world.preemptor.priority
+        for whole in units_of(cluster)
+        for unit in _parts(cluster, whole, place)
+        if unit.priority < cluster.preemptor.priority
         and any(pod.spec.node_name == name for pod in unit.pods)
     ]
     ranked = sorted(here, key=rank)
-    left = {one.metadata.name: one.status.disruptions_allowed for one in world.budgets}
+    left = {one.metadata.name: one.status.disruptions_allowed for one in cluster.budgets}
     violating = {}
     for unit in ranked:
-        violating[unit.key] = sum(_violates(pod, world.budgets, left) for pod in unit.pods)
+        violating[unit.key] = sum(_violates(pod, cluster.budgets, left) for pod in unit.pods)
     return ranked, violating
 
 
-def _parts(world: SimulatedCluster, unit: Unit, place: dict[str, int]) -> list[Unit]:
+def _parts(cluster: SimulatedCluster, unit: Unit, place: dict[str, int]) -> list[Unit]:
     """Return a unit without the surplus pods of its group on a node, and these."""
-    beyond = len(unit.pods) - world.needs.get(unit.key, len(unit.pods))
+    beyond = len(unit.pods) - cluster.needs.get(unit.key, len(unit.pods))
     here = sorted(
         (pod for pod in unit.pods if pod.metadata.name in place),
         key=lambda p: place[p.metadata.name],
@@ -390,9 +390,9 @@ def _with_counted(
     return msgspec.structs.replace(budget, status=status)
 
 
-def objects_of(world: SimulatedCluster) -> Iterator[tuple[str, Any]]:
+def objects_of(cluster: SimulatedCluster) -> Iterator[tuple[str, Any]]:
     """Yield all objects except the preemptor, by kind."""
-    yield from (("Node", node) for node in world.nodes)
-    yield from world.descriptions
-    yield from (("Pod", pod) for pod in world.pods)
-    yield from (("PodDisruptionBudget", budget) for budget in world.budgets)
+    yield from (("Node", node) for node in cluster.nodes)
+    yield from cluster.descriptions
+    yield from (("Pod", pod) for pod in cluster.pods)
+    yield from (("PodDisruptionBudget", budget) for budget in cluster.budgets)

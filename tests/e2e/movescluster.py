@@ -21,7 +21,7 @@ from scheduler.testing import node
 from tests.apiserver.patience import PATIENCE_S, pause
 from tests.apiserver.processes import free_ports
 from tests.apiserver.realcluster import start_kube_controller_manager
-from tests.e2e.liveworld import LiveCluster, answers, entered
+from tests.e2e.livecluster import LiveCluster, answers, entered
 
 Json = dict[str, Any]
 CRD = Path(__file__).parents[2] / "crds" / "moveplans.yaml"
@@ -67,11 +67,11 @@ PLAN = {
 class Live:
     """Requests to the server, and what kubelets and the budget's controller do on a real one."""
 
-    def __init__(self, world: LiveCluster, *, is_real: bool) -> None:
-        self.world, self.is_real = world, is_real
-        self.core = f"/api/v1/namespaces/{world.ns}"
-        self.apps = f"/apis/apps/v1/namespaces/{world.ns}"
-        self.budgets = f"/apis/policy/v1/namespaces/{world.ns}/poddisruptionbudgets"
+    def __init__(self, cluster: LiveCluster, *, is_real: bool) -> None:
+        self.cluster, self.is_real = cluster, is_real
+        self.core = f"/api/v1/namespaces/{cluster.ns}"
+        self.apps = f"/apis/apps/v1/namespaces/{cluster.ns}"
+        self.budgets = f"/apis/policy/v1/namespaces/{cluster.ns}/poddisruptionbudgets"
         self.fewest = 99  # Ready pods of the Deployment or StatefulSet
         self.least = 1  # Ready pods that the budget demands
         self.generation = 0  # of the budget
@@ -80,8 +80,8 @@ class Live:
     async def send(self, method: str, path: str, body: Any = None) -> Json:
         """Send a request; assert that it succeeds."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        async with self.world.session.request(
-            method, self.world.url + path, data=json.dumps(body), headers={"Content-Type": kind}
+        async with self.cluster.session.request(
+            method, self.cluster.url + path, data=json.dumps(body), headers={"Content-Type": kind}
         ) as answer:
             found: Json = await answer.json()
             assert answer.status < 300 or answer.status in (404, 409), found
@@ -247,26 +247,26 @@ async def serving(
     async with AsyncExitStack() as stack:
         kubeconfig = folder / "kubeconfig"
         if is_real:
-            cluster = request.getfixturevalue("own_real_cluster")
-            kubeconfig = cluster.kubeconfig
-            stack.enter_context(start_kube_controller_manager(cluster))
+            real = request.getfixturevalue("own_real_cluster")
+            kubeconfig = real.kubeconfig
+            stack.enter_context(start_kube_controller_manager(real))
         else:
             shape = ClusterShape(nodes=[NodeGroup(count=nodes, cpu=str(CPUS))])
             await stack.enter_async_context(Sandbox(SandboxOptions(shape, kubeconfig=kubeconfig)))
-        world = await stack.enter_async_context(entered(kubeconfig))
-        found = Live(world, is_real=is_real)
+        cluster = await stack.enter_async_context(entered(kubeconfig))
+        found = Live(cluster, is_real=is_real)
         if is_real:
             await found.send("POST", DEFINITIONS, yaml.safe_load(CRD.read_text()))
             for number in range(nodes):
-                await world.post("nodes", node(f"node-{number}", cpu=str(CPUS), memory="32Gi"))
+                await cluster.post("nodes", node(f"node-{number}", cpu=str(CPUS), memory="32Gi"))
         yield found
 
 
 class Daemon:
     """The daemon's process, which is started again after a SIGKILL."""
 
-    def __init__(self, world: LiveCluster, folder: Path) -> None:
-        self.world, self.folder = world, folder
+    def __init__(self, cluster: LiveCluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[Any] | None = None
 
@@ -276,7 +276,7 @@ class Daemon:
         await asyncio.to_thread(config.write_text, CONFIG)
         (port,) = free_ports(1)
         words = ["run", "--config", str(config), "--bind-address", "127.0.0.1"]
-        self._process = await self.world.start([*words, "--secure-port", str(port)])
+        self._process = await self.cluster.start([*words, "--secure-port", str(port)])
         self._drain = asyncio.create_task(self._process.communicate())
         while not await answers(f"https://127.0.0.1:{port}/readyz"):
             await pause()
@@ -306,9 +306,9 @@ class Daemon:
 
 
 @asynccontextmanager
-async def daemon(world: LiveCluster, folder: Path) -> AsyncIterator[Daemon]:
+async def daemon(cluster: LiveCluster, folder: Path) -> AsyncIterator[Daemon]:
     """Run the daemon until the block ends."""
-    process = Daemon(world, folder)
+    process = Daemon(cluster, folder)
     try:
         await process.start()
         yield process

@@ -148,24 +148,24 @@ class LiveCluster:
 async def entered(kubeconfig: Path) -> AsyncIterator[LiveCluster]:
     """Create a namespace for the test on the server that a kubeconfig names."""
     config = yaml.safe_load(await asyncio.to_thread(kubeconfig.read_text))
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    authority = base64.b64decode(cluster["certificate-authority-data"])
+    server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    authority = base64.b64decode(server["certificate-authority-data"])
     headers = {"Authorization": f"Bearer {user['token']}"}
     connector = aiohttp.TCPConnector(ssl=trusting(authority))
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
         mark = f"live-{os.getpid()}-{next(_numbers)}"
-        world = LiveCluster(kubeconfig, session, cluster["server"], mark)
-        await world.post("namespaces", {"metadata": {"name": mark}})
+        cluster = LiveCluster(kubeconfig, session, server["server"], mark)
+        await cluster.post("namespaces", {"metadata": {"name": mark}})
         try:
-            yield world
+            yield cluster
         finally:
             # A real server goes on to the next case: no client of this test waits there.
-            await world.clear()
+            await cluster.clear()
 
 
 @asynccontextmanager
 async def daemon(
-    world: LiveCluster, folder: Path, *, config: Path | None = None
+    cluster: LiveCluster, folder: Path, *, config: Path | None = None
 ) -> AsyncIterator[str]:
     """Run `trellis run` and yield the address of its endpoints once it is ready."""
     if config is None:
@@ -173,7 +173,7 @@ async def daemon(
         await asyncio.to_thread(config.write_text, QUIET)
     (port,) = free_ports(1)
     words = ["run", "--config", str(config), "--bind-address", "127.0.0.1"]
-    process = await world.start([*words, "--secure-port", str(port)])
+    process = await cluster.start([*words, "--secure-port", str(port)])
     url = f"https://127.0.0.1:{port}"
     drain = asyncio.create_task(process.communicate())
     try:

@@ -26,7 +26,7 @@ from scheduler.kube.connection.client import ApiClient
 from scheduler.testing import node, pod
 from tests.apiserver.patience import PATIENCE_S, asked, until
 from tests.apiserver.processes import free_ports
-from tests.e2e.liveworld import answers
+from tests.e2e.livecluster import answers
 from tests.e2e.podgroups import GROUP, served
 
 ROOT = Path(__file__).parents[2]
