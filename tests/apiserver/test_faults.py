@@ -1,6 +1,6 @@
 """A server's answers about deleted objects, deleted kinds, lost rights, and reused names.
 
-The simulated cluster (tests/world) relies on these answers; here they are compared with a real
+The simulated cluster (tests/simulated) relies on these answers; here they are compared with a real
 server's.
 """
 

@@ -15,8 +15,8 @@ import aiohttp
 from tests.apiserver.patience import pause
 from tests.real.api import Api, ApiError
 from tests.real.audit import Audit, binds_per_pod
-from tests.world.grouproom import POD_GROUP
-from tests.world.history import History
+from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.history import History
 
 Object = dict[str, Any]
 EVICTION_REASONS = ("Preempted", "GroupReleased")

@@ -30,7 +30,7 @@ from tests.chaos.network import Network, Refusal
 from tests.real.api import Api, ApiError
 from tests.real.audit import Audit
 from tests.real.schedulers import Running, Trellis, leading
-from tests.world.grouproom import POD_GROUP
+from tests.simulated.grouproom import POD_GROUP
 
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -16,7 +16,7 @@ TESTS: Final = (
     "tests/faults",
     "tests/agreement",
     "tests/vectors",
-    "tests/world",
+    "tests/simulated",
 )
 
 if __name__ == "__main__":

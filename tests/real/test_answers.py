@@ -1,9 +1,9 @@
 """The real API server's answers if its storage fails.
 
-The answers are recorded in tests/world/answers.json (`TRELLIS_RECORD=1`);
-tests/world/test_answers.py compares the faults of the simulated cluster with them. etcd is stopped
-with SIGSTOP and killed; the server accepts one write of users at a time, so that a second one is
-answered with "too many".
+The answers are recorded in tests/simulated/answers.json (`TRELLIS_RECORD=1`);
+tests/simulated/test_answers.py compares the faults of the simulated cluster with them. etcd is
+stopped with SIGSTOP and killed; the server accepts one write of users at a time, so that a second
+one is answered with "too many".
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from tests.apiserver.patience import asked, pause
 from tests.apiserver.processes import running
 from tests.apiserver.realcluster import READY_S, SCHEDULER_TOKEN, RealCluster, start_cluster
 from tests.real.api import Api
-from tests.world import answers
-from tests.world.test_answers import RECORDED, read
+from tests.simulated import answers
+from tests.simulated.test_answers import RECORDED, read
 
 PODS = "/api/v1/namespaces/default/pods"
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"

@@ -18,8 +18,8 @@ from tests.apiserver.patience import pause, until
 from tests.real.api import Api
 from tests.real.background import background
 from tests.real.troubled import Replica, replica
-from tests.world.grouproom import POD_GROUP
-from tests.world.history import History
+from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.history import History
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -1,0 +1,22 @@
+"""Simulate one cluster and print the digest of its history.
+
+`python -m tests.simulated.digest SEED MOVES`
+"""
+
+import sys
+
+from tests.simulated.alone import alone
+from tests.simulated.playing import Length
+
+
+def main(seed: int, moves: int) -> str:
+    """Return the digest of a run on a loop of its own."""
+    run = alone(seed, Length(moves))
+    if run.broken is not None:
+        raise run.broken
+    assert run.played is not None
+    return run.played.cluster.digest
+
+
+if __name__ == "__main__":
+    print(main(int(sys.argv[1]), int(sys.argv[2])))
