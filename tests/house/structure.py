@@ -30,6 +30,8 @@ PRIVATE = (
     "standing",
     "alike",
     "unlike",
+    "world",
+    "worlds",
 )
 WIDTH = 100
 FLAT = 20
