@@ -49,8 +49,8 @@ async def test_history_from_the_daemon_and_from_its_log(cluster: LiveCluster, tm
         assert "Insufficient cpu" in first["message"]
         assert bigger == last["node"]
         assert first["since"] <= last["at"]
-        code, told_none = await history("none")
-        assert (1, []) == (code, told_none["attempts"])
+        code, answer = await history("none")
+        assert (1, []) == (code, answer["attempts"])
         code, out, _ = await cluster.run("history", "large", "-n", cluster.ns, "--daemon", url)
         assert 0 == code
         assert "ATTEMPT" in out.splitlines()[0]

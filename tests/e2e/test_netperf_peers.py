@@ -54,7 +54,7 @@ async def test_agents_are_the_endpoints_of_their_service(cluster: LiveCluster):
         Peer("n1", "10.1.0.1", 10261, "a"),
         Peer("n2", "10.1.0.2", 10261, "b"),
     )
-    assert await PeersOfService(api, "agents", "nobody").find() == ()
+    assert await PeersOfService(api, "agents", "unused").find() == ()
     await cluster.client.close()
     with pytest.raises(ApiError):
         await PeersOfService(api, "agents", "netperf").find()

@@ -198,7 +198,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.mark.allow_blocking("servers and clients are set up on the test's loop")
-async def test_the_examples_go_the_way_that_the_documentation_says(cluster: LiveCluster):
+async def test_the_examples_give_the_documented_results(cluster: LiveCluster):
     """The pods are placed in order and near each other, in another order seconds after an edit, and
     also without costs.
     """

@@ -56,7 +56,7 @@ def wanted_rounds(usual: int) -> int:
     return int(os.environ.get("TRELLIS_ROUNDS", usual))
 
 
-class Crowd:
+class Contention:
     """The pods of one test: fillers on every CPU, a stream that waits, and gangs."""
 
     def __init__(self, cluster: LiveCluster, size: int, priority: int) -> None:
@@ -203,46 +203,48 @@ class Daemons:
             await asyncio.wait_for(drain, PATIENCE_S)
 
 
-async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> float:
+async def play(contention: Contention, number: int, daemons: Daemons, disruption: str) -> float:
     """Play one round.
 
     Return the seconds from capacity, and a leader, to the last bind of the gang.
     """
-    fillers = [f"f{number}-{at}" for at in range(crowd.capacity)]
-    await crowd.create(fillers)
-    await crowd.bound(fillers, "the fillers")
-    gang = [f"g{number}-{at}" for at in range(crowd.size)]
+    fillers = [f"f{number}-{at}" for at in range(contention.capacity)]
+    await contention.create(fillers)
+    await contention.bound(fillers, "the fillers")
+    gang = [f"g{number}-{at}" for at in range(contention.size)]
 
     async def joins() -> None:
-        node = f"more{number}-{crowd.cluster.ns}"
-        await crowd.cluster.node(node, cpu=str(crowd.size), labels={"case": crowd.cluster.ns})
+        node = f"more{number}-{contention.cluster.ns}"
+        await contention.cluster.node(
+            node, cpu=str(contention.size), labels={"case": contention.cluster.ns}
+        )
 
-    if crowd.priority:
-        await crowd.create([f"early{number}-{at}" for at in range(5)])
+    if contention.priority:
+        await contention.create([f"early{number}-{at}" for at in range(5)])
     else:
-        await crowd.create(gang, 0, f"g{number}")
-    async with crowd.stream(fillers[:CHURN] if crowd.size > 1 else ()):
-        if crowd.priority:
-            await crowd.create(gang, crowd.priority, f"g{number}")
+        await contention.create(gang, 0, f"g{number}")
+    async with contention.stream(fillers[:CHURN] if contention.size > 1 else ()):
+        if contention.priority:
+            await contention.create(gang, contention.priority, f"g{number}")
         await pause(1.0)  # it is refused, and the stream goes on
-        if trouble == "restart":
+        if disruption == "restart":
             await daemons.kill()
             await joins()
             await daemons.start()
-        elif trouble == "fail-over":
+        elif disruption == "fail-over":
             first = await daemons.leader()
             await daemons.kill(daemons.first)
             await joins()
             await asked(daemons.leader, lambda one: one not in ("", first), "another leader")
         else:
             await joins()
-        took = await crowd.bound(gang, f"the gang of {crowd.size}")
-    async with crowd.cluster.session.delete(
-        f"{crowd.cluster.url}/api/v1/nodes/more{number}-{crowd.cluster.ns}"
+        took = await contention.bound(gang, f"the gang of {contention.size}")
+    async with contention.cluster.session.delete(
+        f"{contention.cluster.url}/api/v1/nodes/more{number}-{contention.cluster.ns}"
     ) as answer:
         assert 200 == answer.status
-    await crowd.delete(list(await crowd.nodes_of()))
-    if trouble == "fail-over":
+    await contention.delete(list(await contention.nodes_of()))
+    if disruption == "fail-over":
         await daemons.start(daemons.first)
         daemons.first = 1 - daemons.first
     return took
@@ -255,24 +257,25 @@ async def rounds_of(
     count: int,
     *,
     priority: int = 100,
-    trouble: str = "",
+    disruption: str = "",
 ) -> list[float]:
-    """Run rounds with one crowd; return the seconds of each."""
-    crowd = Crowd(cluster, size, priority)
-    daemons = Daemons(cluster, folder, elects=trouble == "fail-over")
+    """Run rounds with one set of pods; return the seconds of each."""
+    contention = Contention(cluster, size, priority)
+    daemons = Daemons(cluster, folder, elects=disruption == "fail-over")
     for value in {0, priority}:
         await priority_class(cluster, value)
-    await crowd.begin()
+    await contention.begin()
     try:
         await daemons.start()
         if daemons.elects:
             await asked(daemons.leader, bool, "a leader")
             await daemons.start(1)
-        found = [await play(crowd, number, daemons, trouble) for number in range(count)]
+        found = [await play(contention, number, daemons, disruption) for number in range(count)]
     finally:
         await daemons.close()
     print(
-        f"{trouble or 'stream'} size {size} priority {priority}:", *(f"{one:.2f}" for one in found)
+        f"{disruption or 'stream'} size {size} priority {priority}:",
+        *(f"{one:.2f}" for one in found),
     )
     return found
 
@@ -295,13 +298,13 @@ async def test_of_equal_priority_the_older_gang_is_bound_first(
     assert max(found) < WITHIN_S, found
 
 
-@pytest.mark.parametrize("trouble", ["restart", "fail-over"])
+@pytest.mark.parametrize("disruption", ["restart", "fail-over"])
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_gang_is_bound_first_after_a_restart(
-    cluster: LiveCluster, tmp_path: Path, size: int, few_rounds: int, trouble: str
+    cluster: LiveCluster, tmp_path: Path, size: int, few_rounds: int, disruption: str
 ):
     """A daemon that has just begun to lead finds capacity, the stream and the gang at the same
     time.
     """
-    found = await rounds_of(cluster, tmp_path, size, few_rounds, trouble=trouble)
+    found = await rounds_of(cluster, tmp_path, size, few_rounds, disruption=disruption)
     assert max(found) < WITHIN_S, found

@@ -296,7 +296,7 @@ class _Attempt:
             taken[name] = wanted
         return taken
 
-    def _has_room(self, place, taken, others):
+    def _has_capacity(self, place, taken, others):
         used = self.cluster.shares.get(self._id(place), {})
         capacity = self.usable[place][2].get("capacity", {})
         return all(
@@ -354,7 +354,7 @@ class _Attempt:
             if device.get("allowMultipleAllocations")
             else ()
         )
-        if not _is_admin(ask) and not self._has_room(place, taken, others):
+        if not _is_admin(ask) and not self._has_capacity(place, taken, others):
             return False
         entry = (claim, request, ask["path"], place, ask, taken)
         self.chosen.append(entry)

@@ -17,7 +17,7 @@ from tests.unit.simulate.asking import place
 BATCH = 25
 FIT_AT = re.compile(r"[Aa] group of (\d+)(?: or (\d+))? would fit")
 WITHOUT = re.compile(r"without (.+?) all fit")
-ROOM = re.compile(r"the nodes have capacity for (\d+)")
+CAPACITY = re.compile(r"the nodes have capacity for (\d+)")
 
 
 def asked(cluster):
@@ -82,12 +82,12 @@ def check_advice(cluster, message):
     without = WITHOUT.search(message)
     if without:
         text = without.group(1)
-        ways = [[one] for one in text.split(" or ")] if " or " in text else [text.split(" and ")]
-        for rules in ways:
+        choices = [[one] for one in text.split(" or ")] if " or " in text else [text.split(" and ")]
+        for rules in choices:
             assert given_up(cluster, rules).fits(), (message, cluster)
-    room = ROOM.search(message)
-    if room:
-        assert int(room.group(1)) < cluster.size
+    stated = CAPACITY.search(message)
+    if stated:
+        assert int(stated.group(1)) < cluster.size
 
 
 def given_up(cluster, rules):

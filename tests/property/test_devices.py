@@ -31,7 +31,7 @@ from tests.property.devicereference import BrokenError, Reference, TooLargeError
 WORDS = {LACKING: None, INCOMPLETE: None, INVALID: "invalid", FAILED: "broken"}
 
 
-class Room:
+class FollowedCluster:
     """A cluster with a catalog that follows it, as in the engine."""
 
     def __init__(self):
@@ -74,16 +74,16 @@ class Room:
         return reported
 
 
-def fill(room, cluster):
+def fill(followed, cluster):
     nodes, slices, classes, taken, _ = cluster
     for one in nodes:
-        room.put_node(one)
+        followed.put_node(one)
     for one in slices:
-        room.put("ResourceSlice", one, ResourceSlice)
+        followed.put("ResourceSlice", one, ResourceSlice)
     for one in classes:
-        room.put("DeviceClass", one, DeviceClass)
+        followed.put("DeviceClass", one, DeviceClass)
     for one in taken:
-        room.put("ResourceClaim", one, ResourceClaim)
+        followed.put("ResourceClaim", one, ResourceClaim)
 
 
 def expected(cluster):
@@ -142,24 +142,24 @@ def check(seed):
     """
     random = Random(seed)
     cluster = make_cluster(random)
-    room = Room()
-    fill(room, cluster)
-    agree(cluster, room.found(cluster[4]), seed)
+    followed = FollowedCluster()
+    fill(followed, cluster)
+    agree(cluster, followed.found(cluster[4]), seed)
 
     nodes, slices, _, taken, claims = cluster
     for one in random.sample(taken, len(taken) // 2):
-        room.drop("ResourceClaim", one, ResourceClaim)
+        followed.drop("ResourceClaim", one, ResourceClaim)
         taken.remove(one)
     if slices and random.random() < 0.7:
         gone = slices.pop(random.randrange(len(slices)))
-        room.drop("ResourceSlice", gone, ResourceSlice)
+        followed.drop("ResourceSlice", gone, ResourceSlice)
     if random.random() < 0.5:
         nodes[0] = {"metadata": {"name": "n0", "labels": {"zone": "z1", "rack": "r9"}}}
-        room.put_node(nodes[0])
-    agree(cluster, room.found(claims), f"{seed}, after changes")
+        followed.put_node(nodes[0])
+    agree(cluster, followed.found(claims), f"{seed}, after changes")
     fresh = DeviceCatalog()
-    fresh.rebuild(room.cluster)
-    assert fresh.columns() == room.catalog.columns(), f"{seed}, rebuilt"
+    fresh.rebuild(followed.cluster)
+    assert fresh.columns() == followed.catalog.columns(), f"{seed}, rebuilt"
 
 
 def test_a_serial_number_counts_as_soon_as_it_is_named():
@@ -182,12 +182,12 @@ def test_a_serial_number_counts_as_soon_as_it_is_named():
         requests = [{"name": "r", "exactly": ask}]
         return [{"metadata": meta, "spec": {"devices": {"requests": requests}}}]
 
-    room = Room()
+    followed = FollowedCluster()
     slices = [{"metadata": {"name": "s"}, "spec": spec}]
-    fill(room, (nodes, slices, classes, [], []))
+    fill(followed, (nodes, slices, classes, [], []))
     path = 'device.attributes["gpu.example.com"]'
     for expression, device in ((f"!{path}.even", "d1"), (f'{path}.serial == "s97"', "d97")):
-        ((found,),) = room.found(claims(expression))["n0"]
+        ((found,),) = followed.found(claims(expression))["n0"]
         assert device == found[1][2]
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from tests.property.batches import batches
 from tests.property.clusters_with_groups import HOST, ZONE, Old, SmallCluster, Where, random_cluster
-from tests.property.test_certificates import FIT_AT, ROOM, given_up
+from tests.property.test_certificates import CAPACITY, FIT_AT, given_up
 from tests.unit.plugins.groupobjects import config_map, group
 from tests.unit.simulate.asking import place, setup
 
@@ -281,7 +281,7 @@ def _bound(rng: Random, plain: SmallCluster, most: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("batch", batches(20, 2000, BATCH))
 @pytest.mark.parametrize("lost", [False, True])
-def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, lost):
+def test_members_are_placed_optimally_exactly_when_they_fit(batch, lost):
     """As many members as fit are placed, optimally.
 
     Bound members stay, and reports about them are true. With `lost` it is a repair: each missing
@@ -395,14 +395,14 @@ def check_advice(cluster, message):
     sizes = FIT_AT.search(message)
     for size in filter(None, sizes.groups() if sizes else ()):
         assert cluster.fits_at(int(size)), (message, cluster)
-    room = ROOM.search(message)
-    assert room is None or int(room[1]) < cluster.least, (message, cluster)
+    stated = CAPACITY.search(message)
+    assert stated is None or int(stated[1]) < cluster.least, (message, cluster)
     without = WITHOUT.search(message)
     if without:
         text, all_of_them, enough = without.groups()
-        ways = [[one] for one in text.split(" or ")] if " or " in text else [text.split(" and ")]
+        choices = [[one] for one in text.split(" or ")] if " or " in text else [text.split(" and ")]
         assert cluster.least == (int(enough) if enough else cluster.size), (message, cluster)
-        for rules in ways:
+        for rules in choices:
             of_label = [one for one in rules if one == f"{cluster.key} hard pack"]
             other = cluster.changed(key="") if of_label else cluster
             other = given_up(other, [one for one in rules if one not in of_label])

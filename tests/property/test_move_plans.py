@@ -484,16 +484,16 @@ async def troubled(seed: int) -> None:
     }
     cluster.owners["rude"] = 0
     for _ in range(600):
-        trouble = random.random()
-        if trouble < 0.02:
+        chance = random.random()
+        if chance < 0.02:
             cluster.put_plan(paused=random.random() < 0.5)
-        elif trouble < 0.03:
+        elif chance < 0.03:
             cluster.check = random.choice((MoveCheck(), MoveCheck(later="x"), MoveCheck(stale="x")))
-        elif trouble < 0.04 and len(cluster.pods) < 12:
+        elif chance < 0.04 and len(cluster.pods) < 12:
             cluster.create("rude", random.choice((1, 2)))  # takes any capacity that is not reserved
-        elif trouble < 0.043:
+        elif chance < 0.043:
             cluster.put_plan(aborted=True)
-        elif trouble < 0.2 and cluster.status.plan_hash:
+        elif chance < 0.2 and cluster.status.plan_hash:
             cluster.put_plan(approved=cluster.status.plan_hash)
         await cluster.step(random.choice((1, 5, 60)))
         check(cluster)

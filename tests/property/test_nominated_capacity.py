@@ -29,7 +29,7 @@ MADE = ("like", "unlike", "classes", "tree")
 CLASSES = '{"head": {"min": 1}, "work": {"min": 1}}'
 
 
-class Promise(NamedTuple):
+class Nominations(NamedTuple):
     """A case: the nodes' capacity, the nominations on each, and the arriving group."""
 
     cpus: list[int]
@@ -75,8 +75,8 @@ def _packs(wanted: list[int], free: list[int]) -> bool:
     if not wanted:
         return True
     cpu, *others = wanted
-    for node, room in enumerate(free):
-        if cpu <= room:
+    for node, cpus_free in enumerate(free):
+        if cpu <= cpus_free:
             free[node] -= cpu
             found = _packs(others, free)
             free[node] += cpu
@@ -85,7 +85,7 @@ def _packs(wanted: list[int], free: list[int]) -> bool:
     return False
 
 
-def promise(made: str, rng: Random) -> Promise:
+def nominations(made: str, rng: Random) -> Nominations:
     """Return a case with free capacity beside the nominated one."""
     cpus = [rng.randint(2, 4) for _ in range(rng.randint(2, 3))]
     reserved = [(node, rng.randint(1, cpu)) for node, cpu in enumerate(cpus) if rng.random() < 0.7]
@@ -96,10 +96,10 @@ def promise(made: str, rng: Random) -> Promise:
         groups.append((rng.randint(1, len(members)), members))
     if made == "classes":
         groups = [(2, members) for _, members in groups]
-    return Promise(cpus, reserved, groups, rng.randint(1, len(groups)), made == "classes")
+    return Nominations(cpus, reserved, groups, rng.randint(1, len(groups)), made == "classes")
 
 
-def play(made: str, cluster: Promise) -> Rig:
+def play(made: str, cluster: Nominations) -> Rig:
     """Terminate the victims just when the group arrives; return the result."""
     rig = Rig(build, (*KINDS, LEAF, ROOT))
     for node, cpu in enumerate(cluster.cpus):
@@ -133,7 +133,7 @@ def turns(rig: Rig) -> None:
             rig.deliver(0)
 
 
-def objects(made: str, cluster: Promise) -> list[tuple[str, Any]]:
+def objects(made: str, cluster: Nominations) -> list[tuple[str, Any]]:
     """Return the group's objects and pods."""
     found: list[tuple[str, Any]] = []
     parent = "app" if made == "tree" else ""
@@ -154,7 +154,7 @@ def objects(made: str, cluster: Promise) -> list[tuple[str, Any]]:
     return found
 
 
-def whole(rig: Rig, cluster: Promise) -> int:
+def whole(rig: Rig, cluster: Nominations) -> int:
     """Return how many of the groups have their minimum, and check that none is partial."""
     found = 0
     for at, (least, _) in enumerate(cluster.groups):
@@ -173,7 +173,7 @@ def test_surplus_members_leave_reserved_capacity(made: str, batch: int):
     """
     spared = 0
     for number in range(BATCH):
-        cluster = promise(made, Random(f"promised {made} {batch}/{number}"))
+        cluster = nominations(made, Random(f"promised {made} {batch}/{number}"))
         rig = play(made, cluster)
         assert (whole(rig, cluster) >= cluster.needed) == cluster.fits(list(cluster.cpus)), cluster
         if not cluster.is_telling or not cluster.fits(cluster.unreserved):

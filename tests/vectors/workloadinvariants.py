@@ -106,7 +106,7 @@ def invariants(case, index, obs, before):
             and p.can_grow(g, p.cluster())
         ):
             out["idle"] = (
-                f"{g}: {p.room_for(g, p.cluster())} (placed, could be added) of at least "
+                f"{g}: {p.capacity_for(g, p.cluster())} (placed, could be added) of at least "
                 f"{p.least(g)}, but it waits"
             )
     for k, pod in p.pods.items():

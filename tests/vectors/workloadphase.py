@@ -71,7 +71,7 @@ class Phase:
     def labels(self, node):
         return next(n["metadata"]["labels"] for n in self.nodes if n["metadata"]["name"] == node)
 
-    def room_for(self, group, cluster, ignore=()):
+    def capacity_for(self, group, cluster, ignore=()):
         """How many more members of a group could be placed now.
 
         `ignore`: members that count as not placed.
@@ -93,5 +93,5 @@ class Phase:
 
     def can_grow(self, group, cluster, ignore=()):
         """Return whether one more attempt would place a pod."""
-        bound, more = self.room_for(group, cluster, ignore)
+        bound, more = self.capacity_for(group, cluster, ignore)
         return more > 0 and bound + more >= self.least(group)

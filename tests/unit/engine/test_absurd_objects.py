@@ -91,7 +91,7 @@ def test_a_pod_may_ask_for_any_amount(amount):
     """
     cluster = SimulatedCluster()
     cluster.pod("absurd", requests={"cpu": amount, "memory": amount, "example.com/x": amount})
-    cluster.pod("held", node_name="n0", requests={"example.com/y": amount})
+    cluster.pod("bound", node_name="n0", requests={"example.com/y": amount})
     cluster.pod("lost", node_name="nowhere", requests={"cpu": amount})
     cluster.pod("good", requests={"cpu": "1"})
 
@@ -141,7 +141,7 @@ def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
 def test_a_port_out_of_range_affects_no_other_pod(port):
     """The next pod is placed whether the port is rejected or accepted."""
     cluster = SimulatedCluster()
-    cluster.pod("held", node_name="n0", host_ports=[port])
+    cluster.pod("bound", node_name="n0", host_ports=[port])
     cluster.pod("absurd", host_ports=[port])
     cluster.pod("good", host_ports=[80])
 

@@ -69,7 +69,7 @@ def test_only_extended_resources_can_be_ignored():
     assert ("Insufficient cpu",) == got.filter["n"].reasons
 
 
-def test_pod_level_requests_count_for_room_but_not_for_the_score():
+def test_pod_level_requests_count_for_the_filter_but_not_for_the_score():
     """kube-scheduler scores the incoming pod by its containers, with 100m and 200Mi assumed."""
     wanting = pod(spec={"resources": {"requests": {"cpu": "2"}}})
     got = evaluate(NodeResourcesFit, nodes=[node("n", cpu="1", memory="1000Mi")], pod=wanting)
@@ -157,7 +157,7 @@ def test_scores_equal_a_slow_reference_after_any_moves(strategy, steps, wanted):
 
 
 @given(steps=moves, wanted=amounts(optional=True))
-def test_room_equals_a_slow_reference_after_any_moves(steps, wanted):
+def test_results_equal_a_slow_reference_after_any_moves(steps, wanted):
     """Codes and reasons of each node are those of plain subtraction."""
     cluster = SimulatedCluster(NodeResourcesFit)
     incoming = read_pod(pod("incoming", requests=wanted.plain()))
@@ -165,7 +165,7 @@ def test_room_equals_a_slow_reference_after_any_moves(steps, wanted):
         cluster.do(step)
         got = look(cluster.scene, cluster.scene.cycle(incoming))
 
-        assert {name: _room(cluster, name, wanted) for name in cluster.nodes} == {
+        assert {name: _expected(cluster, name, wanted) for name in cluster.nodes} == {
             name: (status.code, status.reasons) for name, status in got.filter.items()
         }
 
@@ -181,7 +181,7 @@ def test_past_float64_the_percentages_stay_exact(offered, used):
     assert expected == column[0] == strategy.cell([(offered, used)])
 
 
-def _room(cluster, name, wanted):
+def _expected(cluster, name, wanted):
     offered, places = cluster.nodes[name]
     existing = cluster.on(name)
     reasons = ["Too many pods"] if len(existing) + 1 > places else []
