@@ -24,7 +24,7 @@ DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 MUTANTS := build/mutants/.tool-$(call key,requirements-mutants.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools page-tools test-real differential long mutations mutants fuzz simulated hunt chaos bench docs docs-test image image-check chart changelog notes dist version release release-check clean
+.PHONY: help demo test setup check tools page-tools test-real differential long mutations mutants fuzz simulated bugs chaos bench docs docs-test image image-check chart changelog notes dist version release release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -96,8 +96,8 @@ simulated: $(DEV) ## the daemon in simulated clusters with faults (MINUTES=1000 
 	  $(if $(SEEDS)$(CPU_SECONDS),,--minutes $(or $(MINUTES),1000)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(GUIDED),--guided) $(ARGS)
 
-hunt: $(DEV) ## let the simulated cluster find each injected bug (ARGS="--only TEXT --minutes 200")
-	@$(BIN)/python -m tests.simulated.hunt $(ARGS)
+bugs: $(DEV) ## inject bugs, each of which the simulated cluster must find (ARGS="--only TEXT --minutes 200")
+	@$(BIN)/python -m tests.simulated.findbugs $(ARGS)
 
 chaos: $(DEV) ## faults on a real API server and real processes (FAULTS=1000 SEED=1; after `make tools`)
 	@test -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \

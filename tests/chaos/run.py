@@ -1,4 +1,4 @@
-"""Play faults on the real API server: `python -m tests.chaos.run --faults 1000 --seed 1`.
+"""Inject faults into the real API server: `python -m tests.chaos.run --faults 1000 --seed 1`.
 
 Two daemons as processes of their own, a bad network between them and a real kube-apiserver,
 signals, and restarts of the server itself. Prints a table; the exit code is 1 when an invariant was
@@ -25,12 +25,12 @@ import yaml
 from tests.apiserver.patience import pause, until
 from tests.apiserver.processes import running
 from tests.apiserver.realcluster import RealCluster, start_cluster
-from tests.chaos.judge import PODS, Judge
+from tests.chaos.auditor import PODS, Auditor
 from tests.chaos.network import Network, Refusal
 from tests.real.api import Api, ApiError
 from tests.real.audit import Audit
 from tests.real.schedulers import Running, Trellis, leading
-from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.groupcapacity import POD_GROUP
 
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -62,13 +62,13 @@ class Campaign:
     """The daemons, the network, the users' actions, and the faults."""
 
     def __init__(
-        self, cluster: RealCluster, network: Network, api: Api, judge: Judge, dice: Random
+        self, cluster: RealCluster, network: Network, api: Api, auditor: Auditor, dice: Random
     ) -> None:
         self._cluster = cluster
         self._apiserver = cluster.apiserver
         self._network = network
         self._api = api
-        self._judge = judge
+        self._auditor = auditor
         self._dice = dice
         self._stack = contextlib.ExitStack()
         self._daemons: dict[int, Running] = {}
@@ -121,7 +121,7 @@ class Campaign:
             meta = {"name": f"n{number:02}", "labels": {"kubernetes.io/hostname": f"n{number:02}"}}
             body = {"metadata": meta, "status": {"capacity": capacity, "allocatable": capacity}}
             await self._ask("POST", "/api/v1/nodes", body)
-        await until(lambda: len(self._judge.history.nodes) == NODES, "the nodes")
+        await until(lambda: len(self._auditor.history.nodes) == NODES, "the nodes")
 
     async def _pod(self, cpu: str, group: str = "", **spec: Any) -> None:
         self._number += 1
@@ -149,7 +149,7 @@ class Campaign:
         elif act == "urgent":
             await self._pod(self._dice.choice(("1", "3")), priorityClassName="urgent")
         elif act == "end":
-            bound = [pod for pod in self._judge.pods.values() if pod["spec"].get("nodeName")]
+            bound = [pod for pod in self._auditor.pods.values() if pod["spec"].get("nodeName")]
             for pod in self._dice.sample(bound, min(3, len(bound))):
                 await self._end(pod["metadata"].get("labels", {}).get(POD_GROUP), pod)
         else:
@@ -161,10 +161,10 @@ class Campaign:
     async def _end(self, name: str | None, pod: dict[str, Any]) -> None:
         """Take a pod away, with its group."""
         self.groups.pop(name or "", None)
-        for uid, one in list(self._judge.pods.items()):
+        for uid, one in list(self._auditor.pods.items()):
             mine = one["metadata"].get("labels", {}).get(POD_GROUP)
             if uid == pod["metadata"]["uid"] or (name and mine == name):
-                self._judge.taken.add(uid)
+                self._auditor.taken.add(uid)
                 body = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
                 await self._ask("DELETE", f"{PODS}/{one['metadata']['name']}", body)
 
@@ -229,14 +229,14 @@ def group(name: str) -> dict[str, Any]:
     }
 
 
-async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> dict[str, Any]:
+async def run_faults(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> dict[str, Any]:
     """Cause this many faults; return the events, with `broken` by invariant."""
     dice = Random(seed)
     network = Network(cluster, 2, Random(seed))
     async with Api(cluster) as api, network.running():
-        judge = Judge(api, audit)
-        campaign = Campaign(cluster, network, api, judge, dice)
-        async with judge.watching():
+        auditor = Auditor(api, audit)
+        campaign = Campaign(cluster, network, api, auditor, dice)
+        async with auditor.watching():
             await campaign.prepare()
             campaign.keep_running()
             try:
@@ -244,22 +244,22 @@ async def play(cluster: RealCluster, audit: Audit, faults: int, seed: int) -> di
                     await campaign.work()
                     await campaign.fault()
                     if number % 50 == 49:
-                        print(f"{number + 1} faults, {judge.history.binds} binds", flush=True)
-                took_s = await until(lambda: not judge.open(campaign.groups), "rest", 120)
+                        print(f"{number + 1} faults, {auditor.history.binds} binds", flush=True)
+                took_s = await until(lambda: not auditor.open(campaign.groups), "rest", 120)
                 await pause(5)
             finally:
                 campaign.close()
         broken = {
-            invariant: found for invariant, found in judge.verdict(campaign.made).items() if found
+            invariant: found for invariant, found in auditor.verdict(campaign.made).items() if found
         }
     return {
         "faults": dict(campaign.faults.most_common()),
         "befell requests": dict(network.injected.most_common()),
         "pods made": len(campaign.made),
-        "binds": judge.history.binds,
-        "pods evicted": len(judge.gone.keys() - judge.taken),
+        "binds": auditor.history.binds,
+        "pods evicted": len(auditor.gone.keys() - auditor.taken),
         "seconds from the last fault to rest": round(took_s, 1),
-        "groups in part": judge.open(campaign.groups),
+        "groups in part": auditor.open(campaign.groups),
         "broken": broken,
     }
 
@@ -278,7 +278,7 @@ def main(arguments: list[str]) -> int:
             Path(folder), {"verbs": ["create"], "resources": [{"resources": ["pods/binding"]}]}
         )
         with start_cluster(audit.flags, name="chaos") as cluster:
-            reported = asyncio.run(play(cluster, audit, asked.faults, seed))
+            reported = asyncio.run(run_faults(cluster, audit, asked.faults, seed))
     print(json.dumps(reported | {"seconds": round(time.monotonic() - began)}, indent=2))
     return 1 if reported["broken"] or reported["groups in part"] else 0
 

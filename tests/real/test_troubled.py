@@ -18,7 +18,7 @@ from tests.apiserver.patience import pause, until
 from tests.real.api import Api
 from tests.real.background import background
 from tests.real.troubled import Replica, replica
-from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.simulated.history import History
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]

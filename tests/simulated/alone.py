@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from tests.simulated.actions import Actions
 from tests.simulated.invariants import Breach, BrokenError, Invariant
-from tests.simulated.moves import Play
-from tests.simulated.playing import Length, opened, play
+from tests.simulated.runs import Length, prepared, simulate
 from tests.simulated.search import Script
 from tests.simulated.turns import SpinningError, Turns
 
@@ -22,7 +22,7 @@ class Run(NamedTuple):
     And its virtual seconds.
     """
 
-    played: Play | None
+    actions: Actions | None
     broken: BrokenError | None
     virtual_s: float
     script: Script
@@ -37,13 +37,13 @@ def again(script: Script, length: Length) -> Run:
     """Run a script; raise exceptions of the simulation's own code."""
     loop, faults = Turns(), list[str]()
     loop.set_exception_handler(lambda _, context: faults.append(_message(context)))
-    one, broken = opened(script), None
+    one, broken = prepared(script), None
     # A run leaves many reference cycles; collecting them continuously costs more than it frees.
     gc.disable()
     try:
         with listening(faults):
             try:
-                loop.run_until_complete(play(one, script, length))
+                loop.run_until_complete(simulate(one, script, length))
             except BrokenError as error:
                 broken = error
             except SpinningError as error:
@@ -54,8 +54,8 @@ def again(script: Script, length: Length) -> Run:
         gc.collect()
     if faults and broken is None:
         broken = BrokenError([Breach(Invariant.FAULT, loop.time(), stated) for stated in faults])
-    played = script._replace(steps=tuple(one.steps))
-    return Run(None if broken else one, broken, loop.time(), played)
+    actions = script._replace(steps=tuple(one.steps))
+    return Run(None if broken else one, broken, loop.time(), actions)
 
 
 @contextmanager

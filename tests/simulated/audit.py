@@ -15,8 +15,8 @@ import msgspec
 from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.store.store import ObjectStore
-from tests.simulated.begun import Begun
-from tests.simulated.grouproom import POD_GROUP, at_most, members
+from tests.simulated.groupcapacity import POD_GROUP, at_most, members
+from tests.simulated.groupstarts import GroupStarts
 from tests.simulated.history import History, Object, requests_of
 from tests.simulated.invariants import Breach, Invariant
 
@@ -26,7 +26,7 @@ EVENTS = "/events"
 OWN_EVENTS = "/default/events"
 PROTECTED = {"budget": "none-may-go"}
 # The longest delay of a change to a leader with live watches.
-UNDER_WAY_S = 2.0
+IN_FLIGHT_S = 2.0
 # The loop's time is rounded.
 ROUNDED_S = 1e-3
 # The longest interval between retries for a kind that was not offered.
@@ -55,7 +55,7 @@ class Sent:
     @property
     def known_until(self) -> float:
         """Return the time up to which the sender must know the changes."""
-        return min(self.at, self.informed_until) - UNDER_WAY_S
+        return min(self.at, self.informed_until) - IN_FLIGHT_S
 
 
 @dataclass
@@ -91,17 +91,17 @@ class Audit:
     # The last target node of a pod of this name.
     targets: dict[str, str] = field(default_factory=dict)
     # Groups that lost a member while no object described them, as far as the preemptor could know.
-    torn: set[str] = field(default_factory=set)
+    partially_evicted: set[str] = field(default_factory=set)
     # Partially bound groups whose capacity others may have used: pods that could evict the members,
     # or that another scheduler bound. And those whose capacity was lost with nodes during their
     # binds.
     deprived: set[str] = field(default_factory=set)
     # Pods with a rejected status write, which is not repeated before the status changes. And names
     # of groups.
-    untold: set[str] = field(default_factory=set)
+    unreported: set[str] = field(default_factory=set)
     # Groups with a member evicted for another pod.
     _preempted: set[str] = field(default_factory=set)
-    _begun: Begun = field(default_factory=Begun)
+    _group_starts: GroupStarts = field(default_factory=GroupStarts)
     _described: dict[str, float] = field(default_factory=dict)
     _events: dict[str, EventRecord] = field(default_factory=dict)
     _reasons: dict[str, list[str]] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Audit:
 
     def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
         """Apply one change of the store."""
-        self._begun.take(kind, verb, obj, now)
+        self._group_starts.take(kind, verb, obj, now)
         if kind == "Pod":
             uid = obj["metadata"]["uid"]
             self._born.setdefault(uid, now)
@@ -214,9 +214,9 @@ class Audit:
         """
         pod = self._pod(path.removesuffix("/status"))
         if pod is not None and path.endswith("/status"):
-            self.untold.add(pod["metadata"]["uid"])
+            self.unreported.add(pod["metadata"]["uid"])
         if "/podgroups/" in path and path.endswith("/status"):
-            self.untold.add(path.split("/")[-2])
+            self.unreported.add(path.split("/")[-2])
         if path.endswith(EVENTS) and body:
             about = msgspec.json.decode(body).get("regarding", {}).get("uid", "")
             self._failed.add((process, about))
@@ -239,10 +239,10 @@ class Audit:
             )
 
     def has_led(self, process: int) -> bool:
-        """Return whether a process has ever held the lease, by the answers it received."""
+        """Return whether a process has ever had the lease, by the answers it received."""
         return process in self._leaders
 
-    def heard(self, process: int, path: str, body: bytes, sent_at: float) -> None:
+    def confirmed(self, process: int, path: str, body: bytes, sent_at: float) -> None:
         """Record that a process received the confirmation of a lease write."""
         if path.startswith(LEASES) and body:
             if msgspec.json.decode(body).get("spec", {}).get("holderIdentity"):
@@ -296,7 +296,7 @@ class Audit:
 
         A new leader reads them before its first decision, however late its watches are.
         """
-        return max(sent.known_until, self._succeeded.get(sent.process, -inf) - UNDER_WAY_S)
+        return max(sent.known_until, self._succeeded.get(sent.process, -inf) - IN_FLIGHT_S)
 
     def _hand_over(self, process: int, claim: Object) -> None:
         """Record the new holder of the lease: a process that claims it, or None after its
@@ -332,20 +332,22 @@ class Audit:
         known_until = min(sent.at, sent.pods_until)
         if born > known_until + ROUNDED_S:
             late = f"it is {born - known_until:.3f} s younger than what {sent.process} can know"
-            self._broken(Invariant.IDENTITY, f"{method} {path} reaches a namesake: {late}")
+            self._broken(
+                Invariant.IDENTITY, f"{method} {path} reaches another pod of the name: {late}"
+            )
 
     def _check_bind(self, sent: Sent, path: str, pod: Object) -> None:
         """Check that no pod is decided that arrived while nodes or pods could not be listed."""
         self.checked["known"] += 1
         born = self._born.get(pod["metadata"]["uid"], -inf)
-        if born > sent.blind_since + UNDER_WAY_S:
+        if born > sent.blind_since + IN_FLIGHT_S:
             since = sent.at - sent.blind_since
             self._broken(
                 Invariant.KNOWN, f"{path}: {sent.process} has been listing for {since:.1f} s"
             )
         self.checked["begun"] += 1
-        if what := self._begun.short(pod, sent.known_until):
-            self._broken(Invariant.BEGUN, what)
+        if what := self._group_starts.short(pod, sent.known_until):
+            self._broken(Invariant.STARTED, what)
 
     def _check_start(self, group: str) -> None:
         """Check that a group's first member is bound only with capacity for all that the group
@@ -384,31 +386,35 @@ class Audit:
             self.history.broken.append(Breach(Invariant.TRUTH, now, what))
 
     def _check_eviction(self, sent: Sent, pod: Object) -> None:
-        self.checked["receipts"] += 1
+        self.checked["eviction events"] += 1
         meta = pod["metadata"]
         uid, key = meta["uid"], f"{meta['namespace']}/{meta['name']}"
         marks = (c for c in pod["status"].get("conditions", ()) if c["type"] == "DisruptionTarget")
         if not next((mark.get("message") for mark in marks), ""):
-            self._broken(Invariant.RECEIPT, f"{key} goes without a mark that says why")
+            self._broken(
+                Invariant.EVICTION_EVENT, f"{key} is evicted without a reason in its condition"
+            )
         reported = self._events.get(uid)
         if reported is None:
             if (sent.process, uid) not in self._failed:
-                self._broken(Invariant.RECEIPT, f"{key} goes without a receipt")
+                self._broken(Invariant.EVICTION_EVENT, f"{key} is evicted without an event")
             self._owed[uid] = (sent.process, key)
             return
         group = (meta.get("labels") or {}).get(POD_GROUP, "")
         if reported.reason == "GroupReleased":
             # The remaining members of a group whose other members were evicted, or of one that
             # could never start.
-            if self._begun.was_whole(pod) and group not in self._preempted:
-                self._broken(Invariant.RECEIPT, f"{key} is let go, and its group was whole")
+            if self._group_starts.was_whole(pod) and group not in self._preempted:
+                self._broken(
+                    Invariant.EVICTION_EVENT, f"{key} is released, and its group was complete"
+                )
             return
         self._preempted.add(group)
         if group and self._described.get(group, inf) > sent.known_until - LOOK_AGAIN_S:
-            self.torn.add(group)
+            self.partially_evicted.add(group)
         if not reported.preemptor or reported.preemptor not in reported.note:
-            what = f"{key}: the receipt does not say for whom: {reported.note}"
-            self._broken(Invariant.RECEIPT, what)
+            what = f"{key}: the event does not name the preemptor: {reported.note}"
+            self._broken(Invariant.EVICTION_EVENT, what)
             return
         self.checked["priorities"] += 1
         mine, theirs = self._priorities[uid], self._priorities.get(reported.preemptor, 0)
@@ -416,7 +422,7 @@ class Audit:
             self._broken(Invariant.PRIORITY, f"{key} of priority {mine} goes for one of {theirs}")
         if _is_protected(pod) and sent.is_informed and not self._is_member(reported.preemptor):
             # Retries were decided at the time of the event.
-            decided_at = min(sent.known_until, reported.at - UNDER_WAY_S)
+            decided_at = min(sent.known_until, reported.at - IN_FLIGHT_S)
             self._check_budget(key, reported.preemptor, decided_at)
 
     def _is_member(self, uid: str) -> bool:
@@ -431,7 +437,8 @@ class Audit:
         now, owed = self.store.clock.now(), self._owed.items()
         keys = (key for uid, (who, key) in owed if who in alive and uid not in self._events)
         return [
-            Breach(Invariant.RECEIPT, now, f"{key} has gone, and has no receipt") for key in keys
+            Breach(Invariant.EVICTION_EVENT, now, f"{key} is deleted, and has no event")
+            for key in keys
         ]
 
     def _check_budget(self, key: str, preemptor: str, known_until: float) -> None:
@@ -443,7 +450,7 @@ class Audit:
         if found is None or found["spec"].get("nodeName"):
             return
         for node in self.without_budgets(found, known_until):
-            what = f"{key} is held by a budget, and {node} has victims that are not"
+            what = f"{key} is protected by a budget, and {node} has victims that are not"
             self._broken(Invariant.BUDGET, what)
             return
 

@@ -1,8 +1,8 @@
 """Injected bugs that the simulation must find by itself, from the server's history alone.
 
-`python -m tests.simulated.hunt` injects one after the other in a copy of the project and simulates
-clusters until an invariant is violated. Each changes one line, in the engine or in the client code
-for the API server.
+`python -m tests.simulated.findbugs` injects one after the other in a copy of the project and
+simulates clusters until an invariant is violated. Each changes one line, in the engine or in the
+client code for the API server.
 """
 
 from typing import Final, NamedTuple

@@ -20,8 +20,8 @@ from scheduler.config import Loaded, default_config
 from scheduler.intree import registry
 from scheduler.sandbox.kinds.kinds import PODS, RELEASES
 from scheduler.sandbox.start import new_store
-from tests.simulated.audit import PROTECTED, UNDER_WAY_S, Audit
-from tests.simulated.grouproom import POD_GROUP, at_most, members
+from tests.simulated.audit import IN_FLIGHT_S, PROTECTED, Audit
+from tests.simulated.groupcapacity import POD_GROUP, at_most, members
 from tests.simulated.history import History
 from tests.simulated.invariants import Breach, BrokenError, Invariant
 from tests.simulated.network import Wiring
@@ -101,7 +101,7 @@ class SimulatedCluster:
             await asyncio.gather(kubelets, return_exceptions=True)
             for replica in list(self.replicas):
                 await replica.kill()
-                await replica.wiring.landed()
+                await replica.wiring.arrived()
 
     async def _end_what_is_deleted(self) -> None:
         """End deleted pods after some time, as kubelets do.
@@ -163,7 +163,7 @@ class SimulatedCluster:
                 if fault := replica.fault():
                     self.history.broken.append(Breach(Invariant.ENDS, self.clock.now(), fault))
                 self.replicas.remove(replica)
-                await replica.wiring.landed()
+                await replica.wiring.arrived()
                 self.add()
 
     def informed_until(self, number: int) -> float:
@@ -189,7 +189,7 @@ class SimulatedCluster:
             replica.whole_since = inf
             return
         replica.whole_since = min(replica.whole_since, now)
-        if now - replica.whole_since >= UNDER_WAY_S:
+        if now - replica.whole_since >= IN_FLIGHT_S:
             replica.informed_at = now
 
     def refusal(self, method: str, path: str) -> Any:
@@ -290,7 +290,7 @@ class SimulatedCluster:
         """
         spec = {"minAvailable": "100%", "selector": {"matchLabels": PROTECTED}}
         path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-        self.outside.put(path, {"metadata": {"name": "held"}, "spec": spec})
+        self.outside.put(path, {"metadata": {"name": "protected"}, "spec": spec})
         urgent = {"metadata": {"name": "urgent"}, "value": 1000}
         self.outside.put("/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
         patient = {"metadata": {"name": "patient"}, "value": 500, "preemptionPolicy": "Never"}
@@ -325,7 +325,7 @@ class SimulatedCluster:
             engine = one.daemon.engine
             has_led = self.audit.has_led(one.number) or engine.is_leading
             if not has_led and (len(engine.bindings) or len(engine.preemptions)):
-                what = f"{one.number} has never led, and has binds or evictions under way"
+                what = f"{one.number} has never led, and has binds or evictions in flight"
                 found.append(Breach(Invariant.ONE, self.clock.now(), what))
         return found
 
@@ -344,7 +344,7 @@ class SimulatedCluster:
             deviates(Invariant.ONE, f"{len(leaders)} lead")
         waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
         for uid, pod in waiting.items():
-            if uid in self.audit.untold:
+            if uid in self.audit.unreported:
                 continue
             reported = (
                 one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
@@ -352,7 +352,9 @@ class SimulatedCluster:
             if not any(one["status"] == "False" and one.get("message") for one in reported):
                 deviates(Invariant.REPORTED, f"{pod['metadata']['name']} waits without a condition")
         for name, stated in self._whole_and_silent(pods):
-            deviates(Invariant.SAID, f"{name} is whole, and its PodGroup says {stated!r}")
+            deviates(
+                Invariant.GROUP_REPORTED, f"{name} is complete, and its PodGroup reports {stated!r}"
+            )
         for one in leaders:
             engine = one.daemon.engine
             bound_now = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
@@ -388,7 +390,7 @@ class SimulatedCluster:
         for group in (self.outside.get(POD_GROUPS) or {"items": ()})["items"]:
             name, stated = group["metadata"]["name"], (group.get("status") or {}).get("phase", "")
             is_whole = bound[name] >= group["spec"].get("minMember", 0) > 0
-            if is_whole and stated in NOT_SCHEDULED and name not in self.audit.untold:
+            if is_whole and stated in NOT_SCHEDULED and name not in self.audit.unreported:
                 yield name, stated
 
     def partial(self, groups: dict[str, int]) -> list[str]:
@@ -397,7 +399,9 @@ class SimulatedCluster:
         A group whose capacity others were free to use is partial until there is capacity for the
         rest.
         """
-        bound_now = {name: size for name, size in groups.items() if name not in self.audit.torn}
+        bound_now = {
+            name: size for name, size in groups.items() if name not in self.audit.partially_evicted
+        }
         pods = self.pods()
         return [
             name

@@ -6,7 +6,7 @@
 import sys
 
 from tests.simulated.alone import alone
-from tests.simulated.playing import Length
+from tests.simulated.runs import Length
 
 
 def main(seed: int, moves: int) -> str:
@@ -14,8 +14,8 @@ def main(seed: int, moves: int) -> str:
     run = alone(seed, Length(moves))
     if run.broken is not None:
         raise run.broken
-    assert run.played is not None
-    return run.played.cluster.digest
+    assert run.actions is not None
+    return run.actions.cluster.digest
 
 
 if __name__ == "__main__":

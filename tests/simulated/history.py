@@ -157,7 +157,7 @@ class History:
             self.excused += 1
         elif over:
             what = f"{self.bound_pods[uid].key} overcommits {node}: {over}"
-            self.broken.append(Breach(Invariant.ROOM, now, what))
+            self.broken.append(Breach(Invariant.CAPACITY, now, what))
 
     def _took(self, node: str, now: float) -> None:
         if node in self.nodes:
@@ -166,9 +166,9 @@ class History:
     def used(self, node: str) -> dict[str, int]:
         """Return the sum of the requests of the pods on a node, by resource."""
         used: dict[str, int] = {}
-        for held in self.bound_pods.values():
-            if held.node == node:
-                for resource, amount in held.requests.items():
+        for one in self.bound_pods.values():
+            if one.node == node:
+                for resource, amount in one.requests.items():
                     used[resource] = used.get(resource, 0) + amount
         return used
 

@@ -39,7 +39,7 @@ BOOKMARK_S = 60.0
 
 
 @dataclass(eq=False)
-class _Letter:
+class _Call:
     """A request in flight; `sent` has its time, and the sender's knowledge at that time."""
 
     method: str
@@ -56,13 +56,13 @@ def _answer(answer: asyncio.Future[Response], response: Response) -> None:
 
 
 class Wiring(MemoryApi):
-    """A replica's client; `trouble` is the share of requests with a fault."""
+    """A replica's client; `fault_share` is the share of requests with a fault."""
 
     def __init__(self, store: ObjectStore, random: Random) -> None:
         super().__init__(store)
         self._random = random
         self.bookmark_s = BOOKMARK_S
-        self.trouble = 0.0
+        self.fault_share = 0.0
         self.late_s = 3.0
         # The delay of requests, by their method or the end of their path.
         self.late: dict[str, float] = {}
@@ -75,7 +75,7 @@ class Wiring(MemoryApi):
         self.namespace = "default"
         self.credentials = SimpleNamespace(problem=None)
         # Requests in flight.
-        self.under_way: set[_Letter] = set()
+        self.in_flight: set[_Call] = set()
         self._network = copy_context()
         self._network.run(PROCESS.set, 0)  # it continues while the sender is stopped
         # The auditor of the server, and this process's number.
@@ -108,7 +108,7 @@ class Wiring(MemoryApi):
         if self.audit is not None and not response.ok:
             self.audit.failed(self.process, path, body)
         elif self.audit is not None and method != "GET":
-            self.audit.heard(self.process, path, body, sent_at)
+            self.audit.confirmed(self.process, path, body, sent_at)
         return response
 
     async def _request(
@@ -120,8 +120,8 @@ class Wiring(MemoryApi):
         timeout_s: float,
         guard: Guard | None,
     ) -> Response:
-        chance = self._random.random() if self.trouble else 1.0
-        if self.is_cut_off or chance < self.trouble / 4:
+        chance = self._random.random() if self.fault_share else 1.0
+        if self.is_cut_off or chance < self.fault_share / 4:
             await asyncio.sleep(0.01)
             return UNSENT
         if self.busy_s:
@@ -131,8 +131,8 @@ class Wiring(MemoryApi):
         if self.audit is not None:
             self.audit.sends(self.process, method, path, body, self.clock.now())
         unheard = next((one for end, one in self.unheard.items() if path.endswith(end)), None)
-        letter = _Letter(method, path, body, content_type)
-        answer = self._depart(letter, timeout_s, 0.0 if unheard is None else unheard[1])
+        call = _Call(method, path, body, content_type)
+        answer = self._depart(call, timeout_s, 0.0 if unheard is None else unheard[1])
         if self.writes_left and method != "GET":
             self.writes_left -= 1
             if not self.writes_left:
@@ -140,7 +140,7 @@ class Wiring(MemoryApi):
         if unheard is not None:
             await asyncio.sleep(NEAR_S)
             return unheard[0]
-        if chance < self.trouble:
+        if chance < self.fault_share:
             # The connection breaks during the request.
             await asyncio.sleep(self._random.random() * 0.2)
             return LOST
@@ -149,71 +149,71 @@ class Wiring(MemoryApi):
     def _received(self, response: Response) -> Response:
         return LOST if self.is_cut_off else response
 
-    def _depart(self, letter: "_Letter", timeout_s: float, late: float) -> asyncio.Future[Response]:
+    def _depart(self, call: "_Call", timeout_s: float, late: float) -> asyncio.Future[Response]:
         """Send a request, which continues if its sender is stopped or dies."""
         loop = asyncio.get_running_loop()
-        method, path = letter.method, letter.path
+        method, path = call.method, call.path
         if self.audit is not None and method != "GET" and not path.startswith(LEASES):
             informed_until = self.audit.informed_until(self.process)
             blind_since = min(self._listing_since.values(), default=inf)
             pods_until = self._pods_until()
             now = self.clock.now()
-            letter.sent = Sent(self.process, now, informed_until, pods_until, blind_since)
+            call.sent = Sent(self.process, now, informed_until, pods_until, blind_since)
         else:
-            letter.sent = Sent(self.process, self.clock.now(), inf)
+            call.sent = Sent(self.process, self.clock.now(), inf)
         late = max(late, self.late.get(method, 0.0))
         for end, seconds in self.late.items():
             if f"{method} {path}".endswith(end):
                 late = max(late, seconds)
                 break
-        slow = self.trouble and self._random.random() < self.trouble
+        slow = self.fault_share and self._random.random() < self.fault_share
         travel_s = late + self._random.random() * (self.late_s if slow else NEAR_S)
         answer: asyncio.Future[Response] = loop.create_future()
-        self.under_way.add(letter)
-        loop.call_later(travel_s, self._arrive, letter, answer, context=self._network)
+        self.in_flight.add(call)
+        loop.call_later(travel_s, self._arrive, call, answer, context=self._network)
         if travel_s + NEAR_S >= timeout_s:
             late_answer = Response(0, reason="Timeout", message="no answer in time")
             loop.call_later(timeout_s, _answer, answer, late_answer, context=self._network)
         return answer
 
-    def _arrive(self, letter: "_Letter", answer: asyncio.Future[Response]) -> None:
+    def _arrive(self, call: "_Call", answer: asyncio.Future[Response]) -> None:
         """Carry out the request at the server, and send its answer."""
-        self.under_way.discard(letter)
-        response = self._meet(letter)
+        self.in_flight.discard(call)
+        response = self._meet(call)
         if self.twice and self._random.random() < self.twice:
             known = list(self.audit.needless) if self.audit is not None else []
-            self._meet(letter)
+            self._meet(call)
             if self.audit is not None:
                 self.audit.needless = known  # it was sent once
         back_s = self._random.random() * NEAR_S
         loop = asyncio.get_running_loop()
         loop.call_later(back_s, _answer, answer, response, context=self._network)
 
-    def _meet(self, letter: "_Letter") -> Response:
+    def _meet(self, call: "_Call") -> Response:
         """Return the server's answer, or the planned fault."""
-        accident = self.accident(letter.method, letter.path)
+        accident = self.accident(call.method, call.path)
         if accident is None:
-            return self._judged(letter)
+            return self._audited(call)
         if accident.is_applied:
-            self._judged(letter)
+            self._audited(call)
         return accident.response
 
-    def _judged(self, letter: "_Letter") -> Response:
+    def _audited(self, call: "_Call") -> Response:
         """Carry out a request under the auditor's checks."""
-        method, path, body = letter.method, letter.path, letter.body
+        method, path, body = call.method, call.path, call.body
         if method == "GET" and path.startswith(ALL_PODS):
             self._pods_listed_at = self.clock.now()
         if self.audit is None or method == "GET":
-            return self.carry_out(method, path, body, letter.content_type)
+            return self.carry_out(method, path, body, call.content_type)
         return self.audit.served(
-            letter.sent, method, path, body,
-            lambda: self.carry_out(method, path, body, letter.content_type),
+            call.sent, method, path, body,
+            lambda: self.carry_out(method, path, body, call.content_type),
         )  # fmt: skip
 
-    async def landed(self) -> None:
+    async def arrived(self) -> None:
         """Wait until no request is in flight to the server."""
         for _ in range(WAITS):
-            if not self.under_way:
+            if not self.in_flight:
                 return
             await asyncio.sleep(0.1)
 

@@ -9,8 +9,8 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.simulated.audit import PROTECTED
-from tests.simulated.grouproom import POD_GROUP
-from tests.simulated.mishaps import PODS_PATH, Mishaps
+from tests.simulated.disruptions import PODS_PATH, Disruptions
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.simulated.replica import Replica
 from tests.unit.kube.memoryapi import LOST, Accident, Flow
 
@@ -26,10 +26,10 @@ BUSY = Accident(Response(429, message=TOO_MANY, retry_after_s=3.0))
 DELETIONS = "DELETE /api/v1/namespaces/default/pods/"
 
 
-class Races(Mishaps):
+class RaceScenarios(Disruptions):
     """The scenarios: each prepares its own state, and starts one race."""
 
-    async def namesakes(self) -> None:
+    async def recreate_pods(self) -> None:
         """Replace pods under their names while writes for them are in flight."""
         for replica in self.cluster.replicas:
             late_s = self.dice.choice((0.5, 3.0, 6.0))
@@ -40,15 +40,15 @@ class Races(Mishaps):
             names.append(f"n{self._number}")
             self.cluster.pod(names[-1], self.dice.choice(("250m", "250m", "7", "9")))
         await self.cluster.pass_time(self.dice.choice((0.05, 0.3, 1.0)))
-        blind = self._blinded("/api/v1/pods") if self.dice.random() < 0.5 else []
+        frozen = self._freeze_watches("/api/v1/pods") if self.dice.random() < 0.5 else []
         for name in names:
             self.cluster.remove_pod(name)
             self.cluster.pod(name, self.dice.choice(("250m", "1500m", "9")))
         await self.cluster.pass_time(self.dice.choice((0.5, 4.0, 7.0)))
-        self._see_again(blind)
-        self._hurry()
+        self._thaw(frozen)
+        self._clear_delays()
 
-    async def namesake_of_a_victim(self) -> None:
+    async def recreate_victim(self) -> None:
         """Replace a victim under its name before its eviction."""
         for replica in self.cluster.replicas:
             replica.wiring.late = {self.dice.choice(("DELETE", "/status", "GET")): 4.0}
@@ -67,7 +67,7 @@ class Races(Mishaps):
             if node and self.cluster.outside.get(f"/api/v1/nodes/{node}") is not None:
                 self.cluster.foreign(meta["name"], node, "250m")
         await self.cluster.pass_time(5)
-        self._hurry()
+        self._clear_delays()
 
     async def lose_lease(self) -> None:
         """Prevent the leader from renewing, for a while or for good, while pods arrive and
@@ -88,7 +88,7 @@ class Races(Mishaps):
             await self.cluster.pass_time(self.dice.choice((0.4, 1.0, 1.6)))
         leader.wiring.accident = self.cluster.refusal
         leader.wiring.busy_s = 0.0
-        self._hurry()
+        self._clear_delays()
 
     async def urgent_gang(self) -> None:
         """Create a group that must preempt others, while evictions are slow."""
@@ -104,7 +104,7 @@ class Races(Mishaps):
         await self.cluster.pass_time(self.dice.choice((0.5, 3.0, 20.0)))
         self.cluster.refusals.pop(DELETIONS, None)
 
-    async def piecemeal(self) -> None:
+    async def create_members_singly(self) -> None:
         """Create a group's members one after the other, and free their capacity likewise."""
         self._number += 1
         name = f"s{self._number}"
@@ -116,7 +116,7 @@ class Races(Mishaps):
                 await self.cluster.pass_time(self.dice.choice((0.02, 2.0, 12.0)))
             self.cluster.pod(f"{name}-{number}", "500m", labels={POD_GROUP: name})
 
-    async def rival(self) -> None:
+    async def create_late_urgent_pod(self) -> None:
         """Create an urgent pod after others have used all capacity."""
         for _ in range(self.dice.randint(2, 10)):
             self._number += 1
@@ -124,7 +124,7 @@ class Races(Mishaps):
             self.cluster.pod(f"u{self._number}", "2", spec=URGENT, labels=labels)
         await self.cluster.pass_time(self.dice.choice((0.2, 5.0)))
 
-    async def just_then(self) -> None:
+    async def free_during_decision(self) -> None:
         """Free capacity during the decision about a pod that needs it."""
         self._number += 1
         name = f"t{self._number}"
@@ -134,39 +134,39 @@ class Races(Mishaps):
         for pod in self._bound(self.dice.randint(1, 8)):
             self._end(pod)
 
-    async def blind(self) -> None:
+    async def delay_one_kind(self) -> None:
         """Deliver one kind late to a replica, and all others at once."""
         kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes", "/apis/scheduling.x-k8s.io/"))
-        blind = self._blinded(kind)
+        frozen = self._freeze_watches(kind)
         for _ in range(self.dice.randint(1, 3)):
             self._number += 1
             self.cluster.pod(f"b{self._number}", self.dice.choice(("500m", "2")))
         for pod in self._bound(self.dice.randint(0, 2)):
             self._end(pod)
         await self.cluster.pass_time(self.dice.choice((0.5, 3.0, 12.0)))
-        self._see_again(blind)
+        self._thaw(frozen)
 
-    async def complete(self) -> None:
+    async def complete_pods(self) -> None:
         """Complete running pods; they stay as objects."""
         for pod in self._bound(3):
             if not (pod["metadata"].get("labels") or {}).get(POD_GROUP):
                 path = f"{PODS_PATH}/{pod['metadata']['name']}/status"
                 self.cluster.outside.change(path, {"status": {"phase": "Succeeded"}})
 
-    async def calm(self) -> None:
+    async def advance_minutes(self) -> None:
         """Advance the time by minutes without events, so that rare timers run."""
         await self.cluster.pass_time(self.dice.choice((70.0, 330.0, 700.0)))
 
-    def hold_up(self) -> None:
+    def clear_faults(self) -> None:
         """End an action's leftovers in the network: its delays and rejections."""
         self.cluster.refusals.clear()
         for replica in self.cluster.replicas:
             replica.wiring.join()
             replica.wiring.accident = self.cluster.refusal
-            replica.wiring.trouble = replica.wiring.twice = replica.wiring.busy_s = 0.0
-        self._hurry()
+            replica.wiring.fault_share = replica.wiring.twice = replica.wiring.busy_s = 0.0
+        self._clear_delays()
 
-    def _hurry(self) -> None:
+    def _clear_delays(self) -> None:
         for replica in self.cluster.replicas:
             replica.wiring.late, replica.wiring.unheard = {}, {}
 
@@ -174,15 +174,15 @@ class Races(Mishaps):
         holder = self.cluster.audit.holder
         return next((one for one in self.cluster.replicas if one.number == holder), None)
 
-    def _blinded(self, kind: str) -> list[Flow]:
+    def _freeze_watches(self, kind: str) -> list[Flow]:
         """Freeze some replica's watches of a kind; return them."""
         flows = self._some_replica().wiring.flows
-        blind = [flow for flow in flows if flow.path.startswith(kind) and not flow.is_dead]
-        for flow in blind:
+        frozen = [flow for flow in flows if flow.path.startswith(kind) and not flow.is_dead]
+        for flow in frozen:
             flow.die()
-        return list(blind)
+        return list(frozen)
 
     @staticmethod
-    def _see_again(flows: list[Flow]) -> None:
+    def _thaw(flows: list[Flow]) -> None:
         for flow in flows:
             flow.recover()

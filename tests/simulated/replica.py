@@ -112,7 +112,7 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Return whether it lives, and leads."""
+        """Return whether it runs, and leads."""
         is_alive = self.task is not None and not self.task.done()
         return is_alive and self.daemon.engine.is_leading
 
@@ -120,7 +120,7 @@ class Replica:
     def is_busy(self) -> bool:
         """Return whether it has any request in flight."""
         engine = self.daemon.engine
-        work = sum(lane.queued + lane.in_flight for lane in self.daemon._executor._all)
+        work = sum(queue.queued + queue.in_flight for queue in self.daemon._executor._all)
         return bool(work or len(engine.bindings) or len(engine.preemptions))
 
     def start(self) -> None:
@@ -166,7 +166,7 @@ class Replica:
         assert self.task is not None
         done, _ = await asyncio.wait({self.task}, timeout=MOST_TO_END_S)
         if not done:
-            what = f"{self.number} lives {MOST_TO_END_S:.0f} s after {why}"
+            what = f"{self.number} runs {MOST_TO_END_S:.0f} s after {why}"
             raise BrokenError([Breach(Invariant.ENDS, self.wiring.clock.now(), what)])
 
     def fault(self) -> str:

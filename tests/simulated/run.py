@@ -15,16 +15,16 @@ import time
 from math import inf
 from random import Random
 
+from tests.simulated.actions import MOVES
 from tests.simulated.alone import Run, again
 from tests.simulated.invariants import Invariant
-from tests.simulated.moves import MOVES
-from tests.simulated.playing import Length
+from tests.simulated.runs import Length
 from tests.simulated.search import Script, Search, Step
 from tests.simulated.shrink import shrunk
 from tests.simulated.tally import Tally
 
 # The interval between progress lines.
-TELL_EVERY_CPU_S = 300.0
+REPORT_EVERY_CPU_S = 300.0
 
 
 class Campaign:
@@ -33,16 +33,16 @@ class Campaign:
     def __init__(self, trials: int) -> None:
         self.total = Tally()
         self._trials = trials
-        self._told_s = time.process_time()
+        self._reported_s = time.process_time()
 
-    def play(self, script: Script, length: Length) -> Run:
+    def simulate(self, script: Script, length: Length) -> Run:
         """Simulate one cluster, and print a violation."""
         run, total = again(script, length), self.total
         total.seeds += 1
         total.long_ones += bool(length.days)
         total.virtual_s += run.virtual_s
-        if run.played is not None:
-            total.add(run.played)
+        if run.actions is not None:
+            total.add(run.actions)
         if run.broken is not None:
             total.broken.append((script.seed, run.broken.invariant))
             minutes = total.virtual_s / 60
@@ -53,11 +53,11 @@ class Campaign:
             how += (
                 f" --days {length.days:g} --long 1" if length.days else f" --moves {length.moves}"
             )
-            print(f"to play it again: python -m tests.simulated.run {how}", flush=True)
+            print(f"to repeat it: python -m tests.simulated.run {how}", flush=True)
             if self._trials and not length.days:
                 self._shrink(run, run.broken.invariant)
-        if time.process_time() - self._told_s >= TELL_EVERY_CPU_S:
-            self._told_s = time.process_time()
+        if time.process_time() - self._reported_s >= REPORT_EVERY_CPU_S:
+            self._reported_s = time.process_time()
             print(
                 f"so far {total.seeds} clusters, {total.virtual_s / 60:.0f} virtual minutes, "
                 f"{len(total.broken)} invariants broken",
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=float, default=inf, help="how many seeds")
     parser.add_argument("--seed", type=int, help="the first seed; a fresh one without")
     parser.add_argument("--moves", type=int, default=100, help="moves in each run")
-    parser.add_argument("--long", type=int, default=0, help="every so many-th lives for days")
+    parser.add_argument("--long", type=int, default=0, help="every so many-th runs for days")
     parser.add_argument("--days", type=float, default=1.0, help="for how many at least")
     parser.add_argument("--guided", action="store_true", help="change runs that came somewhere new")
     parser.add_argument("--shrink", type=int, default=0, help="so many trials to shorten a run")
@@ -98,7 +98,7 @@ def main(arguments: list[str]) -> int:
     if asked.script is not None:
         asked.seeds = 1
     if min(asked.minutes, asked.cpu_seconds, asked.seeds) == inf:
-        parser.error("say how long: --minutes, --cpu-seconds or --seeds")
+        parser.error("give the length: --minutes, --cpu-seconds or --seeds")
     first = asked.seed if asked.seed is not None else secrets.randbelow(10**9)
     ends: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ends.append(number))
@@ -114,14 +114,14 @@ def main(arguments: list[str]) -> int:
     ):
         seed, next_seed = next_seed, next_seed + 1
         if asked.guided:
-            run = campaign.play(search.next(), Length(asked.moves))
-            if run.played is not None:
-                search.learn(run.script, run.played.states)
+            run = campaign.simulate(search.next(), Length(asked.moves))
+            if run.actions is not None:
+                search.learn(run.script, run.actions.states)
         elif asked.script is not None:
-            campaign.play(asked.script, Length(asked.moves))
+            campaign.simulate(asked.script, Length(asked.moves))
         elif seed not in skipped:
             is_long = asked.long and seed % asked.long == 0
-            campaign.play(Script(seed), Length(asked.moves, asked.days if is_long else 0.0))
+            campaign.simulate(Script(seed), Length(asked.moves, asked.days if is_long else 0.0))
     print("\n".join(total.lines(first, time.process_time() - began)), flush=True)
     return 1 if total.broken else 0
 

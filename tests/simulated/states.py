@@ -9,7 +9,7 @@ from typing import Any
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.calls import BindPod
 from tests.simulated.cluster import SimulatedCluster
-from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.simulated.replica import Replica
 
 State = tuple[object, ...]
@@ -30,7 +30,7 @@ def state_of(cluster: SimulatedCluster, groups: dict[str, int]) -> State:
         any(pod["status"].get("nominatedNodeName") for pod in waiting),
         sum(one.wiring.is_cut_off for one in replicas),
         sum(any(flow.is_dead for flow in one.wiring.flows) for one in replicas),
-        any(one.wiring.under_way for one in replicas),
+        any(one.wiring.in_flight for one in replicas),
         tuple(sorted(cluster.refusals)),
         next((_inside(one) for one in replicas if one.daemon.engine.is_leading), ()),
     )
@@ -56,5 +56,5 @@ def _inside(one: Replica) -> State:
         frozenset((one.step, one.is_broken) for one in bindings),
         bool(groups.first),
         bool(engine.intake.behind),
-        any(lane.queued for lane in one.daemon._executor._all),
+        any(queue.queued for queue in one.daemon._executor._all),
     )

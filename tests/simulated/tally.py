@@ -4,28 +4,31 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tests.simulated.actions import Actions
 from tests.simulated.invariants import Invariant
-from tests.simulated.moves import Play
 
 # The source of each action. Unlisted ones are users' actions: pods, groups, and invalid objects.
 FAULTS = {
     "network": (
-        "cut", "silence", "lag", "partition", "blind", "missed", "ghost", "haunt", "hindsight",
-        "hide_a_namesake",
-        "namesakes", "namesake_of_a_victim", "rename", "late_receipts",
+        "break_watches", "freeze_watches", "freeze_watches_briefly", "partition",
+        "delay_one_kind", "miss_deletions", "bind_late", "bind_after_timeout",
+        "deliver_old_version", "hide_recreated_pod", "recreate_pods", "recreate_victim",
+        "recreate_unseen_pod", "delay_events",
     ),
     "API server": (
-        "refuse", "restart_server", "compact", "put_off", "usurp", "shrink", "lose_list", "mute",
-        "drop_kind",
-        "regain_kind", "blip", "turned_away", "retry_after", "raise_bar", "rotate", "locked_out",
+        "fail_requests", "restart_server", "drop_history", "delay_binds",
+        "contest_rejected_group", "shrink_nodes", "fail_list", "reject_status_writes",
+        "drop_kind", "recreate_kind", "fail_list_once", "reject_binds", "retry_after",
+        "raise_minimum", "expire_token", "start_rejected",
     ),
     "processes": (
-        "kill", "hand_over", "crash", "lose_lease", "half_bound", "succeed", "retire", "inherit",
-        "stand_still",
-        "upgrade", "bereave",
+        "kill", "terminate_replica", "kill_during_write", "lose_lease", "half_bound",
+        "promote_stale_standby", "terminate_leader", "terminate_during_binds", "pause_leader",
+        "upgrade", "delete_bound_member",
     ),
     "machines and other schedulers": (
-        "lose_node", "flap", "resize_node", "touch_node", "refuse_pod", "steal",
+        "lose_node", "cordon_briefly", "resize_node", "touch_node", "refuse_pod",
+        "bind_as_another_client",
     ),
 }  # fmt: skip
 
@@ -45,15 +48,15 @@ class Tally:
     states: set[tuple[object, ...]] = field(default_factory=set)
     broken: list[tuple[int, Invariant]] = field(default_factory=list)
 
-    def add(self, played: Play) -> None:
+    def add(self, actions: Actions) -> None:
         """Add one run."""
-        history = played.cluster.history
+        history = actions.cluster.history
         self.binds += history.binds
         self.excused += history.excused
-        self.moves += played.made
-        self.checked += played.cluster.audit.checked
-        self.states |= played.states
-        self.quiet_s += played.quiet_s
+        self.moves += actions.made
+        self.checked += actions.cluster.audit.checked
+        self.states |= actions.states
+        self.quiet_s += actions.quiet_s
 
     def lines(self, first: int, cpu_s: float) -> Iterable[str]:
         """Yield the table."""
@@ -63,11 +66,11 @@ class Tally:
         rate = minutes / max(cpu_s, 1e-9)
         yield f"| virtual minutes | {minutes:.0f} ({rate:.1f} in a second of CPU) |"
         yield f"| of them quiet, in runs of days | {self.quiet_s / 60:.0f} |"
-        yield f"| binds, each held to capacity and to be the only one | {self.binds} |"
-        yield f"| of them over room that others had just taken | {self.excused} |"
+        yield f"| binds, each checked for capacity and to be the only one | {self.binds} |"
+        yield f"| of them over capacity that others had just taken | {self.excused} |"
         yield f"| states reached | {len(self.states)} |"
         for kind, names in FAULTS.items():
             yield f"| faults: {kind} | {sum(self.moves[name] for name in names)} |"
         yield from (f"| invariant asked: {name} | {n} |" for name, n in self.checked.most_common())
-        yield from (f"| move: {name} | {n} |" for name, n in self.moves.most_common())
+        yield from (f"| action: {name} | {n} |" for name, n in self.moves.most_common())
         yield f"| invariants broken | {len(self.broken)} |"

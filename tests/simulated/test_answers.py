@@ -14,7 +14,7 @@ import pytest
 
 from scheduler.kube.api import JSON, Response, failure
 from scheduler.kube.writing.outcome import answer
-from tests.simulated import answers, moves, plots, races, stages
+from tests.simulated import actions, answers, bugscenarios, fullnodes, races
 from tests.unit.kube.memoryapi import Accident, MemoryApi
 
 RECORDED = Path(__file__).with_name("answers.json")
@@ -22,7 +22,7 @@ CASES = Path(__file__).parents[1] / "apiserver" / "recorded"
 
 
 def read(part: str) -> dict[str, dict[str, Any]]:
-    """Return the records by fault: in `trouble`, or about `history`."""
+    """Return the records by fault: in `fault_share`, or about `history`."""
     found: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())[part]
     return found
 
@@ -41,8 +41,8 @@ def _real() -> set[tuple[int, str]]:
 
 
 def _made_up() -> Iterator[Response]:
-    """Yield the responses that moves give to requests in place of the server."""
-    for part in (moves, plots, races, stages):
+    """Yield the responses that actions give to requests in place of the server."""
+    for part in (actions, bugscenarios, races, fullnodes):
         for value in vars(part).values():
             for one in value if isinstance(value, tuple) else (value,):
                 response = one.response if isinstance(one, Accident) else one
@@ -50,7 +50,7 @@ def _made_up() -> Iterator[Response]:
                     yield response
 
 
-def test_what_moves_make_up_is_what_a_real_server_answers():
+def test_invented_answers_equal_those_of_a_real_server():
     """Code and reason belong together in exactly the recorded pairs."""
     real = _real()
     made_up = {(response.code, response.reason) for response in _made_up()}
@@ -60,7 +60,7 @@ def test_what_moves_make_up_is_what_a_real_server_answers():
 
 
 @pytest.mark.parametrize("what", read("trouble"))
-def test_what_went_wrong_is_understood(what: str):
+def test_failed_requests_are_classified(what: str):
     """Without a response of etcd the result of a write is unknown.
 
     A request rejected by overload was not carried out.
@@ -73,7 +73,7 @@ def test_what_went_wrong_is_understood(what: str):
 
 
 @pytest.mark.looptime
-async def test_what_is_asked_of_forgotten_history_is_answered_as_by_a_real_server():
+async def test_a_compacted_history_is_answered_as_by_a_real_server():
     """The store of the cluster forgets history like a server started anew on a compacted etcd."""
     api = MemoryApi()
 

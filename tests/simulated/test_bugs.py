@@ -1,6 +1,6 @@
 """The table of injected bugs matches the current code.
 
-`make hunt` runs the simulation against them.
+`make bugs` runs the simulation against them.
 """
 
 import pytest

@@ -5,13 +5,13 @@ from structlog.testing import capture_logs
 
 from scheduler.kube.api import Response
 from tests.simulated.cluster import SimulatedCluster
-from tests.simulated.grouproom import POD_GROUP
-from tests.simulated.mishaps import PODS_PATH
+from tests.simulated.disruptions import PODS_PATH
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.simulated.races import URGENT
 from tests.unit.kube.memoryapi import LOST, Accident
 
 pytestmark = pytest.mark.looptime
-FORBIDDEN = Accident(Response(403, reason="Forbidden", message="a webhook says no"))
+FORBIDDEN = Accident(Response(403, reason="Forbidden", message="a webhook rejects it"))
 POD = f"{PODS_PATH}/g-3"
 
 
@@ -35,7 +35,7 @@ def bound_pods(cluster: SimulatedCluster, group: str) -> list[str]:
     return sorted(pod["metadata"]["name"] for pod in mine if pod["spec"].get("nodeName"))
 
 
-async def test_who_could_not_be_deleted_with_its_group_goes_later():
+async def test_a_member_that_could_not_be_deleted_with_its_group_goes_later():
     """The server deletes seven of eight members.
 
     The last one follows once it is allowed, with another event.
@@ -67,7 +67,7 @@ async def test_no_member_is_evicted_while_one_cannot_be_marked():
             cluster.pod(f"urgent-{number}", spec=URGENT)
         await cluster.pass_time(200)
         assert 8 == len(bound_pods(cluster, "g"))
-        assert 0 == cluster.audit.checked["receipts"]
+        assert 0 == cluster.audit.checked["eviction events"]
         cluster.refusals.clear()
         await cluster.until(lambda: not cluster.unbound(), 330)
 
@@ -75,7 +75,7 @@ async def test_no_member_is_evicted_while_one_cannot_be_marked():
     assert [] == bound_pods(cluster, "g")
 
 
-async def test_who_leads_next_finishes_the_eviction_of_a_group():
+async def test_the_next_leader_finishes_the_eviction_of_a_group():
     """The leader dies after deleting some of eight members: the next one evicts the rest."""
     cluster = await occupied(3, replicas=2)
     async with cluster.running(0):
@@ -93,7 +93,7 @@ async def test_who_leads_next_finishes_the_eviction_of_a_group():
     assert [] == cluster.unbound()
 
 
-async def test_who_loses_the_lease_in_the_midst_of_an_eviction_ends_without_a_fault():
+async def test_a_leader_that_loses_the_lease_during_an_eviction_ends_without_a_fault():
     """The fence is closed while victims wait for one another: no request is sent, and no error is
     raised.
     """

@@ -5,7 +5,7 @@ import pytest
 from scheduler.kube.api import Response
 from tests.simulated.audit import PROTECTED
 from tests.simulated.cluster import SimulatedCluster
-from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.unit.kube.memoryapi import Accident
 
 pytestmark = pytest.mark.looptime
@@ -20,8 +20,8 @@ async def test_a_victims_event_names_the_preemptor_and_no_budget_is_violated_nee
         for number in range(4):
             cluster.node(f"n{number}", cpu="4")
         for number in range(16):
-            held = PROTECTED if number % 2 else {}
-            cluster.pod(f"p{number:02}", labels=held)
+            labels = PROTECTED if number % 2 else {}
+            cluster.pod(f"p{number:02}", labels=labels)
         await cluster.until(lambda: not cluster.unbound())
         await cluster.pass_time(10)
         for number in range(4):
@@ -34,7 +34,7 @@ async def test_a_victims_event_names_the_preemptor_and_no_budget_is_violated_nee
     assert [] == left
     names = {pod["metadata"]["name"] for pod in cluster.pods().values()}
     assert {f"p{number:02}" for number in range(1, 16, 2)} < names
-    assert 4 == cluster.audit.checked["receipts"] == cluster.audit.checked["priorities"]
+    assert 4 == cluster.audit.checked["eviction events"] == cluster.audit.checked["priorities"]
 
 
 async def test_a_protected_pod_is_evicted_only_without_another_victim():
@@ -46,7 +46,7 @@ async def test_a_protected_pod_is_evicted_only_without_another_victim():
     async with cluster.running():
         cluster.node("n", cpu="2")
         for number in range(2):
-            cluster.pod(f"held-{number}", labels=PROTECTED)
+            cluster.pod(f"protected-{number}", labels=PROTECTED)
         await cluster.until(lambda: not cluster.unbound())
         await cluster.pass_time(10)
         cluster.pod("urgent", spec=URGENT)
@@ -72,7 +72,7 @@ async def test_no_pod_is_evicted_before_its_event_is_written():
         await cluster.until(lambda: not cluster.unbound())
 
     assert [] == cluster.history.broken
-    assert 1 == cluster.audit.checked["receipts"]
+    assert 1 == cluster.audit.checked["eviction events"]
 
 
 async def test_no_pod_is_evicted_for_equal_or_lower_priority():
@@ -91,7 +91,7 @@ async def test_no_pod_is_evicted_for_equal_or_lower_priority():
 
     assert [] == cluster.history.broken
     assert ["late", "plain"] == cluster.unbound()
-    assert 0 == cluster.audit.checked["receipts"]
+    assert 0 == cluster.audit.checked["eviction events"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_a_group_does_not_begin_with_a_bind_that_was_put_off():
     assert [] == cluster.history.partial({"g": 8}, POD_GROUP, cluster.pods())
 
 
-async def test_who_cannot_renew_writes_nothing_once_another_leads():
+async def test_a_leader_that_cannot_renew_writes_nothing_once_another_leads():
     """Only the leader's lease writes fail; its last write is before the next leader starts."""
     cluster = SimulatedCluster(5)
     cluster.node("n", cpu="64")
@@ -233,7 +233,7 @@ async def test_no_pod_is_evicted_for_a_pod_that_may_not_evict():
 
 
 @pytest.mark.parametrize("taker", ["plain", "patient", "urgent", "foreign"])
-def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: str):
+def test_a_group_is_excused_only_where_others_were_free_to_use_its_capacity(taker: str):
     """One of three is bound; a more important pod or another scheduler uses the others' capacity.
 
     It is no excuse any more when the capacity is free again, and a pod that cannot evict is never
@@ -264,7 +264,7 @@ def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: 
 
 
 @pytest.mark.parametrize("comes_first", [True, False])
-async def test_a_group_is_excused_where_its_room_went_with_a_node_after_it_had_come(
+async def test_a_group_is_excused_where_its_capacity_was_lost_with_a_node_after_its_arrival(
     *, comes_first: bool
 ):
     """Two of three are bound on a node that became too small for the third.

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.simulated.actions import Actions
 from tests.simulated.cluster import SimulatedCluster
-from tests.simulated.mishaps import Mishaps
-from tests.simulated.moves import Play
+from tests.simulated.disruptions import Disruptions
 
 pytestmark = pytest.mark.looptime
 
@@ -19,9 +19,9 @@ async def test_a_definition_that_comes_back_is_noticed_in_seconds():
     cluster.node("n0", cpu="8")
     took: list[float] = []
     async with cluster.running():
-        play = Play(cluster, cluster.random)
+        actions = Actions(cluster, cluster.random)
         for number in range(4):
-            await Mishaps.drop_kind(play)
+            await Disruptions.drop_kind(actions)
             cluster.gang(f"g{number}")
             took.append(await cluster.until(lambda: not cluster.unbound()))
             for member in range(8):

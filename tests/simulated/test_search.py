@@ -3,23 +3,23 @@
 from random import Random
 
 from tests.simulated.alone import again, alone
-from tests.simulated.playing import Length
+from tests.simulated.runs import Length
 from tests.simulated.search import Script, Search, Step
 from tests.simulated.shrink import shrunk
 
 
-def test_a_run_is_the_same_when_it_is_played_by_its_script():
+def test_a_run_is_the_same_by_its_script():
     """The printed text of the script gives the same run."""
     first = alone(3, Length(4))
     second = again(Script.read(str(first.script)), Length())
-    assert first.played is not None
-    assert second.played is not None
+    assert first.actions is not None
+    assert second.actions is not None
     assert 4 == len(first.script.steps)
     assert first.script.steps == second.script.steps
     assert first.virtual_s == second.virtual_s
 
 
-def test_what_comes_next_is_changed_from_what_came_somewhere_new():
+def test_the_next_run_is_a_mutation_of_one_with_new_states():
     """A run without new states is not kept.
 
     Each next run usually keeps a part of one that has some.
@@ -28,16 +28,16 @@ def test_what_comes_next_is_changed_from_what_came_somewhere_new():
     assert () == search.next().steps
     script = Script(7, tuple(Step("burst", number) for number in range(10)))
     assert 1 == search.learn(script, {("a",)})
-    assert 0 == search.learn(Script(8, (Step("heal", 0),)), {("a",)})
+    assert 0 == search.learn(Script(8, (Step("end_faults", 0),)), {("a",)})
     found = [search.next() for _ in range(40)]
     changed = [one for one in found if one.steps]
     assert len(changed) > 20
-    assert all("heal" not in {step.move for step in one.steps} for one in changed)
+    assert all("end_faults" not in {step.move for step in one.steps} for one in changed)
     assert all(set(script.steps) & set(one.steps) for one in changed)
     assert all(one.steps != script.steps for one in changed)
 
 
-def test_a_run_is_made_as_short_as_it_can_be():
+def test_a_run_is_shortened():
     """Of twenty steps two are needed; with few trials some steps are still removed."""
 
     def is_broken(steps: tuple[int, ...]) -> bool:

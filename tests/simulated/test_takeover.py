@@ -42,7 +42,7 @@ async def handed_over(cluster: SimulatedCluster) -> float:
     return cluster.clock.now() - asked_at
 
 
-async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
+async def test_a_lease_is_not_released_over_a_bind_in_flight():
     """A bind hangs in the server when the leader terminates: the next one waits for the lease to
     expire.
     """
@@ -61,7 +61,7 @@ async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
     assert ["second"] == cluster.unbound()
 
 
-async def test_a_lease_is_not_given_back_over_a_status_without_an_answer():
+async def test_a_lease_is_not_released_over_a_status_without_an_answer():
     """The connection breaks after the status of a PodGroup was sent, and the leader terminates."""
     cluster = SimulatedCluster(1)
     cluster.node("n0", cpu="8")

@@ -9,8 +9,8 @@ from tests.simulated.cluster import SimulatedCluster
 pytestmark = pytest.mark.looptime
 
 CLASS = {
-    "metadata": {"name": "nobody"},
-    "provisioner": "nobody.example.com",
+    "metadata": {"name": "none"},
+    "provisioner": "none.example.com",
     "volumeBindingMode": "WaitForFirstConsumer",
 }
 
@@ -39,7 +39,7 @@ async def flooded(pods: int, limit: int) -> None:
     cluster.outside.put("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
     async with cluster.running(1):
         for number in range(pods):
-            cluster.claim("tenant", f"c{number}", "nobody")
+            cluster.claim("tenant", f"c{number}", "none")
             cluster.pod(f"w{number}", "100m", "tenant", spec=with_claim(f"c{number}"))
         await cluster.pass_time(60)
         cluster.pod("plain")

@@ -8,7 +8,7 @@ incomplete later.
 from dataclasses import dataclass, field
 from math import inf
 
-from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.simulated.history import Object
 
 
@@ -32,7 +32,7 @@ class _Group:
         return 0 < self.size <= len(self.bound)
 
 
-class Begun:
+class GroupStarts:
     """Follow all groups by name."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Faults around a scheduler: nodes that fail, kubelets that reject pods, users who delete objects.
 
 Each action leaves the cluster as its owners would: a Job whose pods were lost with their node
-starts again, an object deleted by a user is created again. `Mishaps.amends` removes leftovers at
-the end of a run.
+starts again, an object deleted by a user is created again. `remove_leftover_gates`
+ends a run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, NODES
 from tests.simulated.cluster import POD_GROUPS, Object, SimulatedCluster
-from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.simulated.replica import Replica
 
 # This module runs on a loop with virtual time: its delays cost nothing.
@@ -31,7 +31,7 @@ NONSENSE: tuple[Object, ...] = (
 )
 
 
-class Mishaps:
+class Disruptions:
     """Actions; `groups` are the gangs of a run with their sizes, without ended ones."""
 
     cluster: SimulatedCluster
@@ -71,7 +71,7 @@ class Mishaps:
         pod = self._some_pod(is_bound=True)
         if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
             return
-        status = {"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "no room here"}}
+        status = {"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "no capacity"}}
         self.cluster.outside.change(f"{PODS_PATH}/{pod['metadata']['name']}/status", status)
 
     async def gate(self) -> None:
@@ -89,19 +89,19 @@ class Mishaps:
                 patch = {"spec": {"schedulingGates": None}}
                 self.cluster.outside.change(f"{PODS_PATH}/{name}", patch)
 
-    async def nonsense(self) -> None:
+    async def create_impossible_requests(self) -> None:
         """Create impossible requests, as a pod and as a group of absurd size."""
         self._number += 1
         resources = {"requests": dict(self.dice.choice(NONSENSE))}
         containers = [{"name": "c", "image": "i", "resources": resources}]
-        labels = self.dice.choice(({}, {POD_GROUP: "nobody"}, {POD_GROUP: f"x{self._number}"}))
+        labels = self.dice.choice(({}, {POD_GROUP: "missing"}, {POD_GROUP: f"x{self._number}"}))
         spec = {"containers": containers}
         self.cluster.pod(f"nonsense{self._number}", labels=labels, spec=spec)
         meta = {"name": f"x{self._number}"}
         size = self.dice.choice((1, 1000, 10_000))
         self.cluster.outside.put(POD_GROUPS, {"metadata": meta, "spec": {"minMember": size}})
 
-    async def forget_group(self) -> None:
+    async def recreate_group_object(self) -> None:
         """Delete a group's object while its pods exist, and create it again."""
         if self.groups:
             name = self.dice.choice(sorted(self.groups))
@@ -110,7 +110,7 @@ class Mishaps:
             await self.cluster.pass_time(self.dice.choice((0.0, 0.5, 5.0)))
             self.cluster.group(name, self.groups[name])
 
-    async def rename(self) -> None:
+    async def recreate_unseen_pod(self) -> None:
         """Replace a pending pod by another of its name, unseen by a process with frozen watches."""
         pod = self._some_pod(is_bound=False)
         if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
@@ -125,7 +125,7 @@ class Mishaps:
         for flow in flows:
             flow.recover()
 
-    async def crash(self) -> None:
+    async def kill_during_write(self) -> None:
         """Kill a replica with one of its next writes: that one arrives, and no other."""
         replica = self._some_replica()
         replica.wiring.writes_left = self.dice.randint(1, 12)
@@ -157,7 +157,7 @@ class Mishaps:
         for name, size in self.groups.items():
             self.cluster.group(name, size)
 
-    async def amends(self) -> None:
+    async def remove_leftover_gates(self) -> None:
         """Remove the remaining gates."""
         while self._gated:
             await self.lift_gate()

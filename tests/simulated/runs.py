@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.simulated.actions import Actions
 from tests.simulated.cluster import SimulatedCluster
 from tests.simulated.invariants import Breach, BrokenError, Invariant
-from tests.simulated.moves import Play
 from tests.simulated.search import Script, Step
 from tests.simulated.setting import drawn
 
@@ -39,66 +39,66 @@ class Length(NamedTuple):
     days: float = 0.0
 
 
-def opened(script: Script) -> Play:
+def prepared(script: Script) -> Actions:
     """Return a cluster of a few nodes without any event yet."""
     dice = Random(script.seed)
     cluster = SimulatedCluster(script.seed, drawn(dice))
     for number in range(dice.choice((2, 4, 8, 12))):
         cluster.node(f"n{number:02}", cpu="8")
     cluster.protect()
-    return Play(cluster, dice)
+    return Actions(cluster, dice)
 
 
-async def play(one: Play, script: Script, length: Length) -> None:
+async def simulate(one: Actions, script: Script, length: Length) -> None:
     """Simulate a cluster for the given length, or by a script, and check it.
 
     Raises BrokenError with the violated invariants.
     """
     async with one.cluster.running():
         if length.days:
-            await live(one, length.days * DAY_S)
+            await run_days(one, length.days * DAY_S)
         else:
-            await trouble(one, length.moves, script.steps)
+            await run_actions(one, length.moves, script.steps)
             await come_to_rest(one)
-    judge(one.cluster)
+    raise_violations(one.cluster)
 
 
-async def live(one: Play, seconds: float) -> None:
+async def run_days(one: Actions, seconds: float) -> None:
     """Run faults now and then, with quiet hours between."""
     cluster, began = one.cluster, one.cluster.clock.now()
     while cluster.clock.now() - began < seconds:
-        await trouble(one, one.dice.randint(1, 8))
+        await run_actions(one, one.dice.randint(1, 8))
         await come_to_rest(one)
         before, needless = dict(cluster.writes), len(cluster.audit.needless)
         quiet_s = one.dice.choice(QUIET_S)
         await cluster.rest(quiet_s)
         one.quiet_s += quiet_s
-        judge(cluster, [*silent(cluster, before, needless), *await deviations(cluster)])
+        raise_violations(cluster, [*silent(cluster, before, needless), *await deviations(cluster)])
 
 
-async def trouble(one: Play, moves: int, steps: Sequence[Step] = ()) -> None:
+async def run_actions(one: Actions, moves: int, steps: Sequence[Step] = ()) -> None:
     """Run these actions, or else the configured number."""
     for number in range(len(steps) or moves):
         await one.make(steps[number] if steps else one.some_step())
-        judge(one.cluster, one.cluster.idle())
+        raise_violations(one.cluster, one.cluster.idle())
 
 
-async def come_to_rest(one: Play) -> None:
+async def come_to_rest(one: Actions) -> None:
     """End all faults, and check the final state."""
     cluster = one.cluster
-    one.hold_up()
+    one.clear_faults()
     # The last fault of every run: running pods end without an event.
-    await one.complete()
+    await one.complete_pods()
     for replica in cluster.replicas:
         for flow in replica.wiring.flows:
             flow.die()
-    await one.amends()
+    await one.remove_leftover_gates()
     await settle(one, SETTLED_S + cluster.longest_lease_s)
     # Until capacity in doubt is released, and a watch without events is closed. The leader may have
     # been unable to renew for long: then the next one waits for its lease to expire.
     await stay(cluster, 170)
     await settle(one, SETTLED_S + cluster.longest_lease_s)
-    judge(
+    raise_violations(
         cluster,
         [
             *await deviations(cluster),
@@ -110,7 +110,7 @@ async def come_to_rest(one: Play) -> None:
     await cluster.rest(LAST_WORDS_S)
     before, needless = dict(cluster.writes), len(cluster.audit.needless)
     await cluster.pass_time(60)
-    judge(cluster, [*silent(cluster, before, needless), *await deviations(cluster)])
+    raise_violations(cluster, [*silent(cluster, before, needless), *await deviations(cluster)])
 
 
 def silent(cluster: SimulatedCluster, before: dict[str, int], needless: int) -> list[Breach]:
@@ -141,13 +141,13 @@ async def stay(cluster: SimulatedCluster, seconds: int) -> None:
         await cluster.revive()
 
 
-async def settle(one: Play, limit_s: float) -> None:
+async def settle(one: Actions, limit_s: float) -> None:
     """Advance the time until all pods that fit are bound."""
     cluster, began = one.cluster, one.cluster.clock.now()
     while not cluster.is_settled(one.groups):
         await cluster.pass_time(1)
         await cluster.revive()
-        judge(cluster)
+        raise_violations(cluster)
         if cluster.clock.now() - began > limit_s:
             parts, unbound = cluster.partial(one.groups), cluster.unbound()
             what = f"not in {limit_s:.0f} s; in part: {parts}; unbound: {unbound[:20]}"
@@ -156,7 +156,7 @@ async def settle(one: Play, limit_s: float) -> None:
     one.settled_s = max(one.settled_s, cluster.clock.now() - began)
 
 
-def judge(cluster: SimulatedCluster, found: list[Breach] | None = None) -> None:
+def raise_violations(cluster: SimulatedCluster, found: list[Breach] | None = None) -> None:
     """Raise the violations so far."""
     if broken := cluster.history.broken + (found or []):
         raise BrokenError(broken)

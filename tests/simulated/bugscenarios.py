@@ -10,10 +10,10 @@ import pytest
 from scheduler.kube.api import Response
 from tests.simulated.audit import LOOK_AGAIN_S
 from tests.simulated.cluster import POD_GROUPS
-from tests.simulated.grouproom import POD_GROUP, at_most, members
-from tests.simulated.mishaps import CRDS, PODS_PATH
+from tests.simulated.disruptions import CRDS, PODS_PATH
+from tests.simulated.fullnodes import BINDINGS, DOWN, GONE, PROMPT_S, FullNodeScenarios
+from tests.simulated.groupcapacity import POD_GROUP, at_most, members
 from tests.simulated.races import BUSY, FORBIDDEN, TOO_MANY, URGENT
-from tests.simulated.stages import BINDINGS, DOWN, GONE, PROMPT_S, Stages
 from tests.unit.kube.memoryapi import LOST, Accident
 
 # This module runs on a loop with virtual time: its delays cost nothing.
@@ -26,21 +26,21 @@ PATIENT = {"priorityClassName": "patient"}
 # A failed list is retried soon.
 BLIP_S = 15.0
 # New processes lead, and have done their initial work, within this time.
-BEGUN_S = 45
+STARTED_S = 45
 # More pods than a cluster has.
 MANY = 10_000
 # An eviction of a group is complete within this time.
-TORN_S = 3
+PARTIAL_S = 3
 OTHER_KIND = "others.scheduling.x-k8s.io"
 SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 
 
-class Plots(Stages):
+class BugScenarios(FullNodeScenarios):
     """Scenarios; see the module."""
 
-    async def haunt(self) -> None:
+    async def bind_after_timeout(self) -> None:
         """Carry out a bind long after its sender received no answer, or a timeout."""
-        async with self.crowded(1000):
+        async with self.full_nodes(1000):
             name, after_s = self._named("h"), self.dice.choice((8.0, 20.0, 30.0))
             for replica in self.cluster.replicas:
                 what = self.dice.choice((LOST, TIMED_OUT))
@@ -51,9 +51,9 @@ class Plots(Stages):
                 self.cluster.pod(self._named("r"), "1")
             await self.cluster.pass_time(after_s + 5)
 
-    async def inherit(self) -> None:
+    async def terminate_during_binds(self) -> None:
         """Terminate the leader during binds while urgent pods compete for the capacity."""
-        async with self.crowded(2000):
+        async with self.full_nodes(2000):
             leader = self._leader()
             if leader is None:
                 return
@@ -69,7 +69,7 @@ class Plots(Stages):
             await self.cluster.revive()
             await self.cluster.pass_time(20)
 
-    async def locked_out(self) -> None:
+    async def start_rejected(self) -> None:
         """Start processes while the server rejects all requests.
 
         An urgent pod needs a group's capacity.
@@ -77,7 +77,7 @@ class Plots(Stages):
         for pod in self._bound(MANY):
             if self._is_there(pod["metadata"]["name"]):
                 self._end(pod)
-        async with self.crowded(8000):
+        async with self.full_nodes(8000):
             await self._undisturbed()
             group = self._gang("1")
             # A new process could not know a younger one.
@@ -90,10 +90,10 @@ class Plots(Stages):
             await self.cluster.pass_time(self.dice.choice((0.3, 1.0, 3.0)))
             self.cluster.refusals.clear()
             self.cluster.pod(self._named("u"), "1", spec=URGENT)
-            await self._never_torn(group, BEGUN_S)
+            await self._never_partial(group, STARTED_S)
             self._whole(group)
 
-    async def regain_kind(self) -> None:
+    async def recreate_kind(self) -> None:
         """Delete the CRD of PodGroups and create it again in a group with other kinds."""
         names = {"plural": "others", "singular": "other", "kind": "Other", "listKind": "OtherList"}
         version = {"name": "v1alpha1", "served": True, "storage": True, "schema": SCHEMA}
@@ -106,13 +106,13 @@ class Plots(Stages):
         if self.cluster.outside.get(f"{CRDS}/{OTHER_KIND}") is None:
             self.cluster.outside.put(CRDS, {"metadata": {"name": OTHER_KIND}, "spec": spec})
         await self.drop_kind()
-        async with self.crowded(9000):
+        async with self.full_nodes(9000):
             await self._undisturbed()
             await self._prompt(self._gang("1"))
 
-    async def hindsight(self) -> None:
+    async def deliver_old_version(self) -> None:
         """Deliver an old version of a bound pod to a process, and its binding only afterwards."""
-        async with self.crowded(1000):
+        async with self.full_nodes(1000):
             name = self._named("x")
             for replica in self.cluster.replicas:
                 replica.wiring.late = {f"/{name}/binding": 1.0}
@@ -120,19 +120,21 @@ class Plots(Stages):
             await self.cluster.pass_time(0.5)
             self.cluster.pod(self._named("f"), "1", spec=PATIENT)
             await self.cluster.pass_time(0.3)
-            deaf = [flow for one in self.cluster.replicas for flow in self._deaf(one)]
+            frozen = [
+                flow for one in self.cluster.replicas for flow in self._freeze_pod_watches(one)
+            ]
             self.cluster.outside.change(f"{PODS_PATH}/{name}", {"metadata": {"labels": {"a": "b"}}})
             await self.cluster.pass_time(self.dice.choice((1.0, 12.0)))
-            for flow in deaf:
+            for flow in frozen:
                 flow.chunk_bytes = 64
-            self._see_again(deaf)
+            self._thaw(frozen)
             await self.cluster.pass_time(3)
 
-    async def throng(self) -> None:
+    async def create_large_group(self) -> None:
         """Create a group with more members than are processed at a time, and delete some at
         once.
         """
-        async with self.crowded(8000):
+        async with self.full_nodes(8000):
             await self._undisturbed()
             name, size = self._named("g"), 72
             self.groups[name] = size
@@ -145,9 +147,9 @@ class Plots(Stages):
                     self.cluster.pod(path.rpartition("/")[2], "50m", labels={POD_GROUP: name})
             await self._prompt(name)
 
-    async def latecomer(self) -> None:
+    async def create_surplus_member(self) -> None:
         """Create a surplus member of a group while the others are being bound."""
-        async with self.crowded(9000):
+        async with self.full_nodes(9000):
             await self._undisturbed()
             for replica in self.cluster.replicas:
                 replica.wiring.late = {"/binding": 2.0}
@@ -155,12 +157,12 @@ class Plots(Stages):
             await self.cluster.pass_time(0.5)
             self.cluster.pod(f"{group}-8", "1", labels={POD_GROUP: group})
             await self.cluster.pass_time(5)
-            self._hurry()
+            self._clear_delays()
             await self._prompt(group)
 
-    async def turned_away(self) -> None:
+    async def reject_binds(self) -> None:
         """Reject binds of a group for a short time, without any other event."""
-        async with self.crowded(8000):
+        async with self.full_nodes(8000):
             await self._undisturbed()
             self.cluster.refusals[BINDINGS] = (FORBIDDEN,)
             group = self._gang("1")
@@ -168,9 +170,9 @@ class Plots(Stages):
             self.cluster.refusals.clear()
             await self._prompt(group)
 
-    async def open_up(self) -> None:
+    async def remove_gates(self) -> None:
         """Create gated pods, then remove the gates one by one, without any other event."""
-        async with self.crowded(4000):
+        async with self.full_nodes(4000):
             await self._undisturbed()
             names = [self._named("o") for _ in range(3)]
             gates = [{"name": "example.com/quota"}, {"name": "example.com/licence"}]
@@ -186,9 +188,9 @@ class Plots(Stages):
             for name in names:
                 await self._bound_in_time(name, self.cluster.clock.now(), BLIP_S)
 
-    async def raise_bar(self) -> None:
+    async def raise_minimum(self) -> None:
         """Raise a group's size to ten when eight are about to be bound; two more arrive later."""
-        async with self.crowded(10_000):
+        async with self.full_nodes(10_000):
             await self._undisturbed()
             self.cluster.refusals[BINDINGS] = (BUSY,)
             group = self._gang("1")
@@ -202,11 +204,11 @@ class Plots(Stages):
                 self.cluster.pod(f"{group}-{number}", "1", labels={POD_GROUP: group})
             await self._prompt(group)
 
-    async def bereave(self) -> None:
+    async def delete_bound_member(self) -> None:
         """Delete a member of a complete group with its capacity, and kill the leader: the others
         stay.
         """
-        async with self.crowded(8000):
+        async with self.full_nodes(8000):
             await self._undisturbed()
             group = self._gang("1")
             await self.cluster.pass_time(5)
@@ -227,7 +229,7 @@ class Plots(Stages):
 
     async def retry_after(self) -> None:
         """Answer binds with a retry after ten minutes; later pods are not delayed."""
-        async with self.crowded(8000):
+        async with self.full_nodes(8000):
             await self._undisturbed()
             if self._free_milli() < 71 * 50:
                 return
@@ -244,10 +246,10 @@ class Plots(Stages):
             for name in (*names, other):
                 self.cluster.remove_pod(name)
 
-    async def blip(self) -> None:
+    async def fail_list_once(self) -> None:
         """Fail one required list once; later pods are not delayed by half a minute."""
         kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes"))
-        async with self.crowded(4000):
+        async with self.full_nodes(4000):
             await self._undisturbed()
             # Earlier failures may have a back-off, and succeed then.
             await self.cluster.pass_time(45)
@@ -262,15 +264,15 @@ class Plots(Stages):
             self.cluster.pod(name, "1")
             await self._bound_in_time(name, self.cluster.clock.now(), BLIP_S)
 
-    async def _never_torn(self, group: str, seconds: int) -> None:
+    async def _never_partial(self, group: str, seconds: int) -> None:
         """Record a violation when a part of a group is bound for some seconds without the rest,
         under a leader.
         """
-        torn_s = 0
+        partial_s = 0
         for _ in range(seconds):
             await self.cluster.pass_time(1)
-            torn_s = torn_s + 1 if self.cluster.partial({group: 8}) else 0
-            if torn_s == TORN_S:
+            partial_s = partial_s + 1 if self.cluster.partial({group: 8}) else 0
+            if partial_s == PARTIAL_S:
                 self._whole(group)
 
     async def _undisturbed(self) -> None:

@@ -1,6 +1,6 @@
 """Inject each bug in a copy of the project and simulate clusters until an invariant is violated.
 
-`python -m tests.simulated.hunt [--seed 1] [--minutes 1200] [--only TEXT]...` prints a line for each
+`python -m tests.simulated.find [--seed 1] [--minutes 1200] [--only TEXT]...` prints a line for each
 bug as it ends: after how many virtual minutes and seconds of CPU it was found, and by which
 invariant. A seed that violates one is run again without the bug; if it still does, it proves
 nothing and is skipped. Only a named invariant counts: a run that does not end, or whose own code
@@ -25,8 +25,8 @@ from tests.simulated.bugs import BUGS, Bug
 
 PARTS = ("scheduler", "operators", "crds", "tests")
 LONGEST = 110
-SAID = re.compile(r"^seed (\d+) after ([\d.]+) virtual minutes: ([^:]*): (.*)", re.MULTILINE)
-PLAYED = re.compile(r"^\| virtual minutes \| (\d+)", re.MULTILINE)
+VIOLATION = re.compile(r"^seed (\d+) after ([\d.]+) virtual minutes: ([^:]*): (.*)", re.MULTILINE)
+SIMULATED = re.compile(r"^\| virtual minutes \| (\d+)", re.MULTILINE)
 
 
 class Verdict(NamedTuple):
@@ -40,10 +40,10 @@ class Verdict(NamedTuple):
     result: str
 
 
-class Hunter:
+class BugSearch:
     """Simulate clusters in a copy of the project in `folder`.
 
-    `unfit` are seeds with a violation without a bug.
+    `unsuitable` are seeds with a violation without a bug.
     """
 
     def __init__(self, folder: Path, seed: int, minutes: float, cpu_s: float) -> None:
@@ -51,17 +51,17 @@ class Hunter:
         self._seed = seed
         self._minutes = minutes
         self._cpu_s = cpu_s
-        self._fit: set[int] = set()
-        self.unfit: set[int] = set()
+        self._suitable: set[int] = set()
+        self.unsuitable: set[int] = set()
 
-    def hunt(self, bug: Bug) -> Verdict:
+    def find(self, bug: Bug) -> Verdict:
         """Run with a bug until a seed violates an invariant that it satisfies without the bug."""
         began = cpu_of_children()
         while True:
             left_s = max(1.0, self._cpu_s - (cpu_of_children() - began))
             with self._made(bug):
                 verdict = self._verdict(left_s)
-            if not verdict.invariant or self._is_fit(verdict.seed):
+            if not verdict.invariant or self._is_suitable(verdict.seed):
                 return verdict
 
     @contextmanager
@@ -77,24 +77,29 @@ class Hunter:
 
     def _verdict(self, cpu_s: float) -> Verdict:
         words = ["--seed", str(self._seed), "--minutes", str(self._minutes), "--until-broken"]
-        words += ["--cpu-seconds", str(cpu_s), "--skip", ",".join(map(str, sorted(self.unfit)))]
-        done = self._play(*words, cpu_s=cpu_s)
-        if stated := SAID.search(done.stdout):
+        words += [
+            "--cpu-seconds",
+            str(cpu_s),
+            "--skip",
+            ",".join(map(str, sorted(self.unsuitable))),
+        ]
+        done = self._simulate(*words, cpu_s=cpu_s)
+        if stated := VIOLATION.search(done.stdout):
             return Verdict(stated[3], float(stated[2]), int(stated[1]), stated[4][:LONGEST])
-        played = PLAYED.search(done.stdout)
-        if done.returncode == 0 and played:
-            return Verdict("", float(played[1]), 0, f"not in {played[1]} minutes")
+        simulated = SIMULATED.search(done.stdout)
+        if done.returncode == 0 and simulated:
+            return Verdict("", float(simulated[1]), 0, f"not in {simulated[1]} minutes")
         last = (done.stderr.strip().splitlines() or ["it used more CPU than it may"])[-1]
         return Verdict("", 0.0, 0, f"no verdict: {last[:LONGEST]}")
 
-    def _is_fit(self, seed: int) -> bool:
+    def _is_suitable(self, seed: int) -> bool:
         """Return whether a seed satisfies all invariants without a bug."""
-        if seed not in self._fit:
-            done = self._play("--seed", str(seed), "--seeds", "1", cpu_s=self._cpu_s)
-            (self._fit if done.returncode == 0 else self.unfit).add(seed)
-        return seed in self._fit
+        if seed not in self._suitable:
+            done = self._simulate("--seed", str(seed), "--seeds", "1", cpu_s=self._cpu_s)
+            (self._suitable if done.returncode == 0 else self.unsuitable).add(seed)
+        return seed in self._suitable
 
-    def _play(self, *words: str, cpu_s: float) -> subprocess.CompletedProcess[str]:
+    def _simulate(self, *words: str, cpu_s: float) -> subprocess.CompletedProcess[str]:
         """Simulate clusters; the kernel ends a process that far exceeds its CPU limit."""
         most = int(min(2 * cpu_s + 60, 10**6))
         return subprocess.run(
@@ -129,14 +134,14 @@ def main(arguments: list[str]) -> int:
             shutil.copytree(
                 ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__")
             )
-        hunter = Hunter(folder, asked.seed, asked.minutes, asked.cpu_seconds)
+        search = BugSearch(folder, asked.seed, asked.minutes, asked.cpu_seconds)
         print(
             "| bug | found after virtual minutes | CPU s | invariant | seed "
             "|\n|---|---|---|---|---|"
         )
         for bug in (one for one in BUGS if any(text in one.name for text in asked.only or [""])):
             began = cpu_of_children()
-            verdict = hunter.hunt(bug)
+            verdict = search.find(bug)
             escaped += not verdict.invariant
             found = f"{verdict.minutes:.0f}" if verdict.invariant else f"**{verdict.result}**"
             spent = f"{cpu_of_children() - began:.0f}"
@@ -144,8 +149,8 @@ def main(arguments: list[str]) -> int:
                 (bug.name, found, spent, verdict.invariant, str(verdict.seed or ""))
             )
             print(f"| {reported} |", flush=True)
-        unfit = ", ".join(map(str, sorted(hunter.unfit)))
-    print(f"\npassed over, for they break an invariant without a bug: {unfit or 'no seed'}")
+        unsuitable = ", ".join(map(str, sorted(search.unsuitable)))
+    print(f"\nskipped, because they violate an invariant without a bug: {unsuitable or 'no seed'}")
     return 1 if escaped else 0
 
 

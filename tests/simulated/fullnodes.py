@@ -14,10 +14,10 @@ import pytest
 from scheduler.engine.effects import LATE_S
 from scheduler.kube.api import Response
 from tests.simulated.cluster import Object
-from tests.simulated.grouproom import at_most, members
+from tests.simulated.disruptions import PODS_PATH
+from tests.simulated.groupcapacity import at_most, members
 from tests.simulated.invariants import Breach, Invariant
-from tests.simulated.mishaps import PODS_PATH
-from tests.simulated.races import BUSY, FORBIDDEN, NO_QUORUM, URGENT, Races
+from tests.simulated.races import BUSY, FORBIDDEN, NO_QUORUM, URGENT, RaceScenarios
 from tests.simulated.replica import Replica
 from tests.simulated.states import any_bind_unsettled
 from tests.unit.kube.memoryapi import LOST, Accident, Flow
@@ -47,16 +47,16 @@ PROMPT_S = 40.0
 LEADERLESS_S = 600.0
 
 
-class Stages(Races):
+class FullNodeScenarios(RaceScenarios):
     """Scenarios; see the module."""
 
     @asynccontextmanager
-    async def crowded(self, free_milli: int) -> AsyncIterator[None]:
+    async def full_nodes(self, free_milli: int) -> AsyncIterator[None]:
         """Fill the nodes with foreign pods up to the given free CPU.
 
         Where less is free, end some pods.
         """
-        self.hold_up()
+        self.clear_faults()
         for replica in self.cluster.replicas:
             for flow in [flow for flow in replica.wiring.flows if flow.is_dead]:
                 flow.cut()
@@ -79,14 +79,14 @@ class Stages(Races):
                 self.cluster.pod(names[-1], f"{free - kept}m", spec=spec)
         await self.cluster.pass_time(3)
         yield
-        self.hold_up()
+        self.clear_faults()
         for name in names:
             if self.cluster.outside.get(f"{PODS_PATH}/{name}") is not None:
                 self.cluster.remove_pod(name)
 
-    async def usurp(self) -> None:
+    async def contest_rejected_group(self) -> None:
         """Reject all members of a group but one while urgent pods compete for their capacity."""
-        async with self.crowded(8000):
+        async with self.full_nodes(8000):
             self.cluster.refusals[BINDINGS] = self.dice.choice(
                 ((FORBIDDEN,) * 5 + (DOWN,), (FORBIDDEN,) * 4 + (APPLIED_LATE, DOWN), (BUSY, DOWN))
             )
@@ -101,17 +101,17 @@ class Stages(Races):
             if not spec:
                 self._whole(group)
 
-    async def ghost(self) -> None:
+    async def bind_late(self) -> None:
         """Delay binds until long after their senders' timeout while other pods compete for the
         capacity.
         """
-        async with self.crowded(2000):
-            blind = self._blinded("/api/v1/pods")
+        async with self.full_nodes(2000):
+            frozen = self._freeze_watches("/api/v1/pods")
             if self.dice.random() < 0.3:
                 self.cluster.refusals[BINDINGS] = (self.dice.choice((APPLIED_LATE, CUT_SHORT)),)
             for replica in self.cluster.replicas:
                 replica.wiring.late = {"/binding": self.dice.choice((5.0, 12.0))}
-                replica.wiring.trouble = 0.9
+                replica.wiring.fault_share = 0.9
             names = [self._named("h") for _ in range(2)]
             for name in names:
                 self.cluster.pod(name, "1")
@@ -122,13 +122,13 @@ class Stages(Races):
             for _ in range(2):
                 self.cluster.pod(self._named("r"), "1", spec=self.dice.choice(({}, {}, URGENT)))
             await self.cluster.pass_time(self.dice.choice((0.1, 0.8, 1.5)))
-            self.hold_up()
+            self.clear_faults()
             await self.cluster.pass_time(self.dice.choice((3.0, 11.0)))
-            self._see_again(blind)
+            self._thaw(frozen)
 
-    async def shrink(self) -> None:
+    async def shrink_nodes(self) -> None:
         """Delay binds into the last capacity while their nodes shrink."""
-        async with self.crowded(2000):
+        async with self.full_nodes(2000):
             self.cluster.refusals[BINDINGS] = (self.dice.choice((BUSY, DOWN)),)
             for _ in range(2):
                 self.cluster.pod(self._named("k"), "1")
@@ -146,7 +146,7 @@ class Stages(Races):
         """Kill the leader during a group's binds, or reject some, while others compete for the
         capacity.
         """
-        async with self.crowded(8000):
+        async with self.full_nodes(8000):
             leader = self._leader()
             if leader is None:
                 return
@@ -169,23 +169,23 @@ class Stages(Races):
             await self.cluster.pass_time(25 + (self.cluster.longest_lease_s if dies else 0))
             self._whole(group)
 
-    async def succeed(self) -> None:
+    async def promote_stale_standby(self) -> None:
         """Make a standby without recent events the leader at once."""
-        async with self.crowded(4000):
+        async with self.full_nodes(4000):
             leader = self._leader()
             if leader is None:
                 return
             # It may or may not have received the pods that the leader binds.
             leader.wiring.late = {"/binding": 0.5}
-            is_heard_of = self.dice.random() < 0.8
-            for _ in range(4 if is_heard_of else 0):
+            sees_pods = self.dice.random() < 0.8
+            for _ in range(4 if sees_pods else 0):
                 self.cluster.pod(self._named("i"), "1")
             await self.cluster.pass_time(0.2)
             standbys = [one for one in self.cluster.replicas if one is not leader]
             for replica in standbys:
                 for flow in replica.wiring.flows:
                     flow.die()
-            for _ in range(0 if is_heard_of else 4):
+            for _ in range(0 if sees_pods else 4):
                 self.cluster.pod(self._named("i"), "1")
             await self.cluster.pass_time(2)
             await leader.kill()
@@ -196,9 +196,9 @@ class Stages(Races):
                 self.cluster.pod(self._named("j"), "1")
             await self.cluster.pass_time(30)
 
-    async def retire(self) -> None:
+    async def terminate_leader(self) -> None:
         """Terminate the leader while its binds are in flight for long."""
-        async with self.crowded(2000):
+        async with self.full_nodes(2000):
             leader = self._leader()
             if leader is None:
                 return
@@ -213,10 +213,10 @@ class Stages(Races):
             await self.cluster.revive()
             await self.cluster.pass_time(30)
 
-    async def lose_list(self) -> None:
+    async def fail_list(self) -> None:
         """Fail the list of a required kind, and break its watches."""
         kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes"))
-        async with self.crowded(self.dice.choice((0, 2000))):
+        async with self.full_nodes(self.dice.choice((0, 2000))):
             self.cluster.refusals[f"GET {kind}?"] = (self.dice.choice((GONE, FORBIDDEN, DOWN)),)
             self.cluster.store.forget_history()
             for replica in self.cluster.replicas:
@@ -230,14 +230,14 @@ class Stages(Races):
             self.cluster.refusals.clear()
             await self.cluster.pass_time(20)
 
-    async def stand_still(self) -> None:
+    async def pause_leader(self) -> None:
         """Stop the leader with requests that wait for a connection, and continue it when another
         leads.
         """
         leader = self._leader()
         if leader is None:
             return
-        self.hold_up()
+        self.clear_faults()
         leader.wiring.busy_s = self.dice.choice((0.0, 2.0, 6.0))
         if self.dice.random() < 0.3:
             leader.wiring.accident = lambda method, path: (
@@ -251,11 +251,11 @@ class Stages(Races):
         await self.cluster.pass_time(still_s / 2)
         leader.go_on()
         await self.cluster.pass_time(5)
-        self.hold_up()
+        self.clear_faults()
 
-    async def mute(self) -> None:
+    async def reject_status_writes(self) -> None:
         """Reject all status writes; pods that fit are still bound in time."""
-        async with self.crowded(0):
+        async with self.full_nodes(0):
             self.cluster.refusals["*/status"] = (DOWN,)
             name = self._named("m")
             self.cluster.pod(name, "500m")
@@ -265,17 +265,19 @@ class Stages(Races):
         await self._bound_in_time(name, began)
         self.cluster.refusals.clear()
 
-    async def hide_a_namesake(self) -> None:
+    async def hide_recreated_pod(self) -> None:
         """Hide a pod with a lost bind, and bind another of its name to the same node as another
         client.
         """
-        async with self.crowded(4000):
+        async with self.full_nodes(4000):
             self.cluster.refusals[BINDINGS] = (Accident(LOST),)
             names = [self._named("y") for _ in range(3)]
             for name in names:
                 self.cluster.pod(name, "1")
             await self.cluster.pass_time(0.002)
-            blind = [flow for one in self.cluster.replicas for flow in self._deaf(one)]
+            frozen = [
+                flow for one in self.cluster.replicas for flow in self._freeze_pod_watches(one)
+            ]
             await self.cluster.pass_time(self.dice.choice((0.05, 0.2, 1.0)))
             for name in names:
                 self.cluster.remove_pod(name)
@@ -283,11 +285,11 @@ class Stages(Races):
                 if target and self.cluster.outside.get(f"/api/v1/nodes/{target}") is not None:
                     self.cluster.foreign(name, target, "500m")
             await self.cluster.pass_time(5)
-            self._see_again(blind)
+            self._thaw(frozen)
 
-    async def late_receipts(self) -> None:
+    async def delay_events(self) -> None:
         """Delay events by seconds during preemptions."""
-        async with self.crowded(2000):
+        async with self.full_nodes(2000):
             for _ in range(2):
                 self.cluster.pod(self._named("z"), "1")
             await self.cluster.pass_time(3)
@@ -296,29 +298,29 @@ class Stages(Races):
             self.cluster.pod(self._named("u"), "2", spec=URGENT)
             await self.cluster.pass_time(8)
 
-    async def missed(self) -> None:
+    async def miss_deletions(self) -> None:
         """Delete pods without events to a process, and drop the history."""
-        blind = self._blinded("/api/v1/pods")
+        frozen = self._freeze_watches("/api/v1/pods")
         for pod in self._bound(4):
             self._end(pod)
         await self.cluster.pass_time(0.2)
         self.cluster.store.forget_history()
-        for flow in blind:
+        for flow in frozen:
             flow.cut()
         await self.cluster.pass_time(5)
 
-    async def bully(self) -> None:
+    async def preempt_one_member(self) -> None:
         """Create an urgent pod that needs one member's capacity in a group that fills the nodes."""
-        async with self.crowded(8000):
+        async with self.full_nodes(8000):
             group = self._gang("1")
             await self.cluster.pass_time(5)
             self.cluster.pod(self._named("u"), "1", spec=URGENT)
             await self.cluster.pass_time(self.dice.choice((5.0, 12.0)))
             self._whole(group)
 
-    async def just_in_time(self) -> None:
+    async def free_during_planning(self) -> None:
         """Free a group's missing capacity during its planning, without any event afterwards."""
-        async with self.crowded(7000):
+        async with self.full_nodes(7000):
             others = self._bound(1)
             group = self._gang("1")
             await self.cluster.pass_time(self.dice.choice((0.003, 0.008, 0.1, 0.5)))
@@ -326,8 +328,8 @@ class Stages(Races):
                 self._end(pod)
             leader = self._leader()
             # A bind in doubt reserves its capacity until it can no longer arrive.
-            is_held = leader is not None and any_bind_unsettled(leader.daemon.engine)
-            patience_s = PROMPT_S + (LATE_S if is_held else 0)
+            is_in_doubt = leader is not None and any_bind_unsettled(leader.daemon.engine)
+            patience_s = PROMPT_S + (LATE_S if is_in_doubt else 0)
             for _ in range(int(patience_s)):
                 pods = self.cluster.pods()
                 is_bound = all(one["spec"].get("nodeName") for one in members(pods, group))
@@ -350,9 +352,9 @@ class Stages(Races):
             cores += 0 if offer.is_closed else max(0, free) // 1000
         return cores
 
-    def _named(self, letter: str) -> str:
+    def _named(self, prefix: str) -> str:
         self._number += 1
-        return f"{letter}{self._number}"
+        return f"{prefix}{self._number}"
 
     def _gang(self, cpu: str) -> str:
         name = self._named("g")
@@ -373,7 +375,7 @@ class Stages(Races):
         for a while.
         """
         if self._is_led() and self.cluster.partial({group: 8}):
-            what = f"{group} is in part, and its room is there"
+            what = f"{group} is in part, and its capacity is free"
             self.cluster.history.broken.append(
                 Breach(Invariant.WHOLE, self.cluster.clock.now(), what)
             )
@@ -384,7 +386,7 @@ class Stages(Races):
             await self.cluster.pass_time(self.dice.choice((0.05, 0.5)))
 
     @staticmethod
-    def _deaf(replica: Replica) -> list[Flow]:
+    def _freeze_pod_watches(replica: Replica) -> list[Flow]:
         flows = [flow for flow in replica.wiring.flows if flow.path.startswith("/api/v1/pods")]
         for flow in flows:
             flow.die()

@@ -9,14 +9,13 @@ import pytest
 from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import NODES
 from tests.simulated.audit import PROTECTED
+from tests.simulated.bugscenarios import BugScenarios
 from tests.simulated.cluster import SimulatedCluster
-from tests.simulated.grouproom import POD_GROUP
-from tests.simulated.mishaps import PODS_PATH
-from tests.simulated.plots import Plots
+from tests.simulated.disruptions import PODS_PATH
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.simulated.races import TOO_MANY
 from tests.simulated.search import Step
 from tests.simulated.setting import drawn
-from tests.simulated.stages import Stages
 from tests.simulated.states import State, state_of
 from tests.unit.kube.memoryapi import UNSENT, Accident
 
@@ -43,18 +42,23 @@ PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", 
 
 
 # The shares, up to 1, of runs with one or two scenarios, with all scenarios, and with everything.
-FOCUSED, STAGED, EVEN = 0.3, 0.55, 0.7
-STAGES = frozenset(
-    name for part in (Stages, Plots) for name in vars(part) if not name.startswith("_")
-) | {
-    "put_off", "namesakes", "namesake_of_a_victim", "lose_lease", "urgent_gang", "rival",
-    "just_then",
-}  # fmt: skip
+FOCUSED, SCENARIOS_ONLY, EVEN = 0.3, 0.55, 0.7
+# In a fixed order, so that a seed draws the same ones.
+SCENARIOS = (
+    "delete_bound_member", "fail_list_once", "preempt_one_member", "bind_late", "half_bound",
+    "bind_after_timeout", "hide_recreated_pod", "deliver_old_version", "terminate_during_binds",
+    "free_during_planning", "free_during_decision", "delay_events", "create_surplus_member",
+    "start_rejected", "lose_lease", "fail_list", "miss_deletions", "reject_status_writes",
+    "recreate_victim", "recreate_pods", "remove_gates", "delay_binds", "raise_minimum",
+    "recreate_kind", "terminate_leader", "retry_after", "create_late_urgent_pod",
+    "shrink_nodes", "pause_leader", "promote_stale_standby", "create_large_group",
+    "reject_binds", "urgent_gang", "contest_rejected_group",
+)  # fmt: skip
 # More pending pods do not reveal more.
 MOST_WAITING = 64
 
 
-class Play(Plots):
+class Actions(BugScenarios):
     """The actions of one run; `dice` chooses them."""
 
     def __init__(self, cluster: SimulatedCluster, dice: Random) -> None:
@@ -68,55 +72,62 @@ class Play(Plots):
         self.steps: list[Step] = []
         cluster.looked = self.note_state
         self.settled_s = self.quiet_s = 0.0
-        self.mood = self._some_mood()
+        self.factors = self._drawn_factors()
         self._number = 0
 
-    def _some_mood(self) -> dict[str, float]:
+    def _drawn_factors(self) -> dict[str, float]:
         """Return factors for the weights of actions: in most runs some are rare.
 
         Many kinds of actions at once cancel each other's effects; a run with few kinds reaches
         more states.
         """
         kind = self.dice.random()
-        mood: dict[str, float] = {}
-        played = self.dice.sample(sorted(STAGES - {"crowded"}), 2) if kind < FOCUSED else STAGES
+        factors: dict[str, float] = {}
+        chosen = self.dice.sample(SCENARIOS, 2) if kind < FOCUSED else SCENARIOS
         for move, _ in self.moves():
             name = move.__name__
-            if kind < STAGED:
+            if kind < SCENARIOS_ONLY:
                 share = 0.1 if kind >= FOCUSED else 0.02
-                mood[name] = 1.0 if name in played else share
+                factors[name] = 1.0 if name in chosen else share
             else:
-                mood[name] = 1.0 if kind < EVEN else self.dice.choice((0.0, 0.0, 1.0, 1.0, 4.0))
+                factors[name] = 1.0 if kind < EVEN else self.dice.choice((0.0, 0.0, 1.0, 1.0, 4.0))
         if kind >= FOCUSED:
-            mood["heal"] = mood["finish"] = 1.0
-        return mood
+            factors["end_faults"] = factors["finish"] = 1.0
+        return factors
 
     def moves(self) -> tuple[tuple[Callable[[], Awaitable[None]], int], ...]:
         """Return the actions with their relative frequencies."""
         return (
             (self.burst, 6), (self.plain, 4), (self.urgent, 2), (self.finish, 5),
-            (self.touch_node, 3), (self.resize_node, 2), (self.resize_pod, 2), (self.steal, 2),
-            (self.cut, 2), (self.silence, 1), (self.lag, 2), (self.refuse, 2), (self.heal, 3),
-            (self.compact, 1), (self.restart_server, 1), (self.kill, 1), (self.hand_over, 1),
-            (self.partition, 1), (self.flap, 1), (self.lose_node, 1), (self.refuse_pod, 1),
-            (self.gate, 1), (self.lift_gate, 1), (self.nonsense, 1), (self.forget_group, 1),
-            (self.rename, 2), (self.crash, 1), (self.drop_kind, 1), (self.put_off, 2),
-            (self.namesakes, 2), (self.namesake_of_a_victim, 1), (self.lose_lease, 1),
-            (self.urgent_gang, 2), (self.piecemeal, 1), (self.rival, 1), (self.just_then, 2),
-            (self.blind, 2), (self.complete, 1), (self.calm, 1), (self.usurp, 2), (self.ghost, 2),
-            (self.shrink, 1), (self.half_bound, 2), (self.succeed, 3), (self.retire, 2),
-            (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.hide_a_namesake, 1),
-            (self.late_receipts, 1), (self.missed, 1), (self.bully, 1), (self.just_in_time, 2),
-            (self.upgrade, 1), (self.rotate, 1), (self.haunt, 2), (self.inherit, 1),
-            (self.locked_out, 1), (self.regain_kind, 1), (self.hindsight, 1), (self.throng, 1),
-            (self.latecomer, 1), (self.turned_away, 1), (self.blip, 1),
-            (self.raise_bar, 1), (self.bereave, 1), (self.retry_after, 1), (self.open_up, 1),
+            (self.touch_node, 3), (self.resize_node, 2), (self.resize_pod, 2),
+            (self.bind_as_another_client, 2), (self.break_watches, 2), (self.freeze_watches, 1),
+            (self.freeze_watches_briefly, 2), (self.fail_requests, 2), (self.end_faults, 3),
+            (self.drop_history, 1), (self.restart_server, 1), (self.kill, 1),
+            (self.terminate_replica, 1), (self.partition, 1), (self.cordon_briefly, 1),
+            (self.lose_node, 1), (self.refuse_pod, 1), (self.gate, 1), (self.lift_gate, 1),
+            (self.create_impossible_requests, 1), (self.recreate_group_object, 1),
+            (self.recreate_unseen_pod, 2), (self.kill_during_write, 1), (self.drop_kind, 1),
+            (self.delay_binds, 2), (self.recreate_pods, 2), (self.recreate_victim, 1),
+            (self.lose_lease, 1), (self.urgent_gang, 2), (self.create_members_singly, 1),
+            (self.create_late_urgent_pod, 1), (self.free_during_decision, 2),
+            (self.delay_one_kind, 2), (self.complete_pods, 1), (self.advance_minutes, 1),
+            (self.contest_rejected_group, 2), (self.bind_late, 2), (self.shrink_nodes, 1),
+            (self.half_bound, 2), (self.promote_stale_standby, 3), (self.terminate_leader, 2),
+            (self.fail_list, 1), (self.pause_leader, 2), (self.reject_status_writes, 1),
+            (self.hide_recreated_pod, 1), (self.delay_events, 1), (self.miss_deletions, 1),
+            (self.preempt_one_member, 1), (self.free_during_planning, 2), (self.upgrade, 1),
+            (self.expire_token, 1), (self.bind_after_timeout, 2),
+            (self.terminate_during_binds, 1), (self.start_rejected, 1), (self.recreate_kind, 1),
+            (self.deliver_old_version, 1), (self.create_large_group, 1),
+            (self.create_surplus_member, 1), (self.reject_binds, 1), (self.fail_list_once, 1),
+            (self.raise_minimum, 1), (self.delete_bound_member, 1), (self.retry_after, 1),
+            (self.remove_gates, 1),
         )  # fmt: skip
 
     def some_step(self) -> Step:
         """Draw the next action, with the factors of the run."""
         moves = self.moves()
-        weights = [weight * self.mood[move.__name__] for move, weight in moves]
+        weights = [weight * self.factors[move.__name__] for move, weight in moves]
         chosen = self.dice.choices([move for move, _ in moves], weights)[0]
         return Step(chosen.__name__, self.dice.getrandbits(32))
 
@@ -195,7 +206,7 @@ class Play(Plots):
         path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/resize"
         self.cluster.outside.merge(path, {"spec": spec})
 
-    async def steal(self) -> None:
+    async def bind_as_another_client(self) -> None:
         """Bind a pending pod as another scheduler."""
         pod = self._some_pod(is_bound=False)
         if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
@@ -205,24 +216,24 @@ class Play(Plots):
         target = {"target": {"kind": "Node", "name": self._some_node()}}
         self.cluster.outside.put(f"/api/v1/namespaces/default/pods/{meta['name']}/binding", target)
 
-    async def flap(self) -> None:
+    async def cordon_briefly(self) -> None:
         """Cordon a node, and uncordon it again."""
         path = f"/api/v1/nodes/{self._some_node()}"
         self.cluster.outside.change(path, {"spec": {"unschedulable": True}})
         await self.cluster.pass_time(self.dice.random())
         self.cluster.outside.change(path, {"spec": {"unschedulable": None}})
 
-    async def cut(self) -> None:
+    async def break_watches(self) -> None:
         """Break all watches of a replica."""
         for flow in list(self._some_replica().wiring.flows):
             flow.cut()
 
-    async def silence(self) -> None:
+    async def freeze_watches(self) -> None:
         """Stop the events of all watches of a replica without breaking them."""
         for flow in self._some_replica().wiring.flows:
             flow.die()
 
-    async def lag(self) -> None:
+    async def freeze_watches_briefly(self) -> None:
         """Serve a replica from an API server that is behind: its watches freeze, then continue."""
         replica = self._some_replica()
         flows = [flow for flow in replica.wiring.flows if not flow.is_dead]
@@ -242,11 +253,11 @@ class Play(Plots):
         self.cluster.store.forget_history()
         self.cluster.refusals.pop("", None)
 
-    async def refuse(self) -> None:
+    async def fail_requests(self) -> None:
         """Fail a part of the API."""
         self.cluster.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
 
-    async def put_off(self) -> None:
+    async def delay_binds(self) -> None:
         """Free capacity, and delay, reject or reorder the binds into it while nodes shrink or are
         deleted.
         """
@@ -254,7 +265,7 @@ class Play(Plots):
             await self.finish()
         if self.dice.random() < 0.3:
             for replica in self.cluster.replicas:
-                replica.wiring.late, replica.wiring.trouble = {"/binding": 8.0}, 0.5
+                replica.wiring.late, replica.wiring.fault_share = {"/binding": 8.0}, 0.5
         else:
             self.cluster.refusals[BINDINGS] = self.dice.choice(PUT_OFF)
         await self.dice.choice((self.burst, self.plain))()
@@ -267,22 +278,22 @@ class Play(Plots):
         await self.cluster.pass_time(self.dice.choice((0.1, 5.0, 20.0)))
         self.cluster.refusals.pop(BINDINGS, None)
         for replica in self.cluster.replicas:
-            replica.wiring.late, replica.wiring.trouble = {}, 0.0
+            replica.wiring.late, replica.wiring.fault_share = {}, 0.0
         await self.burst()
         await self.cluster.pass_time(5)
         self._bring_node(away)
         for name in nodes:
             self.cluster.resize(name, "8")
 
-    async def heal(self) -> None:
+    async def end_faults(self) -> None:
         """End all faults of API and network, and start others."""
         self.cluster.refusals.clear()
         for replica in self.cluster.replicas:
             replica.wiring.join()
-            replica.wiring.trouble = self.dice.choice((0.0, 0.05, 0.2))
+            replica.wiring.fault_share = self.dice.choice((0.0, 0.05, 0.2))
             replica.wiring.twice = self.dice.choice((0.0, 0.0, 0.1))
 
-    async def compact(self) -> None:
+    async def drop_history(self) -> None:
         """Drop the server's history."""
         self.cluster.store.forget_history()
 
@@ -290,7 +301,7 @@ class Play(Plots):
         """Kill a replica."""
         await self._some_replica().kill()
 
-    async def hand_over(self) -> None:
+    async def terminate_replica(self) -> None:
         """Terminate a replica gracefully."""
         await self._some_replica().leave()
 
@@ -305,7 +316,7 @@ class Play(Plots):
             await self.cluster.revive()
             await self.cluster.pass_time(self.dice.choice((0.5, 5.0)))
 
-    async def rotate(self) -> None:
+    async def expire_token(self) -> None:
         """Expire a replica's token before it has read the next one."""
         wiring = self._some_replica().wiring
         wiring.accident = lambda _, __: UNAUTHORIZED
@@ -320,4 +331,4 @@ class Play(Plots):
 
 
 # Their names, as used in scripts.
-MOVES = tuple(move.__name__ for move, _ in Play.__new__(Play).moves())
+MOVES = tuple(move.__name__ for move, _ in Actions.__new__(Actions).moves())

@@ -15,7 +15,7 @@ import aiohttp
 from tests.apiserver.patience import pause
 from tests.real.api import Api, ApiError
 from tests.real.audit import Audit, binds_per_pod
-from tests.simulated.grouproom import POD_GROUP
+from tests.simulated.groupcapacity import POD_GROUP
 from tests.simulated.history import History
 
 Object = dict[str, Any]
@@ -23,7 +23,7 @@ EVICTION_REASONS = ("Preempted", "GroupReleased")
 PODS = "/api/v1/namespaces/default/pods"
 
 
-class Judge:
+class Auditor:
     """The invariants of a campaign; `taken` are the uids of pods that the campaign itself took
     away.
     """
@@ -36,10 +36,10 @@ class Judge:
         self.nodes: dict[str, Object] = {}
         self.gone: dict[str, str] = {}
         self.taken: set[str] = set()
-        self.receipts: set[str] = set()
+        self.eviction_events: set[str] = set()
 
     @asynccontextmanager
-    async def watching(self) -> AsyncIterator["Judge"]:
+    async def watching(self) -> AsyncIterator["Auditor"]:
         """Follow the server until the block ends, through its restarts."""
         kinds = {"Pod": "/api/v1/pods", "Node": "/api/v1/nodes", "Event": "/api/v1/events"}
         # Nodes first: a bind is verified against its node's allocatable amounts.
@@ -89,7 +89,7 @@ class Judge:
     def _take(self, kind: str, verb: str, obj: Object) -> None:
         if kind == "Event":
             if obj.get("reason") in EVICTION_REASONS:
-                self.receipts.add(obj["involvedObject"].get("uid", ""))
+                self.eviction_events.add(obj["involvedObject"].get("uid", ""))
             return
         self.history.take(kind, verb, obj, asyncio.get_running_loop().time())
         meta = obj["metadata"]
@@ -128,6 +128,6 @@ class Judge:
                 str(breach) for breach in self.history.broken
             ],
             "no pod is evicted without an event": [
-                self.gone[uid] for uid in sorted(unasked - self.receipts)
+                self.gone[uid] for uid in sorted(unasked - self.eviction_events)
             ],
         }
