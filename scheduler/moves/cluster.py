@@ -390,11 +390,11 @@ class _Scale:
         for node in self._nodes:
             name = node.metadata.name
             row = self._table.rows[name]
-            held = Counter[str]()
+            reserved = Counter[str]()
             for placeholder in self._nominations.on(name).values():
-                held.update(_requests(placeholder))
+                reserved.update(_requests(placeholder))
             yield tuple(
-                (int(column[row]) - held[resource]) // unit
+                (int(column[row]) - reserved[resource]) // unit
                 for resource, column, unit in zip(self.resources, columns, self.units, strict=True)
             )
 

@@ -1,8 +1,8 @@
 """Custom resources: definitions become rows of the kinds table, and their objects are validated.
 
-`Definitions` listens to the store's CustomResourceDefinitions, in-process or applied by a user
-alike; `defaults.py` gets the rules of a custom resource from it. A definition is established at
-once, at its creation.
+`Definitions` listens to the store's CustomResourceDefinitions, those of the sandbox and those that
+a user applies; `defaults.py` gets the rules of a custom resource from it. A definition is
+established at once, at its creation.
 """
 
 from dataclasses import dataclass

@@ -154,7 +154,8 @@ class Supervised:
         self.watched = watched
         self.daemons: list[Daemon] = []
         self.fault: Exception | None = None
-        self.supervisor = Supervisor(self.build, watched.file, watched.meters)  # type: ignore[arg-type]
+        file, meters = watched.file, watched.meters
+        self.supervisor = Supervisor(self.build, file, meters)  # type: ignore[arg-type]
 
     async def build(self, loaded: Loaded) -> Daemon:
         if self.fault is not None:
