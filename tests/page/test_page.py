@@ -38,7 +38,7 @@ HOSTILE = "<img src=x onerror=document.title='broken'>"
 LTR, LONG = "\u202egpj.exe", "n" * 253
 VIEWS = {
     "cluster": "document.querySelector('.unit button')",
-    "groups": "document.body.innerText.includes('0 of 4 members exist.')",
+    "groups": "document.body.innerText.includes('it needs 4 members: 0 are there')",
     "network": "document.querySelector('svg.graph .box') && document.querySelector('td')"
     " && document.querySelector('svg.graph .label.over')?.textContent === '10M \u00b7 cost 5 > 3'",
     "queue": "document.body.innerText.includes('Insufficient cpu')"
