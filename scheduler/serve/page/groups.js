@@ -73,7 +73,7 @@ function row(group, members) {
     el("td", {}, placed > 0 && where(group)),
     el("td", { class: "proof" }, proof(group)),
     el("td", { class: "num" }, since ? duration(at - since) : ""),
-    el("td", { class: "message" }, ...message(group, placed, members)));
+    el("td", { class: "message" }, ...message(group)));
 }
 
 /** The number of members per rack; every member on demand. @param {any} group */
@@ -106,11 +106,10 @@ function proof(group) {
   return `best found${text}${open >= 0 && gaps[open] !== null && group.terms[open] ? `; ${group.terms[open]} at most ${gaps[open]} from the best` : ""}`;
 }
 
-/** The reason for waiting: the message of the group's condition, conflicting rules, and victims. @param {any} group @param {number} placed @param {Members | undefined} members @returns {(HTMLElement | string)[]} */
-function message(group, placed, members) {
+/** The reason for waiting: the message of the group's condition, conflicting rules, and victims. @param {any} group @returns {(HTMLElement | string)[]} */
+function message(group) {
   const parts = [];
   if (group.message) parts.push(name(brief(group.message)));
-  else if (placed + (group.finished ?? 0) < group.minimum && (members?.count ?? 0) < group.minimum) parts.push(`${members?.count ?? 0} of ${group.minimum} members exist.`);
   if (group.conflict.length > 1) parts.push(el("details", { "data-key": `rules ${keyOf(group)}` }, el("summary", {}, `${group.conflict.length} rules in conflict`), el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule))))));
   if (group.victims.length) parts.push(el("details", { "data-key": `victims ${keyOf(group)}` }, el("summary", {}, `evicts ${many(group.victims.length, "pod")}`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
   return parts;
