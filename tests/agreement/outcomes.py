@@ -172,7 +172,7 @@ def settled(snapshot: bytes, namespace: str, found: Outcome) -> bool:
     return not preempts and all(node == found.get(name, "") for name, node in again.items())
 
 
-def torn(found: Outcome) -> list[str]:
+def partly_bound(found: Outcome) -> list[str]:
     """Return the gangs that are bound in part."""
     gangs: dict[str, set[bool]] = {}
     for name, node in found.items():
@@ -290,7 +290,7 @@ def objection(
     """
     if not at_rest:
         return "simulate of the final cluster changes it"
-    if parts := torn(found):
+    if parts := partly_bound(found):
         return f"in part: {', '.join(parts)}"
     before, after = placed_of(wanted, priorities), placed_of(found, priorities)
     highest = max((*before, *after), default=0)

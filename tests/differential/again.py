@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tests.differential.case import Decision
-from tests.differential.compare import differences, through_the_door
+from tests.differential.compare import differences, through_simulate
 from tests.differential.kinds import Manifest
 from tests.differential.known import explained
 from tests.differential.ours import Ours
@@ -22,17 +22,17 @@ from tests.differential.ours import Ours
 def repeated(one: Decision, ours: Ours) -> dict[str, Any]:
     """Decide again; return the unexplained differences."""
     one.ours = ours.decide(one.objects, one.pod, one.peer)
-    one.differences = differences(one.peer, one.ours) | door(one, ours)
+    one.differences = differences(one.peer, one.ours) | simulate_differences(one, ours)
     return {} if explained(one) else one.differences
 
 
-def door(one: Decision, ours: Ours) -> dict[str, Any]:
+def simulate_differences(one: Decision, ours: Ours) -> dict[str, Any]:
     """Compare the result of `simulate --batch` with the engine's, if no other pod is pending."""
     assert one.ours is not None
     waiting = [obj for obj in one.objects if obj["kind"] == "Pod" and not _is_placed(obj)]
     if waiting or one.peer.result == "Error":
         return {}
-    return through_the_door(ours.simulated(one.objects, one.pod), one.ours)
+    return through_simulate(ours.simulated(one.objects, one.pod), one.ours)
 
 
 def _is_placed(pod: Manifest) -> bool:

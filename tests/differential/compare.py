@@ -44,7 +44,7 @@ def differences(peer: Outcome, ours: Outcome) -> dict[str, Any]:
     return {path: list(values) for path, values in compared.items() if values[0] != values[1]}
 
 
-def through_the_door(pod: Any, ours: Outcome) -> dict[str, Any]:
+def through_simulate(pod: Any, ours: Outcome) -> dict[str, Any]:
     """Return the differences between `simulate --batch` and the engine alone for a pod."""
     if "error" in pod:
         return {"simulate": [ours.result, pod]}

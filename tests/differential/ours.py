@@ -62,7 +62,7 @@ class Watching(DefaultPreemption):
         """Return a tie-break by chance, as kube-scheduler's: every tied node is one of the best.
 
         The usual one prefers victims that are being evicted already, so the peer's choice would
-        differ by chance. `simulate` uses it, and `through_the_door` compares its choice.
+        differ by chance. `simulate` uses it, and `through_simulate` compares its choice.
         """
         return lambda rows, _victims_of: failure.break_tie(rows)
 

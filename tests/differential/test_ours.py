@@ -6,7 +6,7 @@ import pytest
 
 from tests.differential.again import repeated
 from tests.differential.case import Decision, Outcome
-from tests.differential.compare import through_the_door
+from tests.differential.compare import through_simulate
 from tests.differential.ours import Ours
 
 CONFIGURATION = {
@@ -83,4 +83,4 @@ def test_simulate_evicts_the_victims_of_one_of_the_best_nodes(victim: str, diffe
     )
     simulated = {"victims": [{"namespace": "default", "name": victim}]}
 
-    assert bool(through_the_door(simulated, best)) == differs
+    assert bool(through_simulate(simulated, best)) == differs

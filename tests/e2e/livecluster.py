@@ -95,7 +95,7 @@ class LiveCluster:
             assert 200 == answer.status, await answer.text()
 
     async def lease(self, holder: str) -> None:
-        """Create the scheduler's Lease, held by `holder`."""
+        """Create the scheduler's Lease with this `holder`."""
         url = f"{self.url}/apis/coordination.k8s.io/v1/namespaces/{self.ns}/leases"
         body = {"metadata": {"name": "trellis"}, "spec": {"holderIdentity": holder}}
         async with self.session.post(url, json=body) as answer:

@@ -88,7 +88,7 @@ class Live:
             return found
 
     async def pods(self) -> list[Json]:
-        """Return the pods of the namespace; remove their scheduling gates unless they are held, and
+        """Return the pods of the namespace; remove their scheduling gates unless they are kept, and
         play the kubelets of a real server.
         """
         found: list[Json] = (await self.send("GET", f"{self.core}/pods"))["items"]

@@ -107,11 +107,10 @@ async def test_a_burst_avoids_hot_and_silent_nodes(cluster: LiveCluster, tmp_pat
 
         await cluster.until(all_bound)
         counts = await placed(cluster)
-        # A node without any report takes no pod either, so that it does not matter who is heard
-        # first.
+        # A node without any report takes no pod either: the order of reports does not matter.
         assert set(counts) <= set(idle)
         assert len(counts) > 1
-        # Asked for while it is silent, so that it does not matter what is heard first afterwards.
+        # Asked for while it is silent, so that the order of events afterwards does not matter.
         await cluster.pod("late", requests={"cpu": "1", "memory": "1Gi"}, spec=only_on(silent))
         await cluster.until(lambda: is_refused(cluster, "late"))
         await report(cluster, silent, 1)

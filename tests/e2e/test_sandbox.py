@@ -53,7 +53,7 @@ class Binder:
         self._count = 0
 
     def interests(self) -> list[Interest]:
-        return [(PODS, self._hear)]
+        return [(PODS, self._handle)]
 
     def act(self, key: str, now: float) -> None:
         namespace, name = key.split("/")
@@ -65,7 +65,7 @@ class Binder:
         spec = {**pod.obj["spec"], "nodeName": nodes[self._count % len(nodes)]}
         self._store.replace(PODS, pod, {**pod.obj, "spec": spec})
 
-    def _hear(self, change: StoreChange) -> None:
+    def _handle(self, change: StoreChange) -> None:
         if change.type != DELETED and not change.stored.obj["spec"].get("nodeName"):
             self.work_queue.add(change.stored.key)
 
@@ -111,7 +111,7 @@ async def pods(sandbox: Sandbox) -> list[dict[str, Any]]:
 
 @needs_kubectl
 @pytest.mark.allow_blocking("starting a child process opens files")
-async def test_a_deployment_lives_and_moves(sandbox):
+async def test_a_deployment_runs_and_moves(sandbox):
     """Apply, rollout status, scale, cordon, drain under a budget, and delete all work with
     kubectl.
     """

@@ -2,7 +2,7 @@
 and when they arrive.
 
 The invariants are computed from the engine's effects and the server's history, and share no code
-with the plugin. Events of groups are chosen in `grouplives`.
+with the plugin. Events of groups are chosen in `grouplifecycles`.
 """
 
 from collections import Counter
@@ -17,10 +17,10 @@ from scheduler.objects.groups.podgroup import (
 )
 from scheduler.objects.pod import Pod
 from tests.faults import groupsources
-from tests.faults.test_group_life import Killer
+from tests.faults.test_group_lifecycle import Killer
+from tests.property.evictionevents import EVICTION_REASONS, is_of_a_group
 from tests.property.making import make_pod, with_spec
 from tests.property.model_api import KINDS
-from tests.property.receipts import EVICTION_REASONS, is_of_a_group
 
 CONSTRAINTS = "sakkara.group/constraints"
 CONFIG_MAP, COSCHEDULING = "GroupConfigMap", "PodGroup"
@@ -136,11 +136,11 @@ class Lifecycles(Killer):
         for group in self.groups:
             stated = self.described(group)
             bound = {one.metadata.uid for one in self.members(group) if one.spec.node_name}
-            if stated is not None and len(bound) >= max(stated.least, self._heard_least(group)):
+            if stated is not None and len(bound) >= max(stated.least, self._received_least(group)):
                 self.seen["whole"] += bool(bound - self.whole)
                 self.whole |= bound
 
-    def _heard_least(self, group: str) -> int:
+    def _received_least(self, group: str) -> int:
         """Return how many members a group needs by the objects that the engine has received.
 
         A later change to fewer is received later. An object that it has not received, or cannot
@@ -175,10 +175,10 @@ class Lifecycles(Killer):
     # The engine's decisions: checked when they are made, because more effects may follow before
     # they are sent
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Deliver one event, and check the resulting decisions."""
         self._watch_outbox()
-        super().hear(event)
+        super().handle(event)
         self.note()
         self._judge()
 
@@ -255,16 +255,16 @@ class Lifecycles(Killer):
                 )
                 assert any(f"goes on with {kept}:" in note for note in reported), text
 
-    def _check_rank(self, victim: Pod, receipt: Record) -> None:
+    def _check_rank(self, victim: Pod, event: Record) -> None:
         """Check that no pod is evicted for one that is not more important."""
-        if receipt.reason != "Preempted":
+        if event.reason != "Preempted":
             assert victim.metadata.uid not in self.whole, f"{victim.key} goes; its group was whole"
             return
-        assert receipt.related is not None
-        queued = self.engine.queues.get(receipt.related[2])
-        assert queued is not None, receipt.note
+        assert event.related is not None
+        queued = self.engine.queues.get(event.related[2])
+        assert queued is not None, event.note
         mine, theirs = self._rank(victim), self._rank(queued.pod)
-        assert mine < theirs, f"{victim.key} of priority {mine} goes for {theirs}: {receipt.note}"
+        assert mine < theirs, f"{victim.key} of priority {mine} goes for {theirs}: {event.note}"
 
     def _rank(self, pod: Pod) -> int:
         group = group_of(pod)

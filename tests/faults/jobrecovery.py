@@ -27,7 +27,7 @@ from scheduler.sandbox.start import new_store
 from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.store import Deletion
 from tests.faults.recovery import NODES, RECOVERY_KINDS
-from tests.faults.test_group_life import Killer
+from tests.faults.test_group_lifecycle import Killer
 from tests.property.engines import REGISTRY
 from tests.property.making import SCHEDULER, make_node, with_meta
 from tests.property.rig import START

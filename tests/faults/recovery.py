@@ -26,7 +26,7 @@ from scheduler.objects.groups.podgroup import (
 from scheduler.objects.meta import AnnotatedMeta, OwnerReference
 from scheduler.objects.pod import Pod, PodAnnotations
 from tests.faults import groupsources
-from tests.faults.test_group_life import Killer
+from tests.faults.test_group_lifecycle import Killer
 from tests.property.making import make_node, make_pod, with_meta, with_spec
 from tests.property.model_api import KINDS
 
@@ -36,7 +36,7 @@ NODES = tuple(f"n{number}" for number in range(4))
 JOB = OwnerReference("batch/v1", "Job", "job", "uid-job", controller=True)
 
 
-class Story(NamedTuple):
+class SourceScenario(NamedTuple):
     """A source of groups: its objects for a minimum, and a member as the source names its group."""
 
     objects: Callable[[int], Iterator[tuple[str, Any]]]
@@ -98,25 +98,25 @@ def _named(pod: Pod, _slot: int, _count: int) -> Pod:
     return with_spec(pod, scheduling_group=SchedulingGroup("g"))
 
 
-def _dialect(kind: str) -> Story:
-    return Story(
+def _other_source(kind: str) -> SourceScenario:
+    return SourceScenario(
         lambda least: iter([(kind, groupsources.made(kind, _about("g"), least, None))]),
         lambda pod, _slot, _count: groupsources.joined(kind, pod, "g"),
     )
 
 
-STORIES = {
-    "ConfigMap": Story(_config_map, _labelled("sakkara.group.name"), has_more=False),
-    "Coscheduling": Story(
+SOURCE_SCENARIOS = {
+    "ConfigMap": SourceScenario(_config_map, _labelled("sakkara.group.name"), has_more=False),
+    "Coscheduling": SourceScenario(
         lambda least: iter([("PodGroup", PodGroup(_about("g"), PodGroupSpec(least)))]),
         _labelled("scheduling.x-k8s.io/pod-group"),
     ),
-    "PodGroup 1.36": Story(_own("PodGroup.v1alpha2"), _named),
-    "PodGroup 1.37": Story(_own("PodGroup.v1beta1"), _named),
-    "Composite": Story(_composite, _in_tree),
-    "Volcano": _dialect(groupsources.VOLCANO),
-    "AppGroup": _dialect(groupsources.APP_GROUP),
-    "Kueue": Story(lambda _least: iter(()), _in_kueue, has_more=False),
+    "PodGroup 1.36": SourceScenario(_own("PodGroup.v1alpha2"), _named),
+    "PodGroup 1.37": SourceScenario(_own("PodGroup.v1beta1"), _named),
+    "Composite": SourceScenario(_composite, _in_tree),
+    "Volcano": _other_source(groupsources.VOLCANO),
+    "AppGroup": _other_source(groupsources.APP_GROUP),
+    "Kueue": SourceScenario(lambda _least: iter(()), _in_kueue, has_more=False),
 }
 
 
@@ -124,10 +124,10 @@ class Recovery(Killer):
     """One group whose members have slots; a slot ends when its member has finished for good."""
 
     def __init__(self, source: str, random: Random) -> None:
-        self.story, self.random = STORIES[source], random
+        self.scenario, self.random = SOURCE_SCENARIOS[source], random
         self.least = random.randint(1, 3)
         groups = 2 if source == "Composite" else 1
-        more = random.randrange(3) if self.story.has_more else 0
+        more = random.randrange(3) if self.scenario.has_more else 0
         self.slots = groups * (self.least + more)
         self.is_owned = random.random() < 0.5
         self.over: set[int] = set()
@@ -135,7 +135,7 @@ class Recovery(Killer):
         self.name_of: dict[int, str] = {}
         super().__init__(is_hot=random.random() < 0.5, kinds=RECOVERY_KINDS)
         self.add_nodes()
-        for kind, obj in self.story.objects(self.least):
+        for kind, obj in self.scenario.objects(self.least):
             self.api.put(kind, obj)
 
     def add_nodes(self) -> None:
@@ -155,7 +155,7 @@ class Recovery(Killer):
         for slot in lacking:
             self.made += 1
             name = self.name_of[slot] = f"m{slot}-{self.made}"
-            pod = self.story.join(make_pod(name, uid=f"uid-{name}"), slot, self.slots)
+            pod = self.scenario.join(make_pod(name, uid=f"uid-{name}"), slot, self.slots)
             if self.is_owned:
                 pod = with_meta(pod, owner_references=(JOB,))
             self.api.put("Pod", pod)

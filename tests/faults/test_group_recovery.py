@@ -5,10 +5,10 @@ capacity.
 import pytest
 
 from tests.faults.jobrecovery import CONTROLLED, recovered_job
-from tests.faults.recovery import STORIES, recovered
+from tests.faults.recovery import SOURCE_SCENARIOS, recovered
 
 
-@pytest.mark.parametrize("source", STORIES)
+@pytest.mark.parametrize("source", SOURCE_SCENARIOS)
 def test_a_group_recovers(source: str):
     """Every existing member is bound, whatever happened to the others."""
     for seed in range(6):
@@ -36,7 +36,7 @@ def test_a_job_that_becomes_smaller_needs_fewer_members():
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
-@pytest.mark.parametrize("source", STORIES)
+@pytest.mark.parametrize("source", SOURCE_SCENARIOS)
 def test_groups_recover(source: str, first: int):
     """The invariant holds in three thousand lifecycles of each source."""
     for seed in range(first, first + 100):

@@ -628,12 +628,12 @@ def test_a_lost_lease_outlives_a_permit_timeout():
     assert "timeout" in condition.message
 
 
-def test_events_of_a_stranger_are_passed_over():
+def test_pods_of_other_schedulers_are_ignored():
     """Unbound pods of other schedulers are ignored."""
     rig = rig_with()
     rig.api.put("Pod", make_pod("other", scheduler="another"))
     rig.watch("Pod")
-    rig.hear(Leading(active=True))
+    rig.handle(Leading(active=True))
 
     assert Where.GONE is rig.where("other")
 

@@ -2,7 +2,7 @@
 
 A root has a group of pods `ta`, another `tb`, and a group of groups `mid` with `tc` and `td` in it;
 an elastic group of lower and one of higher priority compete with them. The invariants are computed
-from objects, and share no code with the plugin. Events of the tree are chosen in `treelives`.
+from objects, and share no code with the plugin. Events of the tree are chosen in `treelifecycles`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Listener:
         self._engine.observation.on_fault = self._fault
         self._number = 0
 
-    def hear(self, raw: Any) -> None:
+    def handle(self, raw: Any) -> None:
         """Process one object as the API server would send it."""
         kind = BY_KIND.get(raw["kind"]) if _is_object(raw) else None
         if kind is None:

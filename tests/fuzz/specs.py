@@ -18,7 +18,7 @@ def line(number: int) -> bytes:
     random = Random(number)
     data = json.dumps(case(number, random)).encode()
     if random.random() < 0.02:
-        data = _torn(data, random)
+        data = _corrupted(data, random)
     return data
 
 
@@ -48,7 +48,7 @@ def parts(number: int) -> list[Any]:
     return [*found["objects"], *found["pending"]]
 
 
-def _torn(data: bytes, random: Random) -> bytes:
+def _corrupted(data: bytes, random: Random) -> bytes:
     """Return a line with a piece lost or a few bytes changed."""
     at = random.randrange(len(data))
     if random.random() < 0.5:

@@ -97,7 +97,7 @@ def _tell(number: int, report: Report) -> None:
     """
     listener = Listener(report.watched)
     for raw in specs.parts(number):
-        listener.hear(raw)
+        listener.handle(raw)
     report.problems += [f"case {number}: {problem}" for problem in listener.place()]
 
 
@@ -111,7 +111,7 @@ def _ask(batch: Batch, number: int, report: Report) -> None:
             report.problems.append(f"case {number}: {code}: {message}")
         return
     if found["id"] != number:
-        report.outcomes["id torn"] += 1
+        report.outcomes["id truncated"] += 1
     for pod in found["simulation"]["pods"]:
         report.outcomes[pod["result"]] += 1
         if pod["result"] not in RESULTS:

@@ -6,9 +6,9 @@ SOLVER: Final = "tests/property/test_solver.py"
 CERTIFICATES: Final = "tests/property/test_certificates.py"
 UNITS: Final = "tests/property/test_preemption_units.py"
 SIMULATED: Final = "tests/property/test_simulated_victims.py"
-DIALECTS: Final = "tests/property/test_group_sources.py"
-LIFE: Final = "tests/faults/test_group_life.py"
-LIVES: Final = "tests/faults/test_group_lives.py"
+GROUP_SOURCES: Final = "tests/property/test_group_sources.py"
+LIFECYCLE: Final = "tests/faults/test_group_lifecycle.py"
+LIFECYCLES: Final = "tests/faults/test_group_lifecycles.py"
 TRAFFIC: Final = "tests/property/test_traffic_units.py"
 APPLICATIONS: Final = "tests/property/test_whole_applications.py"
 WORKLOADS: Final = "tests/property/test_workload_invariants.py"
@@ -30,7 +30,7 @@ RESERVED: Final = "tests/unit/engine/test_reservations.py"
 OTHERS: Final = "tests/unit/moves/test_other_plans.py"
 
 OBJECTS = "what is decided follows from objects alone"
-RECEIPT = "nothing that runs is taken away without a receipt"
+EVICTION_EVENT = "no running pod is evicted without an event"
 CERTIFICATE = "a certificate is true"
 BETTER = "a better answer in hand is never thrown away"
 RIGHT = "rights are those that are needed"
@@ -41,8 +41,8 @@ BUDGET = "no budget is broken without need"
 NEEDLESS = "what is written changes something"
 WHOLE = "no group starts in part"
 VAIN = "no pod is evicted in vain"
-DIALECT = "a group described by another kind is the same group"
-TORN = "a group goes as a whole or stays"
+SOURCE = "a group of any source is handled equally"
+WHOLE_GROUP = "a group is released as a whole or not at all"
 CAPACITY = "no node is over capacity at any bind"
 LEASE = "no write of a process that does not lead is carried out"
 MOVED = "a moved pod has a node, and no pod moves against a rule"
@@ -73,32 +73,32 @@ _KEPT = (SOLVER, "-k", "never_thrown_away or every_program")
 MUTATIONS: Final = (
     Mutation(
         "victims go before all of their unit are marked",
-        TORN, "PodEvictor.evict",
+        WHOLE_GROUP, "PodEvictor.evict",
         "            refusal = await self._decided(unit)\n",
         "            refusal = None\n",
         (EVICTIONS, "-k", "cannot_be_marked"),
     ),
     Mutation(
         "members of an incomplete group keep their reserved capacity",
-        TORN, "LeftMembers.finish",
+        WHOLE_GROUP, "LeftMembers.finish",
         "            self._engine.give_up(nominated, now)\n", "",
-        (LIFE, "-k", "incomplete_group_release"),
+        (LIFECYCLE, "-k", "incomplete_group_release"),
     ),
     Mutation(
         "a group that is left undecided blocks capacity for others",
-        TORN, "GroupTask.left_open",
+        WHOLE_GROUP, "GroupTask.left_open",
         ", gives_up=not self.bound", "",
         ("tests/unit/engine/test_groups.py", "-k", "undecided_group_keeps"),
     ),
     Mutation(
         "status writes of the previous leader are taken to be in flight",
-        TORN, "Writing.leads",
+        WHOLE_GROUP, "Writing.leads",
         "self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)", "self._unsure = {}",
-        (LIFE, "-k", "who_leads_a_moment"),
+        (LIFECYCLE, "-k", "who_leads_a_moment"),
     ),
     Mutation(
         "the remaining members of an evicted group stay",
-        TORN, "LeftMembers.finish",
+        WHOLE_GROUP, "LeftMembers.finish",
         "            for placed in left:\n",
         "            for placed in ():\n",
         (EVICTIONS, "-k", "goes_later or finishes"),
@@ -136,7 +136,7 @@ MUTATIONS: Final = (
         OBJECTS, "may_dissolve",
         "return past.never_whole(members.placed(key), waiting, needed.size, since)",
         "return True",
-        (LIFE, "-k", "complete_while_no_scheduler_ran"),
+        (LIFECYCLE, "-k", "complete_while_no_scheduler_ran"),
     ),
     Mutation(
         "whether a group was whole is not read from its members",
@@ -144,7 +144,7 @@ MUTATIONS: Final = (
         "    if any(one.metadata.labels.get(MEMBER_STATUS) == BOUND for one in members):\n"
         "        return True\n",
         "",
-        (LIFE, "-k", "described_larger or enlarged"),
+        (LIFECYCLE, "-k", "described_larger or enlarged"),
     ),
     Mutation(
         "nominations are not read from pods",
@@ -220,7 +220,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "victims of a pod get no event",
-        RECEIPT, "preempted_event",
+        EVICTION_EVENT, "preempted_event",
         "return msgspec.structs.replace(\n        about, scheduler_name=profile, "
         "related=(related.namespace, related.name, related.uid)\n    )",
         "return msgspec.structs.replace(about, scheduler_name=profile)",
@@ -228,53 +228,53 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the event of a victim has another reason",
-        RECEIPT, "preempted_event",
+        EVICTION_EVENT, "preempted_event",
         '"Normal", reasons.PREEMPTED, "Preempting"',
         '"Normal", reasons.PREEMPTING, "Preempting"',
         (UNITS,),
     ),
     Mutation(
         "released members get no event",
-        RECEIPT, "released_event",
+        EVICTION_EVENT, "released_event",
         '"Warning", reasons.GROUP_RELEASED, "Releasing"',
         '"Warning", reasons.PREEMPTING, "Releasing"',
-        (LIFE, "-k", "never_whole"),
+        (LIFECYCLE, "-k", "never_whole"),
     ),
     Mutation(
         "the rest of a group does not go with a victim",
-        RECEIPT, "_Joined.companions",
+        EVICTION_EVENT, "_Joined.companions",
         "return Companions(here, tuple((one, row) for one, row in rows if row is not None))",
         "return Companions(here, ())",
         (UNITS,),
     ),
     Mutation(
         "the rest of a group stays when an extender has had its word",
-        RECEIPT, "best_offer",
+        EVICTION_EVENT, "best_offer",
         "tuple(one for one, _ in units.with_their_groups(_victims(best, nodes)))",
         "tuple(_victims(best, nodes))",
         (UNITS,),
     ),
     Mutation(
         "whom a group can spare stays when the rest of it goes",
-        RECEIPT, "examine",
+        EVICTION_EVENT, "examine",
         "        among[among] = ~((rest[numbers] >= 0) & dry_run.gone[rest[numbers]])\n", "",
         (UNITS,),
     ),
     Mutation(
         "who is going already is spared once more",
-        RECEIPT, "UnitIndex.surplus",
+        EVICTION_EVENT, "UnitIndex.surplus",
         "return max(0, gang.unit.surplus - going)", "return gang.unit.surplus",
         ("tests/unit/engine/test_group_shrinking.py",),
     ),
     Mutation(
         "victims go before their event is written",
-        RECEIPT, "Executor._evict",
+        EVICTION_EVENT, "Executor._evict",
         "await self._recorder.settle(effect.uid)", "pass",
         (INVARIANTS, "-k", "before_its_event"),
     ),
     Mutation(
         "victims are marked without a reason",
-        RECEIPT, "PodEvictor._mark",
+        EVICTION_EVENT, "PodEvictor._mark",
         "body = disruption_patch(effect.uid, effect.message,",
         'body = disruption_patch(effect.uid, "",',
         (INVARIANTS,),
@@ -287,7 +287,7 @@ MUTATIONS: Final = (
         (INVARIANTS,),
     ),
     Mutation(
-        "the receipt names a preemptor that is none",
+        "the eviction event names a pod that is no preemptor",
         PRIORITY, "EventBodies.event",
         'related = _Ref("Pod", namespace, other, uid, "v1")',
         'related = _Ref("Pod", namespace, other, record.uid, "v1")',
@@ -373,7 +373,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "simulate forgets a victim",
-        RECEIPT, "SimulationRun._decided",
+        EVICTION_EVENT, "SimulationRun._decided",
         "for victim in decision.victims:",
         "for victim in decision.victims[1:]:",
         (SIMULATED,),
@@ -407,7 +407,7 @@ MUTATIONS: Final = (
         "int(above[0])", "int(above[-1])", (SOLVER,),
     ),
     Mutation(
-        "the door lets answers out that break a rule of a level",
+        "results that break a rule of a level are returned",
         CERTIFICATE, "level_problems",
         "if rule.is_hard_spread and pods > 1:", "if False:",
         (SOLVER, "tests/unit/solver/test_check.py"),
@@ -490,32 +490,32 @@ MUTATIONS: Final = (
         WHOLE, "GroupBindings.objection",
         "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)",
         'return ""',
-        (LIVES, "-k", "stays_mended"),
+        (LIFECYCLES, "-k", "stays_mended"),
     ),
     Mutation(
         "the rest of a group is decided while binds of members are in flight",
         OBJECTS, "ClusterTopologyPlacementGroup.group_wanted",
         "if any(placed.assumed for placed in bound):",
         "if spec.is_minimum and any(placed.assumed for placed in bound):",
-        (LIVES, "-k", "stays_mended"),
+        (LIFECYCLES, "-k", "stays_mended"),
     ),
     Mutation(
         "an edited description counts as old as its object",
         OBJECTS, "ConfigMapGroups.size_set_at",
         "times = [obj.set_at(*path) for path in _SET_FIELDS]", "times: list[str | None] = []",
-        (LIFE, "-k", "described_larger or enlarged"),
+        (LIFECYCLE, "-k", "described_larger or enlarged"),
     ),
     Mutation(
         "a group in a group that was said to be scheduled is said to wait",
         OBJECTS, "InnerGroupWriter._say",
         "elif self._final.get(node.key) == obj.metadata.uid:", "elif False:",
-        ("tests/faults/test_tree_lives.py", "-k", "stays_mended"),
+        ("tests/faults/test_tree_lifecycles.py", "-k", "stays_mended"),
     ),
     Mutation(
         "whom to evict is not looked at again when the solver has answered",
         WHOLE, "GroupEvictor.disruption",
         "if unit.surplus < here < len(unit.pods):", "if False:",
-        (LIVES, "-k", "stays_mended"),
+        (LIFECYCLES, "-k", "stays_mended"),
     ),
     Mutation(
         "members that may not evict take capacity that others have freed",
@@ -580,21 +580,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "numbers of tasks bind although the minimum is below their sum",
-        DIALECT, "_tasks",
+        SOURCE, "_tasks",
         "if not asked or members < sum(asked.values()):", "if not asked:",
-        (DIALECTS, "-k", "volcano"),
+        (GROUP_SOURCES, "-k", "volcano"),
     ),
     Mutation(
         "a rule for a tier leaves the tiers above it open",
-        DIALECT, "scheduler/groups/topology/hypernodes.py",
+        SOURCE, "scheduler/groups/topology/hypernodes.py",
         "for level in inner[: lowest + 1]}", "for level in inner[lowest + 1 :]}",
-        (DIALECTS, "-k", "hypernodes"),
+        (GROUP_SOURCES, "-k", "hypernodes"),
     ),
     Mutation(
         "a level that is required leaves those above it open",
-        DIALECT, "scheduler/groups/topology/kueuelevels.py",
+        SOURCE, "scheduler/groups/topology/kueuelevels.py",
         "for level in tree.levels[: depth + 1]}", "for level in tree.levels[depth : depth + 1]}",
-        (DIALECTS, "-k", "kueue"),
+        (GROUP_SOURCES, "-k", "kueue"),
     ),
     Mutation(
         "a reserved destination counts for no other pod",

@@ -39,15 +39,15 @@ class Pools:
 
     def __init__(self, nodes: int, *, planned: bool) -> None:
         self.engine = Engine(PROFILES, REGISTRY)
-        self.hear(Leading(active=True))
+        self.handle(Leading(active=True))
         for number in range(nodes):
             pool = "a" if number % 2 else "b"
             node = make_node(f"n{number}", cpu=16, labels={POOL: pool})
-            self.hear(Watched("Node", "ADDED", node))
+            self.handle(Watched("Node", "ADDED", node))
         if planned:
             self._plan()
 
-    def hear(self, event: object) -> None:
+    def handle(self, event: object) -> None:
         """Hand the engine an event."""
         self.engine.handle(event, NOW)  # type: ignore[arg-type]
 
@@ -55,10 +55,10 @@ class Pools:
         """Make a group of three roles call the solver, which does not answer."""
         size = sum(count for _, count in ROLES)
         meta = AnnotatedMeta(name="g", namespace="default", uid="g")
-        self.hear(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
+        self.handle(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
         for cpu, count in ROLES:
             for number in range(count):
-                self.hear(Watched("Pod", "ADDED", pinned(f"g-{cpu}-{number}", "a", cpu, "g")))
+                self.handle(Watched("Pod", "ADDED", pinned(f"g-{cpu}-{number}", "a", cpu, "g")))
         effects = self.engine.run(NOW, 50)
         assert [True] == [isinstance(one, Solve) for one in effects if isinstance(one, Solve)]
 
@@ -68,13 +68,13 @@ class Pools:
         gc.collect()
         started = process_time()
         for at, pod in enumerate(list(waiting.values()), 1):
-            self.hear(Watched("Pod", "ADDED", pod))
+            self.handle(Watched("Pod", "ADDED", pod))
             if at % 10 == 0 or at == pods:
                 for one in self.engine.run(NOW, 50):
                     if isinstance(one, Bind):
-                        self.hear(Answer(one.id, 201))
+                        self.handle(Answer(one.id, 201))
                         bound = with_spec(waiting.pop(one.name), node_name=one.node)
-                        self.hear(Watched("Pod", "MODIFIED", bound))
+                        self.handle(Watched("Pod", "MODIFIED", bound))
         took = process_time() - started
         assert not waiting, f"{len(waiting)} pods wait"
         return took

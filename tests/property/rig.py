@@ -33,10 +33,10 @@ from scheduler.engine.intake import identity
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
+from tests.property.evictionevents import check_eviction_events
 from tests.property.making import SCHEDULER
 from tests.property.model_api import KINDS, ModelApi
 from tests.property.model_claims import CLAIM, control
-from tests.property.receipts import check_receipts
 from tests.property.tinyplugins import plugin_of, tiny_engine
 from tests.property.watchdog import DONE, Watchdog, check_inside
 
@@ -87,7 +87,7 @@ class Rig:
 
     # The engine's side.
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Deliver one event."""
         self.dog.record_event(event)
         self.engine.handle(event, self.now)
@@ -102,7 +102,7 @@ class Rig:
         self._pending = []
         self.dog.forget_bound()
         check_inside(self.engine)
-        check_receipts(effects, self.engine, self.undescribed)
+        check_eviction_events(effects, self.engine, self.undescribed)
         # The executor sends nothing without the lease.
         self.wire += effects if self.engine.is_leading else ()
         return effects
@@ -195,7 +195,7 @@ class Rig:
         """Bring an answer to the engine, in any order and perhaps repeatedly."""
         answer = self.answers.pop(place)
         for _ in range(times):
-            self.hear(answer)
+            self.handle(answer)
 
     # The watch.
 
@@ -207,17 +207,17 @@ class Rig:
         """Deliver the next events of a kind, in order; list events are first."""
         for _ in range(min(most, self.behind(kind))):
             if self.lists[kind]:
-                self.hear(self.lists[kind].pop(0))
+                self.handle(self.lists[kind].pop(0))
                 continue
             event: Watched = self.api.log[kind][self.position[kind]]
             self.position[kind] += 1
-            self.hear(event)
+            self.handle(event)
 
     def relist(self, kind: str) -> None:
         """Drop the watch's undelivered events and list instead (410)."""
         self.position[kind] = len(self.api.log[kind])
         self.lists[kind] = []
-        self.hear(self.api.listed(kind))
+        self.handle(self.api.listed(kind))
 
     def relist_in_parts(self, kind: str) -> None:
         """List instead of watching, passed on object by object as in the daemon."""
@@ -238,7 +238,7 @@ class Rig:
         """Lose or regain the lease; unsent effects are dropped."""
         if not active:
             self.wire = []
-        self.hear(Leading(active))
+        self.handle(Leading(active))
 
     def restart(self) -> None:
         """Die and restart as a new process; sent effects may still arrive."""

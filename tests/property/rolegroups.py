@@ -66,7 +66,7 @@ def group(rng: Random) -> GroupProblem:
     )
 
 
-def begun(rng: Random) -> GroupProblem:
+def partly_bound(rng: Random) -> GroupProblem:
     """Return a group with a bound pod, whose pods must all be in one unit of the first level."""
     made = group(rng)
     top, *below = made.levels

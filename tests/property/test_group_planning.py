@@ -26,7 +26,7 @@ def changed(random: Random, floor: Floor, name: str) -> str:
             verb, pod = "MODIFIED", make_pod(name)
         case _:
             verb, pod = "MODIFIED", make_pod(name, labels={**LABELS, "touched": "yes"})
-    floor.hear(Watched("Pod", verb, pod))
+    floor.handle(Watched("Pod", verb, pod))
     return what
 
 

@@ -127,7 +127,7 @@ def test_no_other_victims_do_less_harm(batch):
     """
     for number in range(BATCH):
         rng = Random(f"victims {batch}/{number}")
-        made = (rolegroups.classed, rolegroups.group, rolegroups.begun)[number % 3]
+        made = (rolegroups.classed, rolegroups.group, rolegroups.partly_bound)[number % 3]
         problem = rolegroups.preemption(rng, made(rng))
         assert_least_harm(problem, severalroles.solve(problem, LIMITS))
 
@@ -138,7 +138,7 @@ def test_the_unit_whose_victims_do_the_least_harm_is_chosen(batch):
     placed = 0
     for number in range(BATCH):
         rng = Random(f"units {batch}/{number}")
-        group = msgspec.structs.replace(rolegroups.begun(rng), fixed=())
+        group = msgspec.structs.replace(rolegroups.partly_bound(rng), fixed=())
         problem = rolegroups.preemption(rng, group)
         placed += assert_least_harm(problem, severalroles.solve(problem, LIMITS))
     assert placed

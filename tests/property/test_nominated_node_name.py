@@ -51,18 +51,18 @@ class Cluster:
         self.asked: list[tuple[int, Solve]] = []
         self.groups = self.singles = 0
         self.evictions = 0
-        self.hear(Leading(active=True))
+        self.handle(Leading(active=True))
         for number in range(NODES):
-            self.hear(Watched("Node", "ADDED", make_node(f"n{number}", cpu=NODE_CPUS)))
+            self.handle(Watched("Node", "ADDED", make_node(f"n{number}", cpu=NODE_CPUS)))
 
-    def hear(self, event: object) -> None:
+    def handle(self, event: object) -> None:
         self.engine.handle(event, self.now)  # type: ignore[arg-type]
 
     def pod(self, name: str, cpu: int, priority: int, group: str = "") -> None:
         labels = {LABEL: group} if group else {}
         pod = make_pod(name, cpu=cpu, priority=priority, labels=labels)
         self.pods[pod.metadata.uid] = pod
-        self.hear(Watched("Pod", "ADDED", pod))
+        self.handle(Watched("Pod", "ADDED", pod))
 
     def something(self) -> None:
         """Create a pod or a group, or finish a bound pod."""
@@ -75,7 +75,7 @@ class Cluster:
             self.groups += 1
             name = f"g{self.groups}"
             meta = AnnotatedMeta(name=name, namespace="default", uid=name)
-            self.hear(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
+            self.handle(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
             cpu = self.random.choice((2, 4, 8))
             for number in range(size):
                 self.pod(f"{name}-{number}", cpu, priority, name)
@@ -90,11 +90,11 @@ class Cluster:
             self.something()
         for uid in [uid for uid, turn in self.leaving.items() if turn <= self.turn]:
             del self.leaving[uid]
-            self.hear(Watched("Pod", "DELETED", self.pods.pop(uid)))
+            self.handle(Watched("Pod", "DELETED", self.pods.pop(uid)))
         due = [one for at, one in self.asked if at <= self.turn]
         self.asked = [one for one in self.asked if one[0] > self.turn]
         for question in due:
-            self.hear(Answer(question.id, 200, body=answer(question.instance)))
+            self.handle(Answer(question.id, 200, body=answer(question.instance)))
         while effects := self.engine.run(self.now, 8):
             for effect in effects:
                 self.take(effect)
@@ -114,12 +114,12 @@ class Cluster:
         if isinstance(effect, Solve):
             self.asked.append((self.turn + self.random.randrange(1, 4), effect))
         elif isinstance(effect, Call):
-            self.hear(Answer(effect.id, 200))
+            self.handle(Answer(effect.id, 200))
         elif isinstance(effect, Bind):
             bound = with_spec(self.pods[effect.uid], node_name=effect.node)
             self.pods[effect.uid] = with_status(bound, nominated_node_name="")
-            self.hear(Answer(effect.id, 201))
-            self.hear(Watched("Pod", "MODIFIED", self.pods[effect.uid]))
+            self.handle(Answer(effect.id, 201))
+            self.handle(Watched("Pod", "MODIFIED", self.pods[effect.uid]))
         elif isinstance(effect, SetStatus) and effect.uid in self.pods:
             if effect.nominated_node is not None:
                 written = with_status(
@@ -128,7 +128,7 @@ class Cluster:
                 self.pods[effect.uid] = written
                 if effect.nominated_node:
                     self.written[effect.uid] = effect.nominated_node
-                self.hear(Watched("Pod", "MODIFIED", written))
+                self.handle(Watched("Pod", "MODIFIED", written))
         elif isinstance(effect, Evict) and "preempting" in effect.message:
             self.evict(effect)
 
@@ -139,8 +139,8 @@ class Cluster:
         self.pods[effect.uid] = msgspec.structs.replace(victim, metadata=meta)
         self.leaving[effect.uid] = self.turn + self.random.randrange(2, 6)
         self.preemptors[effect.uid] = {}
-        self.hear(Answer(effect.id, 200))
-        self.hear(Watched("Pod", "MODIFIED", self.pods[effect.uid]))
+        self.handle(Answer(effect.id, 200))
+        self.handle(Watched("Pod", "MODIFIED", self.pods[effect.uid]))
 
     def nominated(self) -> dict[str, str]:
         """Return the nodes that pending pods are nominated to in the API, by uid."""

@@ -309,10 +309,10 @@ def test_nothing_is_overcommitted_and_no_pod_is_forgotten(seed: int):
 
     No remaining pod fits, may evict, or is kept from a node by a lower nomination.
     """
-    life = Lifecycle(Random(seed))
+    lifecycle = Lifecycle(Random(seed))
     for _ in range(60):
-        life.step()
-    rig = life.rig
+        lifecycle.step()
+    rig = lifecycle.rig
     rig.settle()
 
     waiting = [queued.pod for queued in rig.engine.queues]

@@ -14,8 +14,8 @@ from scheduler.engine.settings import EngineSettings
 from scheduler.objects.pod import Pod
 from tests.property import unitcluster
 from tests.property.engines import PROFILES, REGISTRY
+from tests.property.evictionevents import check_eviction_events
 from tests.property.making import make_node, make_pod
-from tests.property.receipts import check_receipts
 from tests.property.unitcluster import (
     CONFIG_MAP_LABEL,
     POD_GROUP_LABEL,
@@ -47,7 +47,7 @@ def decide(cluster: SimulatedCluster, *, reviewed: bool = False) -> Decision:
     for asked in [one for one in effects if isinstance(one, AskExtender)]:
         engine.handle(Answer(asked.id, 200, body=ExtenderAnswer(offers=asked.offers)), NOW)
         effects = engine.run(NOW, 0)
-    check_receipts(effects, engine)
+    check_eviction_events(effects, engine)
     (decision,) = decisions
     return decision
 

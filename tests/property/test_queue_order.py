@@ -65,15 +65,15 @@ class Stream:
         self.evicted: list[Evict] = []
         self.turn = 0
         self.passed: list[str] = []
-        self.hear(Leading(active=True))
+        self.handle(Leading(active=True))
         for _ in range(3):
             self.node()
 
-    def hear(self, event: object) -> None:
+    def handle(self, event: object) -> None:
         self.engine.handle(event, self.now)  # type: ignore[arg-type]
 
     def node(self, cpu: int = NODE_CPUS) -> None:
-        self.hear(Watched("Node", "ADDED", make_node(f"n{self.nodes}", cpu=cpu)))
+        self.handle(Watched("Node", "ADDED", make_node(f"n{self.nodes}", cpu=cpu)))
         self.nodes += 1
 
     def pod(
@@ -82,12 +82,12 @@ class Stream:
         labels = {LABEL: group} if group else {}
         made = make_pod(name, cpu=cpu, priority=priority, labels=labels, preemption_policy=policy)
         self.pods[made.metadata.uid] = made
-        self.hear(Watched("Pod", "ADDED", made))
+        self.handle(Watched("Pod", "ADDED", made))
 
     def group(self, name: str, size: int, cpu: int, priority: int) -> None:
         self.sizes[name] = size
         meta = AnnotatedMeta(name=name, namespace="default", uid=name)
-        self.hear(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
+        self.handle(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
         for number in range(size):
             self.pod(f"{name}-{number}", cpu, priority, name)
 
@@ -107,7 +107,7 @@ class Stream:
             self.node()
 
     def end(self, uid: str) -> None:
-        self.hear(Watched("Pod", "DELETED", self.bound.pop(uid)))
+        self.handle(Watched("Pod", "DELETED", self.bound.pop(uid)))
 
     def step(self) -> None:
         """Run a turn: events, due answers, and the engine's effects."""
@@ -123,7 +123,7 @@ class Stream:
     def answered(self, questions: Iterable[Solve]) -> None:
         for question in questions:
             reply = Answer(question.id, 200, body=answer(question.instance))
-            self.watched(lambda reply=reply: self.hear(reply))  # type: ignore[misc]
+            self.watched(lambda reply=reply: self.handle(reply))  # type: ignore[misc]
 
     def run(self) -> None:
         """Try one pod at a time until no work is left in this turn."""
@@ -142,8 +142,8 @@ class Stream:
         elif isinstance(effect, Bind):
             bound = with_spec(self.pods.pop(effect.uid), node_name=effect.node)
             self.bound[effect.uid] = bound
-            self.hear(Answer(effect.id, 200))
-            self.hear(Watched("Pod", "MODIFIED", bound))
+            self.handle(Answer(effect.id, 200))
+            self.handle(Watched("Pod", "MODIFIED", bound))
 
     def watched(self, act: Callable[[], T]) -> T:
         """Run the engine once; record which pods were overtaken by the placed ones."""
@@ -364,14 +364,14 @@ def evicting_gang(free: int) -> Stream:
     stream = Stream(1, inline=False)
     for number in range(3):
         low = make_pod(f"old-{number}", cpu=NODE_CPUS - free, node=f"n{number}")
-        stream.hear(Watched("Pod", "ADDED", low))
+        stream.handle(Watched("Pod", "ADDED", low))
     group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
-    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(3))))
+    stream.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(3))))
     stream.sizes["gang"] = 3
     for number in range(3):
         member = make_pod(f"gang-{number}", cpu=NODE_CPUS, priority=100, labels={LABEL: "gang"})
         stream.pods[member.metadata.uid] = member
-        stream.hear(Watched("Pod", "ADDED", member))
+        stream.handle(Watched("Pod", "ADDED", member))
     stream.run()
     assert stream.asked  # which pods to evict
     return stream
@@ -392,7 +392,7 @@ def test_a_later_pod_evicts_none_where_a_gang_is_planned(free: int):
 
     stream.node(cpu=NODE_CPUS // 2)  # too small for members of the gang
     other = make_pod("other", cpu=NODE_CPUS // 2, node="n3")
-    stream.hear(Watched("Pod", "ADDED", other))
+    stream.handle(Watched("Pod", "ADDED", other))
     stream.pod("later-other", NODE_CPUS // 2, 60, policy=evicts)
     stream.run()
     assert ["other"] == [effect.name for effect in stream.evicted]
@@ -416,7 +416,7 @@ def test_offers_to_extenders_leave_out_nodes_of_planned_groups(*, wants_offers: 
     stream = Stream(1, inline=True)
     for number in range(3):
         low = make_pod(f"old-{number}", cpu=NODE_CPUS, node=f"n{number}")
-        stream.hear(Watched("Pod", "ADDED", low))
+        stream.handle(Watched("Pod", "ADDED", low))
     for priority, error in ((50, PutOffError), (0, None)):
         attempt = stream.engine.attempt(make_pod("later", priority=priority), stream.now)
         attempt.reserved, attempt.wants_offers = Usable(), wants_offers
@@ -431,9 +431,9 @@ def evict_and_bind(stream: Stream, low: Iterable[Pod]) -> None:
         asked, stream.asked = stream.asked, []
         stream.answered(question for _, question in asked)
         for effect in stream.evicted:
-            stream.hear(Answer(effect.id, 200))
+            stream.handle(Answer(effect.id, 200))
             (gone,) = [pod for pod in low if pod.metadata.uid == effect.uid]
-            stream.hear(Watched("Pod", "DELETED", gone))
+            stream.handle(Watched("Pod", "DELETED", gone))
         stream.evicted.clear()
         stream.now += 0.01
 
@@ -454,9 +454,9 @@ def test_a_gang_keeps_what_it_could_evict_before_it_looks_for_victims():
     stream = Stream(1, inline=False)
     low = [make_pod(f"old-{number}", cpu=3, node=f"n{number}") for number in range(3)]
     for pod in low:
-        stream.hear(Watched("Pod", "ADDED", pod))
+        stream.handle(Watched("Pod", "ADDED", pod))
     group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
-    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(6))))
+    stream.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(6))))
     stream.sizes["gang"] = 6
     for number in range(6):
         stream.pod(f"gang-{number}", 4, 100, "gang", "PreemptLowerPriority")
@@ -477,15 +477,15 @@ def test_a_gang_is_tried_when_a_pod_comes_that_it_has_affinity_to(matching: str,
     stream = Stream(1, inline=inline)
     for name in ("n0", "n1", "n2"):
         node = make_node(name, cpu=NODE_CPUS, labels={"host": name})
-        stream.hear(Watched("Node", "MODIFIED", node))
+        stream.handle(Watched("Node", "MODIFIED", node))
     term = PodAffinityTerm("host", LabelSelector({"app": "db"}))
     near = Affinity(pod_affinity=PodAffinity(required=(term,)))
     group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
-    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(2))))
+    stream.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(2))))
     for number in range(2):
         member = make_pod(f"gang-{number}", labels={LABEL: "gang"}, affinity=near)
         stream.pods[member.metadata.uid] = member
-        stream.hear(Watched("Pod", "ADDED", member))
+        stream.handle(Watched("Pod", "ADDED", member))
 
     def settle() -> list[str]:
         for _ in range(4):
@@ -498,7 +498,7 @@ def test_a_gang_is_tried_when_a_pod_comes_that_it_has_affinity_to(matching: str,
 
     assert ["UNSCHEDULABLE"] * 2 == settle()
     other = make_pod("other", node="n1", labels={"app": matching})
-    stream.hear(Watched("Pod", "ADDED", other))
+    stream.handle(Watched("Pod", "ADDED", other))
     stream.now += 20  # back-off is over, and the flush of pods that wait long is not due
 
     assert (["UNSCHEDULABLE"] * 2 if matching == "web" else []) == settle()
@@ -515,18 +515,18 @@ def gang_apart(
     """
     for name in ("n0", "n1", "n2"):
         node = make_node(name, cpu=cpu, labels={"host": name})
-        stream.hear(Watched("Node", "MODIFIED", node))
+        stream.handle(Watched("Node", "MODIFIED", node))
     term = PodAffinityTerm("host", LabelSelector({"app": "web"}))
     apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
     stream.sizes["gang"] = size
     group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
-    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
+    stream.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
     for number in range(size):
         name, labels = f"gang-{number}", {LABEL: "gang"}
         member = make_pod(name, cpu=4, priority=100, labels=labels, affinity=apart)
         member = with_spec(member, preemption_policy=policy)
         stream.pods[member.metadata.uid] = member
-        stream.hear(Watched("Pod", "ADDED", member))
+        stream.handle(Watched("Pod", "ADDED", member))
 
 
 @pytest.mark.parametrize("app", ["web", "db"])
@@ -541,7 +541,7 @@ def test_a_pod_that_a_gangs_rules_name_waits_for_its_plan(app: str):
 
     later = make_pod("later", priority=0, labels={"app": app})
     stream.pods[later.metadata.uid] = later
-    stream.hear(Watched("Pod", "ADDED", later))
+    stream.handle(Watched("Pod", "ADDED", later))
     stream.run()
 
     assert (["later"] if app == "db" else []) == [name_of(pod) for pod in stream.bound.values()]
@@ -558,7 +558,7 @@ def test_what_comes_later_keeps_off_hosts_that_a_gang_waits_for(size: int):
     stream = Stream(1, inline=True)
     old = [make_pod(f"old-{number}", cpu=12, node=f"n{number}") for number in range(3)]
     for pod in old:
-        stream.hear(Watched("Pod", "ADDED", pod))
+        stream.handle(Watched("Pod", "ADDED", pod))
     gang_apart(stream, 2, cpu=12)
     stream.run()
     asked, stream.asked = stream.asked, []
@@ -568,16 +568,16 @@ def test_what_comes_later_keeps_off_hosts_that_a_gang_waits_for(size: int):
 
     if size > 1:
         group = AnnotatedMeta(name="later", namespace="default", uid="later")
-        stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
+        stream.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
     names = [f"later-{number}" if size > 1 else "later" for number in range(size)]
     for name in names:
         labels = {"app": "web"} | ({LABEL: "later"} if size > 1 else {})
         made = make_pod(name, priority=100, labels=labels, preemption_policy="Never")
         stream.pods[made.metadata.uid] = made
-        stream.hear(Watched("Pod", "ADDED", made))
-    stream.hear(Answer(eviction.id, 200))
+        stream.handle(Watched("Pod", "ADDED", made))
+    stream.handle(Answer(eviction.id, 200))
     (gone,) = [pod for pod in old if pod.metadata.uid == eviction.uid]
-    stream.hear(Watched("Pod", "DELETED", gone))
+    stream.handle(Watched("Pod", "DELETED", gone))
     stream.now += 0.01
     for _ in range(6):
         stream.run()
@@ -599,8 +599,8 @@ def test_a_host_that_a_deferred_pod_needs_is_left_to_it(app: str, *, is_gang: bo
     stream = Stream(1, inline=False)
     for number in range(3):
         host = f"n{number}"
-        stream.hear(Watched("Node", "MODIFIED", make_node(host, cpu=8, labels={"host": host})))
-    stream.hear(Watched("Node", "ADDED", make_node("small", cpu=3, labels={"host": "small"})))
+        stream.handle(Watched("Node", "MODIFIED", make_node(host, cpu=8, labels={"host": host})))
+    stream.handle(Watched("Node", "ADDED", make_node("small", cpu=3, labels={"host": "small"})))
     added(stream, "gang", 3, cpu=4, priority=100, app="web")
     stream.run()
     assert stream.asked
@@ -609,7 +609,7 @@ def test_a_host_that_a_deferred_pod_needs_is_left_to_it(app: str, *, is_gang: bo
     apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
     deferred = make_pod("deferred", cpu=2, priority=50, affinity=apart)
     stream.pods[deferred.metadata.uid] = deferred
-    stream.hear(Watched("Pod", "ADDED", deferred))
+    stream.handle(Watched("Pod", "ADDED", deferred))
     added(stream, "later", 1, cpu=1, priority=0, app=app, host="small", is_gang=is_gang)
     stream.run()
 
@@ -634,14 +634,14 @@ def added(
     if is_gang:
         stream.sizes[name] = size
         meta = AnnotatedMeta(name=name, namespace="default", uid=name)
-        stream.hear(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
+        stream.handle(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(size))))
     for number in range(size):
         own = f"{name}-{number}" if is_gang else name
         labels = {"app": app} | ({LABEL: name} if is_gang else {})
         made = make_pod(own, cpu=cpu, priority=priority, labels=labels, preemption_policy="Never")
         made = with_spec(made, node_selector={"host": host}) if host else made
         stream.pods[made.metadata.uid] = made
-        stream.hear(Watched("Pod", "ADDED", made))
+        stream.handle(Watched("Pod", "ADDED", made))
 
 
 def settle(stream: Stream) -> None:
@@ -658,10 +658,10 @@ def test_a_deferred_pod_is_tried_before_a_group_of_the_line_that_comes_later():
     stream = Stream(1, inline=True)
     for number in (1, 2):
         old = make_pod(f"old-{number}", cpu=NODE_CPUS, node=f"n{number}")
-        stream.hear(Watched("Pod", "ADDED", old))
+        stream.handle(Watched("Pod", "ADDED", old))
     stream.sizes["gang"] = 4
     group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
-    stream.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(4))))
+    stream.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(4))))
     for number in range(4):
         stream.pod(f"gang-{number}", NODE_CPUS, 100, "gang", policy="PreemptLowerPriority")
     stream.run()

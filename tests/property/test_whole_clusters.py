@@ -210,9 +210,9 @@ class Lifecycle:
 @given(st.integers(0, 2**32))
 def test_nothing_is_used_twice_and_no_pod_is_forgotten(seed: int):
     """Fifteen changes of a small cluster."""
-    life = Lifecycle(seed)
+    lifecycle = Lifecycle(seed)
     for _ in range(15):
-        life.step()
+        lifecycle.step()
 
 
 @pytest.mark.long
@@ -220,9 +220,9 @@ def test_nothing_is_used_twice_and_no_pod_is_forgotten(seed: int):
 @given(st.integers(0, 2**32))
 def test_nothing_is_used_twice_at_length(seed: int):
     """The invariant holds in more and longer runs."""
-    life = Lifecycle(seed)
+    lifecycle = Lifecycle(seed)
     for _ in range(50):
-        life.step()
+        lifecycle.step()
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,9 @@ def test_the_truth_notices(plugin: str, fault: str):
 
     def live() -> None:
         for seed in range(40):
-            life = Lifecycle(seed, without=plugin)
+            lifecycle = Lifecycle(seed, without=plugin)
             for _ in range(15):
-                life.step()
+                lifecycle.step()
 
     with pytest.raises(AssertionError, match=fault):
         live()

@@ -4,7 +4,7 @@ pods.
 
 from typing import Any, ClassVar
 
-from tests.real.test_group_life import CORE, Lifecycle, is_bound
+from tests.real.test_group_lifecycle import CORE, Lifecycle, is_bound
 
 Json = dict[str, Any]
 # The write at which the daemon dies first, and whether it arrives: of words to members, and of

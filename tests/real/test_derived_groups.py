@@ -16,7 +16,7 @@ from tests.apiserver.patience import until
 from tests.apiserver.realcluster import Reachable
 from tests.real.api import Api
 from tests.real.schedulers import Trellis
-from tests.real.test_group_life import DEFINITIONS, token_of
+from tests.real.test_group_lifecycle import DEFINITIONS, token_of
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600), pytest.mark.allow_blocking("files")]
 Json = dict[str, Any]

@@ -218,8 +218,8 @@ async def test_killed_at_any_step_no_device_is_given_twice(audited_cluster, sche
         await _create_cluster(api, nodes, [{"name": f"g{i}"} for i in range(4)])
         for name in names:
             await api.expect("POST", CLAIMS, _claim(name))
-        for life in range(8):
-            for name in names[life * 6 : life * 6 + 6]:
+        for batch in range(8):
+            for name in names[batch * 6 : batch * 6 + 6]:
                 await api.expect("POST", PODS, _pod(name, scheduler.scheduler_name, name))
             seen = await _written(api)
             with scheduler.start(audited_cluster) as running:

@@ -20,7 +20,9 @@ CHANGING = frozenset(
 )  # fmt: skip
 CHANGING_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=127\.0\.0\.1:)\d+")
 # Our event on a victim continues kube-scheduler's text: the preemptor and its priority.
-RECEIPT = re.compile(r"(?<=Preempted by pod X on node )(\S+): .* frees capacity for the pod .*")
+EVICTION_NOTE = re.compile(
+    r"(?<=Preempted by pod X on node )(\S+): .* frees capacity for the pod .*"
+)
 
 
 @pytest.mark.parametrize("by_name", [True, False])
@@ -53,7 +55,7 @@ def shown(outcome: Outcome) -> dict[str, Any]:
     return {
         "node": outcome.node,
         "condition": without_changing(outcome.condition),
-        # The preemptor's own receipt has no counterpart.
+        # The preemptor's own event has no counterpart.
         "events": [
             [without_changing(text) for text in event]
             for event in outcome.events
@@ -68,7 +70,7 @@ def without_changing(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_changing(item) for key, item in value.items() if key not in CHANGING}
     if isinstance(value, str):
-        return RECEIPT.sub(r"\1", CHANGING_TEXT.sub("X", value))
+        return EVICTION_NOTE.sub(r"\1", CHANGING_TEXT.sub("X", value))
     if not isinstance(value, list):
         return value
     if all(isinstance(item, str) for item in value):

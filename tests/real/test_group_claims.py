@@ -11,7 +11,7 @@ from tests.apiserver.realcluster import Reachable
 from tests.real.api import Api
 from tests.real.schedulers import Trellis
 from tests.real.test_devices import GROUP, _claim, _class, _node, _slice
-from tests.real.test_group_life import token_of
+from tests.real.test_group_lifecycle import token_of
 from tests.real.test_workloads import PROFILES
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]

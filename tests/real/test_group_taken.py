@@ -9,7 +9,7 @@ of them without an event.
 import pytest
 
 from tests.apiserver.realcluster import Reachable
-from tests.real.test_group_life import SIZE, SOURCES, Lifecycle, is_bound, prepared
+from tests.real.test_group_lifecycle import SIZE, SOURCES, Lifecycle, is_bound, prepared
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), pytest.mark.allow_blocking("files")]
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -55,9 +55,9 @@ class Taken(Lifecycle):
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_taken_and_killed_at_some_writes(server: Reachable, kind: str):
     """The leader is killed at none of the writes, and among the evictions."""
-    async with prepared(server, kind, 1, Taken) as lives:
+    async with prepared(server, kind, 1, Taken) as lifecycles:
         for cut_at in SOME_WRITES:
-            await lives.lived(cut_at, arrives=True)
+            await lifecycles.lived(cut_at, arrives=True)
 
 
 @pytest.mark.long
@@ -65,5 +65,5 @@ async def test_taken_and_killed_at_some_writes(server: Reachable, kind: str):
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_taken_and_killed_at_every_write(server: Reachable, kind: str, daemons: int):
     """At each write in turn, whether it arrives or not, until a lifecycle has fewer."""
-    async with prepared(server, kind, daemons, Taken) as lives:
-        await lives.killed_at_every_write()
+    async with prepared(server, kind, daemons, Taken) as lifecycles:
+        await lifecycles.killed_at_every_write()

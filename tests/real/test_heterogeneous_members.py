@@ -14,7 +14,7 @@ import pytest
 from tests.apiserver.realcluster import Reachable
 from tests.docs import heterogeneous
 from tests.real.nodeloss import SOME_WRITES, NodeLoss, waits_for_a_member
-from tests.real.test_group_life import CORE, SOURCES, Source, is_bound, prepared
+from tests.real.test_group_lifecycle import CORE, SOURCES, Source, is_bound, prepared
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800), pytest.mark.allow_blocking("files")]
 Json = dict[str, Any]
@@ -77,11 +77,9 @@ def places(pods: dict[str, Json]) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", heterogeneous.INVARIANTS)
-async def test_a_workload_lives_through_restarts_and_the_loss_of_a_node(
-    server: Reachable, name: str
-):
+async def test_a_workload_survives_restarts_and_the_loss_of_a_node(server: Reachable, name: str):
     """The scheduler is killed during status writes to members, and during binds."""
     kind = type("Named", (Workload,), {"name": name})
-    async with prepared(server, KIND, 1, kind) as lives:
+    async with prepared(server, KIND, 1, kind) as lifecycles:
         for cut_at, arrives in SOME_WRITES:
-            await lives.lived(cut_at, arrives=arrives)
+            await lifecycles.lived(cut_at, arrives=arrives)

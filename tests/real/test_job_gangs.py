@@ -14,7 +14,7 @@ from tests.apiserver.realcluster import LATER, Reachable, RealCluster, start_clu
 from tests.real.api import Api
 from tests.real.conftest import sandboxed
 from tests.real.schedulers import Trellis
-from tests.real.test_group_life import token_of
+from tests.real.test_group_lifecycle import token_of
 from tests.real.test_workloads import CORE, PROFILES, Cluster, documents, place, zone
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600), pytest.mark.allow_blocking("files")]

@@ -40,13 +40,13 @@ async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):
         _, version = await api.list("/api/v1/pods")
         async with background(history.follow(api, version)):
             await load.create_pods(api, range(AHEAD), scheduler.scheduler_name)
-            for life in range(KILLS):
-                created = AHEAD + (life + 1) * BATCH
+            for restart in range(KILLS):
+                created = AHEAD + (restart + 1) * BATCH
                 batch = range(created - BATCH, created)
                 await load.create_pods(api, batch, scheduler.scheduler_name)
                 before = history.bound
                 with scheduler.start(audited_cluster) as running:
-                    if life % 4 == 3:
+                    if restart % 4 == 3:
                         await pause(random.uniform(0.05, 4.0))
                     else:
                         wanted = before + random.randint(1, BATCH - 1)

@@ -15,7 +15,7 @@ import pytest
 from tests.apiserver.patience import until
 from tests.apiserver.realcluster import Reachable
 from tests.real.nodeloss import SOME_WRITES, NodeLoss, waits_for_a_member
-from tests.real.test_group_life import ROOT, Source, is_bound, prepared
+from tests.real.test_group_lifecycle import ROOT, Source, is_bound, prepared
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800), pytest.mark.allow_blocking("files")]
 Json = dict[str, Any]
@@ -150,8 +150,8 @@ def zones(pods: dict[str, Json]) -> set[int]:
     return {int(pod["spec"]["nodeName"][1:]) % ZONES for pod in pods.values()}
 
 
-async def test_an_application_lives_through_restarts_and_the_loss_of_a_node(server: Reachable):
+async def test_an_application_survives_restarts_and_the_loss_of_a_node(server: Reachable):
     """The scheduler is killed during status writes to members, and during binds."""
-    async with prepared(server, SOURCE, 1, Application) as lives:
+    async with prepared(server, SOURCE, 1, Application) as lifecycles:
         for cut_at, arrives in SOME_WRITES:
-            await lives.lived(cut_at, arrives=arrives)
+            await lifecycles.lived(cut_at, arrives=arrives)

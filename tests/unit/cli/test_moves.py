@@ -54,10 +54,10 @@ def test_explain_names_the_moves_after_which_a_pod_fits(capsys):
 
 UNAPPROVED = ("Proposed", "Planned", "", "makes it fit after 2 moves, once spec.approved is 1a2b")
 APPROVED = ("Proposed", "Planned", "1a2b", "makes it fit after 2 moves; it is approved")
-BEGUN = ("Executing", "Reserved", "1a2b", "makes it fit: 1 of 2 moves is done")
+EXECUTING = ("Executing", "Reserved", "1a2b", "makes it fit: 1 of 2 moves is done")
 
 
-@pytest.mark.parametrize(("phase", "state", "approved", "text"), [UNAPPROVED, APPROVED, BEGUN])
+@pytest.mark.parametrize(("phase", "state", "approved", "text"), [UNAPPROVED, APPROVED, EXECUTING])
 def test_explain_names_the_plan_that_makes_a_pod_fit(phase, state, approved, text, explained):
     """`explain` names the existing plan and its progress, and does not calculate another; for a pod
     that the plan moves it names both nodes.

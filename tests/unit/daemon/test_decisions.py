@@ -69,22 +69,22 @@ class House:
     def __init__(self) -> None:
         self.clock = ManualClock(1_767_225_600.0)
         self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
-        self.trail = DecisionHistory(self.engine)
+        self.history = DecisionHistory(self.engine)
         for raw in NODES:
-            self.hear("Node", read_node(raw))
+            self.handle("Node", read_node(raw))
 
-    def hear(self, kind, obj):
+    def handle(self, kind, obj):
         self.engine.handle(Watched(kind, "ADDED", obj), self.clock.now())
 
     def last(self, name, most=9):
-        found = self.trail.last("default", name, most)
+        found = self.history.last("default", name, most)
         assert found is not None
         return found
 
     def place(self, raw):
         found = read_pod(raw)
         spec = msgspec.structs.replace(found.spec, scheduler_name="trellis")
-        self.hear("Pod", msgspec.structs.replace(found, spec=spec))
+        self.handle("Pod", msgspec.structs.replace(found, spec=spec))
         self.engine.run(self.clock.now(), 1)
 
 
@@ -95,7 +95,7 @@ def test_each_change_of_the_leader_is_kept_once():
         house.engine.handle(Leading(active=active), house.clock.now())
         house.clock.advance(1.0)
     start = 1_767_225_600.0
-    assert [(start + 1, True), (start + 3, False)] == list(house.trail.leading)
+    assert [(start + 1, True), (start + 3, False)] == list(house.history.leading)
 
 
 @pytest.mark.parametrize("raw", PODS, ids=lambda raw: raw["metadata"]["name"])
@@ -116,7 +116,7 @@ def test_a_kept_decision_equals_the_original(raw):
     house.place(raw)
     for other in NODES:
         changed = node(other["metadata"]["name"], cpu="100", unschedulable=True)
-        house.hear("Node", read_node(changed))
+        house.handle("Node", read_node(changed))
     ((reported, kept),) = seen
 
     assert list(reported) == sorted(kept.verdicts(100), key=lambda one: one.name)
@@ -134,7 +134,7 @@ def test_the_last_verdict_is_found_by_name():
     assert "b" == found.nodes[0].name
     assert ["b", "a"] == [one.name for one in house.last("large", 2).nodes]
     assert {"Insufficient cpu": 2} == found.rejected["NodeResourcesFit"]
-    assert house.trail.last("default", "none", 9) is None
+    assert house.history.last("default", "none", 9) is None
 
 
 def test_nodes_are_kept_of_some_a_second(monkeypatch):
@@ -155,17 +155,17 @@ def test_memory_is_bounded(monkeypatch):
     """The oldest lose their nodes, then their numbers."""
     house = House()
     house.place(pod("p0"))
-    size = house.trail._whole_bytes
+    size = house.history._whole_bytes
     monkeypatch.setattr(decisions, "WHOLE_BYTES", 2 * size)
     for number in range(1, 4):
         house.place(pod(f"p{number}"))
     kept = [f"p{n}" for n in range(4) if house.last(f"p{n}", 9).nodes is not None]
     assert ["p2", "p3"] == kept
-    assert 0 < house.trail._whole_bytes <= 2 * size
+    assert 0 < house.history._whole_bytes <= 2 * size
 
-    monkeypatch.setattr(house.trail, "_most", 3)
+    monkeypatch.setattr(house.history, "_most", 3)
     house.place(pod("p4"))
-    assert house.trail.last("default", "p0", 9) is None
+    assert house.history.last("default", "p0", 9) is None
 
 
 def test_an_attempt_is_kept_with_the_time_of_its_turn():
@@ -173,13 +173,13 @@ def test_an_attempt_is_kept_with_the_time_of_its_turn():
     one history.
     """
     house = House()
-    house.hear("Pod", read_pod(pod("late", spec={"schedulerName": "trellis"})))
+    house.handle("Pod", read_pod(pod("late", spec={"schedulerName": "trellis"})))
     house.clock.advance(1)
     decided_at = house.clock.now()
     house.clock.advance(1)
     house.engine.run(decided_at, 1)
     assert [(decided_at, decided_at, 1)] == [
-        (one.since, one.at, one.times) for one in house.trail.attempts
+        (one.since, one.at, one.times) for one in house.history.attempts
     ]
 
 
@@ -191,7 +191,7 @@ def test_the_end_of_an_attempt_is_logged_by_its_result(monkeypatch):
         monkeypatch.setattr(decisions._log, level, log)
     queued = SimpleNamespace(pod=read_pod(pod("p")), attempts=3)
     for result in ("scheduled", "unschedulable", "error"):
-        house.trail._ended(cast(Any, queued), result, "text")
+        house.history._ended(cast(Any, queued), result, "text")
 
     facts = {"pod": "default/p", "attempts": 3}
     assert [
@@ -204,8 +204,8 @@ def test_the_end_of_an_attempt_is_logged_by_its_result(monkeypatch):
 def test_decisions_share_the_names_of_rows_until_a_node_is_added():
     """Each kept decision would otherwise hold the names of all nodes."""
     house = House()
-    names = house.trail._row_names()
-    assert names is house.trail._row_names()
+    names = house.history._row_names()
+    assert names is house.history._row_names()
 
-    house.hear("Node", read_node(node("f")))
-    assert {*names, "f"} == set(house.trail._row_names())
+    house.handle("Node", read_node(node("f")))
+    assert {*names, "f"} == set(house.history._row_names())

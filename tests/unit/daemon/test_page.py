@@ -35,12 +35,12 @@ class House:
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
         self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
-        self.trail = DecisionHistory(self.engine)
+        self.history = DecisionHistory(self.engine)
         self.allowed = {("pods", "a")}
         access = RequestAuthorizer(self.review, self.clock, Meters())
         self.helper = AnswerPool(self.clock, AnswerSettings("scheduler.cli.jobs.pagejobs"))
-        self.page = DaemonPage(self.engine, self.trail, access, self.clock, self.helper)
-        self.hear("Node", read_node(node("n1", cpu="4")))
+        self.page = DaemonPage(self.engine, self.history, access, self.clock, self.helper)
+        self.handle("Node", read_node(node("n1", cpu="4")))
         for namespace in ("a", "b"):
             for name, cpu in (("fits", "1"), ("huge", "99")):
                 raw = pod(
@@ -49,10 +49,10 @@ class House:
                     requests={"cpu": cpu},
                     spec={"schedulerName": "trellis"},
                 )
-                self.hear("Pod", read_pod(raw))
+                self.handle("Pod", read_pod(raw))
         self.engine.run(NOW, 9)
 
-    def hear(self, kind, obj):
+    def handle(self, kind, obj):
         self.engine.handle(Watched(kind, "ADDED", obj), self.clock.now())
 
     async def review(self, body):
@@ -94,7 +94,7 @@ async def test_users_of_the_same_rights_share_a_picture():
     assert one.feed is (await house.page.show(ReviewedUser("adam"), "")).feed
     assert one.feed is not (await house.page.show(ADMIN, "")).feed
     late = pod("late", namespace="a", spec={"schedulerName": "trellis"})
-    house.hear("Pod", read_pod(late))
+    house.handle("Pod", read_pod(late))
     assert "late" not in await seen(await house.page.show(EVE, ""))
     house.clock.advance(60.0)
     assert "late" in await seen(await house.page.show(EVE, ""))

@@ -36,9 +36,9 @@ class SimulatedCluster:
         self.engine = Engine(PROFILES, REGISTRY)
         self.faults: list[Any] = []
         self.engine.observation.on_fault = lambda *fault: self.faults.append(fault)
-        self.hear(node("n0"))
+        self.handle(node("n0"))
 
-    def hear(self, raw: dict[str, Any]) -> None:
+    def handle(self, raw: dict[str, Any]) -> None:
         """Process one object as a watch line."""
         decoder = Decoder(BY_KIND[raw["kind"]], self.faults.append)
         line = decoder.line(msgspec.json.encode({"type": "ADDED", "object": raw}))
@@ -50,7 +50,7 @@ class SimulatedCluster:
         raw = pod(name, **fields)
         raw["metadata"]["uid"] = name
         raw["spec"].setdefault("schedulerName", "trellis")
-        self.hear(raw)
+        self.handle(raw)
 
     def bound(self) -> list[str]:
         """Try all pods; return the bound ones."""
@@ -104,7 +104,7 @@ def test_a_pod_may_ask_for_little_with_containers_that_ask_for_all():
     cluster = SimulatedCluster()
     whole = {"resources": {"requests": {"cpu": "100m", "memory": "1Mi"}}}
     cluster.pod("p", requests={"cpu": HUGE, "memory": "9E", "example.com/x": 0}, spec=whole)
-    cluster.hear(node("n1"))
+    cluster.handle(node("n1"))
 
     assert ["p"] == cluster.bound()
     assert [] == cluster.faults
@@ -115,7 +115,7 @@ def test_a_pod_may_ask_for_little_with_containers_that_ask_for_all():
 def test_a_node_may_offer_any_amount(amount, resource):
     """Scores stay within their range, and pods are placed."""
     cluster = SimulatedCluster()
-    cluster.hear(node("n1", allocatable={resource: amount}))
+    cluster.handle(node("n1", allocatable={resource: amount}))
     cluster.pod("good", requests={"cpu": "1"})
 
     assert ["good"] == cluster.bound()
@@ -197,7 +197,7 @@ def test_storage_of_any_size_ends_in_a_decision(amount):
     """The pod that uses it gets a message; the one that does not is placed."""
     cluster = SimulatedCluster()
     for raw in storage(amount):
-        cluster.hear(raw)
+        cluster.handle(raw)
     cluster.pod(
         "user", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]}
     )
@@ -213,7 +213,7 @@ def test_storage_of_any_size_ends_in_a_decision(amount):
 def test_a_budget_and_a_driver_of_absurd_size_are_left_out():
     """The numbers of budgets and drivers have a width as well."""
     cluster = SimulatedCluster()
-    cluster.hear(
+    cluster.handle(
         {
             "kind": "PodDisruptionBudget",
             "metadata": {"name": "b", "namespace": "default"},
@@ -221,7 +221,7 @@ def test_a_budget_and_a_driver_of_absurd_size_are_left_out():
         }
     )
     drivers = [{"name": "d", "allocatable": {"count": HUGE}}]
-    cluster.hear({"kind": "CSINode", "metadata": {"name": "n0"}, "spec": {"drivers": drivers}})
+    cluster.handle({"kind": "CSINode", "metadata": {"name": "n0"}, "spec": {"drivers": drivers}})
     cluster.pod("good")
 
     assert ["good"] == cluster.bound()

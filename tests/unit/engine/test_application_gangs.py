@@ -239,7 +239,7 @@ def test_the_message_names_the_resources_that_may_not_be_listed():
     it.
     """
     rig = floor("a", "a")
-    rig.hear(Listed("PodGroup", is_denied=True))
+    rig.handle(Listed("PodGroup", is_denied=True))
     add(rig, "web-0", labels={"scheduling.x-k8s.io/pod-group": "g"})
     rig.calm()
     text = "no ConfigMap or PodGroup describes the group default/g"

@@ -279,7 +279,7 @@ def test_an_answer_without_a_waiting_binding_is_ignored():
     rig.settle()
     before = rig.api.bound_by.copy()
     for number in range(5):
-        rig.hear(Answer(number, 500))
+        rig.handle(Answer(number, 500))
 
     assert () == rig.run()
     assert before == rig.api.bound_by

@@ -64,12 +64,12 @@ class Exchange:
     def say(self, question: AskExtender, **answer: Any) -> None:
         """Answer a request."""
         body = ExtenderAnswer(**answer)
-        self.rig.hear(Answer(question.id, 200, body=body))
+        self.rig.handle(Answer(question.id, 200, body=body))
         self.rig.run()
 
     def fail(self, question: AskExtender, message: str = "no") -> None:
         """Leave a question unanswered, as the executor reports it."""
-        self.rig.hear(Answer(question.id, 0, "ExtenderFailed", message))
+        self.rig.handle(Answer(question.id, 0, "ExtenderFailed", message))
         self.rig.run()
 
     def bound(self) -> str:
@@ -376,7 +376,7 @@ def test_the_lease_is_lost():
     exchange.rig.lead(active=False)
     exchange.rig.run()
     assert (0, Where.ACTIVE) == (len(exchange.engine.suspended), exchange.rig.where("p"))
-    exchange.rig.hear(Answer(before.id, 200, body=ExtenderAnswer(nodes=("n0",))))
+    exchange.rig.handle(Answer(before.id, 200, body=ExtenderAnswer(nodes=("n0",))))
     exchange.rig.lead(active=True)
     exchange.rig.run()
     exchange.say(exchange.question(), nodes=("n1",))

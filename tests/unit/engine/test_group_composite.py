@@ -26,12 +26,12 @@ STRUCTS: dict[str, tuple[str, type[Any]]] = {
 }
 
 
-def hear(floor: Floor, *objects: dict[str, Any], how: str = "ADDED") -> None:
+def handle(floor: Floor, *objects: dict[str, Any], how: str = "ADDED") -> None:
     """Deliver objects to an engine as a watch does."""
     for one in objects:
         kind, struct = STRUCTS[one["kind"]]
         one["metadata"].setdefault("uid", f"uid-{one['metadata']['name']}")
-        floor.hear(Watched(kind, how, msgspec.convert(one, struct)))
+        floor.handle(Watched(kind, how, msgspec.convert(one, struct)))
 
 
 def settle(floor: Floor) -> list[Any]:
@@ -55,13 +55,13 @@ def test_objects_may_come_in_any_order():
     bound.
     """
     floor = Floor(nodes=2, size=0)
-    hear(floor, *pods("g", 2), *pods("h", 2))
+    handle(floor, *pods("g", 2), *pods("h", 2))
     assert not bound(settle(floor))
-    hear(floor, leaf("g", 2, "app"))
+    handle(floor, leaf("g", 2, "app"))
     assert not bound(settle(floor))
-    hear(floor, leaf("h", 2, "app"))
+    handle(floor, leaf("h", 2, "app"))
     assert not bound(settle(floor))
-    hear(floor, composite("app", 2))
+    handle(floor, composite("app", 2))
 
     assert {"g-0", "g-1", "h-0", "h-1"} == bound(settle(floor))
     groups: Any = floor.engine.groups
@@ -76,14 +76,14 @@ def test_evicted_members_get_an_event_with_their_group_and_the_root():
     """
     floor = Floor(nodes=0, size=0)
     for name in ("n0", "n1"):
-        floor.hear(Watched("Node", "ADDED", make_node(name, cpu=2)))
-    hear(floor, composite("app", 1))
+        floor.handle(Watched("Node", "ADDED", make_node(name, cpu=2)))
+    handle(floor, composite("app", 1))
     for name, node in (("g", "n0"), ("h", "n1")):
-        hear(floor, leaf(name, 2, "app", mode="all"), *pods(name, 2, on=node))
+        handle(floor, leaf(name, 2, "app", mode="all"), *pods(name, 2, on=node))
     asking = [*pods("vip", 2), leaf("vip", 2)]
     for one in asking:
         one["spec"]["priority"] = 9
-    hear(floor, *asking)
+    handle(floor, *asking)
     found = settle(floor)
     gone = {one.name for one in found if isinstance(one, Evict)}
     reported = {
@@ -103,16 +103,16 @@ def test_a_preemption_by_a_group_of_groups_has_a_label_of_its_own():
     kube-scheduler: the search for victims counts for `podgroup`.
     """
     floor = Floor(nodes=0, size=0)
-    floor.hear(Watched("Node", "ADDED", make_node("n0", cpu=2)))
-    hear(floor, leaf("old", 2, mode="all"), *pods("old", 2, on="n0"))
+    floor.handle(Watched("Node", "ADDED", make_node("n0", cpu=2)))
+    handle(floor, leaf("old", 2, mode="all"), *pods("old", 2, on="n0"))
     asking = [composite("app", 1), leaf("g", 2, "app"), *pods("g", 2)]
     for one in asking:
         one["spec"]["priority"] = 9
-    hear(floor, *asking)
+    handle(floor, *asking)
     found = settle(floor)
     evictions = [one for one in found if isinstance(one, Evict)]
     for evict in evictions:
-        floor.hear(Answer(evict.id, 200))
+        floor.handle(Answer(evict.id, 200))
     meters = floor.engine.observation.meters
     notes = [one.note for one in found if isinstance(one, Record) and one.reason == "Preempting"]
 
@@ -132,13 +132,13 @@ def test_no_group_in_a_group_begins_with_fewer_than_it_needs():
     The large child has a surplus of one, the other none, and the root needs both.
     """
     floor = Floor(nodes=2, size=0)
-    hear(floor, composite("app", 2), leaf("g", 2, "app"), leaf("h", 2, "app"))
-    hear(floor, *pods("g", 3), *pods("h", 2))
+    handle(floor, composite("app", 2), leaf("g", 2, "app"), leaf("h", 2, "app"))
+    handle(floor, *pods("g", 3), *pods("h", 2))
     binds = {one.name: one for one in settle(floor) if isinstance(one, Bind)}
     assert 5 == len(binds)
-    floor.hear(Answer(binds["g-0"].id, 403, "", "no"))
+    floor.handle(Answer(binds["g-0"].id, 403, "", "no"))
     assert not floor.engine.objection(binds["g-1"])
-    floor.hear(Answer(binds["h-0"].id, 403, "", "no"))
+    floor.handle(Answer(binds["h-0"].id, 403, "", "no"))
 
     wanted = "the group default/app must not begin: app has 1 of the 2 groups it needs: "
     wanted += "h has 1 of the 2 pods it needs"
@@ -151,11 +151,11 @@ def test_a_group_that_joins_one_that_runs_does_not_begin_with_fewer_than_it_need
     refused.
     """
     floor = Floor(nodes=2, size=0)
-    hear(floor, composite("app", 1), leaf("g", 2, "app"), *pods("g", 2, on="n0"))
-    hear(floor, leaf("h", 2, "app"), *pods("h", 2))
+    handle(floor, composite("app", 1), leaf("g", 2, "app"), *pods("g", 2, on="n0"))
+    handle(floor, leaf("h", 2, "app"), *pods("h", 2))
     binds = {one.name: one for one in settle(floor) if isinstance(one, Bind)}
     assert {"h-0", "h-1"} == set(binds)
-    floor.hear(Answer(binds["h-0"].id, 403, "", "no"))
+    floor.handle(Answer(binds["h-0"].id, 403, "", "no"))
 
     wanted = "the group default/app must not begin: h has 1 of the 2 pods it needs"
     assert wanted == floor.engine.objection(binds["h-1"])
@@ -181,12 +181,12 @@ def test_an_unplaced_group_gets_a_condition_about_its_root(least: int, says: str
     minimum.
     """
     floor = Floor(nodes=0, size=0)
-    floor.hear(Watched("Node", "ADDED", make_node("n0", cpu=2)))
-    hear(floor, composite("app", least), leaf("g", 2, "app"), leaf("h", 2, "app"))
-    hear(floor, *pods("g", 1, on="n0"), *pods("g", 1, first=1), *pods("h", 2))
+    floor.handle(Watched("Node", "ADDED", make_node("n0", cpu=2)))
+    handle(floor, composite("app", least), leaf("g", 2, "app"), leaf("h", 2, "app"))
+    handle(floor, *pods("g", 1, on="n0"), *pods("g", 1, first=1), *pods("h", 2))
     found = settle(floor)
     for bind in [one for one in found if isinstance(one, Bind)]:
-        floor.hear(Answer(bind.id, 201))
+        floor.handle(Answer(bind.id, 201))
     found += settle(floor)
 
     assert {"g-1"} == bound(found)
@@ -214,14 +214,14 @@ def test_records_of_subgroup_conditions_are_deleted_with_the_subgroups(
         root, one, other = (f"{name}{number}" for name in "agh")
         there = [composite(root, 1), leaf(one, 2, root), leaf(other, 4, root)]
         there += [*pods(one, 2), *pods(other, 4)]
-        hear(floor, *there)
+        handle(floor, *there)
         for bind in [effect for effect in settle(floor) if isinstance(effect, Bind)]:
-            floor.hear(Answer(bind.id, 201))
+            floor.handle(Answer(bind.id, 201))
         for pod in pods(one, 2, on="n0"):
-            hear(floor, pod, how="MODIFIED")
+            handle(floor, pod, how="MODIFIED")
         settle(floor)
         most = max(most, kept(writers) - before)
-        hear(floor, *there, how="DELETED")
+        handle(floor, *there, how="DELETED")
         floor.now += 10
         settle(floor)
 

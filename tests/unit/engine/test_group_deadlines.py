@@ -26,11 +26,11 @@ def floor(*, now: float = NOW, nodes: int = 2, rule: object = RULE) -> Floor:
     made.now = now
     data = {"name": "g", "size": "6", "constraints": json.dumps(rule)}
     about = ConfigMapMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
-    made.hear(Watched("GroupConfigMap", "MODIFIED", ConfigMap(about, data)))
+    made.handle(Watched("GroupConfigMap", "MODIFIED", ConfigMap(about, data)))
     for name in sorted(MEMBERS):
         pod = make_pod(name, labels=LABELS)
         meta = replace(pod.metadata, creation_timestamp=rfc3339(NOW))
-        made.hear(Watched("Pod", "ADDED", replace(pod, metadata=meta)))
+        made.handle(Watched("Pod", "ADDED", replace(pod, metadata=meta)))
     return made
 
 
@@ -95,7 +95,7 @@ def test_capacity_that_comes_in_time_is_used():
     for now in (NOW, NOW + 900):
         here = floor(now=now, nodes=0)
         for name, cpu in (("small-a", 4), ("large", 8), ("small-b", 4)):
-            here.hear(Watched("Node", "ADDED", make_node(name, cpu=cpu)))
+            here.handle(Watched("Node", "ADDED", make_node(name, cpu=cpu)))
         settle(here)
         binds = [effect for effect in here.effects if getattr(effect, "name", "") in MEMBERS]
         assert {"large"} == {effect.node for effect in binds if hasattr(effect, "node")}
@@ -109,9 +109,9 @@ def test_no_pod_is_evicted_before_the_deadline_of_a_rule(timed: bool):
     """
     here = floor(nodes=0, rule=RULE if timed else {"node": {"type": "pack", "hard": True}})
     for name in ("a", "b"):
-        here.hear(Watched("Node", "ADDED", make_node(name, cpu=8)))
+        here.handle(Watched("Node", "ADDED", make_node(name, cpu=8)))
         low = make_pod(f"low-{name}", cpu=4, node=name, priority=-10)
-        here.hear(Watched("Pod", "ADDED", low))
+        here.handle(Watched("Pod", "ADDED", low))
     settle(here)
     gone = [effect for effect in here.effects if isinstance(effect, Evict)]
     assert (0 if timed else 1) == len(gone)

@@ -30,7 +30,7 @@ class Again(Floor):
 
     def __init__(self) -> None:
         super().__init__(nodes=2, size=1)
-        self.hear(Watched("Pod", "DELETED", make_pod("g-0")))
+        self.handle(Watched("Pod", "DELETED", make_pod("g-0")))
         self.step()
 
     def step(self, seconds: float = 1.0) -> list[Effects]:
@@ -42,7 +42,7 @@ class Again(Floor):
                 if isinstance(effect, Solve):
                     self.solve(effect)
                 elif isinstance(effect, Bind | Call):
-                    self.hear(Answer(effect.id, 200, body={}))
+                    self.handle(Answer(effect.id, 200, body={}))
         self.now += seconds
         return done
 
@@ -68,17 +68,17 @@ def test_times_of_a_config_map_group_are_those_of_its_own_pods(is_described_anew
     """New pods of an old ConfigMap, and of a recreated one, count from their own creation."""
     floor = Again()
     first, described = floor.member("again-0"), floor.config_map("one", 1)
-    floor.hear(Watched("GroupConfigMap", "ADDED", described))
-    floor.hear(Watched("Pod", "ADDED", first))
+    floor.handle(Watched("GroupConfigMap", "ADDED", described))
+    floor.handle(Watched("Pod", "ADDED", first))
     floor.step()
-    floor.hear(Watched("Pod", "DELETED", first))
+    floor.handle(Watched("Pod", "DELETED", first))
     if is_described_anew:
-        floor.hear(Watched("GroupConfigMap", "DELETED", described))
+        floor.handle(Watched("GroupConfigMap", "DELETED", described))
     floor.step(600)
     if is_described_anew:
-        floor.hear(Watched("GroupConfigMap", "ADDED", floor.config_map("two", 1)))
+        floor.handle(Watched("GroupConfigMap", "ADDED", floor.config_map("two", 1)))
     second = floor.member("again-1")
-    floor.hear(Watched("Pod", "ADDED", second))
+    floor.handle(Watched("Pod", "ADDED", second))
     bodies = written(floor.step(), "/configmaps/again")
 
     values = {step["path"]: step["value"] for body in bodies for step in body if "value" in step}
@@ -100,15 +100,15 @@ def test_a_rejection_of_a_deleted_group_is_not_reported_for_its_successor():
         return with_spec(make_pod(name, cpu=cpu), scheduling_group=SchedulingGroup("again"))
 
     large, old = member("again-0", 64), described("one", 1)
-    floor.hear(Watched(V1_37, "ADDED", old))
-    floor.hear(Watched("Pod", "ADDED", large))
+    floor.handle(Watched(V1_37, "ADDED", old))
+    floor.handle(Watched("Pod", "ADDED", large))
     refused = written(floor.step(10), "/podgroups/again/status")
     assert "False" == refused[0]["status"]["conditions"][0]["status"]
-    floor.hear(Watched("Pod", "DELETED", large))
-    floor.hear(Watched(V1_37, "DELETED", old))
+    floor.handle(Watched("Pod", "DELETED", large))
+    floor.handle(Watched(V1_37, "DELETED", old))
     floor.step(10)
-    floor.hear(Watched(V1_37, "ADDED", described("two", 3)))
-    floor.hear(Watched("Pod", "ADDED", member("again-1", 1)))
+    floor.handle(Watched(V1_37, "ADDED", described("two", 3)))
+    floor.handle(Watched("Pod", "ADDED", member("again-1", 1)))
 
     assert [] == written(floor.step(10), "/podgroups/again/status")
     assert NOW < floor.now

@@ -28,13 +28,13 @@ def full_of_an_elastic_group(least: int) -> Rig:
 def ask(rig: Rig, name: str, *, alone: bool) -> None:
     """Create a more important pod, in a group of its own or in none."""
     if alone:
-        rig.hear(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15)))
+        rig.handle(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15)))
         return
     labels = {CONFIG_MAP_LABEL: name}
     rig.api.put("GroupConfigMap", describe("GroupConfigMap", name, 1, 15))
     rig.watch("GroupConfigMap")
     # Reported before the events of other pods meanwhile.
-    rig.hear(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15, labels=labels)))
+    rig.handle(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15, labels=labels)))
 
 
 def go_on(rig: Rig, *, evict: bool) -> None:

@@ -57,26 +57,26 @@ class Cluster:
         self.engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(solves_inline=True))
         self.now = NOW
         self.pods = {}
-        self.hear(Leading(active=True))
+        self.handle(Leading(active=True))
         self.ready: dict[str, str] = {}
-        self.hear(Watched("Node", "ADDED", make_node("n0", cpu=size)))
+        self.handle(Watched("Node", "ADDED", make_node("n0", cpu=size)))
         meta = AnnotatedMeta(name="g", namespace="default", uid="g")
-        self.hear(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(minimum))))
+        self.handle(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(minimum))))
         for number in range(size):
             node = "n0" if number < running else ""
             pod = make_pod(f"g-{number}", labels={GROUP: "g"}, node=node)
             self.pods[pod.metadata.name] = pod
-            self.hear(Watched("Pod", "ADDED", pod))
+            self.handle(Watched("Pod", "ADDED", pod))
 
     def add(self, pod) -> None:
         """Add a pod that is no member."""
         self.pods[pod.metadata.name] = pod
-        self.hear(Watched("Pod", "ADDED", pod))
+        self.handle(Watched("Pod", "ADDED", pod))
 
     def remove(self, name: str) -> None:
         """Delete a pod that runs."""
         running = with_spec(self.pods.pop(name), node_name="n0")
-        self.hear(Watched("Pod", "DELETED", running))
+        self.handle(Watched("Pod", "DELETED", running))
 
     def places(self, *names: str) -> list[str]:
         """Return in which queue pods wait."""
@@ -84,14 +84,14 @@ class Cluster:
         queued = (self.engine.queues.get(uid) for uid in uids)
         return [one.where.value for one in queued if one is not None]
 
-    def hear(self, event: object) -> None:
+    def handle(self, event: object) -> None:
         self.engine.handle(event, self.now)  # type: ignore[arg-type]
 
     def volumes_of(self, *names: str) -> list[Effects]:
         """Make the volumes of some pods ready; return the engine's effects."""
         self.ready |= dict.fromkeys(names, "")
         node = make_node("n0", cpu=len(self.pods), labels=self.ready)
-        self.hear(Watched("Node", "MODIFIED", node))
+        self.handle(Watched("Node", "MODIFIED", node))
         return self.settle()
 
     def settle(self) -> list[Effects]:
@@ -102,9 +102,9 @@ class Cluster:
             found += effects
             for one in effects:
                 if isinstance(one, Bind):
-                    self.hear(Answer(one.id, 200))
+                    self.handle(Answer(one.id, 200))
                     bound = with_spec(self.pods[one.name], node_name=one.node)
-                    self.hear(Watched("Pod", "MODIFIED", bound))
+                    self.handle(Watched("Pod", "MODIFIED", bound))
             if not effects and not self.engine.has_work():
                 break
         return found
@@ -194,7 +194,7 @@ def test_what_fits_nowhere_releases_the_capacity():
     cluster.settle()
     cluster.volumes_of("g-0")
     node = make_node("n0", cpu=3, labels={"g-0": ""}, unschedulable=True)
-    cluster.hear(Watched("Node", "MODIFIED", node))
+    cluster.handle(Watched("Node", "MODIFIED", node))
     cluster.later(TIMEOUT_S + 1)
 
     assert 0 == len(cluster.engine.bindings)
@@ -224,8 +224,8 @@ def test_a_member_that_is_deleted_while_others_wait():
     cluster = Cluster(2, 2)
     cluster.settle()
     cluster.volumes_of("g-0")
-    cluster.hear(Watched("Pod", "DELETED", cluster.pods["g-1"]))
+    cluster.handle(Watched("Pod", "DELETED", cluster.pods["g-1"]))
     assert [] == bound(cluster.settle())
     assert 0 == len(cluster.engine.bindings)
-    cluster.hear(Watched("Pod", "ADDED", cluster.pods["g-1"]))
+    cluster.handle(Watched("Pod", "ADDED", cluster.pods["g-1"]))
     assert ["g-0", "g-1"] == bound(cluster.volumes_of("g-1"))

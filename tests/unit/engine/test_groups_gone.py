@@ -27,10 +27,10 @@ def live(floor: Floor, name: str) -> None:
     meta = ConfigMapMeta(name=name, namespace="default", uid=name, labels={GROUP_KEY: ""})
     described = ConfigMap(meta, data)
     pods = [make_pod(f"{name}-{number}", labels=labels) for number in range(2)]
-    floor.hear(Watched("Node", "ADDED", node))
-    floor.hear(Watched("GroupConfigMap", "ADDED", described))
+    floor.handle(Watched("Node", "ADDED", node))
+    floor.handle(Watched("GroupConfigMap", "ADDED", described))
     for pod in pods:
-        floor.hear(Watched("Pod", "ADDED", pod))
+        floor.handle(Watched("Pod", "ADDED", pod))
     bound = 0
     for _ in range(6):
         for effect in floor.run():
@@ -38,12 +38,12 @@ def live(floor: Floor, name: str) -> None:
             if isinstance(effect, Solve):
                 floor.solve(effect)
             elif isinstance(effect, Bind | Call):
-                floor.hear(Answer(effect.id, 200, body={}))
+                floor.handle(Answer(effect.id, 200, body={}))
     assert 2 == bound
     for pod in pods:
-        floor.hear(Watched("Pod", "DELETED", pod))
-    floor.hear(Watched("GroupConfigMap", "DELETED", described))
-    floor.hear(Watched("Node", "DELETED", node))
+        floor.handle(Watched("Pod", "DELETED", pod))
+    floor.handle(Watched("GroupConfigMap", "DELETED", described))
+    floor.handle(Watched("Node", "DELETED", node))
     floor.now += 10
     floor.run()
     floor.effects.clear()

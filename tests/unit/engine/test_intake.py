@@ -87,7 +87,7 @@ class TestStrangers:
             ("Node", make_node("ghost")),
             ("Service", Service(ObjectMeta(name="ghost", namespace="default"))),
         ):
-            rig.hear(Watched(kind, "DELETED", obj))
+            rig.handle(Watched(kind, "DELETED", obj))
 
         assert 1 == len(rig.engine.cluster.table)
 
@@ -117,7 +117,7 @@ class TestLists:
         rig.api.put("Pod", with_spec(rig.api.pods["default/q"], node_name="n0"))
         rig.watch("Pod")
         for kind in ("Pod", "Service", "Node"):
-            rig.hear(Complete(kind, ()))
+            rig.handle(Complete(kind, ()))
 
         engine = rig.engine
         assert (0, 0, 0) == (

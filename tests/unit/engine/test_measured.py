@@ -42,10 +42,10 @@ def placed_group() -> Floor:
     floor.solve(the_solve(floor.run()))
     for effect in floor.run():
         if isinstance(effect, Bind):
-            floor.hear(Answer(effect.id, 201))
+            floor.handle(Answer(effect.id, 201))
             labels = {"sakkara.group.name": "g"}
             pod = make_pod(effect.name, node=effect.node, labels=labels)
-            floor.hear(Watched("Pod", "MODIFIED", pod))
+            floor.handle(Watched("Pod", "MODIFIED", pod))
     return floor
 
 
@@ -85,12 +85,12 @@ def test_what_could_not_be_written_about_a_group_is_written_again():
         calls = [one for one in floor.run() if isinstance(one, Call)]
         status = next(one for one in calls if "configmaps" in one.path)
         for call in calls:
-            floor.hear(Answer(call.id, code if call is status else 200))
+            floor.handle(Answer(call.id, code if call is status else 200))
         if code == 200:
             data = {step["path"].removeprefix("/data/"): step.get("value") for step in status.body}
             meta = ConfigMapMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
             shown = ConfigMap(meta, {"name": "g", "size": "3", "constraints": "{}", **data})
-            floor.hear(Watched("GroupConfigMap", "MODIFIED", shown))
+            floor.handle(Watched("GroupConfigMap", "MODIFIED", shown))
         floor.run()
         floor.now += 6
         paths = [one.path for one in floor.run() if isinstance(one, Call)]
@@ -105,10 +105,10 @@ def test_wake_ups_are_useful_when_the_pod_is_bound():
     floor.single("b", cpu=3)
     floor.run()
     floor.now += 60
-    floor.hear(Watched("Node", "ADDED", make_node("late")))
+    floor.handle(Watched("Node", "ADDED", make_node("late")))
     for effect in floor.run():
         if isinstance(effect, Bind):
-            floor.hear(Answer(effect.id, 201))
+            floor.handle(Answer(effect.id, 201))
     meters = floor.engine.observation.meters
 
     assert 1 == len(bound(floor.effects))
@@ -156,16 +156,16 @@ def group_on_full_nodes(
     if size:
         labels["scheduling.x-k8s.io/pod-group"] = "old"
         group = AnnotatedMeta(name="old", namespace="default", uid="old")
-        floor.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
+        floor.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
     for number in range(2):
         pod = make_pod(f"old-{number}", cpu=4, node=f"n{number}", labels=labels)
-        floor.hear(Watched("Pod", "ADDED", pod))
+        floor.handle(Watched("Pod", "ADDED", pod))
     group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
-    floor.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(2))))
+    floor.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(2))))
     for number in range(2):
         labels = {"scheduling.x-k8s.io/pod-group": "gang"}
         pod = make_pod(f"gang-{number}", cpu=3, priority=priority, labels=labels)
-        floor.hear(Watched("Pod", "ADDED", pod))
+        floor.handle(Watched("Pod", "ADDED", pod))
     for _ in range(6):
         for effect in floor.run():
             if isinstance(effect, Solve):
@@ -180,7 +180,7 @@ def test_a_preemption_by_a_group_is_counted_apart():
     floor, evictions = group_on_full_nodes(priority=10)
     floor.now += 2
     for effect in evictions:
-        floor.hear(Answer(effect.id, 200))
+        floor.handle(Answer(effect.id, 200))
     meters = floor.engine.observation.meters
 
     assert 2 == len(evictions)
@@ -198,9 +198,9 @@ def test_a_search_for_victims_by_a_group_is_measured():
     floor = Floor(nodes=2, size=0)
     ticks = count()
     floor.engine = Engine(PROFILES, REGISTRY, stopwatch=lambda: float(next(ticks)))
-    floor.hear(Leading(active=True))
+    floor.handle(Leading(active=True))
     for number in range(2):
-        floor.hear(Watched("Node", "ADDED", make_node(f"n{number}")))
+        floor.handle(Watched("Node", "ADDED", make_node(f"n{number}")))
     _, evictions = group_on_full_nodes(priority=10, floor=floor)
     meters = floor.engine.observation.meters
     name = "scheduler_preemption_evaluation_duration_seconds"
@@ -218,9 +218,9 @@ def test_victims_that_violate_a_budget_are_counted(allowed: int, violations: int
     no series.
     """
     floor = Floor(nodes=2, size=0)
-    floor.hear(budget(allowed))
+    floor.handle(budget(allowed))
     # A second budget of the same pods: a victim counts once.
-    floor.hear(budget(allowed, name="again"))
+    floor.handle(budget(allowed, name="again"))
     floor, evictions = group_on_full_nodes(priority=10, floor=floor)
     found = seen(floor.engine.observation.meters, "scheduler_preemption_pdb_violations_total")
 
@@ -246,13 +246,13 @@ def test_a_preemption_by_a_pod_counts_violated_budgets():
     floor = Floor(nodes=1, size=0)
     ticks = count()
     floor.engine = Engine(PROFILES, REGISTRY, stopwatch=lambda: float(next(ticks)))
-    floor.hear(Leading(active=True))
-    floor.hear(Watched("Node", "ADDED", make_node("n0")))
-    floor.hear(budget(1))
+    floor.handle(Leading(active=True))
+    floor.handle(Watched("Node", "ADDED", make_node("n0")))
+    floor.handle(budget(1))
     for number in range(4):
         pod = make_pod(f"old-{number}", node="n0", labels={"app": "old"})
-        floor.hear(Watched("Pod", "ADDED", pod))
-    floor.hear(Watched("Pod", "ADDED", make_pod("boss", cpu=3, priority=10)))
+        floor.handle(Watched("Pod", "ADDED", pod))
+    floor.handle(Watched("Pod", "ADDED", make_pod("boss", cpu=3, priority=10)))
     evictions = [effect for effect in floor.run() if isinstance(effect, Evict)]
     meters = floor.engine.observation.meters
 
@@ -263,7 +263,7 @@ def test_a_preemption_by_a_pod_counts_violated_budgets():
         meters, "scheduler_preemption_evaluation_duration_seconds"
     )
 
-    floor.hear(Watched("Pod", "ADDED", make_pod("equal", cpu=4)))
+    floor.handle(Watched("Pod", "ADDED", make_pod("equal", cpu=4)))
     floor.run()
     assert {("pod", "Success"): 1, ("pod", "Unschedulable"): 1} == seen(
         meters, "scheduler_preemption_evaluation_duration_seconds"
@@ -290,10 +290,10 @@ def gang_of(floor: Floor, size: int, first: int, last: int) -> None:
     """Add members of a gang that needs `size`."""
     labels = {"scheduling.x-k8s.io/pod-group": "gang"}
     for number in range(first, last):
-        floor.hear(Watched("Pod", "ADDED", make_pod(f"gang-{number}", labels=labels)))
+        floor.handle(Watched("Pod", "ADDED", make_pod(f"gang-{number}", labels=labels)))
     if size:
         group = AnnotatedMeta(name="gang", namespace="default", uid="gang")
-        floor.hear(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
+        floor.handle(Watched("PodGroup", "ADDED", PodGroup(group, PodGroupSpec(size))))
 
 
 def waiting(floor: Floor, name: str) -> dict[tuple[str, ...], float]:
@@ -311,9 +311,9 @@ def test_pods_that_wait_for_their_group_have_queues_of_their_own_since_1_37(rele
     is_later = release >= V1_37
     floor = Floor(nodes=2, size=0)
     floor.engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(release=release))
-    floor.hear(Leading(active=True))
+    floor.handle(Leading(active=True))
     for number in range(2):
-        floor.hear(Watched("Node", "ADDED", make_node(f"n{number}")))
+        floor.handle(Watched("Node", "ADDED", make_node(f"n{number}")))
     gang_of(floor, 0, 0, 2)
     assert {("incomplete" if is_later else "gated",): 2} == waiting(floor, "pending_pods")
     assert {} == waiting(floor, "queued_entities")
@@ -344,7 +344,7 @@ def test_a_group_enters_a_queue_once():
     assert {1} == set(entered.values())
     assert {"active", "unschedulable"} == {queue for queue, _, _ in entered}
     assert ("unschedulable", "ScheduleAttemptFailure", "podgroup") in entered
-    floor.hear(Watched("Node", "ADDED", make_node("n1", cpu=8)))
+    floor.handle(Watched("Node", "ADDED", make_node("n1", cpu=8)))
     assert ("active", "NodeAdd", "podgroup") in seen(floor.engine.observation.meters, name)
 
 
@@ -352,9 +352,9 @@ def test_nodes_with_too_much_on_them_are_counted_while_they_are():
     """Foreign pods may be bound to a full node; the gauge follows."""
     floor = Floor(nodes=2, size=0)
     meters = floor.engine.observation.meters
-    floor.hear(Watched("Pod", "ADDED", make_pod("big", cpu=5, node="n0", scheduler="other")))
+    floor.handle(Watched("Pod", "ADDED", make_pod("big", cpu=5, node="n0", scheduler="other")))
     assert {(): 1} == seen(meters, "trellis_overcommitted_nodes")
 
-    floor.hear(Watched("Pod", "DELETED", make_pod("big", cpu=5, node="n0", scheduler="other")))
+    floor.handle(Watched("Pod", "DELETED", make_pod("big", cpu=5, node="n0", scheduler="other")))
     assert {(): 0} == seen(meters, "trellis_overcommitted_nodes")
     assert 1 == seen(meters, "trellis_store_objects")["GroupConfigMap",]

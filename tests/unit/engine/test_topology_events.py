@@ -37,7 +37,9 @@ def planned(floor: Floor) -> list[tuple[str, str, str]]:
 def test_a_key_that_chooses_nothing_is_named_once():
     """Sakkara's trees have `resource-names`: the event states that it has no effect here."""
     floor = Floor(4, 2)
-    floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1, **{"resource-names": '["cpu"]'})))
+    floor.handle(
+        Watched("TopologyConfigMap", "ADDED", topology(1, **{"resource-names": '["cpu"]'}))
+    )
     reported = planned(floor)
     floor.another("h", 2)
 
@@ -50,9 +52,9 @@ def test_a_key_that_chooses_nothing_is_named_once():
 def test_an_unreadable_change_is_reported_and_the_previous_tree_stays():
     """No pod waits for it, so only its own event states that the change is not in use."""
     floor = Floor(4, 2)
-    floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1)))
+    floor.handle(Watched("TopologyConfigMap", "ADDED", topology(1)))
     assert [] == planned(floor)
-    floor.hear(Watched("TopologyConfigMap", "MODIFIED", topology(2, tree="{")))
+    floor.handle(Watched("TopologyConfigMap", "MODIFIED", topology(2, tree="{")))
     floor.another("h", 2)
     reported = planned(floor)
 

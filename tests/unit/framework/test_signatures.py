@@ -89,7 +89,7 @@ class TestRegistry:
         assert "Service" not in reported
 
     def test_reads_that_is_no_tuple(self):
-        """A lone text would be read letter by letter."""
+        """A single string would be read character by character."""
         assert "reads must be a tuple of facts" in refusal(
             made("Rack", filter=lambda *_: None, reads="node.labels")
         )

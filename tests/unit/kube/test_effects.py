@@ -260,7 +260,7 @@ async def test_those_who_come_back_wait_for_a_place():
     assert 4 == run.api.most_running
 
 
-async def test_who_is_put_off_still_fills_the_lane():
+async def test_a_delayed_write_still_fills_the_queue():
     """A server that defers everything must not fill the memory: the queue then has no capacity."""
     async with running(EffectLimits(binds=2, capacity=10)) as run:
         uids = [run.pod(f"p{number}") for number in range(12)]
@@ -578,7 +578,7 @@ async def test_after_the_fence_nothing_is_sent_any_more():
         before = len(run.api.seen)
         left = run.executor.fence()
         await run.carry_out(Bind(9, "default", "a", uid, "n1"), time_s=100)
-        dropped = sum(lane.dropped for lane in run.executor._all)
+        dropped = sum(queue.dropped for queue in run.executor._all)
         pod = run.api.get(f"{PODS}/a")
 
     assert 3 == left
@@ -597,7 +597,7 @@ async def test_the_fence_closes_before_a_timer_fires():
 
     assert [] == run.api.seen
     assert {} == run.codes()
-    assert 2 == sum(lane.dropped for lane in run.executor._all)
+    assert 2 == sum(queue.dropped for queue in run.executor._all)
 
 
 async def test_work_goes_on_after_a_new_term():
@@ -666,8 +666,8 @@ async def test_what_happened_is_counted():
     assert 1 == meters.effects.labels("Look", "gone").value
     assert 1 == meters.effect_duration.labels("Bind").count
     assert 1 == meters.effect_retries.labels("Bind", "Whatever").value
-    lanes = {"Bind", "Look", "Evict", "Call", "SetStatus", "Record"}
-    assert lanes | {"SetStatus of refusals", "Record of refusals"} == {
+    queues = {"Bind", "Look", "Evict", "Call", "SetStatus", "Record"}
+    assert queues | {"SetStatus of refusals", "Record of refusals"} == {
         sample.labels[0] for sample in meters.effects_queued.samples()
     }
 

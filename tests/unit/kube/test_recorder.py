@@ -256,7 +256,7 @@ async def test_a_rejected_event_is_logged_unless_its_namespace_ends(
 
 
 @pytest.mark.parametrize("code", [403, 404, 500])
-async def test_a_receipt_that_is_refused_is_waited_for_seconds_and_written_later(code: int):
+async def test_a_rejected_eviction_event_is_awaited_for_seconds_and_written_later(code: int):
     """The pod is evicted after its event was refused for some seconds.
 
     The event is written once the server accepts it.
@@ -277,7 +277,7 @@ async def test_a_receipt_that_is_refused_is_waited_for_seconds_and_written_later
     assert ["Preempted"] == [event["reason"] for event in run.events()]
 
 
-async def test_a_receipt_is_given_up_after_ten_minutes():
+async def test_an_eviction_event_is_abandoned_after_ten_minutes():
     """If a role never permits events, the retries end."""
     async with running() as run:
         run.api.accident = lambda _, __: Accident(Response(403, reason="Forbidden"))

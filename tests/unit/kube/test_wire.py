@@ -234,7 +234,7 @@ async def test_closing_ends_all_waiting():
         await pool.exchange(REQUEST, 1)
 
 
-async def test_the_guard_is_asked_when_a_connection_is_there():
+async def test_the_guard_is_called_once_a_connection_is_there():
     """A request that waited for a connection while the fence closed is not sent."""
     is_open = True
     release = asyncio.Event()

@@ -1,11 +1,11 @@
-"""The end of lanes."""
+"""The end of write queues."""
 
 import asyncio
 
 from scheduler.kube.writing.writequeue import WriteQueue
 
 
-async def test_a_stopped_lane_ends_its_work_in_the_order_of_its_beginning():
+async def test_a_stopped_queue_completes_its_work_in_order():
     """The first item is answered first; the order by addresses of tasks would differ in each
     run.
     """
@@ -17,12 +17,12 @@ async def test_a_stopped_lane_ends_its_work_in_the_order_of_its_beginning():
         finally:
             ended.append(item)
 
-    lane = WriteQueue("test", work, limit=50)
+    queue = WriteQueue("test", work, limit=50)
     for number in range(50):
-        lane.put(number)
+        queue.put(number)
     await asyncio.sleep(0)
-    lane.stop()
-    await lane.wait_stopped()
+    queue.stop()
+    await queue.wait_stopped()
     assert ended == list(range(50))
 
 

@@ -74,7 +74,7 @@ def signals() -> Iterator[None]:
     assert before == {number: signal.getsignal(number) for number in before}
 
 
-async def test_an_error_of_the_operator_ends_the_life(credentials: Credentials, signals: None):
+async def test_an_error_of_the_operator_ends_the_process(credentials: Credentials, signals: None):
     """The error is raised unchanged; no task is left (the detectors check) and no signal
     handler.
     """
@@ -88,7 +88,7 @@ async def test_an_error_of_the_operator_ends_the_life(credentials: Credentials, 
     assert [(None, "nt")] == watcher.names
 
 
-async def test_work_that_returns_ends_the_life_too(credentials: Credentials):
+async def test_work_that_returns_ends_the_process_too(credentials: Credentials):
     """An operator must run until cancelled; the error states that it returned."""
     watcher = Watcher()
     watcher.end.set_result(None)
@@ -127,19 +127,19 @@ async def test_its_stream_is_closed_if_cancelled_at_an_event(
     credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ):
     """kopf waits once between an event and its handler; its stream has no reader meanwhile."""
-    lives: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[None]] = []
     spawn = Scheduler.spawn
 
     async def cancelled_at(scheduler: Scheduler, *args: Any, **options: Any) -> None:
         await spawn(scheduler, *args, **options)
-        lives[-1].cancel()
+        tasks[-1].cancel()
         await forever()
 
     monkeypatch.setattr(Scheduler, "spawn", cancelled_at)
     for _ in range(2):
-        lives.append(asyncio.create_task(lived(Watcher(), credentials)))
+        tasks.append(asyncio.create_task(lived(Watcher(), credentials)))
         with pytest.raises(asyncio.CancelledError):
-            await lives[-1]
+            await tasks[-1]
 
         assert [] == left_by_kopf()
 
@@ -186,7 +186,7 @@ async def test_a_scan_that_loses_its_connections_says_so_once(signals: None):
     assert ["Task exception was never retrieved"] == reported
 
 
-async def test_refused_credentials_end_the_life():
+async def test_refused_credentials_end_the_process():
     """kopf would wait silently for new ones; instead the source's error is raised."""
 
     class Empty:

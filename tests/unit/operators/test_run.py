@@ -73,22 +73,22 @@ async def test_pauses_double_up_to_the_limit_and_are_spread():
 
 @pytest.mark.looptime
 async def test_an_operator_that_crashes_starts_again():
-    """The operator's pauses grow, an operator with a long life starts with short ones, and each
+    """The operator's pauses grow, an operator that ran for long starts with short ones, and each
     restart is logged.
     """
     setting = Setting()
     loop = asyncio.get_running_loop()
     setting.health.enter(NAME, "starting")
     began: list[float] = []
-    lives_s = [0.0, 0.0, 0.0, 0.0, 3600.0, 0.0]
+    durations_s = [0.0, 0.0, 0.0, 0.0, 3600.0, 0.0]
     enough = asyncio.Event()
 
     async def run() -> NoReturn:
         began.append(loop.time())
-        if len(began) > len(lives_s):
+        if len(began) > len(durations_s):
             enough.set()
             await asyncio.Event().wait()
-        await asyncio.sleep(lives_s[len(began) - 1])
+        await asyncio.sleep(durations_s[len(began) - 1])
         raise ValueError(f"crash {len(began)}")
 
     task = asyncio.create_task(keep_running(NAME, run, setting.house))
@@ -99,7 +99,8 @@ async def test_an_operator_that_crashes_starts_again():
         await task
 
     pauses = [
-        later - start - life for start, later, life in zip(began, began[1:], lives_s, strict=False)
+        later - start - duration_s
+        for start, later, duration_s in zip(began, began[1:], durations_s, strict=False)
     ]
     for pause, whole in zip(pauses, [1, 2, 4, 8, 1, 2], strict=True):
         assert whole / 2 <= pause <= whole + 0.01

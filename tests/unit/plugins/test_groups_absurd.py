@@ -208,8 +208,8 @@ def test_it_is_refused_by_name_and_for_next_to_nothing(name: str):
     cluster.engine.run(0.5, 1)
     with counting() as calls:
         for obj in case.objects:
-            cluster.hear(obj)
-        cluster.hear(member(case.pod))
+            cluster.handle(obj)
+        cluster.handle(member(case.pod))
         cluster.pod("good", requests={"cpu": "1"})
         bound = cluster.bound()
 
@@ -237,12 +237,12 @@ def test_a_chain_of_groups_without_end_costs_what_its_first_links_do():
     """
     cluster = SimulatedCluster()
     composites = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
-    cluster.hear(in_tree("PodGroup.v1alpha3", "g", "c0", gang(1)))
-    cluster.hear(member(BY_SPEC))
+    cluster.handle(in_tree("PodGroup.v1alpha3", "g", "c0", gang(1)))
+    cluster.handle(member(BY_SPEC))
     costs = []
     for number in range(200):
         with counting() as calls:
-            cluster.hear(in_tree(composite.KIND, f"c{number}", f"c{number + 1}", composites))
+            cluster.handle(in_tree(composite.KIND, f"c{number}", f"c{number + 1}", composites))
         costs.append(calls["call"])
     assert max(costs[100:]) <= MOST_CALLS
     assert max(costs[150:]) <= max(costs[20:50])
@@ -261,14 +261,14 @@ def test_a_tree_of_groups_without_end_is_refused_at_a_cost_that_stays(
     """
     monkeypatch.setattr(composite, "MOST_GROUPS", 40)
     cluster = SimulatedCluster()
-    cluster.hear(group(composite.KIND, {"schedulingPolicy": {"gang": {"minGroupCount": 40}}}))
+    cluster.handle(group(composite.KIND, {"schedulingPolicy": {"gang": {"minGroupCount": 40}}}))
     costs = []
     for number in range(160):
         with counting() as calls:
-            cluster.hear(in_tree("PodGroup.v1alpha3", f"l{number}", "g", gang(2)))
+            cluster.handle(in_tree("PodGroup.v1alpha3", f"l{number}", "g", gang(2)))
             one = member({"spec": {"schedulingGroup": {"podGroupName": f"l{number}"}}})
             one["metadata"] |= {"name": f"m{number}", "uid": f"m{number}"}
-            cluster.hear(one)
+            cluster.handle(one)
         costs.append(calls["call"])
     assert max(costs[100:]) <= max(costs[:40])
     cluster.engine.run(1.0, 1)

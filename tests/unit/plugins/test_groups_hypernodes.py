@@ -284,8 +284,8 @@ def test_soft_takes_the_lowest_tier_there_is_and_any_node_if_need_be():
 def test_a_group_is_blocked_while_the_hypernodes_are_no_tree():
     """The message names the nodes and their HyperNodes."""
     hard = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
-    torn = hyper_node("s7", 1, *of_nodes("n0"))
-    pending = place(*cluster(), *SWITCHES, torn, pod_group("g", 1, **hard), *members("g", 1))
+    overlapping = hyper_node("s7", 1, *of_nodes("n0"))
+    pending = place(*cluster(), *SWITCHES, overlapping, pod_group("g", 1, **hard), *members("g", 1))
     (reported,) = pending.groups
     assert "the node n0 is in s0 and in s7, of which neither is in the other" in reported.message
 

@@ -221,8 +221,8 @@ def test_slices_go_by_the_index_label_whatever_the_names_are():
 
 def test_a_pod_of_two_groups_is_blocked_with_both_named():
     """The pod has a group label of Trellis beside that of Kueue."""
-    torn = member("torn", "g", 1, labels={"sakkara.group.name": "g"})
-    text = pending(*nodes(), group("g", 1), torn)
+    ambiguous = member("ambiguous", "g", 1, labels={"sakkara.group.name": "g"})
+    text = pending(*nodes(), group("g", 1), ambiguous)
     assert f"label sakkara.group.name (g) and label {K}pod-group-name (g)" in text
 
 

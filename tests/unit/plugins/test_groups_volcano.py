@@ -149,7 +149,7 @@ def test_an_invalid_name_is_reported_in_short_form():
     assert len(text) < 400
 
 
-def test_groups_of_equal_names_in_two_dialects_do_not_meet():
+def test_groups_of_equal_names_from_two_sources_are_separate():
     """Each has its own members."""
     labelled = member("own-0", "g")
     labelled["metadata"] |= {"annotations": {}, "labels": {"sakkara.group.name": "g"}}
@@ -160,9 +160,9 @@ def test_groups_of_equal_names_in_two_dialects_do_not_meet():
 
 def test_a_pod_of_two_groups_is_blocked_with_both_named():
     """Two kinds of objects claim the pod, also if both have one name."""
-    torn = member("torn", "g")
-    torn["metadata"]["labels"] = {"sakkara.group.name": "g"}
-    pending = place(*tree(ONE_RACK), pod_group("g", 1), group("g", 1), torn)
+    ambiguous = member("ambiguous", "g")
+    ambiguous["metadata"]["labels"] = {"sakkara.group.name": "g"}
+    pending = place(*tree(ONE_RACK), pod_group("g", 1), group("g", 1), ambiguous)
     (text,) = messages(pending)
     assert "label sakkara.group.name (g) and annotation scheduling.k8s.io/group-name (g)" in text
 

@@ -146,14 +146,14 @@ async def test_a_stream_holds_back_the_next_request():
 
 def test_a_streaming_handler_is_notified_of_the_end():
     """The handler is notified of a lost connection and of a slow client."""
-    heard: list[str] = []
+    events: list[str] = []
     connection, _ = connect()
-    connection.on_lost = lambda: heard.append("lost")
-    connection.on_writable = lambda: heard.append("writable")
+    connection.on_lost = lambda: events.append("lost")
+    connection.on_writable = lambda: events.append("writable")
     connection.pause_writing()
     paused = connection.is_paused
     connection.resume_writing()
     connection.connection_lost(None)
 
     assert paused
-    assert ["writable", "lost"] == heard
+    assert ["writable", "lost"] == events

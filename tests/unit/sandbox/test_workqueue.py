@@ -23,14 +23,14 @@ class Recorder:
         self._act = act
 
     def interests(self) -> list[Interest]:
-        return [(CONFIGMAPS, self._hear)]
+        return [(CONFIGMAPS, self._handle)]
 
     def act(self, key: str, now: float) -> None:
         self.acted.append(key)
         if self._act:
             self._act(key, now)
 
-    def _hear(self, change: StoreChange) -> None:
+    def _handle(self, change: StoreChange) -> None:
         self.work_queue.add(change.stored.key)
 
 
@@ -90,7 +90,7 @@ class TestAgenda:
 
 
 class TestTurns:
-    def test_what_was_there_before_is_heard(self):
+    def test_existing_objects_are_delivered(self):
         """Objects that exist when the loop is made count as added."""
         store = make()
         put(store, "old")
@@ -154,7 +154,7 @@ class TestTurns:
         store = make()
 
         class Broken(Recorder):
-            def _hear(self, change: StoreChange) -> None:
+            def _handle(self, change: StoreChange) -> None:
                 raise RuntimeError(change.stored.key)
 
         def fail(key: str, now: float) -> None:

@@ -286,7 +286,7 @@ def test_config_maps_keep_their_kind():
     assert "ConfigMap" == exported("GroupConfigMap", "v1", raw)["kind"]
 
 
-def test_groups_of_other_dialects_are_still_groups():
+def test_groups_of_other_sources_are_still_groups():
     """Annotations of pods and PodGroups that describe groups stay, also with hidden names.
 
     Annotations that hide words are removed.

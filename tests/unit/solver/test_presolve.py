@@ -38,7 +38,7 @@ print(found.outcome, found.optimal)
 """
 
 
-def test_the_process_lives_and_the_answer_is_that_of_enumeration():
+def test_the_result_is_that_of_enumeration_and_the_process_survives():
     """The test runs in a process of its own, which an abort in OR-Tools would end."""
     done = subprocess.run(
         [sys.executable, "-c", SOLVE], input=GROUP, capture_output=True, timeout=120, check=False

@@ -270,7 +270,7 @@ class TestShapes:
         assert first is not shapes.of(make_pod("c", labels={"x": "y"}))
         assert first is not shapes.of(make_pod("d", cpu=2))
 
-    def test_a_shape_lives_as_long_as_it_is_referenced(self):
+    def test_a_shape_is_kept_while_it_is_referenced(self):
         """The table does not outgrow the cluster."""
         shapes = Shapes()
         shape = shapes.of(make_pod("a"))

@@ -7,13 +7,13 @@ from scheduler.framework import Args, Cycle, NoArgs, Nodes, Plugin, Rejected, St
 from scheduler.testing import Scenario, node, pod, scenario
 
 
-class DoorArgs(Args):
-    """The maximum time of a pod at the door."""
+class WaitingArgs(Args):
+    """The maximum time of a pod in permit."""
 
     seconds: float = 10.0
 
 
-class Door(Plugin[DoorArgs]):
+class WaitingPermit(Plugin[WaitingArgs]):
     """A plugin that holds every pod at permit until permission is given."""
 
     def permit(self, _cycle: Cycle, _node: str) -> Status:
@@ -83,19 +83,21 @@ def test_preemption_nominates_a_node():
 
 def test_permit_waits_until_allowed():
     """Permission is given through the handle."""
-    scenario = Scenario(node("n"), pod("p"), plugins=[Door])
+    scenario = Scenario(node("n"), pod("p"), plugins=[WaitingPermit])
     scenario.run()
     assert "waiting" == scenario.state("p")
 
     (waiting,) = scenario.handle.waiting_pods()
-    scenario.handle.allow(waiting.metadata.uid, "Door")
+    scenario.handle.allow(waiting.metadata.uid, "WaitingPermit")
     scenario.run()
     assert "n" == scenario.node_of("p")
 
 
 def test_permit_runs_out_of_time():
     """The clock alone decides; arguments are those of `args`."""
-    scenario = Scenario(node("n"), pod("p"), plugins=[Door], args={"Door": {"seconds": 3}})
+    scenario = Scenario(
+        node("n"), pod("p"), plugins=[WaitingPermit], args={"WaitingPermit": {"seconds": 3}}
+    )
     scenario.advance(2.9)
     assert "waiting" == scenario.state("p")
     scenario.advance(0.2)

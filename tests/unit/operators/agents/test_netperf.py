@@ -103,13 +103,13 @@ async def test_who_has_no_key_gets_a_challenge_and_nothing_else(
         reader, writer = await asyncio.open_connection(HOST, responder.port)
         writer.write(stated)
         writer.write_eof()
-        heard = b""
+        received = b""
         try:
             while piece := await reader.read(1000):
-                heard += piece
+                received += piece
         except ConnectionResetError:
             pass  # bytes it had not read when it closed
-        assert len(heard) <= CHALLENGE_BYTES
+        assert len(received) <= CHALLENGE_BYTES
         writer.close()
     with pytest.raises(ProbeError) as caught:
         await ask(responder, wrong)

@@ -1,14 +1,14 @@
 """Lifecycles of groups: elastic ones, lost nodes, edits, deaths at any write, fail-over and foreign
 evictions.
 
-Events and invariants are in `grouplives`; every lifecycle is chosen by its seed.
+Events and invariants are in `grouplifecycles`; every lifecycle is chosen by its seed.
 """
 
 from collections import Counter
 
 import pytest
 
-from tests.faults.grouplives import Queued, SourcesLifecycles, live
+from tests.faults.grouplifecycles import Queued, SourcesLifecycles, live
 
 # Lifecycles that once broke an invariant: the seed, and the number of members of which one requests
 # more.
@@ -20,7 +20,7 @@ FOUND = {
     (720, 25): "heterogeneous members evicted in another rack than that of a bound one",
     (239, 7): "an evicted member counted among those that a group goes on with",
     (385, 7): "a member's pod changed while the solver worked",
-    (3773, 25): "a group that was whole under an older object was let go",
+    (3773, 25): "a group that was whole under an older object was released",
     (3846, 25): "members tried out together counted as beyond the minimum",
     (12957, 25): "capacity stayed reserved for a pod that could not use it any more",
     (30931, 25): "a group was said to be bound while the bind of a member was in doubt",
@@ -31,14 +31,14 @@ FOUND = {
         25,
     ): "a group was released that needs fewer members by an edit not received yet: valid",
     (401866, 25): "a member waited for one that was about to be deleted, and for ever after that",
-    (112539, 25): "a pod was evicted just before an object described its group: lawful",
+    (112539, 25): "a pod was evicted just before an object described its group: valid",
     (1073, 25): "an edit lowered the minimum, and amounts were compared with the former one",
-    (2540, 25): "a group waited in line for one whose bind was in doubt: turns without end",
+    (2540, 25): "a group waited in the queue for one whose bind was in doubt: turns without end",
     (2670, 25): "a member that the minimum needs was not tried again after the others were bound",
 }
 
 # The same with groups of Volcano and AppGroups.
-FOUND_IN_DIALECTS = {
+FOUND_IN_OTHER_SOURCES = {
     90025: "members were not counted that are like a pod on its own but for an annotation",
     90099: "a phase that no scheduler had written was written again and again",
     90136: "a pod that was decided alone was bound after its application had become a gang",
@@ -47,7 +47,7 @@ FOUND_IN_DIALECTS = {
 
 
 @pytest.mark.parametrize("first", range(0, 20, 10))
-def test_lives_of_groups(first: int):
+def test_lifecycles_of_groups(first: int):
     """No pod is evicted without an event, no group starts or stays partial by our action, and the
     run settles.
     """
@@ -61,19 +61,19 @@ def test_what_was_found_stays_mended(seed: int, differing: int):
     live(seed, differing)
 
 
-@pytest.mark.parametrize("seed", [*range(0, 200, 20), *FOUND_IN_DIALECTS])
-def test_lives_of_groups_of_other_dialects(seed: int):
+@pytest.mark.parametrize("seed", [*range(0, 200, 20), *FOUND_IN_OTHER_SOURCES])
+def test_lifecycles_of_groups_of_other_sources(seed: int):
     """The same for groups of Volcano and AppGroups that are gangs, beside the others."""
     live(seed, rig_of=SourcesLifecycles)
 
 
 @pytest.mark.parametrize("seed", range(0, 200, 20))
-def test_lives_of_groups_of_kueue(seed: int):
+def test_lifecycles_of_groups_of_kueue(seed: int):
     """The invariants hold for pod groups of Kueue, which only their pods describe."""
     live(seed, rig_of=Queued)
 
 
-def test_the_lives_are_worth_judging():
+def test_the_lifecycles_cover_all_events():
     """Groups become complete, wait, shrink and end, members are lost, and processes die both
     ways.
     """
@@ -86,7 +86,7 @@ def test_the_lives_are_worth_judging():
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 50))
-def test_many_lives_of_groups(first: int):
+def test_many_lifecycles_of_groups(first: int):
     """The invariant holds in three thousand lifecycles."""
     for seed in range(first, first + 50):
         live(seed)

@@ -1,14 +1,14 @@
 """Lifecycles of nested groups: lost members and nodes, edits, deaths between any two writes, hot
 standby.
 
-Events are in `treelives`, invariants in `treeinvariants`; every lifecycle is chosen by its seed.
+Events are in `treelifecycles`, invariants in `treeinvariants`. The seed determines a lifecycle.
 """
 
 from collections import Counter
 
 import pytest
 
-from tests.faults.treelives import live
+from tests.faults.treelifecycles import live
 
 # Lifecycles that once broke an invariant: the seed, and the number of members of which one requests
 # more.
@@ -21,7 +21,7 @@ FOUND = {
     (
         120268,
         0,
-    ): "a group was said to wait just before the word of one that is dead was heard: lawful",
+    ): "a group was said to wait just before the status write of a dead process arrived: valid",
     (121562, 0): "pods stood elsewhere whose group had lost its object: lawful",
     (200959, 0): "a member was left out of its group by what a gate had said before it opened",
     (80168, 7): "of two writes of one status the older one arrived last",
@@ -31,7 +31,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("first", [0])
-def test_lives_of_trees(first: int):
+def test_lifecycles_of_trees(first: int):
     """No group of the tree begins in part, is in two places or is evicted in part.
 
     What fits is placed, and the run settles.
@@ -46,7 +46,7 @@ def test_what_was_found_stays_mended(seed: int, differing: int):
     live(seed, differing)
 
 
-def test_the_lives_are_worth_judging():
+def test_the_lifecycles_cover_all_events():
     """Trees begin, become complete and wait, groups in them are evicted, and processes die both
     ways.
     """
@@ -66,7 +66,7 @@ def test_the_lives_are_worth_judging():
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 50))
-def test_many_lives_of_trees(first: int):
+def test_many_lifecycles_of_trees(first: int):
     """The invariant holds in three thousand lifecycles."""
     for seed in range(first, first + 50):
         live(seed, differing=0 if seed % 4 else 7)

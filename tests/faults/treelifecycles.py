@@ -1,4 +1,4 @@
-"""Seeded lifecycles of a tree of groups: the events of `grouplives`, on CompositePodGroups and
+"""Seeded lifecycles of a tree of groups: the events of `grouplifecycles`, on CompositePodGroups and
 their groups.
 
 Controllers create, delete and edit the objects of the tree in any order; members are lost, created
@@ -31,7 +31,7 @@ from scheduler.objects.groups.podgroup import (
     WorkloadReference,
 )
 from scheduler.objects.meta import AnnotatedMeta
-from tests.faults.grouplives import (
+from tests.faults.grouplifecycles import (
     WIRE,
     come_to_rest,
     create,

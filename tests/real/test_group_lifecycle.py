@@ -294,13 +294,13 @@ class Lifecycles:
         """
         proxy = self.daemons.proxy
         proxy.writes, proxy.cut_at, proxy.arrives = 0, cut_at, arrives
-        life = self.kind(self.api, self.source, self.daemons)
+        lifecycle = self.kind(self.api, self.source, self.daemons)
         try:
-            await life.live()
-            await life.judge(cut_at)
+            await lifecycle.live()
+            await lifecycle.judge(cut_at)
         finally:
             proxy.cut_at = 0
-            await life.clean()
+            await lifecycle.clean()
         return proxy.writes
 
     async def killed_at_every_write(self) -> None:
@@ -351,9 +351,9 @@ async def test_killed_at_some_writes(server: Reachable, kind: str, daemons: int)
     """The daemon is killed at the first bind, at a later one, and at the group's status: the
     running members stay.
     """
-    async with prepared(server, kind, daemons) as lives:
+    async with prepared(server, kind, daemons) as lifecycles:
         for cut_at, arrives in SOME_WRITES[daemons]:
-            await lives.lived(cut_at, arrives=arrives)
+            await lifecycles.lived(cut_at, arrives=arrives)
 
 
 @pytest.mark.long
@@ -363,5 +363,5 @@ async def test_killed_at_every_write(server: Reachable, kind: str, daemons: int)
     """At each write of a lifecycle in turn, whether it arrives or not, until a lifecycle has
     fewer.
     """
-    async with prepared(server, kind, daemons) as lives:
-        await lives.killed_at_every_write()
+    async with prepared(server, kind, daemons) as lifecycles:
+        await lifecycles.killed_at_every_write()

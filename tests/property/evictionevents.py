@@ -12,7 +12,7 @@ from scheduler.groups.plugin import ClusterTopologyPlacementGroup
 EVICTION_REASONS = ("Preempted", "GroupReleased")
 
 
-def check_receipts(
+def check_eviction_events(
     effects: Iterable[Effects], engine: Engine, undescribed: Collection[str] = ()
 ) -> None:
     """Check one turn of an engine: every eviction follows an event with preemptor and reason.
@@ -33,7 +33,9 @@ def check_receipts(
                 listed.add(effect.uid)
         if isinstance(effect, Evict):
             record = reported.get(effect.uid)
-            assert record is not None, f"{effect.namespace}/{effect.name} goes without a receipt"
+            assert record is not None, (
+                f"{effect.namespace}/{effect.name} is evicted without an event"
+            )
             _check(record, listed)
             if (
                 record.reason == "Preempted"

@@ -11,7 +11,7 @@ import pytest
 from tests.apiserver.patience import asked
 from tests.apiserver.realcluster import Reachable
 from tests.real.api import MERGE
-from tests.real.test_group_life import CORE, SIZE, SOURCES, Json, Lifecycle, is_bound, prepared
+from tests.real.test_group_lifecycle import CORE, SIZE, SOURCES, Json, Lifecycle, is_bound, prepared
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), pytest.mark.allow_blocking("files")]
 GROUP = "/apis/resource.k8s.io/v1"
@@ -124,9 +124,9 @@ def _devices(claim: Json) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("kind", ["ConfigMap"])
 async def test_devices_when_killed_at_some_writes(server: Reachable, kind: str):
     """At a write that never arrives, just after the first, and among the others."""
-    async with prepared(server, kind, 1, Devices) as lives:
+    async with prepared(server, kind, 1, Devices) as lifecycles:
         for cut_at, arrives in SOME_WRITES:
-            await lives.lived(cut_at, arrives=arrives)
+            await lifecycles.lived(cut_at, arrives=arrives)
 
 
 @pytest.mark.long
@@ -134,5 +134,5 @@ async def test_devices_when_killed_at_some_writes(server: Reachable, kind: str):
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_devices_when_killed_at_every_write(server: Reachable, kind: str, daemons: int):
     """At each write in turn, whether it arrives or not, until a lifecycle has fewer."""
-    async with prepared(server, kind, daemons, Devices) as lives:
-        await lives.killed_at_every_write()
+    async with prepared(server, kind, daemons, Devices) as lifecycles:
+        await lifecycles.killed_at_every_write()

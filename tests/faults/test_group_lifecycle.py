@@ -146,9 +146,9 @@ class Killer(Rig):
             would = engine.run(self.now, 50)
             assert not any(isinstance(effect, Bind | Evict) for effect in would), would
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Deliver one event to the leader, and events of the watch to the standby as well."""
-        super().hear(event)
+        super().handle(event)
         if not isinstance(event, Answer | Leading):
             self.tell_standby(event)
 
@@ -204,7 +204,7 @@ class Killer(Rig):
             self.stand_by()
 
 
-def life(rig: Killer, source: Source) -> None:
+def lifecycle(rig: Killer, source: Source) -> None:
     """A group becomes complete, loses a member with its node, and the replacement fits nowhere."""
     for number in range(2):
         rig.api.put("Node", make_node(f"n{number}", cpu=2))
@@ -223,20 +223,20 @@ def life(rig: Killer, source: Source) -> None:
     rig.live()
 
 
-def whole_life(
+def whole_lifecycle(
     kind: str = "ConfigMap", kill_at: int = -1, *, arrives: bool = True, is_hot: bool = False
 ) -> Killer:
     """Return a rig that has lived through it."""
     rig = Killer(kill_at, arrives=arrives, is_hot=is_hot, kinds=(*KINDS, "AppGroup"))
-    life(rig, SOURCES[kind])
+    lifecycle(rig, SOURCES[kind])
     return rig
 
 
 @pytest.mark.parametrize("is_hot", [False, True])
 @pytest.mark.parametrize("kind", SOURCES)
-def test_the_life_is_what_it_is_meant_to_be(kind: str, is_hot: bool):
+def test_the_lifecycle_is_as_intended(kind: str, is_hot: bool):
     """The lifecycle has many writes, three members stay, and the fourth is reported as waiting."""
-    rig = whole_life(kind, is_hot=is_hot)
+    rig = whole_lifecycle(kind, is_hot=is_hot)
 
     assert 12 < rig.writes
     survivors(rig)
@@ -251,7 +251,7 @@ def killed_throughout(kind: str, first: int, step: int, *, arrives: bool, is_hot
     No pod is deleted.
     """
     for kill_at in itertools.count(first, step):
-        rig = whole_life(kind, kill_at, arrives=arrives, is_hot=is_hot)
+        rig = whole_lifecycle(kind, kill_at, arrives=arrives, is_hot=is_hot)
         survivors(rig)
         if rig.writes <= kill_at:
             return
@@ -286,7 +286,7 @@ def survivors(rig: Rig) -> None:
     assert [] == leaving
 
 
-def torn(rig: Killer) -> None:
+def partly_bound(rig: Killer) -> None:
     """Create a group of which one member is rejected while the others are bound, and then has no
     capacity.
     """
@@ -323,7 +323,7 @@ def test_a_group_that_was_never_whole_says_who_goes_and_why_before_they_go(resta
     same.
     """
     rig = Killer()
-    torn(rig)
+    partly_bound(rig)
     if restarted:
         rig.restart()
     rig.pass_time(60.0)
@@ -484,7 +484,7 @@ def test_an_enlarged_group_that_was_complete_while_no_scheduler_ran_keeps_its_me
 def test_no_member_goes_because_the_solver_is_silent(restarted):
     """Members are evicted only with a proof that the others fit nowhere: a time-out is no proof."""
     rig = Killer()
-    torn(rig)
+    partly_bound(rig)
     if restarted:
         rig.restart()
     for _ in range(20):
